@@ -1,0 +1,234 @@
+"""Graphs as flat tensors: any collection of PyG graphs in, mini-batches by graph number out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Batch, Data, InMemoryDataset
+
+from hpme.data.segment import concatenated_ranges, exclusive_cumsum
+from hpme.errors import InputError
+
+Graphs = Iterable[Any]
+"""What :func:`GraphStore.from_graphs` accepts: a dataset, a list of ``Data``, or a loader."""
+
+
+@dataclass(frozen=True)
+class GraphBatch:
+    r"""Several graphs laid out as one disconnected graph.
+
+    Args:
+        x: Node features :math:`[N, F]`.
+        edge_index: Directed edges :math:`[2, E]`, grouped by graph.
+        batch: Graph number of every node, non-decreasing.
+        num_graphs: Number of graphs, empty ones included.
+        edge_attr: Edge features :math:`[E, D]`, if the graphs have them.
+    """
+
+    x: Tensor
+    edge_index: Tensor
+    batch: Tensor
+    num_graphs: int
+    edge_attr: Tensor | None = None
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes of all graphs together."""
+        return int(self.x.shape[0])
+
+    @cached_property
+    def sizes(self) -> Tensor:
+        """Number of nodes of every graph."""
+        return torch.bincount(self.batch, minlength=self.num_graphs)
+
+    @cached_property
+    def ptr(self) -> Tensor:
+        """Position of the first node of every graph."""
+        return exclusive_cumsum(self.sizes)
+
+    @cached_property
+    def edge_batch(self) -> Tensor:
+        """Graph number of every edge."""
+        return self.batch[self.edge_index[0]]
+
+
+@dataclass(frozen=True)
+class GraphStore:
+    """All graphs of a collection as flat tensors; edges are numbered from each graph's first node."""
+
+    x: Tensor
+    local_edge_index: Tensor
+    sizes: Tensor
+    edge_counts: Tensor
+    edge_attr: Tensor | None = None
+    y: Tensor | None = None
+
+    def __len__(self) -> int:
+        return int(self.sizes.numel())
+
+    @classmethod
+    def from_graphs(cls, graphs: Graphs) -> GraphStore:
+        """Reads a dataset, a list of ``Data`` or a loader once, and checks it.
+
+        Raises:
+            InputError: If there is nothing to read, or features or edges are unusable.
+        """
+        if isinstance(graphs, GraphStore):
+            return graphs
+        if isinstance(graphs, Data):
+            graphs = graphs.to_data_list() if isinstance(graphs, Batch) else [graphs]
+        store = _from_in_memory(graphs) if isinstance(graphs, InMemoryDataset) else None
+        if store is None:
+            store = _from_list(_flatten(graphs))
+        store.check()
+        return store
+
+    @cached_property
+    def node_start(self) -> Tensor:
+        """Position of every graph's first node."""
+        return exclusive_cumsum(self.sizes)
+
+    @cached_property
+    def edge_start(self) -> Tensor:
+        """Position of every graph's first edge."""
+        return exclusive_cumsum(self.edge_counts)
+
+    def batch(self, ids: Tensor | None = None) -> GraphBatch:
+        """The graphs with the given numbers (repetition allowed), or all of them, as one batch."""
+        if ids is None:
+            ids = torch.arange(len(self), device=self.sizes.device)
+        sizes, edge_counts = self.sizes[ids], self.edge_counts[ids]
+        nodes, node_graph = concatenated_ranges(self.node_start[ids], sizes)
+        edges, edge_graph = concatenated_ranges(self.edge_start[ids], edge_counts)
+        offset = exclusive_cumsum(sizes)[edge_graph]
+        return GraphBatch(
+            x=self.x[nodes],
+            edge_index=self.local_edge_index[:, edges] + offset,
+            batch=node_graph,
+            num_graphs=ids.numel(),
+            edge_attr=None if self.edge_attr is None else self.edge_attr[edges],
+        )
+
+    def subset(self, ids: Tensor) -> GraphStore:
+        """A store of the graphs with the given numbers."""
+        nodes, _ = concatenated_ranges(self.node_start[ids], self.sizes[ids])
+        edges, _ = concatenated_ranges(self.edge_start[ids], self.edge_counts[ids])
+        return GraphStore(
+            x=self.x[nodes],
+            local_edge_index=self.local_edge_index[:, edges],
+            sizes=self.sizes[ids],
+            edge_counts=self.edge_counts[ids],
+            edge_attr=None if self.edge_attr is None else self.edge_attr[edges],
+            y=None if self.y is None else self.y[ids],
+        )
+
+    def check(self) -> None:
+        """Raises :class:`InputError` naming the first unusable graph."""
+        if len(self) == 0:
+            raise InputError("no graphs: the dataset, list or loader is empty")
+        check_graph_tensors(self.x, self.local_edge_index, self.edge_attr)
+        limit = torch.repeat_interleave(self.sizes, self.edge_counts)
+        bad = ((self.local_edge_index < 0) | (self.local_edge_index >= limit)).any(0)
+        if bool(bad.any()):
+            graph = int(torch.repeat_interleave(self.edge_counts)[bad][0])
+            raise InputError(
+                f"edge_index out of range in graph {graph}: node numbers must lie in "
+                f"[0, {int(self.sizes[graph])}); check how the graph was built"
+            )
+
+
+def check_graph_tensors(x: Any, edge_index: Any, edge_attr: Any = None) -> None:
+    """Checks dtype, shape and finiteness of one graph's (or a whole collection's) tensors."""
+    if not isinstance(x, Tensor) or x.dim() != 2:
+        shape = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
+        raise InputError(f"x must be a tensor of shape [nodes, features], got {shape}")
+    if not x.is_floating_point():
+        raise InputError(f"x must be floating point, got {x.dtype}; convert it with x.float()")
+    if not isinstance(edge_index, Tensor) or edge_index.dim() != 2 or edge_index.shape[0] != 2:
+        shape = tuple(edge_index.shape) if isinstance(edge_index, Tensor) else type(edge_index)
+        raise InputError(f"edge_index must be a tensor of shape [2, edges], got {shape}")
+    if edge_index.dtype != torch.long:
+        raise InputError(
+            f"edge_index must be torch.long, got {edge_index.dtype}; convert it with "
+            "edge_index.long()"
+        )
+    if edge_index.device != x.device:
+        raise InputError(f"x is on {x.device}, edge_index on {edge_index.device}; move one of them")
+    if edge_attr is not None:
+        if edge_attr.shape[0] != edge_index.shape[1]:
+            raise InputError(
+                f"edge_attr has {edge_attr.shape[0]} rows for {edge_index.shape[1]} edges"
+            )
+        if edge_attr.is_floating_point() and not bool(torch.isfinite(edge_attr).all()):
+            raise InputError("edge_attr contains NaN or infinite values; clean or impute them")
+    finite = torch.isfinite(x).all(1)
+    if not bool(finite.all()):
+        node = int((~finite).nonzero()[0])
+        raise InputError(
+            f"x contains NaN or infinite values (first at node row {node}); clean or impute them"
+        )
+
+
+def _flatten(graphs: Graphs) -> list[Data]:
+    flat: list[Data] = []
+    for item in graphs:
+        flat.extend(item.to_data_list() if isinstance(item, Batch) else [item])
+    return flat
+
+
+def _from_list(graphs: Sequence[Data]) -> GraphStore:
+    if not graphs:
+        raise InputError("no graphs: the dataset, list or loader is empty")
+    for number, graph in enumerate(graphs):
+        x, edge_index = getattr(graph, "x", None), getattr(graph, "edge_index", None)
+        if x is None or edge_index is None:
+            raise InputError(f"graph {number} has no x or no edge_index; both are needed")
+    with_attr = [getattr(graph, "edge_attr", None) is not None for graph in graphs]
+    if any(with_attr) and not all(with_attr):
+        raise InputError(f"graph {with_attr.index(False)} has no edge_attr while others have")
+    labels = [getattr(graph, "y", None) for graph in graphs]
+    try:
+        return GraphStore(
+            x=torch.cat([graph.x for graph in graphs]),
+            local_edge_index=torch.cat([graph.edge_index for graph in graphs], dim=1),
+            sizes=torch.tensor([graph.x.shape[0] for graph in graphs]),
+            edge_counts=torch.tensor([graph.edge_index.shape[1] for graph in graphs]),
+            edge_attr=torch.cat([graph.edge_attr for graph in graphs]) if all(with_attr) else None,
+            y=_stack_labels(labels),
+        )
+    except (RuntimeError, TypeError, AttributeError) as error:
+        raise InputError(f"the graphs cannot be put into one batch: {error}") from error
+
+
+def _stack_labels(labels: list[Any]) -> Tensor | None:
+    if not all(isinstance(label, Tensor) and label.numel() == 1 for label in labels):
+        return None
+    return torch.cat([label.view(1) for label in labels])
+
+
+def _from_in_memory(dataset: InMemoryDataset) -> GraphStore | None:
+    """Fast path: an in-memory dataset already holds flat tensors. ``None`` if it does not apply."""
+    data, slices = dataset._data, dataset.slices
+    if dataset.transform is not None or slices is None or data is None:
+        return None
+    if not all(key in slices for key in ("x", "edge_index")):
+        return None
+    edge_attr, y = data.get("edge_attr"), data.get("y")
+    y_slices = slices.get("y")
+    scalar_y = y is not None and y_slices is not None and bool((y_slices.diff() == 1).all())
+    store = GraphStore(
+        x=data.x,
+        local_edge_index=data.edge_index,
+        sizes=slices["x"].diff(),
+        edge_counts=slices["edge_index"].diff(),
+        edge_attr=edge_attr,
+        y=y.view(-1) if scalar_y else None,
+    )
+    if dataset._indices is None:
+        return store
+    return store.subset(torch.as_tensor(list(dataset._indices), dtype=torch.long))

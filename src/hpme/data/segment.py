@@ -1,0 +1,62 @@
+"""Per-graph reductions and rankings on flat tensors: what a loop over graphs would do, in one call."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def exclusive_cumsum(counts: Tensor) -> Tensor:
+    """Start position of each block when blocks of the given lengths are laid end to end."""
+    return counts.cumsum(0) - counts
+
+
+def concatenated_ranges(start: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
+    """The integers ``start[i] .. start[i] + count[i] - 1`` for all ``i`` in a row, and the owner ``i`` of each."""
+    owner = torch.repeat_interleave(torch.arange(count.numel(), device=count.device), count)
+    shift = start - exclusive_cumsum(count)
+    return torch.arange(owner.numel(), device=count.device) + shift[owner], owner
+
+
+def segment_sum(values: Tensor, segment: Tensor, num_segments: int) -> Tensor:
+    """Sum of ``values`` over each segment."""
+    return values.new_zeros((num_segments, *values.shape[1:])).index_add(0, segment, values)
+
+
+def segment_mean(values: Tensor, segment: Tensor, num_segments: int) -> Tensor:
+    """Mean of ``values`` over each segment; 0 for an empty segment."""
+    count = torch.bincount(segment, minlength=num_segments).clamp(min=1).to(values.dtype)
+    total = segment_sum(values, segment, num_segments)
+    return total / count.view(-1, *[1] * (values.dim() - 1))
+
+
+def rank_in_segment(score: Tensor, segment: Tensor, ptr: Tensor) -> Tensor:
+    """Rank of every element inside its segment, 0 for the highest score.
+
+    Args:
+        score: One value per element.
+        segment: Segment number of every element, non-decreasing.
+        ptr: Position of the first element of every segment.
+    """
+    order = torch.argsort(score, descending=True, stable=True)
+    order = order[torch.argsort(segment[order], stable=True)]
+    rank = torch.empty_like(order)
+    rank[order] = torch.arange(order.numel(), device=order.device) - ptr[segment[order]]
+    return rank
+
+
+def standardise_in_segment(values: Tensor, segment: Tensor, num_segments: int) -> Tensor:
+    """Zero mean and unit variance inside every segment."""
+    centred = values - segment_mean(values, segment, num_segments)[segment]
+    variance = segment_mean(centred**2, segment, num_segments)
+    return centred / (variance.sqrt() + 1e-6)[segment]
+
+
+def reverse_edge_index(edge_index: Tensor, num_nodes: int) -> Tensor:
+    """For every edge ``(i, j)`` the position of ``(j, i)``; the edge itself where there is no reverse."""
+    key = edge_index[0] * num_nodes + edge_index[1]
+    sorted_key, order = key.sort(stable=True)
+    wanted = edge_index[1] * num_nodes + edge_index[0]
+    position = torch.searchsorted(sorted_key, wanted).clamp(max=max(key.numel() - 1, 0))
+    found = sorted_key[position] == wanted
+    return torch.where(found, order[position], torch.arange(key.numel(), device=key.device))

@@ -1,0 +1,32 @@
+"""The errors a user of :mod:`hpme` can meet; each message names the cause and the remedy."""
+
+
+class HPMEError(Exception):
+    """Base class of all errors raised on purpose by this package."""
+
+
+class InputError(HPMEError, ValueError):
+    """Graphs, tensors or arguments that cannot be used as they are."""
+
+
+class ModelError(HPMEError, TypeError):
+    """A model that cannot be called, or returns something of the wrong shape."""
+
+
+class NotFittedError(HPMEError, RuntimeError):
+    """An explainer was asked to explain before :meth:`fit` or :meth:`load`."""
+
+
+class UnknownNameError(HPMEError, KeyError):
+    """A dataset, model or explainer name that is not registered."""
+
+    def __init__(self, kind: str, name: str, valid: list[str]) -> None:
+        self.kind, self.name, self.valid = kind, name, sorted(valid)
+        super().__init__(f"unknown {kind} '{name}'; valid names: {', '.join(self.valid)}")
+
+    def __str__(self) -> str:  # KeyError would show the message's repr
+        return str(self.args[0])
+
+
+class StorageError(HPMEError, OSError):
+    """A saved file that is missing, damaged or written by an incompatible version."""
