@@ -1,0 +1,15 @@
+"""Graphs: datasets with ground truth, and collections of graphs as flat tensors."""
+
+from hpme.data.batch import GraphBatch, GraphStore
+from hpme.data.dataset import GraphDataset
+from hpme.data.info import DatasetInfo
+from hpme.data.registry import DATASETS, load_dataset
+
+__all__ = [
+    "DATASETS",
+    "DatasetInfo",
+    "GraphBatch",
+    "GraphDataset",
+    "GraphStore",
+    "load_dataset",
+]

@@ -19,6 +19,23 @@ Graphs = Iterable[Any]
 
 
 @dataclass(frozen=True)
+class Pairs:
+    r"""Every connected pair of nodes once, whatever the directions between them.
+
+    Args:
+        index: :math:`[2, P]` with the smaller node first; a self-loop is a pair of one node.
+        graph: Graph number of every pair.
+        forward: Position of the edge from the first to the second node, -1 if there is none.
+        backward: Position of the edge from the second to the first node, -1 if there is none.
+    """
+
+    index: Tensor
+    graph: Tensor
+    forward: Tensor
+    backward: Tensor
+
+
+@dataclass(frozen=True)
 class GraphBatch:
     r"""Several graphs laid out as one disconnected graph.
 
@@ -28,6 +45,9 @@ class GraphBatch:
         batch: Graph number of every node, non-decreasing.
         num_graphs: Number of graphs, empty ones included.
         edge_attr: Edge features :math:`[E, D]`, if the graphs have them.
+        edge_weight: The graphs' own edge weights :math:`[E]`, if they have them.
+        node_ids: Rows of the store the nodes were taken from, if they were.
+        pairs: The connected pairs of nodes, if asked for.
     """
 
     x: Tensor
@@ -35,6 +55,9 @@ class GraphBatch:
     batch: Tensor
     num_graphs: int
     edge_attr: Tensor | None = None
+    edge_weight: Tensor | None = None
+    node_ids: Tensor | None = None
+    pairs: Pairs | None = None
 
     @property
     def num_nodes(self) -> int:
@@ -59,13 +82,14 @@ class GraphBatch:
 
 @dataclass(frozen=True)
 class GraphStore:
-    """All graphs of a collection as flat tensors; edges are numbered from each graph's first node."""
+    """All graphs of a collection as flat tensors; edges number nodes from each graph's first."""
 
     x: Tensor
     local_edge_index: Tensor
     sizes: Tensor
     edge_counts: Tensor
     edge_attr: Tensor | None = None
+    edge_weight: Tensor | None = None
     y: Tensor | None = None
 
     def __len__(self) -> int:
@@ -98,20 +122,67 @@ class GraphStore:
         """Position of every graph's first edge."""
         return exclusive_cumsum(self.edge_counts)
 
-    def batch(self, ids: Tensor | None = None) -> GraphBatch:
+    @cached_property
+    def pairs(self) -> Pairs:
+        """Connected pairs of all graphs; nodes are numbered from each graph's first."""
+        graph = torch.repeat_interleave(self.edge_counts)
+        low, high = self.local_edge_index.min(0).values, self.local_edge_index.max(0).values
+        stride = int(self.sizes.max())
+        key, pair = torch.unique((graph * stride + low) * stride + high, return_inverse=True)
+        missing = torch.full_like(key, -1)
+        edge = torch.arange(pair.numel(), device=pair.device)
+        is_forward = self.local_edge_index[0] == low
+        index = torch.stack([key // stride % stride, key % stride])
+        return Pairs(
+            index=index,
+            graph=key // stride**2,
+            forward=missing.index_put((pair[is_forward],), edge[is_forward]),
+            backward=missing.index_put((pair[~is_forward],), edge[~is_forward]),
+        )
+
+    @cached_property
+    def undirected(self) -> bool:
+        """Whether every edge but self-loops has its reverse."""
+        loop = self.pairs.index[0] == self.pairs.index[1]
+        both = (self.pairs.forward >= 0) & (self.pairs.backward >= 0)
+        return bool((both | loop).all())
+
+    def batch(self, ids: Tensor | None = None, *, with_pairs: bool = False) -> GraphBatch:
         """The graphs with the given numbers (repetition allowed), or all of them, as one batch."""
         if ids is None:
             ids = torch.arange(len(self), device=self.sizes.device)
         sizes, edge_counts = self.sizes[ids], self.edge_counts[ids]
         nodes, node_graph = concatenated_ranges(self.node_start[ids], sizes)
         edges, edge_graph = concatenated_ranges(self.edge_start[ids], edge_counts)
-        offset = exclusive_cumsum(sizes)[edge_graph]
+        offset = exclusive_cumsum(sizes)
         return GraphBatch(
             x=self.x[nodes],
-            edge_index=self.local_edge_index[:, edges] + offset,
+            edge_index=self.local_edge_index[:, edges] + offset[edge_graph],
             batch=node_graph,
             num_graphs=ids.numel(),
             edge_attr=None if self.edge_attr is None else self.edge_attr[edges],
+            edge_weight=None if self.edge_weight is None else self.edge_weight[edges],
+            node_ids=nodes,
+            pairs=self._pairs_of(ids, offset) if with_pairs else None,
+        )
+
+    @cached_property
+    def _pair_counts(self) -> Tensor:
+        return torch.bincount(self.pairs.graph, minlength=len(self))
+
+    @cached_property
+    def _pair_start(self) -> Tensor:
+        return exclusive_cumsum(self._pair_counts)
+
+    def _pairs_of(self, ids: Tensor, offset: Tensor) -> Pairs:
+        chosen, graph = concatenated_ranges(self._pair_start[ids], self._pair_counts[ids])
+        shift = (exclusive_cumsum(self.edge_counts[ids]) - self.edge_start[ids])[graph]
+        forward, backward = self.pairs.forward[chosen], self.pairs.backward[chosen]
+        return Pairs(
+            index=self.pairs.index[:, chosen] + offset[graph],
+            graph=graph,
+            forward=torch.where(forward < 0, forward, forward + shift),
+            backward=torch.where(backward < 0, backward, backward + shift),
         )
 
     def subset(self, ids: Tensor) -> GraphStore:
@@ -124,6 +195,7 @@ class GraphStore:
             sizes=self.sizes[ids],
             edge_counts=self.edge_counts[ids],
             edge_attr=None if self.edge_attr is None else self.edge_attr[edges],
+            edge_weight=None if self.edge_weight is None else self.edge_weight[edges],
             y=None if self.y is None else self.y[ids],
         )
 
@@ -150,7 +222,9 @@ def check_graph_tensors(x: Any, edge_index: Any, edge_attr: Any = None) -> None:
     if not x.is_floating_point():
         raise InputError(f"x must be floating point, got {x.dtype}; convert it with x.float()")
     if not isinstance(edge_index, Tensor) or edge_index.dim() != 2 or edge_index.shape[0] != 2:
-        shape = tuple(edge_index.shape) if isinstance(edge_index, Tensor) else type(edge_index)
+        shape = (
+            tuple(edge_index.shape) if isinstance(edge_index, Tensor) else type(edge_index).__name__
+        )
         raise InputError(f"edge_index must be a tensor of shape [2, edges], got {shape}")
     if edge_index.dtype != torch.long:
         raise InputError(
@@ -188,9 +262,6 @@ def _from_list(graphs: Sequence[Data]) -> GraphStore:
         x, edge_index = getattr(graph, "x", None), getattr(graph, "edge_index", None)
         if x is None or edge_index is None:
             raise InputError(f"graph {number} has no x or no edge_index; both are needed")
-    with_attr = [getattr(graph, "edge_attr", None) is not None for graph in graphs]
-    if any(with_attr) and not all(with_attr):
-        raise InputError(f"graph {with_attr.index(False)} has no edge_attr while others have")
     labels = [getattr(graph, "y", None) for graph in graphs]
     try:
         return GraphStore(
@@ -198,11 +269,22 @@ def _from_list(graphs: Sequence[Data]) -> GraphStore:
             local_edge_index=torch.cat([graph.edge_index for graph in graphs], dim=1),
             sizes=torch.tensor([graph.x.shape[0] for graph in graphs]),
             edge_counts=torch.tensor([graph.edge_index.shape[1] for graph in graphs]),
-            edge_attr=torch.cat([graph.edge_attr for graph in graphs]) if all(with_attr) else None,
+            edge_attr=_stack_edges(graphs, "edge_attr"),
+            edge_weight=_stack_edges(graphs, "edge_weight"),
             y=_stack_labels(labels),
         )
     except (RuntimeError, TypeError, AttributeError) as error:
         raise InputError(f"the graphs cannot be put into one batch: {error}") from error
+
+
+def _stack_edges(graphs: Sequence[Data], name: str) -> Tensor | None:
+    values = [getattr(graph, name, None) for graph in graphs]
+    missing = [value is None for value in values]
+    if all(missing):
+        return None
+    if any(missing):
+        raise InputError(f"graph {missing.index(True)} has no {name} while others have")
+    return torch.cat([value for value in values if value is not None])
 
 
 def _stack_labels(labels: list[Any]) -> Tensor | None:
@@ -218,7 +300,7 @@ def _from_in_memory(dataset: InMemoryDataset) -> GraphStore | None:
         return None
     if not all(key in slices for key in ("x", "edge_index")):
         return None
-    edge_attr, y = data.get("edge_attr"), data.get("y")
+    y = data.get("y")
     y_slices = slices.get("y")
     scalar_y = y is not None and y_slices is not None and bool((y_slices.diff() == 1).all())
     store = GraphStore(
@@ -226,7 +308,8 @@ def _from_in_memory(dataset: InMemoryDataset) -> GraphStore | None:
         local_edge_index=data.edge_index,
         sizes=slices["x"].diff(),
         edge_counts=slices["edge_index"].diff(),
-        edge_attr=edge_attr,
+        edge_attr=data.get("edge_attr"),
+        edge_weight=data.get("edge_weight"),
         y=y.view(-1) if scalar_y else None,
     )
     if dataset._indices is None:

@@ -12,7 +12,7 @@ def exclusive_cumsum(counts: Tensor) -> Tensor:
 
 
 def concatenated_ranges(start: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
-    """The integers ``start[i] .. start[i] + count[i] - 1`` for all ``i`` in a row, and the owner ``i`` of each."""
+    """For all ``i`` in a row ``start[i] .. start[i] + count[i] - 1``, and the owner ``i`` of each."""
     owner = torch.repeat_interleave(torch.arange(count.numel(), device=count.device), count)
     shift = start - exclusive_cumsum(count)
     return torch.arange(owner.numel(), device=count.device) + shift[owner], owner
@@ -31,15 +31,18 @@ def segment_mean(values: Tensor, segment: Tensor, num_segments: int) -> Tensor:
 
 
 def rank_in_segment(score: Tensor, segment: Tensor, ptr: Tensor) -> Tensor:
-    """Rank of every element inside its segment, 0 for the highest score.
+    """Rank of every element inside its segment, 0 for the highest score, ties by position.
 
     Args:
         score: One value per element.
         segment: Segment number of every element, non-decreasing.
         ptr: Position of the first element of every segment.
     """
-    order = torch.argsort(score, descending=True, stable=True)
-    order = order[torch.argsort(segment[order], stable=True)]
+    # One integer sort in place of two float sorts: the bits of a float32, with the magnitude of
+    # negative numbers flipped, order like the number itself.
+    bits = score.detach().to(torch.float32).add(0.0).view(torch.int32).long()
+    ascending = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
+    order = torch.argsort((segment << 33) - ascending, stable=True)
     rank = torch.empty_like(order)
     rank[order] = torch.arange(order.numel(), device=order.device) - ptr[segment[order]]
     return rank
@@ -53,7 +56,7 @@ def standardise_in_segment(values: Tensor, segment: Tensor, num_segments: int) -
 
 
 def reverse_edge_index(edge_index: Tensor, num_nodes: int) -> Tensor:
-    """For every edge ``(i, j)`` the position of ``(j, i)``; the edge itself where there is no reverse."""
+    """For every edge ``(i, j)`` the position of ``(j, i)``; its own where there is no reverse."""
     key = edge_index[0] * num_nodes + edge_index[1]
     sorted_key, order = key.sort(stable=True)
     wanted = edge_index[1] * num_nodes + edge_index[0]

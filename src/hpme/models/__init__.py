@@ -1,0 +1,24 @@
+"""Models: target networks with their training, and any user's model behind one interface."""
+
+from hpme.models.checkpoint import load_model, load_or_train, save_model
+from hpme.models.gnn import GAT, GCN, GIN, MODELS, EdgeWeightedGNN, TargetGNN, build_model
+from hpme.models.train import RECIPES, Recipe, TrainReport, evaluate, predict, train_target
+
+__all__ = [
+    "GAT",
+    "GCN",
+    "GIN",
+    "MODELS",
+    "RECIPES",
+    "EdgeWeightedGNN",
+    "Recipe",
+    "TargetGNN",
+    "TrainReport",
+    "build_model",
+    "evaluate",
+    "load_model",
+    "load_or_train",
+    "predict",
+    "save_model",
+    "train_target",
+]

@@ -1,0 +1,97 @@
+"""Built datasets on disk: a safetensors file, and a JSON file that says what it must contain."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import platformdirs
+import safetensors.torch
+from safetensors import SafetensorError
+
+from hpme.data.flat import FlatGraphs
+from hpme.errors import InputError
+
+FORMAT_VERSION = 1
+"""Part of every key; raise it when a builder or the file format changes."""
+CACHE_DIR_VARIABLE = "HPME_CACHE_DIR"
+
+logger = logging.getLogger(__name__)
+
+Request = Mapping[str, str | int]
+
+
+def default_root() -> Path:
+    """``$HPME_CACHE_DIR``, or the platform's cache folder for this package."""
+    configured = os.environ.get(CACHE_DIR_VARIABLE)
+    return Path(configured) if configured else Path(platformdirs.user_cache_dir("hpme"))
+
+
+def cached(root: Path, request: Request, build: Callable[[], FlatGraphs]) -> FlatGraphs:
+    """The graphs of a request, from the cache if they are there and intact, else built and stored.
+
+    A cache that cannot be written is worth a warning, not a failure.
+    """
+    request = {**request, "format": FORMAT_VERSION}
+    path = cache_path(root, request)
+    stored = _read(path, request)
+    if stored is not None:
+        return stored
+    flat = build()
+    try:
+        _write(path, request, flat)
+    except OSError as error:
+        logger.warning("dataset not cached at '%s' (%s); set %s", path, error, CACHE_DIR_VARIABLE)
+    return flat
+
+
+def cache_path(root: Path, request: Request) -> Path:
+    """Where the tensors of a request are stored; the name holds a digest of the whole request."""
+    digest = hashlib.sha256(json.dumps(dict(request), sort_keys=True).encode()).hexdigest()
+    return root / "datasets" / f"{request['name']}-{request['variant']}-{digest[:16]}.safetensors"
+
+
+def _read(path: Path, request: Request) -> FlatGraphs | None:
+    """``None`` if nothing is stored, or what is stored is damaged."""
+    try:
+        note = json.loads(path.with_suffix(".json").read_bytes())
+        payload = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        logger.warning("cached dataset '%s' is unreadable (%s); building it anew", path, error)
+        return None
+    expected = {"request": dict(request), "sha256": hashlib.sha256(payload).hexdigest()}
+    if note != expected:
+        logger.warning("cached dataset '%s' is damaged; building it anew", path)
+        return None
+    try:
+        return FlatGraphs.from_tensors(safetensors.torch.load(payload))
+    except (SafetensorError, KeyError, InputError) as error:
+        logger.warning("cached dataset '%s' is unusable (%s); building it anew", path, error)
+        return None
+
+
+def _write(path: Path, request: Request, flat: FlatGraphs) -> None:
+    payload = safetensors.torch.save(flat.to_tensors())
+    note = {"request": dict(request), "sha256": hashlib.sha256(payload).hexdigest()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _write_atomically(path, payload)
+    _write_atomically(path.with_suffix(".json"), json.dumps(note, indent=2).encode())
+
+
+def _write_atomically(path: Path, content: bytes) -> None:
+    """Readers see the old file or the new one, never a part of it."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

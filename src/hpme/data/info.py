@@ -1,0 +1,74 @@
+"""What a dataset is: its description, its builder, and which of its graphs are explained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from torch import Tensor
+
+from hpme.data.flat import FlatGraphs
+
+Task = Literal["classification", "regression"]
+Builder = Callable[[str, int, int], FlatGraphs]
+"""``(variant, seed, size)`` to graphs with ``x``, ``node_mask``, ``edge_mask`` and ``y``."""
+
+PAPER, PUBLISHED = "paper", "published"
+
+
+@dataclass(frozen=True)
+class GraphStats:
+    """Counts per graph, enough to decide which graphs are explained.
+
+    Args:
+        sizes: Number of nodes.
+        truth_nodes: Number of ground-truth nodes.
+        truth_edges: Number of directed ground-truth edges.
+        y: Label.
+    """
+
+    sizes: Tensor
+    truth_nodes: Tensor
+    truth_edges: Tensor
+    y: Tensor
+
+
+def has_ground_truth(stats: GraphStats) -> Tensor:
+    """Graphs with a ground-truth edge; without one no explanation can be right or wrong."""
+    return stats.truth_edges > 0
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """One entry of :data:`hpme.data.DATASETS`.
+
+    Args:
+        name: Slug, the name :func:`hpme.data.load_dataset` takes.
+        title: Name as the paper prints it.
+        task: ``"classification"`` or ``"regression"``.
+        num_classes: Number of classes, ``None`` for regression.
+        num_graphs: Documented number of graphs, the default size.
+        description: One line on graphs and label.
+        build: Makes the graphs from ``(variant, seed, size)``.
+        variants: Valid variants, the default first.
+        explainable: Which graphs the paper explains.
+        explained_positions: Variants with a fixed explained set: its positions in the permutation
+            that also defines the split.
+    """
+
+    name: str
+    title: str
+    task: Task
+    num_classes: int | None
+    num_graphs: int
+    description: str
+    build: Builder
+    variants: tuple[str, ...] = (PAPER, PUBLISHED)
+    explainable: Callable[[GraphStats], Tensor] = has_ground_truth
+    explained_positions: Mapping[str, tuple[range, ...]] = field(default_factory=dict)
+
+    @property
+    def num_outputs(self) -> int:
+        """Number of values a model returns per graph."""
+        return self.num_classes or 1

@@ -1,0 +1,45 @@
+"""The explanation network shared by all parametric explainers, and its relaxed samples."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+class EdgeMLP(nn.Module):
+    r"""Edge logits :math:`w_{ij}` from node embeddings :math:`[\mathbf{h}_i; \mathbf{h}_j]`.
+
+    A two-layer MLP, averaged over both directions: a pair of nodes has one logit. The first layer
+    acts on nodes before they are gathered into edges, which gives the same numbers at less cost.
+
+    Args:
+        channels: Width of the node embeddings.
+        hidden: Width of the hidden layer.
+        generator: Source of the initial weights.
+    """
+
+    def __init__(self, channels: int, hidden: int = 64, *, generator: torch.Generator) -> None:
+        super().__init__()
+        self.first = nn.Parameter(torch.empty(2, channels, hidden))
+        self.first_bias = nn.Parameter(torch.empty(hidden))
+        self.second = nn.Parameter(torch.empty(hidden))
+        self.second_bias = nn.Parameter(torch.empty(()))
+        bounds = ((2 * channels) ** -0.5, hidden**-0.5)  # as torch.nn.Linear
+        with torch.no_grad():
+            for parameter, bound in zip(self.parameters(), [bounds[0]] * 2 + [bounds[1]] * 2,
+                                        strict=True):  # fmt: skip
+                parameter.uniform_(-bound, bound, generator=generator)
+
+    def forward(self, h: Tensor, edge_index: Tensor) -> Tensor:
+        """One logit per column of ``edge_index``, equal for ``(i, j)`` and ``(j, i)``."""
+        as_source = h @ self.first[0] + self.first_bias
+        as_target = h @ self.first[1]
+        i, j = edge_index
+        hidden = (as_source[i] + as_target[j]).relu() + (as_source[j] + as_target[i]).relu()
+        return hidden @ (self.second / 2) + self.second_bias
+
+
+def binary_concrete(logits: Tensor, temperature: float, generator: torch.Generator) -> Tensor:
+    r"""Relaxed Bernoulli sample :math:`\sigma((\log\epsilon - \log(1-\epsilon) + w) / \tau)`."""
+    epsilon = torch.rand(logits.shape, generator=generator).to(logits).clamp(1e-4, 1 - 1e-4)
+    return ((epsilon.logit() + logits) / temperature).sigmoid()

@@ -1,0 +1,163 @@
+r"""Structural mixup: the pooled subgraph of :math:`G'` is replaced by that of :math:`G`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from hpme.data.batch import GraphBatch
+from hpme.data.segment import exclusive_cumsum
+from hpme.explainers.hpme.pool import rank_nodes
+
+
+@dataclass(frozen=True)
+class Selection:
+    r"""Pooled nodes of a batch of graphs.
+
+    Args:
+        keep: Boolean node mask, :math:`I^L`.
+        order: Rank of each pooled node among those of its graph; decides which inserted node
+            takes the place of which removed one.
+    """
+
+    keep: Tensor
+    order: Tensor
+
+    def __getitem__(self, index: object) -> Selection:
+        return Selection(self.keep[index], self.order[index])  # type: ignore[index]
+
+
+@dataclass(frozen=True)
+class Mix:
+    r"""A batch of mixup graphs :math:`G^{(mix)}`.
+
+    Args:
+        graphs: The mixup graphs; edges come as all forward edges, then all backward edges.
+        transplanted: Boolean pair mask :math:`\tilde{M}`, true inside the inserted subgraph.
+        forward_pairs: Pair number of every forward edge.
+        backward_pairs: Pair number of every backward edge.
+        pair_index: Connected pairs ``[2, P]`` of the mixup graphs.
+        origin: For every node its row in all host nodes followed by all source nodes.
+    """
+
+    graphs: GraphBatch
+    transplanted: Tensor
+    forward_pairs: Tensor
+    backward_pairs: Tensor
+    pair_index: Tensor
+    origin: Tensor
+
+    def per_node(self, host_values: Tensor, source_values: Tensor) -> Tensor:
+        """Values of host and source nodes at the nodes of the mixup graphs."""
+        return torch.cat([host_values, source_values])[self.origin]
+
+    def per_edge(self, pair_values: Tensor) -> Tensor:
+        """Values of pairs at their edges."""
+        return torch.cat([pair_values[self.forward_pairs], pair_values[self.backward_pairs]])
+
+
+def select(keep: Tensor, graphs: GraphBatch, generator: torch.Generator) -> Selection:
+    """Orders pooled nodes by the number of edges that leave the pooled subgraph, ties at random.
+
+    Matching by node number would leak how a generator numbers its motifs.
+
+    Args:
+        keep: Boolean ``[P, N]``, one row per selection.
+        graphs: The graphs.
+        generator: Breaks ties.
+    """
+    source, target = graphs.edge_index
+    noise = torch.rand(keep.shape, generator=generator).to(graphs.x)
+    leaving = (0.5 * noise).index_add(1, source, (~keep[:, target]).to(graphs.x.dtype))
+    score = torch.where(keep, leaving, -1.0)
+    return Selection(keep, rank_nodes(score, graphs))
+
+
+def structural_mixup(
+    source: GraphBatch, chosen: Selection, host: GraphBatch, removed: Selection
+) -> Mix:
+    r"""Inserts the ``chosen`` subgraph of source graph :math:`i` for the ``removed`` one of host :math:`i`.
+
+    The equation of the paper,
+    :math:`\mathbf{A}^{(mix)} = \mathbf{A}' - \mathbf{S}'(\mathbf{A}')^*\mathbf{S}'^\top +
+    \mathbf{S}'\mathbf{A}^*\mathbf{S}'^\top`, when both have :math:`m` nodes. Sizes may differ: a
+    host edge that ended in the removed node of rank :math:`k` then ends in the inserted node of
+    rank :math:`k \bmod m`, and pairs that fall together are merged.
+
+    Both batches need their pairs.
+    """  # noqa: E501
+    assert source.pairs is not None and host.pairs is not None
+    rest = (~removed.keep).nonzero().squeeze(1)
+    inserted = chosen.keep.nonzero().squeeze(1)
+    rest_count = torch.bincount(host.batch[rest], minlength=host.num_graphs)
+    count = torch.bincount(source.batch[inserted], minlength=source.num_graphs)
+    total = rest.numel() + inserted.numel()
+    first_slot = (rest_count + count).cumsum(0) - count
+    source_at = first_slot[source.batch] + chosen.order
+    host_at = first_slot[host.batch] + removed.order % count.clamp(min=1)[host.batch]
+    before = exclusive_cumsum(count)[host.batch[rest]]
+    host_at[rest] = torch.arange(rest.numel(), device=rest.device) + before
+    origin = torch.empty(total, dtype=torch.long, device=rest.device)
+    origin[host_at[rest]] = rest
+    origin[source_at[inserted]] = host.num_nodes + inserted
+
+    inner = chosen.keep[source.pairs.index].all(0).nonzero().squeeze(1)
+    gone = removed.keep[host.pairs.index]
+    # A host pair goes with the removed subgraph, and also if nothing was inserted to attach to.
+    stays = ~gone.all(0) & ~(gone.any(0) & (count == 0)[host.pairs.graph])
+    outer = stays.nonzero().squeeze(1)
+    outer_index = host_at[host.pairs.index[:, outer]]
+    outer, outer_index = _merge(outer, outer_index, gone[:, outer].any(0), total)
+
+    pair_index = torch.cat([source_at[source.pairs.index[:, inner]], outer_index], dim=1)
+    forward = _origin(source, host, inner, outer, source.pairs.forward, host.pairs.forward)
+    backward = _origin(source, host, inner, outer, source.pairs.backward, host.pairs.backward)
+    forward_pairs = (forward >= 0).nonzero().squeeze(1)
+    backward_pairs = (backward >= 0).nonzero().squeeze(1)
+    edges = torch.cat([forward[forward_pairs], backward[backward_pairs]])
+    graphs = GraphBatch(
+        x=torch.cat([host.x, source.x])[origin],
+        edge_index=torch.cat(
+            [pair_index[:, forward_pairs], pair_index[:, backward_pairs].flip(0)], dim=1
+        ),
+        batch=torch.repeat_interleave(rest_count + count, output_size=total),
+        num_graphs=source.num_graphs,
+        edge_attr=_carry(source.edge_attr, host.edge_attr, edges),
+        edge_weight=_carry(source.edge_weight, host.edge_weight, edges),
+    )
+    transplanted = torch.zeros(pair_index.shape[1], dtype=torch.bool, device=pair_index.device)
+    transplanted[: inner.numel()] = True
+    return Mix(graphs, transplanted, forward_pairs, backward_pairs, pair_index, origin)
+
+
+def _merge(pairs: Tensor, index: Tensor, boundary: Tensor, total: int) -> tuple[Tensor, Tensor]:
+    """Drops repeated boundary pairs; only they can fall together."""
+    place = boundary.nonzero().squeeze(1)
+    key = index[0, place].minimum(index[1, place]) * total + index[0, place].maximum(
+        index[1, place]
+    )
+    order = key.argsort(stable=True)
+    ordered = key[order]
+    repeated = place[order[1:][ordered[1:] == ordered[:-1]]]
+    if repeated.numel() == 0:
+        return pairs, index
+    once = torch.ones_like(boundary)
+    once[repeated] = False
+    return pairs[once], index[:, once]
+
+
+def _origin(
+    source: GraphBatch, host: GraphBatch, inner: Tensor, outer: Tensor, ours: Tensor, theirs: Tensor
+) -> Tensor:
+    """Edge of every mixed pair in the row of all source edges followed by all host edges."""
+    from_host = theirs[outer]
+    shifted = torch.where(from_host < 0, from_host, from_host + source.edge_index.shape[1])
+    return torch.cat([ours[inner], shifted])
+
+
+def _carry(ours: Tensor | None, theirs: Tensor | None, edges: Tensor) -> Tensor | None:
+    if ours is None or theirs is None:
+        return None
+    return torch.cat([ours, theirs])[edges]

@@ -1,0 +1,158 @@
+r"""The hard perturbation operator :math:`Q_\phi`: which nodes of a graph explain it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from hpme.data.batch import GraphBatch
+from hpme.data.segment import rank_in_segment
+from hpme.errors import InputError
+
+
+@dataclass(frozen=True)
+class PoolSize:
+    r"""Number of preserved nodes :math:`m`: a share of each graph's nodes, or a constant.
+
+    Args:
+        ratio: :math:`r`, so that :math:`m = \lfloor r n \rfloor`.
+        k: :math:`m` itself.
+    """
+
+    ratio: float | None = None
+    k: int | None = None
+
+    def __post_init__(self) -> None:
+        if (self.ratio is None) == (self.k is None):
+            raise InputError("give the pooled size either as ratio=... or as k=..., not both")
+        if self.ratio is not None and not 0 < self.ratio <= 1:
+            raise InputError(f"ratio must lie in (0, 1], got {self.ratio}")
+        if self.k is not None and self.k < 1:
+            raise InputError(f"k must be at least 1, got {self.k}")
+
+    def __call__(self, sizes: Tensor) -> Tensor:
+        """Preserved nodes of graphs with the given numbers of nodes; two make the least edge."""
+        if self.k is not None:
+            m = torch.full_like(sizes, self.k)
+        else:
+            assert self.ratio is not None
+            m = (sizes * self.ratio + 1e-4).floor().long()
+        return torch.minimum(m.clamp(min=2), sizes)
+
+
+def gcn_norm(graphs: GraphBatch) -> tuple[Tensor, Tensor]:
+    """Weights of edges and of self-loops in the symmetric GCN normalisation."""
+    source, target = graphs.edge_index
+    degree = 1 + torch.bincount(target, minlength=graphs.num_nodes).to(graphs.x.dtype)
+    scale = degree.rsqrt()
+    return scale[source] * scale[target], scale**2
+
+
+def propagate(h: Tensor, graphs: GraphBatch, keep: Tensor | None = None) -> Tensor:
+    r"""GCN-normalised neighbourhood average :math:`\hat{\mathbf{A}} \mathbf{H}`.
+
+    Args:
+        h: Node rows, ``[N, d]`` or ``[P, N, d]``.
+        graphs: The graphs.
+        keep: Boolean ``[P, N]``; only edges between kept nodes count.
+    """
+    source, target = graphs.edge_index
+    if keep is None:
+        edge_norm, self_norm = gcn_norm(graphs)
+        message = h[..., source, :] * edge_norm.unsqueeze(-1)
+        return (h * self_norm.unsqueeze(-1)).index_add(-2, target, message)
+    alive = (keep[:, source] & keep[:, target]).to(h.dtype)
+    degree = torch.ones_like(keep, dtype=h.dtype).index_add(1, target, alive)
+    scale = degree.rsqrt()
+    edge_norm = (alive * scale[:, source] * scale[:, target]).unsqueeze(-1)
+    return (h * (scale**2).unsqueeze(-1)).index_add(1, target, h[:, source] * edge_norm)
+
+
+class Pool(nn.Module):
+    r"""A stack of :math:`P` pooling operators, evaluated together.
+
+    Each scores nodes by :math:`\mathbf{z} = \mathrm{ReLU}(\mathrm{GCNConv}(\mathbf{H}))`,
+    :math:`s = \mathbf{z} \cdot \mathbf{p} / \lVert \mathbf{p} \rVert` (Eq. graph_pooling) and
+    preserves the :math:`m` best. With several layers, each layer preserves an equal share of the
+    nodes left by the one before, multiplied by :math:`\tanh(s)` as in ``TopKPooling``.
+
+    Args:
+        channels: Width of the node embeddings.
+        count: Number of operators :math:`P`.
+        layers: Number of pooling layers :math:`L`.
+        generator: Source of the initial weights.
+    """
+
+    def __init__(
+        self, channels: int, count: int = 1, layers: int = 1, *, generator: torch.Generator
+    ) -> None:
+        super().__init__()
+        bound = (3 / channels) ** 0.5  # Glorot for a square matrix
+
+        def uniform(*shape: int) -> nn.Parameter:
+            return nn.Parameter(torch.empty(shape).uniform_(-bound, bound, generator=generator))
+
+        self.weight = uniform(count, layers, channels, channels)
+        self.bias = nn.Parameter(torch.zeros(count, layers, channels))
+        projection = torch.randn(count, layers, channels, generator=generator)
+        self.projection = nn.Parameter(projection / channels**0.5)
+
+    @property
+    def count(self) -> int:
+        """Number of operators :math:`P`."""
+        return int(self.weight.shape[0])
+
+    @property
+    def layers(self) -> int:
+        """Number of pooling layers :math:`L`."""
+        return int(self.weight.shape[1])
+
+    def pick(self, index: Tensor) -> Pool:
+        """The operators with the given numbers, as a stack of their own."""
+        picked = Pool.__new__(Pool)
+        nn.Module.__init__(picked)
+        for name, parameter in self.named_parameters():
+            picked.register_parameter(name, nn.Parameter(parameter.detach()[index].clone()))
+        return picked
+
+    def forward(self, average: Tensor, graphs: GraphBatch, m: Tensor) -> Tensor:
+        r"""Scores ``[P, N]``; the ``m`` highest of every graph are its pooled nodes.
+
+        Args:
+            average: :math:`\hat{\mathbf{A}} \mathbf{H}` from :func:`propagate`; it does not depend
+                on the operator, so it is computed once.
+            graphs: The graphs.
+            m: Preserved nodes of every graph.
+        """
+        score, z = self._layer(0, average.expand(self.count, -1, -1))
+        for layer in range(1, self.layers):
+            # A node dropped by an earlier layer must rank below every node that goes on.
+            share = (m / graphs.sizes.clamp(min=1)) ** (layer / self.layers)
+            left = torch.maximum(m, (graphs.sizes * share).round().long())
+            keep = top_nodes(score, graphs, left)
+            gated = z * (score.tanh() * keep).unsqueeze(-1)
+            next_score, z = self._layer(layer, propagate(gated, graphs, keep))
+            dropped = score.detach() - score.detach().amax() + next_score.detach().amin() - 1
+            score = torch.where(keep, next_score, dropped)
+        return score
+
+    def _layer(self, layer: int, average: Tensor) -> tuple[Tensor, Tensor]:
+        z = (average @ self.weight[:, layer] + self.bias[:, layer].unsqueeze(1)).relu()
+        direction = self.projection[:, layer]
+        direction = direction / direction.norm(dim=1, keepdim=True)
+        return (z @ direction.unsqueeze(-1)).squeeze(-1), z
+
+
+def rank_nodes(score: Tensor, graphs: GraphBatch) -> Tensor:
+    """Rank of every node in its graph, 0 for the highest, for each row of ``[P, N]`` scores."""
+    stack = torch.arange(score.shape[0], device=score.device).unsqueeze(1)
+    segment = (stack * graphs.num_graphs + graphs.batch).flatten()
+    ptr = (stack * graphs.num_nodes + graphs.ptr).flatten()
+    return rank_in_segment(score.flatten(), segment, ptr).view_as(score)
+
+
+def top_nodes(score: Tensor, graphs: GraphBatch, m: Tensor) -> Tensor:
+    """Boolean mask of the ``m`` highest scores of every graph, for ``[P, N]`` scores."""
+    return rank_nodes(score, graphs) < m[graphs.batch]

@@ -1,0 +1,286 @@
+"""Any graph-level ``torch.nn.Module`` as a target: edge weights in, outputs and embeddings out."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch_geometric.nn import MessagePassing
+from torch_geometric.nn.dense.linear import Linear as PyGLinear
+
+from hpme.data.batch import GraphBatch
+from hpme.errors import InputError, ModelError
+
+Weighting = Literal["edge_weight", "message", "none"]
+
+_REDUCTIONS = {
+    "scatter_add", "scatter_add_", "scatter_reduce", "scatter_reduce_",
+    "index_add", "index_add_", "index_reduce", "index_reduce_",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Embedding:
+    r"""What a frozen model computes on the way to its output.
+
+    Args:
+        nodes: :math:`\mathbf{H}`, one row per node.
+        graph: :math:`\mathbf{h}_G`, one row per graph; the output itself if no head was found.
+        output: The model's output.
+        source: Where ``nodes`` was taken from, in words.
+    """
+
+    nodes: Tensor
+    graph: Tensor
+    output: Tensor
+    source: str
+
+
+class ModelAdapter:
+    """Calls a model the way explainers need it, without leaving a trace on it.
+
+    Use inside :func:`frozen`. :meth:`describe` says how edge weights are applied and where node
+    embeddings come from.
+
+    Args:
+        model: Called as ``model(x, edge_index, batch=..., [edge_weight=...], [edge_attr=...])``.
+        embedding_layer: Dotted name of the layer whose output is the node embedding; by default
+            the input of the readout, else the last message-passing layer.
+        weighting: How edge weights reach the model; found out by :meth:`probe` if ``None``.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        embedding_layer: str | None = None,
+        weighting: Weighting | None = None,
+    ) -> None:
+        if not isinstance(model, nn.Module):
+            raise ModelError(f"expected a torch.nn.Module, got {type(model).__name__}")
+        self.model = model
+        self.embedding_layer = embedding_layer
+        self.weighting = weighting
+        self.embedding_source: str | None = None
+        parameters = inspect.signature(model.forward).parameters
+        self._keywords = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+        self._names = set(parameters)
+        if embedding_layer is not None and embedding_layer not in dict(model.named_modules()):
+            layers = ", ".join(name for name, _ in model.named_modules() if name)
+            raise InputError(f"the model has no layer '{embedding_layer}'; it has: {layers}")
+
+    def accepts(self, name: str) -> bool:
+        """Whether the model's ``forward`` names this argument."""
+        return name in self._names
+
+    def describe(self) -> str:
+        """One line on how the model is used."""
+        weighting = {
+            "edge_weight": "edge weights through the model's edge_weight argument",
+            "message": "edge weights as masks on messages (the model takes no edge_weight)",
+            "none": "the model's output does not depend on edge weights",
+            None: "edge weights not probed yet",
+        }[self.weighting]
+        return f"{weighting}; node embeddings: {self.embedding_source or 'not computed yet'}"
+
+    @torch.no_grad()
+    def probe(self, graphs: GraphBatch) -> Weighting:
+        """Finds out, on real graphs, which way of weighting edges changes the output.
+
+        An ``edge_weight`` argument may be accepted and ignored (PyG's ``GIN`` and ``GAT`` models
+        do so), hence the trial.
+        """
+        ones = graphs.x.new_ones(graphs.edge_index.shape[1])
+        plain = self._call(graphs, None, "none")
+        trials: list[Weighting] = ["edge_weight"] if self.accepts("edge_weight") else []
+        self.weighting = "none"
+        for trial in [*trials, "message"]:
+            weighted = self._call(graphs, 0.5 * ones, trial)
+            if isinstance(plain, Tensor) and not torch.allclose(plain, weighted, rtol=1e-6):
+                self.weighting = trial
+                break
+        return self.weighting
+
+    def predict(self, graphs: GraphBatch, edge_weight: Tensor | None = None) -> Tensor:
+        """The model's raw output; ``edge_weight`` multiplies the graphs' own weights if any."""
+        if edge_weight is not None and self.weighting is None:
+            self.probe(graphs)
+        output: Tensor = self._call(graphs, edge_weight, self.weighting or "none")
+        return output
+
+    @torch.no_grad()
+    def embed(self, graphs: GraphBatch, **model_kwargs: Any) -> Embedding:
+        """Node and graph embeddings and the output, from one forward pass."""
+        layers: list[tuple[str, Tensor]] = []
+        heads: list[tuple[int, Tensor]] = []
+        probe = _ReadoutProbe(graphs.batch)
+
+        def on_layer(name: str) -> Callable[..., None]:
+            def hook(_: nn.Module, __: Any, output: Any) -> None:
+                value = output[0] if isinstance(output, tuple) else output
+                if isinstance(value, Tensor) and value.dim() == 2:
+                    layers.append((name, value))
+
+            return hook
+
+        def on_head(_: nn.Module, inputs: tuple[Any, ...]) -> None:
+            if inputs and isinstance(inputs[0], Tensor) and inputs[0].dim() == 2:
+                heads.append((probe.count, inputs[0]))
+
+        handles = []
+        for name, module in self.model.named_modules():
+            wanted = self.embedding_layer
+            if name == wanted or (wanted is None and isinstance(module, MessagePassing)):
+                handles.append(module.register_forward_hook(on_layer(name)))
+            elif isinstance(module, nn.Linear | PyGLinear):
+                handles.append(module.register_forward_pre_hook(on_head))
+        try:
+            with probe:
+                output = self._call(graphs, None, "none", **model_kwargs)
+        finally:
+            for handle in handles:
+                handle.remove()
+        nodes, self.embedding_source = self._choose(graphs.num_nodes, layers, probe)
+        after = [h for n, h in heads if n == probe.count and h.shape[0] == graphs.num_graphs]
+        graph = after[0] if after else output
+        return Embedding(nodes, graph, output, self.embedding_source)
+
+    def _choose(
+        self, num_nodes: int, layers: list[tuple[str, Tensor]], probe: _ReadoutProbe
+    ) -> tuple[Tensor, str]:
+        full = [(name, value) for name, value in layers if value.shape[0] == num_nodes]
+        if self.embedding_layer is not None:
+            if full:
+                return full[-1][1], f"output of layer '{self.embedding_layer}'"
+            raise InputError(
+                f"layer '{self.embedding_layer}' gives no [nodes, channels] tensor; name another"
+            )
+        if probe.nodes is not None:
+            return probe.nodes, "input of the readout"
+        if full:
+            return full[-1][1], f"output of the last message-passing layer '{full[-1][0]}'"
+        raise ModelError(
+            "found neither a readout over the batch vector nor a message-passing layer with one "
+            "row per node; name the layer to use with embedding_layer='...'"
+        )
+
+    def _call(
+        self, graphs: GraphBatch, edge_weight: Tensor | None, weighting: Weighting, **extra: Any
+    ) -> Any:
+        if graphs.edge_weight is not None:
+            own = graphs.edge_weight
+            edge_weight = own if edge_weight is None else own * edge_weight
+            weighting = "edge_weight"
+        kwargs = dict(extra)
+        if not (self.accepts("batch") or self._keywords):
+            raise ModelError(
+                "the model's forward has no 'batch' argument; graph-level models are called as "
+                "model(x, edge_index, batch=...)"
+            )
+        kwargs["batch"] = graphs.batch
+        if graphs.edge_attr is not None and (self.accepts("edge_attr") or self._keywords):
+            kwargs["edge_attr"] = graphs.edge_attr
+        if edge_weight is not None and weighting == "edge_weight":
+            return self.model(graphs.x, graphs.edge_index, edge_weight=edge_weight, **kwargs)
+        if edge_weight is not None and weighting == "message":
+            # PyG's masks assume that self-loops come last, sorted by node, as its layers put them.
+            source, target = graphs.edge_index
+            order = torch.argsort(torch.where(source == target, 1 + source, 0), stable=True)
+            graphs = _reorder_edges(graphs, order)
+            if "edge_attr" in kwargs:
+                kwargs["edge_attr"] = graphs.edge_attr
+            with message_mask(self.model, edge_weight[order], graphs.edge_index):
+                return self.model(graphs.x, graphs.edge_index, **kwargs)
+        return self.model(graphs.x, graphs.edge_index, **kwargs)
+
+
+@contextmanager
+def frozen(model: nn.Module) -> Iterator[None]:
+    """Eval mode, no parameter gradients; everything as before afterwards, even on error."""
+    training = {module: module.training for module in model.modules()}
+    needs_grad = {parameter: parameter.requires_grad for parameter in model.parameters()}
+    try:
+        model.eval()
+        for parameter in needs_grad:
+            parameter.requires_grad_(False)
+        yield
+    finally:
+        for module, flag in training.items():
+            module.training = flag
+        for parameter, flag in needs_grad.items():
+            parameter.requires_grad_(flag)
+
+
+@contextmanager
+def message_mask(model: nn.Module, mask: Tensor, edge_index: Tensor) -> Iterator[None]:
+    """Multiplies every message by the weight of its edge; masks of others are put back afterwards.
+
+    The differences to PyG's ``set_masks``: a mask left behind as a parameter by another explainer
+    does not cut the gradient, and an exception leaves nothing on the model.
+    """
+    layers = [
+        m for m in model.modules() if isinstance(m, MessagePassing) and m.explain is not False
+    ]
+    before = []
+    for layer in layers:
+        attributes = (layer.explain, layer._edge_mask, layer._loop_mask, layer._apply_sigmoid)
+        before.append((attributes, layer._parameters.pop("_edge_mask", None)))
+    try:
+        for layer in layers:
+            layer.explain = True
+            layer._edge_mask, layer._apply_sigmoid = mask, False
+            layer._loop_mask = edge_index[0] != edge_index[1]
+        yield
+    finally:
+        for layer, ((explain, edge_mask, loop_mask, sigmoid), parameter) in zip(
+            layers, before, strict=True
+        ):
+            layer.explain = explain
+            layer.__dict__.pop("_edge_mask", None)
+            if parameter is not None:
+                layer._parameters["_edge_mask"] = parameter
+            else:
+                layer._edge_mask = edge_mask
+            layer._loop_mask, layer._apply_sigmoid = loop_mask, sigmoid
+
+
+class _ReadoutProbe(TorchFunctionMode):
+    """Watches for reductions of node rows over the batch vector; the last one is the readout."""
+
+    def __init__(self, batch: Tensor) -> None:
+        super().__init__()
+        self.storage = batch.untyped_storage().data_ptr()
+        self.num_nodes = batch.numel()
+        self.nodes: Tensor | None = None
+        self.count = 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__name__", "") in _REDUCTIONS:
+            tensors = [a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)]
+            over_batch = any(
+                not t.is_floating_point() and t.untyped_storage().data_ptr() == self.storage
+                for t in tensors
+            )
+            rows = [
+                t for t in tensors[1:]
+                if t.is_floating_point() and t.dim() == 2 and t.shape[0] == self.num_nodes
+            ]  # fmt: skip
+            if over_batch and rows:
+                self.nodes, self.count = rows[-1], self.count + 1
+        return func(*args, **kwargs)
+
+
+def _reorder_edges(graphs: GraphBatch, order: Tensor) -> GraphBatch:
+    return replace(
+        graphs,
+        edge_index=graphs.edge_index[:, order],
+        edge_attr=None if graphs.edge_attr is None else graphs.edge_attr[order],
+        edge_weight=None if graphs.edge_weight is None else graphs.edge_weight[order],
+    )

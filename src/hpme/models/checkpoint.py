@@ -1,0 +1,161 @@
+"""Trained target models on disk, found again by everything that determines their weights."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch_geometric
+from torch import Tensor
+
+from hpme import __version__
+from hpme.data import GraphDataset, GraphStore
+from hpme.data.cache import CACHE_DIR_VARIABLE, default_root
+from hpme.errors import InputError, ModelError, StorageError, UnknownNameError
+from hpme.models.gnn import MODELS, TargetGNN, build_model
+from hpme.models.train import RECIPES, Recipe, TrainReport, train_target
+from hpme.storage import read_tensors, write_tensors
+
+TRAINING_VERSION = 1
+"""Part of every key; raise it when a change to models or training alters the weights."""
+
+logger = logging.getLogger(__name__)
+
+
+def save_model(model: TargetGNN, path: str | Path, meta: dict[str, Any] | None = None) -> None:
+    """Writes a model and how to rebuild it to one safetensors file.
+
+    Args:
+        model: One of :obj:`hpme.models.MODELS`.
+        path: The file.
+        meta: Anything else worth keeping, as JSON values.
+    """
+    names = [name for name, kind in MODELS.items() if type(model) is kind]
+    if not names:
+        raise ModelError(
+            f"only models of {', '.join(MODELS)} can be saved, got {type(model).__name__}; save "
+            "the weights of other models with safetensors.torch.save_model"
+        )
+    weights = model.state_dict()
+    description = {
+        "kind": "target model",
+        "model": names[0],
+        "hyper_parameters": model.hyper_parameters,
+        "versions": {
+            "hpme": __version__,
+            "torch": torch.__version__,
+            "torch_geometric": torch_geometric.__version__,
+        },
+        "sha256": _digest(weights),
+        "meta": meta or {},
+    }
+    write_tensors(path, weights, description)
+
+
+def load_model(path: str | Path) -> tuple[TargetGNN, dict[str, Any]]:
+    """Reads what :func:`save_model` wrote: the model in evaluation mode, and ``meta``.
+
+    Raises:
+        StorageError: If the file is missing, damaged or holds something else.
+    """
+    weights, description = read_tensors(path)
+    if description.get("kind") != "target model":
+        raise StorageError(f"'{path}' holds no target model; write one with save_model()")
+    if description.get("sha256") != _digest(weights):
+        raise StorageError(f"'{path}' is damaged: its weights have changed; train or copy it again")
+    try:
+        model = build_model(description["model"], **description["hyper_parameters"])
+        model.load_state_dict(weights)
+    except (KeyError, TypeError, RuntimeError, InputError, UnknownNameError) as error:
+        raise StorageError(
+            f"'{path}' does not fit this version of hpme ({error}); train the model again"
+        ) from error
+    meta: dict[str, Any] = description["meta"]
+    return model.eval(), meta
+
+
+def load_or_train(
+    dataset: GraphDataset,
+    model_name: str = "gcn",
+    seed: int = 0,
+    *,
+    recipe: Recipe | None = None,
+    root: str | Path | None = None,
+    progress: bool = False,
+) -> tuple[TargetGNN, TrainReport]:
+    """A trained model in evaluation mode, from the cache if it is there and intact.
+
+    Args:
+        dataset: Graphs with labels and a split.
+        model_name: One of :obj:`hpme.models.MODELS`.
+        seed: Seed of the initial weights and of the order of the training graphs.
+        recipe: How to train; by default the one for the task in :obj:`hpme.models.RECIPES`.
+        root: Cache folder; by default ``$HPME_CACHE_DIR`` or the platform's cache folder.
+        progress: Whether to show a progress bar while training.
+    """
+    task = dataset.info.task
+    recipe = recipe or RECIPES[task]
+    store = GraphStore.from_graphs(dataset)
+    channels = (int(store.x.shape[1]), dataset.info.num_outputs)
+    model = build_model(model_name, *channels, task, seed=seed)
+    request = {
+        "dataset": {
+            "name": dataset.info.name,
+            "variant": dataset.variant,
+            "graphs": len(dataset),
+            "sha256": _fingerprint(store, dataset.split),
+        },
+        "model": model_name,
+        "hyper_parameters": model.hyper_parameters,
+        "recipe": asdict(recipe),
+        "seed": seed,
+        "training_version": TRAINING_VERSION,
+    }
+    path = checkpoint_path(default_root() if root is None else Path(root), request)
+    if path.exists():
+        try:
+            stored, meta = load_model(path)
+            if meta["request"] == request:
+                return stored, TrainReport(**meta["report"])
+            logger.warning("cached model '%s' is of another request; training anew", path)
+        except (StorageError, KeyError, TypeError) as error:
+            logger.warning("cached model cannot be used (%s); training anew", error)
+    report = train_target(model, dataset, seed=seed, recipe=recipe, progress=progress)
+    try:
+        save_model(model, path, {"request": request, "report": asdict(report)})
+    except OSError as error:
+        logger.warning("model not cached at '%s' (%s); set %s", path, error, CACHE_DIR_VARIABLE)
+    return model, report
+
+
+def checkpoint_path(root: Path, request: dict[str, Any]) -> Path:
+    """Where the model of a request is stored; the name holds a digest of the whole request."""
+    digest = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()[:16]
+    name = f"{request['dataset']['name']}-{request['model']}-seed{request['seed']}-{digest}"
+    return root / "models" / f"{name}.safetensors"
+
+
+def _fingerprint(store: GraphStore, split: dict[str, Tensor]) -> str:
+    """Digest of all that training sees of a dataset."""
+    seen = {
+        "x": store.x,
+        "edge_index": store.local_edge_index,
+        "sizes": store.sizes,
+        "edge_counts": store.edge_counts,
+        **({} if store.y is None else {"y": store.y}),
+        **split,
+    }
+    return _digest(seen)
+
+
+def _digest(tensors: dict[str, Tensor]) -> str:
+    digest = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)};".encode())
+        digest.update(tensor.detach().cpu().contiguous().numpy().data)
+    return digest.hexdigest()

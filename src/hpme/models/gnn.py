@@ -1,0 +1,305 @@
+"""The graph neural networks to be explained: GCN, GIN and GAT with one common shape."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn import GATConv, GCNConv, MessagePassing, global_max_pool, global_mean_pool
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
+
+from hpme.data.info import Task
+from hpme.errors import InputError, UnknownNameError
+
+
+def normalise_rows(h: Tensor) -> Tensor:
+    """Divides every row by its Euclidean norm; a zero row stays zero, with a finite gradient."""
+    norm = h.norm(dim=1, keepdim=True)
+    return h / torch.where(norm > 0, norm, torch.ones_like(norm))
+
+
+class TargetGNN(nn.Module):
+    r"""Message-passing layers, a readout of two pools, and a linear head.
+
+    Every layer is followed by row-wise L2 normalisation and ReLU. The readout joins the maximum
+    and the mean over the nodes of a graph. The head is linear; for regression two linear layers
+    follow each other with nothing between them.
+
+    Features are standardised on the way in and, for regression, predictions are brought back to
+    the unit of the labels on the way out (see :meth:`fit_scales`), so that callers never see
+    standardised values.
+
+    Biases of the layers start uniform in ``[-bias_bound, bias_bound]``, not at zero as in PyG:
+    if all nodes have the same features and biases are zero, the rows entering a normalisation
+    are all parallel, normalisation makes them equal, and no graph can be told from another.
+
+    Args:
+        in_channels: Number of node features.
+        out_channels: Number of classes, or 1 for regression.
+        task: ``"classification"`` or ``"regression"``.
+        hidden_channels: Width of every layer.
+        num_layers: Number of message-passing layers.
+        bias_bound: Largest absolute value of an initial bias of a layer.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        task: Task = "classification",
+        *,
+        hidden_channels: int = 20,
+        num_layers: int = 3,
+        bias_bound: float = 0.5,
+    ) -> None:
+        super().__init__()
+        if task not in get_args(Task):
+            raise InputError(f"task must be 'classification' or 'regression', got {task!r}")
+        if task == "regression" and out_channels != 1:
+            raise InputError(f"a regression model has out_channels=1, got {out_channels}")
+        if min(in_channels, out_channels, hidden_channels, num_layers) < 1:
+            raise InputError(
+                "in_channels, out_channels, hidden_channels and num_layers must be at least 1, got "
+                f"{in_channels}, {out_channels}, {hidden_channels}, {num_layers}"
+            )
+        self.task: Task = task
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.hidden_channels, self.num_layers = hidden_channels, num_layers
+        self.bias_bound = bias_bound
+        self.convs = nn.ModuleList(
+            self.make_conv(in_channels if layer == 0 else hidden_channels, hidden_channels)
+            for layer in range(num_layers)
+        )
+        readout = 2 * hidden_channels
+        self.out: nn.Module = (
+            nn.Linear(readout, out_channels)
+            if task == "classification"
+            else nn.Sequential(nn.Linear(readout, hidden_channels), nn.Linear(hidden_channels, 1))
+        )
+        self.x_mean: Tensor
+        self.x_scale: Tensor
+        self.y_mean: Tensor
+        self.y_scale: Tensor
+        self.register_buffer("x_mean", torch.zeros(in_channels))
+        self.register_buffer("x_scale", torch.ones(in_channels))
+        if task == "regression":
+            self.register_buffer("y_mean", torch.zeros(1))
+            self.register_buffer("y_scale", torch.ones(1))
+        self.reset_biases()
+
+    def make_conv(self, in_channels: int, out_channels: int) -> nn.Module:
+        """One message-passing layer."""
+        raise NotImplementedError
+
+    @property
+    def hyper_parameters(self) -> dict[str, Any]:
+        """Arguments that build an untrained model of the same shape."""
+        return {
+            "in_channels": self.in_channels,
+            "out_channels": self.out_channels,
+            "task": self.task,
+            "hidden_channels": self.hidden_channels,
+            "num_layers": self.num_layers,
+            "bias_bound": self.bias_bound,
+        }
+
+    def reset_biases(self) -> None:
+        """Draws the biases of all layers anew."""
+        for name, parameter in self.convs.named_parameters():
+            if name.endswith("bias"):
+                nn.init.uniform_(parameter, -self.bias_bound, self.bias_bound)
+
+    @torch.no_grad()
+    def fit_scales(self, x: Tensor, y: Tensor) -> None:
+        """Takes the scales of features and, for regression, labels from training data.
+
+        Constant features are left as they are: centring them would erase them.
+        """
+        std = x.std(0, unbiased=False)
+        varies = std > 1e-6 * x.abs().amax(0)
+        self.x_mean.copy_(torch.where(varies, x.mean(0), 0.0))
+        self.x_scale.copy_(torch.where(varies, std, 1.0))
+        if self.task == "regression":
+            y = y.to(self.y_mean.dtype)
+            self.y_mean.copy_(y.mean())
+            spread = y.std(unbiased=False)
+            self.y_scale.copy_(spread if spread > 0 else torch.ones_like(spread))
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        batch: Tensor | None = None,
+        *,
+        batch_size: int | None = None,
+    ) -> Tensor:
+        r"""Predictions :math:`[B, C]`; ``batch=None`` means a single graph."""
+        return self.head(self.graph_embedding(x, edge_index, batch, batch_size=batch_size))
+
+    def node_embeddings(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        """Output of the last layer for every node."""
+        return self._embed(x, edge_index)
+
+    def graph_embedding(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        batch: Tensor | None = None,
+        *,
+        batch_size: int | None = None,
+    ) -> Tensor:
+        """Input of the head for every graph: maximum and mean of the node embeddings."""
+        return readout(self._embed(x, edge_index), batch, batch_size)
+
+    def head(self, graph_embedding: Tensor) -> Tensor:
+        """Predictions from graph embeddings: class scores, or values in the unit of the labels."""
+        out: Tensor = self.out(graph_embedding)
+        return out * self.y_scale + self.y_mean if self.task == "regression" else out
+
+    def _embed(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        weights = () if edge_weight is None else (edge_weight,)
+        h = (x - self.x_mean) / self.x_scale
+        for conv in self.convs:
+            h = normalise_rows(conv(h, edge_index, *weights)).relu()
+        return h
+
+
+class EdgeWeightedGNN(TargetGNN):
+    """A target model whose layers take edge weights; weight 0 equals deleting the edge."""
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        batch: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+        *,
+        batch_size: int | None = None,
+    ) -> Tensor:
+        r"""Predictions :math:`[B, C]`; ``batch=None`` means a single graph."""
+        h = self.graph_embedding(x, edge_index, batch, edge_weight, batch_size=batch_size)
+        return self.head(h)
+
+    def node_embeddings(
+        self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None
+    ) -> Tensor:
+        """Output of the last layer for every node."""
+        return self._embed(x, edge_index, edge_weight)
+
+    def graph_embedding(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        batch: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+        *,
+        batch_size: int | None = None,
+    ) -> Tensor:
+        """Input of the head for every graph: maximum and mean of the node embeddings."""
+        return readout(self._embed(x, edge_index, edge_weight), batch, batch_size)
+
+
+class GCN(EdgeWeightedGNN):
+    """Graph convolutional network, the target model of the paper.
+
+    Edge weights enter before the degree normalisation, which therefore changes with them.
+    """
+
+    def make_conv(self, in_channels: int, out_channels: int) -> nn.Module:
+        """A graph convolution; normalisation is left to :meth:`_embed`."""
+        conv: nn.Module = GCNConv(in_channels, out_channels, normalize=False)
+        return conv
+
+    def _embed(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        # Once for all layers: the layers share edges and weights, and normalising costs as much
+        # as a convolution of this width.
+        edge_index, edge_weight = gcn_norm(edge_index, edge_weight, x.shape[0], dtype=x.dtype)
+        return super()._embed(x, edge_index, edge_weight)
+
+
+class WeightedGINConv(MessagePassing):  # type: ignore[misc]
+    """PyG's ``GINConv`` with a weighted sum over the neighbours.
+
+    Args:
+        perceptron: Applied to the sum of a node and its neighbours.
+    """
+
+    def __init__(self, perceptron: nn.Module) -> None:
+        super().__init__(aggr="add")
+        self.nn = perceptron
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        """New features of every node."""
+        out: Tensor = self.nn(x + self.propagate(edge_index, x=x, edge_weight=edge_weight))
+        return out
+
+    def message(self, x_j: Tensor, edge_weight: Tensor | None) -> Tensor:
+        """What a node sends along an edge."""
+        return x_j if edge_weight is None else edge_weight.view(-1, 1) * x_j
+
+
+class GIN(EdgeWeightedGNN):
+    """Graph isomorphism network with a two-layer perceptron per layer."""
+
+    def make_conv(self, in_channels: int, out_channels: int) -> nn.Module:
+        """A sum over neighbours followed by a perceptron."""
+        perceptron = nn.Sequential(
+            nn.Linear(in_channels, out_channels), nn.ReLU(), nn.Linear(out_channels, out_channels)
+        )
+        conv: nn.Module = WeightedGINConv(perceptron)
+        return conv
+
+
+class GAT(TargetGNN):
+    """Graph attention network with one head per layer.
+
+    It takes no edge weights: attention is normalised over the neighbours, and there is no
+    agreed meaning of a weight in it. To mask edges, mask messages.
+    """
+
+    def make_conv(self, in_channels: int, out_channels: int) -> nn.Module:
+        """An attention layer."""
+        conv: nn.Module = GATConv(in_channels, out_channels)
+        return conv
+
+
+MODELS: dict[str, type[TargetGNN]] = {"gcn": GCN, "gin": GIN, "gat": GAT}
+
+
+def build_model(
+    name: str,
+    in_channels: int,
+    out_channels: int,
+    task: Task = "classification",
+    *,
+    seed: int = 0,
+    **hyper_parameters: Any,
+) -> TargetGNN:
+    """An untrained model; the same seed gives the same weights, global random state untouched.
+
+    Args:
+        name: One of :obj:`MODELS`.
+        in_channels: Number of node features.
+        out_channels: Number of classes, or 1 for regression.
+        task: ``"classification"`` or ``"regression"``.
+        seed: Seed of the initial weights.
+        hyper_parameters: Further arguments of :class:`TargetGNN`.
+
+    Raises:
+        UnknownNameError: If there is no such model.
+    """
+    if name not in MODELS:
+        raise UnknownNameError("model", name, list(MODELS))
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        return MODELS[name](in_channels, out_channels, task, **hyper_parameters)
+
+
+def readout(node_embeddings: Tensor, batch: Tensor | None, num_graphs: int | None) -> Tensor:
+    """Maximum and mean over the nodes of every graph, side by side."""
+    if batch is None:
+        batch = node_embeddings.new_zeros(node_embeddings.shape[0], dtype=torch.long)
+        num_graphs = 1
+    pools = (global_max_pool, global_mean_pool)
+    return torch.cat([pool(node_embeddings, batch, num_graphs) for pool in pools], dim=1)

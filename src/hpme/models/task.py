@@ -1,0 +1,114 @@
+"""What a model's output means: class probabilities or values, and the loss between two outputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch_geometric.explain import ModelConfig
+
+from hpme.errors import InputError, ModelError
+
+Mode = Literal["multiclass_classification", "binary_classification", "regression"]
+ReturnType = Literal["raw", "probs", "log_probs"]
+
+
+@dataclass(frozen=True)
+class Task:
+    r"""Interprets the output of a frozen model :math:`f`.
+
+    Args:
+        mode: As in :class:`torch_geometric.explain.ModelConfig`.
+        return_type: What the model returns; always ``"raw"`` for regression.
+        scale: Spread of the outputs over the fitted graphs. Regression losses are divided by its
+            square, so that one setting of the explainer serves labels of any unit.
+    """
+
+    mode: Mode
+    return_type: ReturnType = "raw"
+    scale: float = 1.0
+
+    @classmethod
+    def resolve(cls, output: Tensor, config: Any = None, mode: Mode | None = None) -> Task:
+        """The task of a model with this ``output``: as configured, or inferred where safe."""
+        if config is not None:
+            config = ModelConfig.cast(config)
+            task = cls(config.mode.value, config.return_type.value)
+        elif mode is not None:
+            task = cls(mode)
+        elif output.dim() == 2 and output.shape[1] > 1:
+            task = cls("multiclass_classification")
+        else:
+            raise InputError(
+                "the model returns one value per graph, which may be regression or a binary "
+                "logit; pass mode='regression' or mode='binary_classification' to fit()"
+            )
+        if task.classification:
+            return task
+        scale = float(output.float().std()) if output.numel() > 1 else 1.0
+        return replace(task, scale=scale if scale > 0 else 1.0)
+
+    @property
+    def classification(self) -> bool:
+        """Whether the output is a class distribution."""
+        return self.mode != "regression"
+
+    def log_prob(self, output: Tensor) -> Tensor:
+        """Log class probabilities ``[B, C]``; a binary output becomes two columns."""
+        if self.mode == "binary_classification":
+            if self.return_type == "raw":
+                logit = output.view(-1)
+                return torch.stack([F.logsigmoid(-logit), F.logsigmoid(logit)], dim=1)
+            prob = output.view(-1).clamp(1e-7, 1 - 1e-7)
+            return torch.stack([1 - prob, prob], dim=1).log()
+        if self.return_type == "raw":
+            return output.log_softmax(dim=1)
+        return output if self.return_type == "log_probs" else output.clamp(min=1e-12).log()
+
+    def values(self, output: Tensor) -> Tensor:
+        """What an explanation should keep: probabilities, or outputs in units of ``scale``."""
+        if self.classification:
+            return self.log_prob(output).exp()
+        return output.view(output.shape[0], -1) / self.scale
+
+    def target(self, output: Tensor) -> Tensor:
+        """Predicted class, or the predicted value in units of ``scale``."""
+        values = self.values(output)
+        return values.argmax(dim=1) if self.classification else values
+
+    def loss(self, output: Tensor, target: Tensor) -> Tensor:
+        r""":math:`\mathcal{L}_{pred}` of every graph: CE, or MSE in units of ``scale``."""
+        if self.classification:
+            return F.nll_loss(self.log_prob(output), target, reduction="none")
+        return ((self.values(output) - target) ** 2).mean(dim=1)
+
+    def check(self, output: Tensor) -> None:
+        """Raises :class:`ModelError` unless the columns fit the mode and are finite."""
+        width = 1 if output.dim() == 1 else output.shape[1]
+        if self.mode == "multiclass_classification" and width < 2:
+            raise ModelError("multiclass classification needs at least two output columns")
+        if self.mode == "binary_classification" and width != 1:
+            raise ModelError(
+                f"binary classification expects one output column, got {width}; two columns of "
+                "logits are mode='multiclass_classification'"
+            )
+        if not bool(torch.isfinite(output).all()):
+            raise ModelError("the model returned NaN or infinite values on finite input")
+
+
+def check_rows(output: Any, num_graphs: int) -> None:
+    """Raises :class:`ModelError` unless a model's output has one row per graph."""
+    if not isinstance(output, Tensor):
+        raise ModelError(
+            f"the model returned {type(output).__name__}; it must return one tensor with a row "
+            "per graph (wrap it in a module that returns only that)"
+        )
+    rows = output.shape[0] if output.dim() else 0
+    if output.dim() not in (1, 2) or rows != num_graphs:
+        raise ModelError(
+            f"the model returned shape {tuple(output.shape)} for {num_graphs} graphs; expected "
+            f"[{num_graphs}, outputs]: does it pool nodes with the given batch vector?"
+        )

@@ -1,0 +1,169 @@
+"""Training of target models: one loop and one recipe per task."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from hpme.data import GraphDataset, GraphStore
+from hpme.data.info import Task
+from hpme.errors import InputError
+from hpme.models.gnn import TargetGNN
+from hpme.progress import progress_bar
+
+EVALUATION_BATCH = 1000
+"""Graphs per forward pass outside training."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to train; counted in optimiser steps, so that it serves small and large datasets.
+
+    Args:
+        max_steps: Length of training; the learning rate falls to zero along a half cosine.
+        patience: Steps without a lower validation loss after which training stops.
+        learning_rate: Highest learning rate of Adam, reached after ``warmup``.
+        warmup: Share of ``max_steps`` in which the learning rate rises from zero.
+        batch_size: Graphs per step.
+        grad_clip: Largest norm of the gradient.
+    """
+
+    max_steps: int = 10_000
+    patience: int = 5_000
+    learning_rate: float = 1e-2
+    warmup: float = 0.05
+    batch_size: int = 128
+    grad_clip: float = 2.0
+
+    def rate(self, step: int) -> float:
+        """Learning rate of a step, as a share of the highest."""
+        done = (step + 1) / self.max_steps
+        if done < self.warmup:
+            return done / self.warmup
+        return 0.5 * (1 + math.cos(math.pi * (done - self.warmup) / (1 - self.warmup)))
+
+
+RECIPES: dict[Task, Recipe] = {"classification": Recipe(), "regression": Recipe()}
+
+
+@dataclass(frozen=True)
+class TrainReport:
+    """What training came to.
+
+    Args:
+        epochs: Passes over the training graphs.
+        best_epoch: The one whose weights were kept.
+        seconds: Wall-clock time.
+        metrics: For each of ``train``, ``val`` and ``test``: ``loss`` and, for classification,
+            ``accuracy``; for regression ``rmse`` in the unit of the labels and, if no label is
+            zero, ``mape`` (as a fraction).
+    """
+
+    epochs: int
+    best_epoch: int
+    seconds: float
+    metrics: dict[str, dict[str, float]]
+
+
+def train_target(
+    model: TargetGNN,
+    dataset: GraphDataset,
+    *,
+    seed: int,
+    recipe: Recipe | None = None,
+    progress: bool = False,
+) -> TrainReport:
+    """Trains a model in place and leaves it in evaluation mode with its best weights.
+
+    The weights kept are those with the lowest validation loss. Test graphs are used for nothing
+    but the report. Global random state is neither read nor changed.
+
+    Args:
+        model: The model; its scales are taken from the training graphs.
+        dataset: Graphs with labels and a split.
+        seed: Seed of the order of the training graphs.
+        recipe: How to train; by default the one for the task in :obj:`RECIPES`.
+        progress: Whether to show a progress bar.
+    """
+    recipe = recipe or RECIPES[model.task]
+    store = GraphStore.from_graphs(dataset)
+    y = _labels(store)
+    train, val = dataset.split["train"], dataset.split["val"]
+    if not (train.numel() and val.numel()):
+        raise InputError("training needs at least one graph in split['train'] and in split['val']")
+    start = time.perf_counter()
+    model.fit_scales(store.subset(train).x, y[train])
+    generator = torch.Generator().manual_seed(seed)
+    optimizer = torch.optim.Adam(model.parameters(), lr=recipe.learning_rate)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, recipe.rate)
+    best_loss, best_weights, best_epoch, best_step = math.inf, model.state_dict(), 0, 0
+    step = epoch = 0
+    with progress_bar("training", recipe.max_steps, enabled=progress) as advance:
+        while step < recipe.max_steps and step - best_step < recipe.patience:
+            epoch += 1
+            model.train()
+            order = train[torch.randperm(train.numel(), generator=generator)]
+            for ids in torch.split(order, recipe.batch_size)[: recipe.max_steps - step]:
+                optimizer.zero_grad()
+                torch.autograd.backward(_loss(model, _forward(model, store, ids), y[ids]))
+                torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.grad_clip)
+                optimizer.step()
+                schedule.step()
+                step += 1
+                advance(1)
+            model.eval()
+            val_loss = float(_loss(model, predict(model, store, val), y[val]))
+            if val_loss < best_loss:
+                best_loss, best_epoch, best_step = val_loss, epoch, step
+                best_weights = copy.deepcopy(model.state_dict())
+    model.load_state_dict(best_weights)
+    seconds = time.perf_counter() - start
+    metrics = {part: evaluate(model, store, ids) for part, ids in dataset.split.items()}
+    return TrainReport(epoch, best_epoch, seconds, metrics)
+
+
+@torch.no_grad()
+def predict(model: TargetGNN, store: GraphStore, ids: Tensor | None = None) -> Tensor:
+    """Outputs of a model for the graphs with the given numbers, or all of them."""
+    ids = torch.arange(len(store)) if ids is None else ids
+    return torch.cat([_forward(model, store, part) for part in torch.split(ids, EVALUATION_BATCH)])
+
+
+def evaluate(model: TargetGNN, store: GraphStore, ids: Tensor | None = None) -> dict[str, float]:
+    """Metrics of :class:`TrainReport` on the graphs with the given numbers, or all of them."""
+    y = _labels(store) if ids is None else _labels(store)[ids]
+    output = predict(model, store, ids)
+    metrics = {"loss": float(_loss(model, output, y))}
+    if model.task == "classification":
+        metrics["accuracy"] = float((output.argmax(1) == y).float().mean())
+        return metrics
+    error = output.view(-1) - y
+    metrics["rmse"] = float(error.square().mean().sqrt())
+    if bool((y != 0).all()):
+        metrics["mape"] = float((error / y).abs().mean())
+    return metrics
+
+
+def _labels(store: GraphStore) -> Tensor:
+    if store.y is None:
+        raise InputError("the graphs have no label y with one value per graph, which is needed")
+    return store.y
+
+
+def _forward(model: TargetGNN, store: GraphStore, ids: Tensor) -> Tensor:
+    graphs = store.batch(ids)
+    output: Tensor = model(graphs.x, graphs.edge_index, graphs.batch, batch_size=graphs.num_graphs)
+    return output
+
+
+def _loss(model: TargetGNN, output: Tensor, y: Tensor) -> Tensor:
+    """Cross entropy, or the squared error in units of the labels' spread."""
+    if model.task == "classification":
+        return F.cross_entropy(output, y)
+    return F.mse_loss(output.view(-1) / model.y_scale, y.to(output.dtype) / model.y_scale)

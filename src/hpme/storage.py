@@ -1,0 +1,55 @@
+"""Tensors and their description in one file: safetensors with JSON metadata, written atomically."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from hpme.errors import StorageError
+
+_META = "hpme"
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Writes a whole file or nothing: a kill at any moment leaves the old file or none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def write_tensors(path: str | Path, tensors: dict[str, Tensor], meta: dict[str, Any]) -> None:
+    """Saves tensors with a JSON description in the header of the same file."""
+    contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    content = save(contiguous, metadata={_META: json.dumps(meta, sort_keys=True)})
+    write_atomically(Path(path), content)
+
+
+def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Loads what :func:`write_tensors` saved.
+
+    Raises:
+        StorageError: If the file is missing, damaged or of another kind.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise StorageError(f"no file '{path}'; check the path, or save again")
+    try:
+        with safe_open(path, framework="pt") as file:
+            meta = json.loads((file.metadata() or {})[_META])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, KeyError, ValueError, OSError) as error:
+        raise StorageError(f"'{path}' is damaged or was not written by hpme: {error}") from error
+    return tensors, meta
