@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
+import uuid
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
@@ -20,20 +21,23 @@ _META = "hpme"
 def write_atomically(path: Path, content: bytes) -> None:
     """Writes a whole file or nothing: a kill at any moment leaves the old file or none."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    # Not from tempfile, whose files only their owner may read.
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
+        temporary.write_bytes(content)
         os.replace(temporary, path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
 def write_tensors(path: str | Path, tensors: dict[str, Tensor], meta: dict[str, Any]) -> None:
     """Saves tensors with a JSON description in the header of the same file."""
-    contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    content = save(contiguous, metadata={_META: json.dumps(meta, sort_keys=True)})
+    copies = {  # safetensors refuses tensors that share memory
+        name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
+        for name, tensor in tensors.items()
+    }
+    content = save(copies, metadata={_META: json.dumps(meta, sort_keys=True)})
     write_atomically(Path(path), content)
 
 
@@ -49,6 +53,8 @@ def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
         with safe_open(path, framework="pt") as file:
             meta = json.loads((file.metadata() or {})[_META])
+            if not isinstance(meta, dict):
+                raise ValueError("its description is no JSON object")
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, KeyError, ValueError, OSError) as error:
         raise StorageError(f"'{path}' is damaged or was not written by hpme: {error}") from error

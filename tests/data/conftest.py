@@ -2,8 +2,13 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from hpme.data import load_dataset
+
+# No deadline: on a busy machine a slow example is not a wrong one.
+settings.register_profile("hpme", deadline=None, max_examples=50)
+settings.load_profile("hpme")
 
 SHARED = Path(__file__).parents[2] / ".." / "shared" / "data"
 

@@ -9,7 +9,7 @@ from torch_geometric.nn import GCNConv, GINConv
 
 from hpme.errors import InputError, UnknownNameError
 from hpme.models import MODELS, EdgeWeightedGNN, TargetGNN, build_model
-from hpme.models.gnn import normalise_rows
+from hpme.models.gnn import normalise_rows, output_bias
 
 ALL = sorted(MODELS)
 WEIGHTED = sorted(name for name, kind in MODELS.items() if issubclass(kind, EdgeWeightedGNN))
@@ -136,20 +136,45 @@ def test_constant_features_need_biases():
     """With zero biases all nodes of all graphs get the same embedding, whatever the edges."""
     _, edge_index, batch = random_graphs()
     x = torch.full((15, 4), 0.1)
-    trapped = build_model("gcn", 4, 2, bias_bound=0.0)(x, edge_index, batch)
-    torch.testing.assert_close(trapped, trapped[:1].expand_as(trapped))
-    free = build_model("gcn", 4, 2)(x, edge_index, batch)
+    model = build_model("gcn", 4, 2)
+    free = model(x, edge_index, batch)
     assert not torch.allclose(free, free[:1].expand_as(free), atol=1e-3)
+    for conv in model.convs:
+        torch.nn.init.zeros_(conv.bias)
+    trapped = model(x, edge_index, batch)
+    torch.testing.assert_close(trapped, trapped[:1].expand_as(trapped))
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_initial_biases_are_not_zero(name):
-    model = build_model(name, 4, 2, bias_bound=0.3)
-    biases = [p for key, p in model.convs.named_parameters() if key.endswith("bias")]
-    assert len(biases) >= 3
-    for bias in biases:
-        assert float(bias.detach().abs().max()) <= 0.3
-        assert bool((bias != 0).all())
+    for conv in build_model(name, 4, 2).convs:
+        assert bool((output_bias(conv) != 0).all())
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_placed_biases_are_zero_at_a_node_in_every_channel(name):
+    x, edge_index, _ = random_graphs()
+    model = build_model(name, 4, 2)
+    outputs = []
+    model.place_biases(x, edge_index, torch.Generator().manual_seed(0))
+    for conv in model.convs:
+        conv.register_forward_hook(lambda _, __, out: outputs.append(out))
+    model.node_embeddings(x, edge_index)
+    assert len(outputs) == 3
+    for out in outputs:
+        torch.testing.assert_close(out.abs().min(0).values, torch.zeros(20), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["gcn", "gin"])
+def test_placed_biases_tell_graphs_with_constant_features_apart(name):
+    _, edge_index, batch = random_graphs()
+    x = torch.full((15, 4), 0.1)
+    spreads = []
+    model = build_model(name, 4, 2)
+    for _ in range(2):
+        spreads.append(float(model.graph_embedding(x, edge_index, batch).std(0).mean()))
+        model.place_biases(x, edge_index, torch.Generator().manual_seed(0))
+    assert spreads[1] > 2 * spreads[0]
 
 
 def test_regression_returns_label_units():
@@ -165,21 +190,26 @@ def test_regression_returns_label_units():
 def test_predictions_do_not_depend_on_the_unit_of_the_features():
     x, edge_index, batch = random_graphs()
     outputs = []
-    for factor, shift in ((1.0, 0.0), (100.0, 30.0)):
+    for factor in (1.0, 100.0):
         model = build_model("gcn", 4, 2)
-        scaled = factor * x + shift
-        model.fit_scales(scaled, torch.zeros(3))
-        outputs.append(model(scaled, edge_index, batch))
-    torch.testing.assert_close(*outputs, rtol=1e-4, atol=1e-4)
+        model.fit_scales(factor * x, torch.zeros(3))
+        outputs.append(model(factor * x, edge_index, batch))
+    torch.testing.assert_close(*outputs)
 
 
-def test_constant_features_are_not_erased_by_standardisation():
+def test_scales_are_taken_from_the_data():
     model = build_model("gcn", 2, 1, "regression")
-    x = torch.stack([torch.full((10,), 0.1), torch.arange(10.0)], dim=1)
-    model.fit_scales(x, torch.full((10,), 5))
-    torch.testing.assert_close(model.x_mean, torch.tensor([0.0, 4.5]))
-    assert float(model.x_scale[0]) == 1
-    assert float(model.y_mean) == 5
+    model.fit_scales(torch.tensor([[3.0, 4.0], [5.0, 0.0]]), torch.tensor([1, 2, 3, 6]))
+    assert float(model.x_scale) == pytest.approx(12.5**0.5)
+    assert float(model.y_mean) == 3
+    assert float(model.y_scale) == pytest.approx(3.5**0.5)
+
+
+def test_scales_of_constant_data_are_usable():
+    model = build_model("gcn", 2, 1, "regression")
+    model.fit_scales(torch.zeros(5, 2), torch.full((5,), 7.0))
+    assert float(model.x_scale) == 1
+    assert float(model.y_mean) == 7
     assert float(model.y_scale) == 1
 
 
@@ -194,7 +224,7 @@ def test_seed_decides_the_weights_and_global_random_state_is_untouched():
 
 
 def test_hyper_parameters_rebuild_the_model():
-    model = build_model("gin", 5, 1, "regression", hidden_channels=8, num_layers=2, bias_bound=0.1)
+    model = build_model("gin", 5, 1, "regression", hidden_channels=8, num_layers=2)
     again = build_model("gin", **model.hyper_parameters)
     again.load_state_dict(model.state_dict())
     x, edge_index, batch = random_graphs(features=5)

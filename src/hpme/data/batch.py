@@ -273,7 +273,7 @@ def _from_list(graphs: Sequence[Data]) -> GraphStore:
             edge_weight=_stack_edges(graphs, "edge_weight"),
             y=_stack_labels(labels),
         )
-    except (RuntimeError, TypeError, AttributeError) as error:
+    except (RuntimeError, TypeError, AttributeError, IndexError) as error:
         raise InputError(f"the graphs cannot be put into one batch: {error}") from error
 
 

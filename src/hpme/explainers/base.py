@@ -106,7 +106,8 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         """
         store = GraphStore.from_graphs(graphs)
         config = model_config or (self.model_config if hasattr(self, "_model_config") else None)
-        with frozen(model):
+        self.fitted = not self.needs_fit  # an interrupted fit must not pass for the one before
+        with frozen(model), torch.enable_grad():
             context = TargetContext.build(
                 model,
                 store,
@@ -139,7 +140,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         edge_weight: Tensor | None = None,
         **kwargs: Any,
     ) -> Explanation:
-        """Explains one graph, or with ``batch`` many graphs at once, as PyG's ``Explainer`` asks."""
+        """Explains one graph, or with ``batch`` many at once, as PyG's ``Explainer`` asks."""
         if not self.fitted:
             name = type(self).__name__
             raise NotFittedError(f"{name} must learn first: call {name}.fit(model, graphs) or load")
@@ -147,7 +148,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         if batch is None:
             batch = torch.zeros(x.shape[0], dtype=torch.long, device=x.device)
         graphs = _checked_batch(x, edge_index, batch, edge_attr, edge_weight)
-        with frozen(model):
+        with frozen(model), torch.enable_grad():
             adapter = ModelAdapter(
                 model, embedding_layer=self.embedding_layer, weighting=self.weighting
             )
@@ -181,6 +182,8 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
             reason = f"task level '{self.model_config.task_level.value}' (only 'graph')"
         elif self.explainer_config.explanation_type != ExplanationType.model:
             reason = "explanation_type='phenomenon' (use explanation_type='model')"
+        elif self.explainer_config.node_mask_type is not None:
+            reason = "node_mask_type (use edge_mask_type='object' alone)"
         if reason:
             logger.error("%s does not support %s", type(self).__name__, reason)
         return reason is None
@@ -214,10 +217,15 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
             raise StorageError(
                 f"'{path}' holds a '{meta.get('explainer')}' explainer, not '{cls.slug}'"
             )
-        explainer = cls(**meta["config"])
-        explainer.weighting = meta["weighting"]
-        explainer._build(meta["learned"])
-        explainer.load_state_dict(tensors)
+        try:
+            explainer = cls(**meta["config"])
+            explainer.weighting = meta["weighting"]
+            explainer._build(meta["learned"])
+            explainer.load_state_dict(tensors)
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise StorageError(
+                f"'{path}' was written by another version of hpme: {error}; fit and save again"
+            ) from error
         explainer.fitted = True
         return explainer
 
@@ -229,6 +237,11 @@ def _checked_batch(
     edge_attr: Tensor | None,
     edge_weight: Tensor | None,
 ) -> GraphBatch:
+    if edge_weight is not None and edge_weight.shape != edge_index.shape[1:]:
+        raise InputError(
+            f"edge_weight must have shape [{edge_index.shape[1]}], one value per edge, got "
+            f"{tuple(edge_weight.shape)}"
+        )
     if batch.shape != x.shape[:1] or batch.dtype != torch.long:
         raise InputError(f"batch must be torch.long of shape [{x.shape[0]}], got {batch.dtype} "
                          f"{tuple(batch.shape)}")  # fmt: skip
@@ -241,7 +254,14 @@ def _checked_batch(
     if bool((batch[edge_index[0]] != batch[edge_index[1]]).any()):
         raise InputError("an edge joins two different graphs of the batch; check batch")
     num_graphs = int(batch[-1]) + 1 if batch.numel() else 0
-    return GraphBatch(x, edge_index, batch, num_graphs, edge_attr, edge_weight)
+    return GraphBatch(
+        x.detach(),
+        edge_index,
+        batch,
+        num_graphs,
+        edge_attr=None if edge_attr is None else edge_attr.detach(),
+        edge_weight=None if edge_weight is None else edge_weight.detach(),
+    )
 
 
 def _split(whole: Explanation, graphs: GraphBatch, edge_counts: Tensor) -> list[Explanation]:

@@ -52,11 +52,15 @@ class TargetContext:
         if bool((store.sizes == 0).any()):
             graph = int((store.sizes == 0).nonzero()[0])
             raise InputError(f"graph {graph} has no nodes; remove empty graphs before fitting")
+        fields = {name: getattr(store, name) for name in ("x", "edge_attr", "edge_weight")}
+        store = replace(  # else steps on explainers would leave gradients on the user's tensors
+            store, **{name: value.detach() for name, value in fields.items() if value is not None}
+        )
         adapter = ModelAdapter(model, embedding_layer=embedding_layer)
         embeddings = []
         for ids in batches(torch.arange(len(store)), batch_size):
             graphs = store.batch(ids)
-            if adapter.weighting is None:
+            if adapter.weighting in (None, "none"):  # these graphs may have no edges
                 adapter.probe(graphs)
             embedding = adapter.embed(graphs)
             check_rows(embedding.output, ids.numel())

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
-from torch_geometric.nn import MessagePassing
+from torch_geometric.nn import Aggregation, MessagePassing
 from torch_geometric.nn.dense.linear import Linear as PyGLinear
 
 from hpme.data.batch import GraphBatch
-from hpme.errors import InputError, ModelError
+from hpme.errors import HPMEError, InputError, ModelError
 
 Weighting = Literal["edge_weight", "message", "none"]
 
@@ -62,8 +62,6 @@ class ModelAdapter:
         embedding_layer: str | None = None,
         weighting: Weighting | None = None,
     ) -> None:
-        if not isinstance(model, nn.Module):
-            raise ModelError(f"expected a torch.nn.Module, got {type(model).__name__}")
         self.model = model
         self.embedding_layer = embedding_layer
         self.weighting = weighting
@@ -94,14 +92,16 @@ class ModelAdapter:
         """Finds out, on real graphs, which way of weighting edges changes the output.
 
         An ``edge_weight`` argument may be accepted and ignored (PyG's ``GIN`` and ``GAT`` models
-        do so), hence the trial.
+        do so), hence the trial. The weights of the trial differ from edge to edge, because a
+        normalising model does not see a factor common to all.
         """
-        ones = graphs.x.new_ones(graphs.edge_index.shape[1])
+        num_edges = graphs.edge_index.shape[1]
+        weight = torch.linspace(0.25, 0.75, num_edges).to(graphs.x)
         plain = self._call(graphs, None, "none")
         trials: list[Weighting] = ["edge_weight"] if self.accepts("edge_weight") else []
         self.weighting = "none"
         for trial in [*trials, "message"]:
-            weighted = self._call(graphs, 0.5 * ones, trial)
+            weighted = self._call(graphs, weight, trial)
             if isinstance(plain, Tensor) and not torch.allclose(plain, weighted, rtol=1e-6):
                 self.weighting = trial
                 break
@@ -130,7 +130,7 @@ class ModelAdapter:
             return hook
 
         def on_head(_: nn.Module, inputs: tuple[Any, ...]) -> None:
-            if inputs and isinstance(inputs[0], Tensor) and inputs[0].dim() == 2:
+            if probe.inside == 0 and inputs and isinstance(inputs[0], Tensor):
                 heads.append((probe.count, inputs[0]))
 
         handles = []
@@ -140,6 +140,9 @@ class ModelAdapter:
                 handles.append(module.register_forward_hook(on_layer(name)))
             elif isinstance(module, nn.Linear | PyGLinear):
                 handles.append(module.register_forward_pre_hook(on_head))
+            elif isinstance(module, Aggregation) or _is_norm(module):
+                handles.append(module.register_forward_pre_hook(probe.enter, with_kwargs=True))
+                handles.append(module.register_forward_hook(probe.leave))
         try:
             with probe:
                 output = self._call(graphs, None, "none", **model_kwargs)
@@ -147,9 +150,14 @@ class ModelAdapter:
             for handle in handles:
                 handle.remove()
         nodes, self.embedding_source = self._choose(graphs.num_nodes, layers, probe)
-        after = [h for n, h in heads if n == probe.count and h.shape[0] == graphs.num_graphs]
+        shape = (2, graphs.num_graphs)
+        after = [h for n, h in heads if n == probe.count and (h.dim(), h.shape[0]) == shape]
+        # Explainers learn in the default precision, whatever that of the model.
+        dtype = torch.get_default_dtype()
         graph = after[0] if after else output
-        return Embedding(nodes, graph, output, self.embedding_source)
+        if isinstance(graph, Tensor):
+            graph = graph.to(dtype)
+        return Embedding(nodes.to(dtype), graph, output, self.embedding_source)
 
     def _choose(
         self, num_nodes: int, layers: list[tuple[str, Tensor]], probe: _ReadoutProbe
@@ -173,10 +181,6 @@ class ModelAdapter:
     def _call(
         self, graphs: GraphBatch, edge_weight: Tensor | None, weighting: Weighting, **extra: Any
     ) -> Any:
-        if graphs.edge_weight is not None:
-            own = graphs.edge_weight
-            edge_weight = own if edge_weight is None else own * edge_weight
-            weighting = "edge_weight"
         kwargs = dict(extra)
         if not (self.accepts("batch") or self._keywords):
             raise ModelError(
@@ -184,25 +188,47 @@ class ModelAdapter:
                 "model(x, edge_index, batch=...)"
             )
         kwargs["batch"] = graphs.batch
-        if graphs.edge_attr is not None and (self.accepts("edge_attr") or self._keywords):
-            kwargs["edge_attr"] = graphs.edge_attr
-        if edge_weight is not None and weighting == "edge_weight":
-            return self.model(graphs.x, graphs.edge_index, edge_weight=edge_weight, **kwargs)
+        if edge_weight is not None:
+            edge_weight = edge_weight.to(graphs.x.dtype)
+        masks: Any = nullcontext()
         if edge_weight is not None and weighting == "message":
             # PyG's masks assume that self-loops come last, sorted by node, as its layers put them.
             source, target = graphs.edge_index
             order = torch.argsort(torch.where(source == target, 1 + source, 0), stable=True)
             graphs = _reorder_edges(graphs, order)
-            if "edge_attr" in kwargs:
-                kwargs["edge_attr"] = graphs.edge_attr
-            with message_mask(self.model, edge_weight[order], graphs.edge_index):
+            masks = message_mask(self.model, edge_weight[order], graphs.edge_index)
+        weight = graphs.edge_weight
+        if edge_weight is not None and weighting == "edge_weight":
+            weight = edge_weight if weight is None else weight * edge_weight
+        if weight is not None:
+            if not (self.accepts("edge_weight") or self._keywords):
+                raise ModelError(
+                    "the graphs have edge_weight but the model's forward takes none; remove it "
+                    "from the graphs or add the argument to the model"
+                )
+            kwargs["edge_weight"] = weight
+        if graphs.edge_attr is not None and (self.accepts("edge_attr") or self._keywords):
+            kwargs["edge_attr"] = graphs.edge_attr
+        with masks:
+            try:
                 return self.model(graphs.x, graphs.edge_index, **kwargs)
-        return self.model(graphs.x, graphs.edge_index, **kwargs)
+            except (HPMEError, torch.cuda.OutOfMemoryError):
+                raise
+            except Exception as error:
+                raise ModelError(
+                    f"the model failed on {graphs.num_nodes} nodes with {graphs.x.shape[1]} "
+                    f"features of {graphs.x.dtype}: {type(error).__name__}: {error}; check that "
+                    "features, dtype and device are those it was trained with"
+                ) from error
 
 
 @contextmanager
 def frozen(model: nn.Module) -> Iterator[None]:
     """Eval mode, no parameter gradients; everything as before afterwards, even on error."""
+    if not isinstance(model, nn.Module):
+        raise ModelError(
+            f"expected a torch.nn.Module, got {type(model).__name__}; wrap it in a module"
+        )
     training = {module: module.training for module in model.modules()}
     needs_grad = {parameter: parameter.requires_grad for parameter in model.parameters()}
     try:
@@ -227,31 +253,28 @@ def message_mask(model: nn.Module, mask: Tensor, edge_index: Tensor) -> Iterator
     layers = [
         m for m in model.modules() if isinstance(m, MessagePassing) and m.explain is not False
     ]
-    before = []
-    for layer in layers:
-        attributes = (layer.explain, layer._edge_mask, layer._loop_mask, layer._apply_sigmoid)
-        before.append((attributes, layer._parameters.pop("_edge_mask", None)))
+    before = [(dict(layer.__dict__), dict(layer._parameters)) for layer in layers]
     try:
         for layer in layers:
+            layer._parameters.pop("_edge_mask", None)
             layer.explain = True
             layer._edge_mask, layer._apply_sigmoid = mask, False
             layer._loop_mask = edge_index[0] != edge_index[1]
         yield
     finally:
-        for layer, ((explain, edge_mask, loop_mask, sigmoid), parameter) in zip(
-            layers, before, strict=True
-        ):
-            layer.explain = explain
-            layer.__dict__.pop("_edge_mask", None)
-            if parameter is not None:
-                layer._parameters["_edge_mask"] = parameter
-            else:
-                layer._edge_mask = edge_mask
-            layer._loop_mask, layer._apply_sigmoid = loop_mask, sigmoid
+        for layer, (attributes, parameters) in zip(layers, before, strict=True):
+            # All of it: PyG's switch also puts a method and argument names on the layer.
+            for current, saved in ((layer.__dict__, attributes), (layer._parameters, parameters)):
+                current.clear()
+                current.update(saved)
 
 
 class _ReadoutProbe(TorchFunctionMode):
-    """Watches for reductions of node rows over the batch vector; the last one is the readout."""
+    """Watches for reductions of node rows over the batch vector; the last one is the readout.
+
+    Reductions inside a normalisation are none; inside a PyG aggregation, which may weigh nodes
+    before it sums them, what entered it counts.
+    """
 
     def __init__(self, batch: Tensor) -> None:
         super().__init__()
@@ -259,22 +282,40 @@ class _ReadoutProbe(TorchFunctionMode):
         self.num_nodes = batch.numel()
         self.nodes: Tensor | None = None
         self.count = 0
+        self.inside = 0
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if getattr(func, "__name__", "") in _REDUCTIONS:
+        if self.inside == 0 and getattr(func, "__name__", "") in _REDUCTIONS:
             tensors = [a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)]
-            over_batch = any(
-                not t.is_floating_point() and t.untyped_storage().data_ptr() == self.storage
-                for t in tensors
-            )
-            rows = [
-                t for t in tensors[1:]
-                if t.is_floating_point() and t.dim() == 2 and t.shape[0] == self.num_nodes
-            ]  # fmt: skip
-            if over_batch and rows:
-                self.nodes, self.count = rows[-1], self.count + 1
+            self._see(tensors[1:])
         return func(*args, **kwargs)
+
+    def enter(self, module: nn.Module, args: Any, kwargs: Any) -> None:
+        """Before an aggregation or normalisation."""
+        if self.inside == 0 and isinstance(module, Aggregation):
+            self._see([a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)])
+        self.inside += 1
+
+    def leave(self, *_: Any) -> None:
+        """After an aggregation or normalisation."""
+        self.inside -= 1
+
+    def _see(self, tensors: list[Tensor]) -> None:
+        over_batch = any(
+            not t.is_floating_point() and t.untyped_storage().data_ptr() == self.storage
+            for t in tensors
+        )
+        rows = [
+            t for t in tensors
+            if t.is_floating_point() and t.dim() == 2 and t.shape[0] == self.num_nodes
+        ]  # fmt: skip
+        if over_batch and rows:
+            self.nodes, self.count = rows[-1], self.count + 1
+
+
+def _is_norm(module: nn.Module) -> bool:
+    return type(module).__module__.startswith("torch_geometric.nn.norm")
 
 
 def _reorder_edges(graphs: GraphBatch, order: Tensor) -> GraphBatch:

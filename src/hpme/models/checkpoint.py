@@ -93,7 +93,7 @@ def load_or_train(
     Args:
         dataset: Graphs with labels and a split.
         model_name: One of :obj:`hpme.models.MODELS`.
-        seed: Seed of the initial weights and of the order of the training graphs.
+        seed: Seed of the initial weights and of training.
         recipe: How to train; by default the one for the task in :obj:`hpme.models.RECIPES`.
         root: Cache folder; by default ``$HPME_CACHE_DIR`` or the platform's cache folder.
         progress: Whether to show a progress bar while training.

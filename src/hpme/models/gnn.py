@@ -19,6 +19,15 @@ def normalise_rows(h: Tensor) -> Tensor:
     return h / torch.where(norm > 0, norm, torch.ones_like(norm))
 
 
+def _positive(scale: Tensor) -> Tensor:
+    return torch.where(scale > 0, scale, torch.ones_like(scale))
+
+
+def output_bias(conv: nn.Module) -> nn.Parameter:
+    """The bias added to a layer's output: its last one."""
+    return [p for name, p in conv.named_parameters() if name.endswith("bias")][-1]
+
+
 class TargetGNN(nn.Module):
     r"""Message-passing layers, a readout of two pools, and a linear head.
 
@@ -26,13 +35,14 @@ class TargetGNN(nn.Module):
     and the mean over the nodes of a graph. The head is linear; for regression two linear layers
     follow each other with nothing between them.
 
-    Features are standardised on the way in and, for regression, predictions are brought back to
+    Features are scaled on the way in and, for regression, predictions are brought back to
     the unit of the labels on the way out (see :meth:`fit_scales`), so that callers never see
-    standardised values.
+    scaled values.
 
-    Biases of the layers start uniform in ``[-bias_bound, bias_bound]``, not at zero as in PyG:
-    if all nodes have the same features and biases are zero, the rows entering a normalisation
-    are all parallel, normalisation makes them equal, and no graph can be told from another.
+    Biases of the layers start at random values, not at zero as in PyG: if all nodes have the same
+    features and biases are zero, the rows entering a normalisation are all parallel,
+    normalisation makes them equal, and no graph can be told from another. Training then starts
+    from biases that suit the data (see :meth:`place_biases`).
 
     Args:
         in_channels: Number of node features.
@@ -40,7 +50,6 @@ class TargetGNN(nn.Module):
         task: ``"classification"`` or ``"regression"``.
         hidden_channels: Width of every layer.
         num_layers: Number of message-passing layers.
-        bias_bound: Largest absolute value of an initial bias of a layer.
     """
 
     def __init__(
@@ -51,7 +60,6 @@ class TargetGNN(nn.Module):
         *,
         hidden_channels: int = 20,
         num_layers: int = 3,
-        bias_bound: float = 0.5,
     ) -> None:
         super().__init__()
         if task not in get_args(Task):
@@ -66,7 +74,6 @@ class TargetGNN(nn.Module):
         self.task: Task = task
         self.in_channels, self.out_channels = in_channels, out_channels
         self.hidden_channels, self.num_layers = hidden_channels, num_layers
-        self.bias_bound = bias_bound
         self.convs = nn.ModuleList(
             self.make_conv(in_channels if layer == 0 else hidden_channels, hidden_channels)
             for layer in range(num_layers)
@@ -77,16 +84,15 @@ class TargetGNN(nn.Module):
             if task == "classification"
             else nn.Sequential(nn.Linear(readout, hidden_channels), nn.Linear(hidden_channels, 1))
         )
-        self.x_mean: Tensor
         self.x_scale: Tensor
         self.y_mean: Tensor
         self.y_scale: Tensor
-        self.register_buffer("x_mean", torch.zeros(in_channels))
-        self.register_buffer("x_scale", torch.ones(in_channels))
+        self.register_buffer("x_scale", torch.ones(1))
         if task == "regression":
             self.register_buffer("y_mean", torch.zeros(1))
             self.register_buffer("y_scale", torch.ones(1))
-        self.reset_biases()
+        for conv in self.convs:
+            nn.init.uniform_(output_bias(conv), -1.0, 1.0)
 
     def make_conv(self, in_channels: int, out_channels: int) -> nn.Module:
         """One message-passing layer."""
@@ -101,30 +107,49 @@ class TargetGNN(nn.Module):
             "task": self.task,
             "hidden_channels": self.hidden_channels,
             "num_layers": self.num_layers,
-            "bias_bound": self.bias_bound,
         }
-
-    def reset_biases(self) -> None:
-        """Draws the biases of all layers anew."""
-        for name, parameter in self.convs.named_parameters():
-            if name.endswith("bias"):
-                nn.init.uniform_(parameter, -self.bias_bound, self.bias_bound)
 
     @torch.no_grad()
     def fit_scales(self, x: Tensor, y: Tensor) -> None:
         """Takes the scales of features and, for regression, labels from training data.
 
-        Constant features are left as they are: centring them would erase them.
+        Features are divided by their root mean square, so that they and the biases weigh alike
+        in a normalised row. They are not centred: their mean is what tells degrees in the first
+        layer.
         """
-        std = x.std(0, unbiased=False)
-        varies = std > 1e-6 * x.abs().amax(0)
-        self.x_mean.copy_(torch.where(varies, x.mean(0), 0.0))
-        self.x_scale.copy_(torch.where(varies, std, 1.0))
+        self.x_scale.copy_(_positive(x.square().mean().sqrt()))
         if self.task == "regression":
             y = y.to(self.y_mean.dtype)
             self.y_mean.copy_(y.mean())
-            spread = y.std(unbiased=False)
-            self.y_scale.copy_(spread if spread > 0 else torch.ones_like(spread))
+            self.y_scale.copy_(_positive(y.std(unbiased=False)))
+
+    @torch.no_grad()
+    def place_biases(self, x: Tensor, edge_index: Tensor, generator: torch.Generator) -> None:
+        """Starts every channel of every layer with its zero at a random node of the data.
+
+        Normalised rows then point in different directions for different nodes, and ReLU parts the
+        nodes in each channel. From biases that ignore the data, graph embeddings start almost
+        equal, and training may stay where it began.
+
+        Args:
+            x: Features of training nodes.
+            edge_index: Edges between them.
+            generator: Draws the nodes.
+        """
+
+        def place(conv: nn.Module, _: Any, out: Tensor) -> Tensor:
+            bias = output_bias(conv)
+            nodes = torch.randint(len(out), (bias.numel(),), generator=generator)
+            at_node = out[nodes.to(out.device), torch.arange(bias.numel(), device=out.device)]
+            bias.sub_(at_node)
+            return out - at_node
+
+        handles = [conv.register_forward_hook(place) for conv in self.convs]
+        try:
+            self._embed(x, edge_index)
+        finally:
+            for handle in handles:
+                handle.remove()
 
     def forward(
         self,
@@ -159,7 +184,7 @@ class TargetGNN(nn.Module):
 
     def _embed(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         weights = () if edge_weight is None else (edge_weight,)
-        h = (x - self.x_mean) / self.x_scale
+        h = x / self.x_scale
         for conv in self.convs:
             h = normalise_rows(conv(h, edge_index, *weights)).relu()
         return h

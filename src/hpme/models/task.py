@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 import torch.nn.functional as F
@@ -30,6 +30,10 @@ class Task:
     mode: Mode
     return_type: ReturnType = "raw"
     scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.mode not in get_args(Mode):
+            raise InputError(f"unknown mode '{self.mode}'; use one of: {', '.join(get_args(Mode))}")
 
     @classmethod
     def resolve(cls, output: Tensor, config: Any = None, mode: Mode | None = None) -> Task:

@@ -85,9 +85,9 @@ def train_target(
     but the report. Global random state is neither read nor changed.
 
     Args:
-        model: The model; its scales are taken from the training graphs.
+        model: The model; its scales and first biases are taken from training graphs.
         dataset: Graphs with labels and a split.
-        seed: Seed of the order of the training graphs.
+        seed: Seed of the first biases and of the order of the training graphs.
         recipe: How to train; by default the one for the task in :obj:`RECIPES`.
         progress: Whether to show a progress bar.
     """
@@ -98,9 +98,11 @@ def train_target(
     if not (train.numel() and val.numel()):
         raise InputError("training needs at least one graph in split['train'] and in split['val']")
     start = time.perf_counter()
-    model.fit_scales(store.subset(train).x, y[train])
     generator = torch.Generator().manual_seed(seed)
-    optimizer = torch.optim.Adam(model.parameters(), lr=recipe.learning_rate)
+    sample = store.batch(train[:EVALUATION_BATCH])
+    model.fit_scales(sample.x, y[train])
+    model.place_biases(sample.x, sample.edge_index, generator)
+    optimizer = torch.optim.Adam(model.parameters(), lr=recipe.learning_rate, fused=True)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, recipe.rate)
     best_loss, best_weights, best_epoch, best_step = math.inf, model.state_dict(), 0, 0
     step = epoch = 0

@@ -8,13 +8,13 @@ import torch
 
 from hpme.data.batch import GraphBatch
 from hpme.explainers.base import GraphExplainer, Masks
-from hpme.explainers.context import TargetContext, batches
+from hpme.explainers.context import TargetContext
 from hpme.explainers.edge_mlp import EdgeMLP
-from hpme.explainers.hpme.criterion import PoolCriterion
-from hpme.explainers.hpme.neighbor import Neighbor, NeighborSampler
+from hpme.explainers.hpme.gradient import GradientSearch, train_epoch
+from hpme.explainers.hpme.hardmix import HardMix
+from hpme.explainers.hpme.neighbor import Neighbor
 from hpme.explainers.hpme.objective import Objective
-from hpme.explainers.hpme.pool import Pool, PoolSize, propagate, top_nodes
-from hpme.explainers.hpme.search import GradientSearch, train_epoch
+from hpme.explainers.hpme.pool import Pool, PoolSize, hop_features, top_nodes
 from hpme.models.adapter import ModelAdapter
 from hpme.progress import progress_bar
 
@@ -86,11 +86,8 @@ class HPMEExplainer(GraphExplainer):
         few = context.sample(self.search_graphs, generator)
         total = search.steps() + self.epochs
         with progress_bar("fitting HPME", total, enabled=progress) as advance:
-            objective = self._objective(few, generator)
-            criterion = PoolCriterion(few, objective.average, self.size, generator)
             self.pool, self.edge_mlp = search.find(
-                objective,
-                criterion,
+                self._objective(few, generator),
                 layers=self.pool_layers,
                 batch_size=self.batch_size,
                 advance=advance,
@@ -99,16 +96,8 @@ class HPMEExplainer(GraphExplainer):
         self.requires_grad_(False)
 
     def _objective(self, context: TargetContext, generator: torch.Generator) -> Objective:
-        return Objective(
-            context=context,
-            average=_average(context, self.batch_size),
-            size=self.size,
-            neighbors=NeighborSampler(context.graph_embedding, generator, self.neighbor),
-            generator=generator,
-            mixup=self.mixup,
-            gated=self.gate is not None,
-            temperature=self.temperature,
-        )
+        mix = HardMix.build(context, self.size, self.neighbor, generator, self.batch_size)
+        return Objective(mix, self.mixup, self.gate is not None, self.temperature)
 
     def _train_edge_mlp(self, objective: Objective, advance: Any) -> None:
         assert self.pool is not None and self.edge_mlp is not None
@@ -130,26 +119,19 @@ class HPMEExplainer(GraphExplainer):
             return Masks(empty, empty.view(0, 1), empty.bool())
         h = adapter.embed(graphs, **model_kwargs).nodes
         m = self.size(graphs.sizes)
-        score = self.pool(propagate(h, graphs), graphs, m)
+        score = self.pool(hop_features(h, graphs), graphs, m)
         pooled = top_nodes(score, graphs, m)[0]
         edge_mask = self.edge_mlp(h, graphs.edge_index).sigmoid()
         return Masks(edge_mask, pooled.to(h.dtype).unsqueeze(1), pooled)
 
     def _meta(self) -> dict[str, Any]:
         assert self.pool is not None
-        return {"channels": self.pool.weight.shape[-1]}
+        return {"channels": self.pool.bias.shape[-1], "hops": self.pool.hops}
 
     def _build(self, meta: dict[str, Any]) -> None:
         generator = torch.Generator()
-        self.pool = Pool(meta["channels"], layers=self.pool_layers, generator=generator)
+        self.pool = Pool(
+            meta["channels"], 1, self.pool_layers, tuple(meta["hops"]), generator=generator
+        )
         self.edge_mlp = EdgeMLP(meta["channels"], generator=generator)
         self.requires_grad_(False)
-
-
-def _average(context: TargetContext, batch_size: int) -> torch.Tensor:
-    """GCN average of the embeddings of all graphs, a part at a time."""
-    parts = []
-    for ids in batches(torch.arange(len(context.store)), batch_size):
-        graphs = context.store.batch(ids)
-        parts.append(propagate(context.h[graphs.node_ids], graphs))
-    return torch.cat(parts)

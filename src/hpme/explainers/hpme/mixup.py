@@ -109,11 +109,14 @@ def structural_mixup(
     stays = ~gone.all(0) & ~(gone.any(0) & (count == 0)[host.pairs.graph])
     outer = stays.nonzero().squeeze(1)
     outer_index = host_at[host.pairs.index[:, outer]]
-    outer, outer_index = _merge(outer, outer_index, gone[:, outer].any(0), total)
+    ways = torch.stack([host.pairs.forward[outer], host.pairs.backward[outer]])
+    outer_index, ways = _merge(outer_index, ways, gone[:, outer].any(0), total)
+    ways = torch.where(ways < 0, ways, ways + source.edge_index.shape[1])
 
     pair_index = torch.cat([source_at[source.pairs.index[:, inner]], outer_index], dim=1)
-    forward = _origin(source, host, inner, outer, source.pairs.forward, host.pairs.forward)
-    backward = _origin(source, host, inner, outer, source.pairs.backward, host.pairs.backward)
+    # Edge of every pair in the row of all source edges followed by all host edges.
+    forward = torch.cat([source.pairs.forward[inner], ways[0]])
+    backward = torch.cat([source.pairs.backward[inner], ways[1]])
     forward_pairs = (forward >= 0).nonzero().squeeze(1)
     backward_pairs = (backward >= 0).nonzero().squeeze(1)
     edges = torch.cat([forward[forward_pairs], backward[backward_pairs]])
@@ -132,29 +135,45 @@ def structural_mixup(
     return Mix(graphs, transplanted, forward_pairs, backward_pairs, pair_index, origin)
 
 
-def _merge(pairs: Tensor, index: Tensor, boundary: Tensor, total: int) -> tuple[Tensor, Tensor]:
-    """Drops repeated boundary pairs; only they can fall together."""
+def _merge(index: Tensor, ways: Tensor, boundary: Tensor, total: int) -> tuple[Tensor, Tensor]:
+    """Makes one pair of boundary pairs that fall together; only they can.
+
+    Args:
+        index: Nodes ``[2, P]`` of the pairs.
+        ways: Forward and backward edge ``[2, P]`` of the pairs, -1 for none. In each direction
+            the first pair that has an edge gives it.
+        boundary: Boolean pair mask.
+        total: Number of nodes.
+    """
     place = boundary.nonzero().squeeze(1)
-    key = index[0, place].minimum(index[1, place]) * total + index[0, place].maximum(
-        index[1, place]
-    )
-    order = key.argsort(stable=True)
-    ordered = key[order]
-    repeated = place[order[1:][ordered[1:] == ordered[:-1]]]
-    if repeated.numel() == 0:
-        return pairs, index
+    ends = index[:, place]
+    key = ends.min(0).values * total + ends.max(0).values
+    key, order = key.sort(stable=True)
+    is_first = torch.ones_like(key, dtype=torch.bool)
+    is_first[1:] = key[1:] != key[:-1]
+    if bool(is_first.all()):
+        return index, ways
+    pair = place[order]
+    if bool((ways < 0).any()):
+        ways = _gather_ways(index, ways, pair, is_first)
     once = torch.ones_like(boundary)
-    once[repeated] = False
-    return pairs[once], index[:, once]
+    once[pair[~is_first]] = False
+    return index[:, once], ways[:, once]
 
 
-def _origin(
-    source: GraphBatch, host: GraphBatch, inner: Tensor, outer: Tensor, ours: Tensor, theirs: Tensor
-) -> Tensor:
-    """Edge of every mixed pair in the row of all source edges followed by all host edges."""
-    from_host = theirs[outer]
-    shifted = torch.where(from_host < 0, from_host, from_host + source.edge_index.shape[1])
-    return torch.cat([ours[inner], shifted])
+def _gather_ways(index: Tensor, ways: Tensor, pair: Tensor, is_first: Tensor) -> Tensor:
+    """Gives the first of the pairs that fall together the directions that only others have."""
+    group, first = is_first.cumsum(0) - 1, pair[is_first]
+    turned = index[0, pair] != index[0, first[group]]
+    mine = torch.where(turned, ways[:, pair].flip(0), ways[:, pair])
+    none = pair.numel()
+    position = torch.where(mine < 0, none, torch.arange(none, device=pair.device))
+    best = position.new_full((2, first.numel()), none)
+    best = best.scatter_reduce(1, group.expand(2, -1), position, "amin")
+    gathered = torch.cat([mine, mine.new_full((2, 1), -1)], dim=1).gather(1, best)
+    ways = ways.clone()
+    ways[:, first] = gathered
+    return ways
 
 
 def _carry(ours: Tensor | None, theirs: Tensor | None, edges: Tensor) -> Tensor | None:

@@ -18,26 +18,41 @@ class NeighborSampler:
 
     Args:
         graph_embedding: :math:`\mathbf{h}_G` of all graphs.
+        values: Predictions of all graphs, see :meth:`~hpme.models.task.Task.values`.
         generator: Source of randomness.
         neighbor: ``"random"`` draws uniformly; ``"near"`` and ``"far"`` take the most and the
             least similar (cosine) of a few random graphs, so the cost stays linear.
-        tries: How many random graphs ``"near"`` and ``"far"`` choose from.
+        tries: How many random graphs a choice is made from.
     """
 
     graph_embedding: Tensor
+    values: Tensor
     generator: torch.Generator
     neighbor: Neighbor = "random"
     tries: int = 8
 
     def draw(self, ids: Tensor) -> Tensor:
         """Graph numbers of the hosts of the graphs ``ids``."""
-        total = self.graph_embedding.shape[0]
-        tries = 1 if self.neighbor == "random" else self.tries
-        drawn = torch.randint(total, (tries, ids.numel()), generator=self.generator).to(ids.device)
         if self.neighbor == "random":
-            return drawn[0]
+            return self._random(ids, 1)[0]
+        drawn = self._random(ids, self.tries)
         similarity = F.cosine_similarity(
             self.graph_embedding[drawn], self.graph_embedding[ids].unsqueeze(0), dim=-1
         )
-        best = similarity.argmax(0) if self.neighbor == "near" else similarity.argmin(0)
-        return drawn.gather(0, best.unsqueeze(0)).squeeze(0)
+        return _pick(drawn, similarity if self.neighbor == "near" else -similarity)
+
+    def contrast(self, ids: Tensor) -> Tensor:
+        """Hosts of another prediction: on a host of the same one, every subset looks right.
+
+        The farthest of a few random graphs; few, lest extreme predictions host everything.
+        """
+        drawn = self._random(ids, self.tries // 2)
+        return _pick(drawn, (self.values[drawn] - self.values[ids]).norm(dim=-1))
+
+    def _random(self, ids: Tensor, tries: int) -> Tensor:
+        total = self.values.shape[0]
+        return torch.randint(total, (tries, ids.numel()), generator=self.generator).to(ids.device)
+
+
+def _pick(drawn: Tensor, preference: Tensor) -> Tensor:
+    return drawn.gather(0, preference.argmax(0, keepdim=True)).squeeze(0)

@@ -2,6 +2,7 @@ r"""The hard perturbation operator :math:`Q_\phi`: which nodes of a graph explai
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 
 import torch
@@ -75,26 +76,38 @@ class Pool(nn.Module):
 
     Each scores nodes by :math:`\mathbf{z} = \mathrm{ReLU}(\mathrm{GCNConv}(\mathbf{H}))`,
     :math:`s = \mathbf{z} \cdot \mathbf{p} / \lVert \mathbf{p} \rVert` (Eq. graph_pooling) and
-    preserves the :math:`m` best. With several layers, each layer preserves an equal share of the
-    nodes left by the one before, multiplied by :math:`\tanh(s)` as in ``TopKPooling``.
+    preserves the :math:`m` best. Since :math:`\hat{\mathbf{A}}(\mathbf{H}\mathbf{W}) =
+    (\hat{\mathbf{A}}\mathbf{H})\mathbf{W}`, the neighbourhood average is computed once for all
+    operators. With several layers, each preserves an equal share of the nodes left by the one
+    before, multiplied by :math:`\tanh(s)` as in ``TopKPooling``.
 
     Args:
         channels: Width of the node embeddings.
         count: Number of operators :math:`P`.
         layers: Number of pooling layers :math:`L`.
+        hops: Powers of :math:`\hat{\mathbf{A}}` whose :math:`\hat{\mathbf{A}}^k\mathbf{H}` the
+            first layer sees side by side; ``(1,)`` is the paper's GCN layer.
         generator: Source of the initial weights.
     """
 
     def __init__(
-        self, channels: int, count: int = 1, layers: int = 1, *, generator: torch.Generator
+        self,
+        channels: int,
+        count: int = 1,
+        layers: int = 1,
+        hops: tuple[int, ...] = (1,),
+        *,
+        generator: torch.Generator,
     ) -> None:
         super().__init__()
-        bound = (3 / channels) ** 0.5  # Glorot for a square matrix
+        self.hops = hops
 
-        def uniform(*shape: int) -> nn.Parameter:
-            return nn.Parameter(torch.empty(shape).uniform_(-bound, bound, generator=generator))
+        def glorot(rows: int) -> Tensor:
+            bound = (6 / (rows + channels)) ** 0.5
+            return torch.empty(count, rows, channels).uniform_(-bound, bound, generator=generator)
 
-        self.weight = uniform(count, layers, channels, channels)
+        widths = [len(hops) * channels] + [channels] * (layers - 1)
+        self.weights = nn.ParameterList([glorot(width) for width in widths])
         self.bias = nn.Parameter(torch.zeros(count, layers, channels))
         projection = torch.randn(count, layers, channels, generator=generator)
         self.projection = nn.Parameter(projection / channels**0.5)
@@ -102,31 +115,38 @@ class Pool(nn.Module):
     @property
     def count(self) -> int:
         """Number of operators :math:`P`."""
-        return int(self.weight.shape[0])
+        return int(self.bias.shape[0])
 
     @property
     def layers(self) -> int:
         """Number of pooling layers :math:`L`."""
-        return int(self.weight.shape[1])
+        return int(self.bias.shape[1])
 
     def pick(self, index: Tensor) -> Pool:
         """The operators with the given numbers, as a stack of their own."""
-        picked = Pool.__new__(Pool)
-        nn.Module.__init__(picked)
-        for name, parameter in self.named_parameters():
-            picked.register_parameter(name, nn.Parameter(parameter.detach()[index].clone()))
-        return picked
+        return self._like([parameter.detach()[index] for parameter in self.parameters()])
 
-    def forward(self, average: Tensor, graphs: GraphBatch, m: Tensor) -> Tensor:
+    def merge(self, *others: Pool) -> Pool:
+        """This stack followed by others of the same form."""
+        columns = zip(*(pool.parameters() for pool in (self, *others)), strict=True)
+        return self._like([torch.cat([p.detach() for p in column]) for column in columns])
+
+    def _like(self, values: list[Tensor]) -> Pool:
+        clone = copy.deepcopy(self)
+        for parameter, value in zip(clone.parameters(), values, strict=True):
+            parameter.data = value.clone()
+        return clone
+
+    def forward(self, features: Tensor, graphs: GraphBatch, m: Tensor) -> Tensor:
         r"""Scores ``[P, N]``; the ``m`` highest of every graph are its pooled nodes.
 
         Args:
-            average: :math:`\hat{\mathbf{A}} \mathbf{H}` from :func:`propagate`; it does not depend
-                on the operator, so it is computed once.
+            features: :func:`hop_features` of the node embeddings.
             graphs: The graphs.
             m: Preserved nodes of every graph.
         """
-        score, z = self._layer(0, average.expand(self.count, -1, -1))
+        seen = torch.cat([features[hop] for hop in self.hops], dim=1)
+        score, z = self._layer(0, seen.expand(self.count, -1, -1))
         for layer in range(1, self.layers):
             # A node dropped by an earlier layer must rank below every node that goes on.
             share = (m / graphs.sizes.clamp(min=1)) ** (layer / self.layers)
@@ -139,10 +159,18 @@ class Pool(nn.Module):
         return score
 
     def _layer(self, layer: int, average: Tensor) -> tuple[Tensor, Tensor]:
-        z = (average @ self.weight[:, layer] + self.bias[:, layer].unsqueeze(1)).relu()
+        z = (average @ self.weights[layer] + self.bias[:, layer].unsqueeze(1)).relu()
         direction = self.projection[:, layer]
         direction = direction / direction.norm(dim=1, keepdim=True)
         return (z @ direction.unsqueeze(-1)).squeeze(-1), z
+
+
+def hop_features(h: Tensor, graphs: GraphBatch, hops: int = 2) -> Tensor:
+    r""":math:`\hat{\mathbf{A}}^k \mathbf{H}` for :math:`k = 0 .. hops`, as ``[hops + 1, N, d]``."""
+    features = [h]
+    for _ in range(hops):
+        features.append(propagate(features[-1], graphs))
+    return torch.stack(features)
 
 
 def rank_nodes(score: Tensor, graphs: GraphBatch) -> Tensor:

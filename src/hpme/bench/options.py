@@ -1,0 +1,47 @@
+"""Explainers by name, built from options that are checked before any work starts."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from hpme.data import GraphDataset
+from hpme.errors import InputError
+from hpme.explainers import GraphExplainer, HPMEExplainer, explainer_class
+
+
+def option_names(name: str) -> list[str]:
+    """Names of the options an explainer takes, without the seed."""
+    parameters = inspect.signature(explainer_class(name)).parameters
+    return [option for option in parameters if option != "seed"]
+
+
+def make_explainer(
+    name: str, dataset: GraphDataset, seed: int, options: Mapping[str, Any] | None = None
+) -> tuple[GraphExplainer, str | None]:
+    """An unfitted explainer, and where its pool ratio comes from (``None`` if it has none).
+
+    The ratio of HPME is the dataset's :attr:`~hpme.data.GraphDataset.pool_ratio` unless ``ratio``
+    or ``k`` is among the options; it is all that any explainer is told about the ground truth.
+
+    Raises:
+        UnknownNameError: If there is no such explainer.
+        InputError: If it does not take one of the options, or not with this value.
+    """
+    explainer, options = explainer_class(name), dict(options or {})
+    valid = option_names(name)
+    unknown = [option for option in options if option not in valid]
+    if unknown:
+        raise InputError(
+            f"'{name}' has no option '{unknown[0]}'; valid options: {', '.join(valid)}"
+        )
+    source = None
+    if issubclass(explainer, HPMEExplainer):
+        source = "option"
+        if not {"ratio", "k"} & options.keys():
+            options["ratio"], source = dataset.pool_ratio, "ground truth"
+    try:
+        return explainer(seed=seed, **options), source
+    except TypeError as error:  # a comparison of the wrong types, such as 'high' < 1
+        raise InputError(f"an option of '{name}' has a value of the wrong type: {error}") from error

@@ -1,0 +1,376 @@
+"""The ``hpme`` command."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, NoReturn, TypeVar
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from hpme import __version__
+from hpme.bench import Outcome, Record, Summary, Target, make_explainer, parse_seeds, run_experiment
+from hpme.data import DATASETS, GraphDataset, load_dataset
+from hpme.errors import HPMEError, InputError, UnknownNameError
+from hpme.explainers import EXPLAINERS
+from hpme.models import MODELS, RECIPES, Recipe
+from hpme.viz import check_picture_path, gallery
+
+app = typer.Typer(
+    name="hpme",
+    help="Explain graph neural networks: datasets with ground truth, explainers, scores.",
+    epilog="Built datasets and trained models are kept in $HPME_CACHE_DIR, by default the "
+    "platform's cache folder.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,
+)
+Command = TypeVar("Command", bound=Callable[..., None])
+GALLERY_GRAPHS = 6
+
+
+class Kind(str, Enum):
+    """What ``hpme list`` can list."""
+
+    datasets = "datasets"
+    explainers = "explainers"
+    models = "models"
+
+
+def main() -> None:
+    """Entry point of the ``hpme`` command."""
+    app()
+
+
+def reports_errors(command: Command) -> Command:
+    """Turns errors a user can act on into a short message and exit code 1."""
+
+    @functools.wraps(command)
+    def wrapped(*args: Any, **kwargs: Any) -> None:
+        try:
+            command(*args, **kwargs)
+        except (HPMEError, OSError) as error:
+            Console(stderr=True).print(f"error: {error}", style="red", markup=False)
+            raise typer.Exit(1) from error
+
+    return wrapped  # type: ignore[return-value]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"hpme {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command("list")
+def list_names(kind: Annotated[Kind, typer.Argument(help="What to list.")]) -> None:
+    """List what can be run: datasets, explainers or models."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    if kind is Kind.datasets:
+        _columns(table, "name", "task", "graphs", "variants", "description")
+        for info in DATASETS.values():
+            variants = ", ".join(info.variants)
+            table.add_row(info.name, info.task, f"{info.num_graphs:,}", variants, info.description)
+    elif kind is Kind.explainers:
+        _columns(table, "name", "learns", "description")
+        for name, explainer in EXPLAINERS.items():
+            table.add_row(name, "yes" if explainer.needs_fit else "no", explainer.summary)
+    else:
+        _columns(table, "name", "description")
+        for name, model in MODELS.items():
+            table.add_row(name, (model.__doc__ or "").strip().splitlines()[0])
+    # A pipe has no width; the 80 columns rich assumes would break lines somebody wants to grep.
+    Console(width=None if Console().is_terminal else 160).print(table)
+
+
+def _columns(table: Table, *names: str) -> None:
+    for name in names:
+        table.add_column(name, no_wrap=name != "description")
+
+
+DatasetOption = Annotated[str, typer.Option("--dataset", "-d", help="See: hpme list datasets.")]
+ExplainerOption = Annotated[
+    str, typer.Option("--explainer", "-e", help="See: hpme list explainers.")
+]
+ModelOption = Annotated[
+    str, typer.Option("--model", "-m", help="Model to explain. See: hpme list models.")
+]
+SeedsOption = Annotated[
+    str,
+    typer.Option(
+        "--seeds",
+        "-s",
+        help="Seeds of the explainer and of the choice of graphs: 0-4, or 0,3,7, or 0-2,7.",
+    ),
+]
+VariantOption = Annotated[
+    str | None,
+    typer.Option(help="'paper' or 'published'; by default the first that the dataset has."),
+]
+GraphsOption = Annotated[int, typer.Option(min=1, help="Number of graphs to explain.")]
+TargetSeedOption = Annotated[int, typer.Option(min=0, help="Seed the model is trained with.")]
+OptionsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        "-o",
+        metavar="KEY=VALUE",
+        help="An argument of the explainer, such as ratio=0.2; may be repeated.",
+    ),
+]
+SizeOption = Annotated[
+    int | None, typer.Option(min=10, help="Number of graphs in the dataset, to try things out.")
+]
+StepsOption = Annotated[
+    int | None,
+    typer.Option(min=1, help="Longest training of the model, in steps, to try things out."),
+]
+JsonOption = Annotated[
+    Path | None,
+    typer.Option("--json", dir_okay=False, help="Result file, rewritten after every seed."),
+]
+GalleryOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--gallery", dir_okay=False, help="Picture (.png or .svg) of some graphs of the first seed."
+    ),
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+
+
+@app.command()
+@reports_errors
+def run(
+    dataset: DatasetOption,
+    explainer: ExplainerOption = "hpme",
+    model: ModelOption = "gcn",
+    seeds: SeedsOption = "0",
+    variant: VariantOption = None,
+    graphs: GraphsOption = 200,
+    target_seed: TargetSeedOption = 0,
+    option: OptionsOption = None,
+    size: SizeOption = None,
+    train_steps: StepsOption = None,
+    json_file: JsonOption = None,
+    gallery_file: GalleryOption = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Explain a model on a dataset and score the explanations against the ground truth.
+
+    The model is trained first, or taken from the cache. For every seed the explainer is fitted to
+    the same graphs it then explains; AUC is the ROC-AUC of edge scores pooled over all of them.
+
+    Exit codes: 0 done, 1 failed while running, 2 wrong usage.
+    """
+    _known("--dataset", "dataset", dataset, DATASETS)
+    _known("--explainer", "explainer", explainer, EXPLAINERS)
+    _known("--model", "model", model, MODELS)
+    numbers = _usage("--seeds", parse_seeds, seeds)
+    options = _usage("--option", parse_options, option or [])
+    if gallery_file is not None:
+        _usage("--gallery", check_picture_path, gallery_file)
+    _usage("--json", check_writable, json_file)
+    _usage("--gallery", check_writable, gallery_file)
+    loaded = _usage(
+        "--variant", functools.partial(load_dataset, variant=variant, size=size), dataset
+    )
+    _usage("--option", make_explainer, explainer, loaded, numbers[0], options)
+    target = _prepare(loaded, model, target_seed, train_steps, quiet)
+    records: list[Record] = []
+    for seed in numbers:
+        outcome = run_experiment(
+            loaded, target, explainer, seed, count=graphs, options=options, progress=not quiet
+        )
+        records.append(outcome.record)
+        if json_file is not None:
+            Summary(records).write(json_file)
+        if gallery_file is not None and seed == numbers[0]:
+            draw(outcome, loaded, gallery_file)
+        if not quiet:
+            _announce(outcome)
+    if not quiet:
+        show(Summary(records))
+
+
+@app.command()
+@reports_errors
+def demo(
+    out: Annotated[Path, typer.Option(file_okay=False, help="Folder to write to.")] = Path(
+        "out/demo"
+    ),
+    size: SizeOption = None,
+    graphs: GraphsOption = 200,
+    train_steps: StepsOption = None,
+) -> None:
+    """Explain a GCN on BA-2Motifs with HPME: a table, a picture, a result file, the explainer."""
+    files = [out / "gallery.png", out / "result.json", out / "explainer.safetensors"]
+    for path in files:
+        _usage("--out", check_writable, path)
+    dataset = load_dataset("ba-2motifs", size=size)
+    target = _prepare(dataset, "gcn", 0, train_steps, quiet=False)
+    outcome = run_experiment(dataset, target, "hpme", 0, count=graphs, progress=True)
+    _announce(outcome)
+    summary = Summary([outcome.record])
+    draw(outcome, dataset, files[0])
+    summary.write(files[1])
+    outcome.explainer.save(files[2])
+    show(summary)
+    typer.echo("\nwritten:")
+    for path in files:
+        typer.echo(f"  {path}")
+
+
+def _prepare(
+    dataset: GraphDataset, model: str, seed: int, train_steps: int | None, quiet: bool
+) -> Target:
+    recipe: Recipe | None = None
+    if train_steps is not None:
+        recipe = replace(RECIPES[dataset.info.task], max_steps=train_steps)
+    target = Target.prepare(dataset, model, seed, recipe=recipe, progress=not quiet)
+    if not quiet:
+        test = ", ".join(
+            f"{key} {value:.4g}" for key, value in target.report.metrics["test"].items()
+        )
+        _say(f"{model} on {dataset.info.title} ({dataset.variant}), test {test}")
+    return target
+
+
+def _announce(outcome: Outcome) -> None:
+    record = outcome.record
+    _say(
+        f"seed {record.seed}: AUC {_number(record.auc)}, "
+        f"fitted in {record.fit_seconds:.1f} s, explained in {record.explain_seconds:.2f} s"
+    )
+    report = getattr(outcome.explainer, "report", None)
+    if report is not None:
+        _say(f"  {report.summary()}")
+        for warning in report.warnings:
+            _say(f"  warning: {warning}", style="yellow")
+
+
+def _say(text: str, style: str | None = None) -> None:
+    """Progress goes to stderr; stdout is for results."""
+    Console(stderr=True).print(text, style=style, markup=False, highlight=False)
+
+
+def show(summary: Summary) -> None:
+    """Prints a table with a row per seed and the mean."""
+    first = summary.records[0]
+    table = Table(
+        title=f"{first.explainer} explains {first.model} on {first.dataset} ({first.variant})",
+        title_justify="left",
+        header_style="bold",
+    )
+    for name in ("seed", "graphs", "AUC", "AUC per graph", "fit [s]", "explain [s]"):
+        table.add_column(name.replace("[", r"\["), justify="right")
+    for record in summary.records:
+        table.add_row(
+            str(record.seed),
+            str(record.graphs),
+            _number(record.auc),
+            _number(record.auc_per_graph),
+            f"{record.fit_seconds:.1f}",
+            f"{record.explain_seconds:.2f}",
+        )
+    console = Console()
+    console.print(table)
+    spread = f"{_number(summary.auc_mean)} ± {_number(summary.auc_std)}"
+    runs = len(summary.records)
+    console.print(f"AUC {spread} over {runs} seed{'s' * (runs > 1)}", style="bold")
+    for reason in dict.fromkeys(r.auc_undefined for r in summary.records if r.auc_undefined):
+        console.print(f"AUC is undefined: {reason}", style="yellow")
+
+
+def draw(outcome: Outcome, dataset: GraphDataset, path: Path) -> None:
+    """Draws the first explained graphs."""
+    record = outcome.record
+    gallery(
+        outcome.graphs[:GALLERY_GRAPHS],
+        {record.explainer: outcome.explanations[:GALLERY_GRAPHS]},
+        path,
+        predictions=outcome.predictions[:GALLERY_GRAPHS],
+        title=f"{dataset.info.title}: {record.model} explained by {record.explainer}",
+    )
+
+
+def _number(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.4f}"
+
+
+def parse_options(pairs: Sequence[str]) -> dict[str, Any]:
+    """Values of ``key=value`` pairs, read as JSON where possible, else as text.
+
+    Raises:
+        InputError: If there is no ``=``, or a key comes twice.
+    """
+    options: dict[str, Any] = {}
+    words = {"true": True, "false": False, "none": None, "null": None}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        key = key.strip().replace("-", "_")
+        if not equals or not key:
+            raise InputError(f"'{pair}' is no option; write key=value")
+        if key in options:
+            raise InputError(f"option '{key}' is given twice")
+        if text.lower() in words:
+            options[key] = words[text.lower()]
+            continue
+        try:
+            options[key] = json.loads(text)
+        except ValueError:
+            options[key] = text
+    return options
+
+
+def _known(hint: str, kind: str, name: str, valid: Iterable[str]) -> None:
+    names = list(valid)
+    if name in names:
+        return
+    message = str(UnknownNameError(kind, name, names))
+    close = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
+    _refuse(f"did you mean '{close[0]}'? {message}" if close else message, hint)
+
+
+Result = TypeVar("Result")
+
+
+def _usage(hint: str, function: Callable[..., Result], *args: Any) -> Result:
+    """Calls a function whose :class:`InputError` is about a command-line argument."""
+    try:
+        return function(*args)
+    except InputError as error:
+        _refuse(str(error), hint)
+
+
+def _refuse(message: str, hint: str) -> NoReturn:
+    raise typer.BadParameter(message, param_hint=hint)
+
+
+def check_writable(path: Path | None) -> None:
+    """Fails now, not after the work, if a result could not be written."""
+    if path is None:
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot make the folder of '{path}': {error}") from error
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        raise InputError(f"cannot write '{path}'; choose another place")

@@ -1,0 +1,125 @@
+"""Search over node subsets: which subset of each graph carries its prediction elsewhere?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from hpme.data.batch import GraphBatch
+from hpme.data.segment import rank_in_segment
+from hpme.explainers.hpme.distil import standardise
+from hpme.explainers.hpme.hardmix import HardMix
+from hpme.explainers.hpme.mixup import Selection, select
+from hpme.explainers.hpme.pool import top_nodes
+
+
+@dataclass(frozen=True)
+class SubsetLabels:
+    """What the best subsets say about nodes.
+
+    Args:
+        frequency: Share of the best subsets that hold a node, ``[N]``.
+        advantage: The same minus the share of all proposals.
+        gain: How much better the best subsets of a graph are than its average one, ``[B]``.
+    """
+
+    frequency: Tensor
+    advantage: Tensor
+    gain: Tensor
+
+
+def propose_subsets(mix: HardMix, score: Tensor, count: int) -> Tensor:
+    """Proposals ``[count, N]``, each of the pooled size.
+
+    40 % grow at random along edges, 40 % grow guided by ``score``, the rest are guided but free of
+    edges; the last is the selection of ``score`` itself.
+    """
+    graphs = mix.context.store.batch()
+    number = torch.arange(count)
+    sharpness = torch.where(number % 2 == 0, 2.0, 1.0)
+    guide = torch.where(number < 0.4 * count, 0.0, sharpness)
+    m = mix.size(graphs.sizes)
+    die = torch.randint(6, (count, graphs.num_graphs), generator=mix.generator)
+    seeds = torch.where((number < 0.8 * count).unsqueeze(1), (die - 2).clamp(min=1), m)
+    guided = standardise(score.unsqueeze(0), graphs) * guide.unsqueeze(1)
+    keep = _grow(guided, graphs, m, seeds, mix.generator)
+    keep[-1] = top_nodes(score.unsqueeze(0), graphs, m)[0]
+    return keep
+
+
+def _grow(
+    score: Tensor, graphs: GraphBatch, m: Tensor, seeds: Tensor, generator: torch.Generator
+) -> Tensor:
+    """Samples ``m`` nodes by the softmax of ``score``; all but the first ``seeds`` touch others.
+
+    Large subsets take several nodes at a time, so the number of steps is bounded.
+    """
+    source, target = graphs.edge_index
+    rows = torch.arange(score.shape[0]).unsqueeze(1)
+    segment = (rows * graphs.num_graphs + graphs.batch).flatten()
+    ptr = (rows * graphs.num_nodes + graphs.ptr).flatten()
+    keep = torch.zeros_like(score, dtype=torch.bool)
+    steps = min(int(m.max()), 12)
+    for step in range(1, steps + 1):
+        quota = (m * step / steps).ceil().long()
+        size = torch.zeros(score.shape[0], graphs.num_graphs).index_add(
+            1, graphs.batch, keep.float()
+        )
+        missing = quota - size
+        touching = torch.zeros_like(score).index_add(1, target, keep[:, source].to(score.dtype))
+        free = size < seeds
+        allowed = ~keep & ((touching > 0) | free[:, graphs.batch])
+        uniform = torch.rand(score.shape, generator=generator).clamp(1e-6, 1 - 1e-6)
+        value = torch.where(allowed, score - (-uniform.log()).log(), -1e9)
+        rank = rank_in_segment(value.flatten(), segment, ptr).view_as(value)
+        keep |= allowed & (rank < missing[:, graphs.batch])
+    return keep
+
+
+@torch.no_grad()
+def search_subsets(mix: HardMix, score: Tensor, *, subsets: int, draws: int) -> SubsetLabels:
+    """One round: proposes subsets, tries each as insertion and as removal, labels the nodes.
+
+    Inserted into a host whose region (by ``score``) was removed, a good subset brings the
+    prediction of its graph. As the removed region, it leaves a graph that takes on the prediction
+    of whatever is inserted. All subsets of all graphs are one batch.
+
+    Args:
+        mix: The graphs.
+        score: Node scores ``[N]`` that define the region of every other graph.
+        subsets: Proposals per graph.
+        draws: Hosts per graph, shared by its proposals.
+    """
+    graphs = mix.context.store.batch()
+    keep = propose_subsets(mix, score, subsets)
+    candidate = select(keep, graphs, mix.generator)
+    region = mix.select(score.unsqueeze(0), graphs)
+    everywhere = Selection(region.keep.expand_as(keep), region.order.expand_as(keep))
+    own = torch.arange(graphs.num_graphs).expand(subsets, -1)
+    loss = torch.zeros(subsets, graphs.num_graphs)
+    import os
+    ids=torch.arange(graphs.num_graphs)
+    for hosts in (torch.stack([mix.neighbors.contrast(ids) for _ in range(draws)]) if os.environ.get('CON','1')=='1' else mix.draw(draws)):
+        other = hosts.expand(subsets, -1)
+        loss += bounded_loss(mix, mix.predict(own, candidate, other, everywhere), own)
+        loss += bounded_loss(mix, mix.predict(other, everywhere, own, candidate), other)
+    best = loss <= loss.kthvalue(max(2, subsets // 8), dim=0).values
+    share = best / best.sum(0)
+    kept = keep.to(score.dtype)
+    frequency = (share[:, graphs.batch] * kept).sum(0)
+    gain = (loss.mean(0) - (share * loss).sum(0)).clamp(min=0) / draws + 1e-3
+    return SubsetLabels(frequency, frequency - kept.mean(0), gain)
+
+
+def bounded_loss(mix: HardMix, output: Tensor, wanted: Tensor) -> Tensor:
+    """How far outputs ``[R, B, C]`` are from the predictions of graphs ``wanted``, at most 1 or 4.
+
+    A confident target makes unbounded losses depend on a few graphs.
+    """
+    context = mix.context
+    values = context.task.values(output.flatten(0, 1)).view(*wanted.shape, -1)
+    if context.task.classification:
+        return 1 - values.gather(2, context.target[wanted].unsqueeze(2)).squeeze(2)
+    return ((values - context.target[wanted]) ** 2).mean(2).clamp(max=4)

@@ -1,0 +1,173 @@
+"""Edge ROC-AUC: how well edge scores separate ground-truth edges from the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor
+
+from hpme.data.segment import segment_sum
+from hpme.errors import InputError
+from hpme.metrics.value import MetricValue
+
+Reduction = Literal["pooled", "per_graph"]
+
+
+def edge_auc(
+    scores: Tensor,
+    labels: Tensor,
+    graph: Tensor | None = None,
+    *,
+    edge_index: Tensor | None = None,
+    reduction: Reduction = "pooled",
+) -> MetricValue:
+    r"""Area under the ROC curve of edge scores; ties count one half.
+
+    ``"pooled"`` is the paper's protocol: one curve over all directed edges of all explained
+    graphs, so the scale of the scores across graphs matters. ``"per_graph"`` is the mean of one AUC
+    per graph, over the graphs that have edges of both classes.
+
+    Args:
+        scores: One score per directed edge :math:`[E]`.
+        labels: Ground truth per directed edge :math:`[E]`, boolean or 0/1.
+        graph: Graph number of every edge; needed for ``"per_graph"``.
+        edge_index: If given, self-loops are left out, as the paper's protocol asks. Scores are
+            taken as they are: those of :math:`(i, j)` and :math:`(j, i)` are not averaged.
+        reduction: ``"pooled"`` or ``"per_graph"``.
+    """
+    if reduction not in get_args(Reduction):
+        raise InputError(f"reduction must be 'pooled' or 'per_graph', got {reduction!r}")
+    if reduction == "per_graph" and graph is None:
+        raise InputError("reduction='per_graph' needs graph, the graph number of every edge")
+    scores, labels, graph = _checked(scores, labels, graph, edge_index)
+    if bool(scores.isnan().any()):
+        return MetricValue.undefined("scores contain NaN")
+    if reduction == "pooled":
+        value = float(_ranked_auc(scores, labels, torch.zeros_like(graph), 1))
+        return _or_reason(value, labels)
+    values = _ranked_auc(scores, labels, graph, _count(graph))
+    defined = values[~values.isnan()]
+    if defined.numel() == 0:
+        return MetricValue.undefined("no graph has both ground-truth edges and others")
+    return MetricValue(float(defined.mean()))
+
+
+def edge_auc_per_graph(
+    scores: Tensor, labels: Tensor, graph: Tensor, *, edge_index: Tensor | None = None
+) -> Tensor:
+    """One AUC per graph, NaN where a graph lacks one of the classes or has a NaN score.
+
+    Arguments are those of :func:`edge_auc`.
+    """
+    scores, labels, graph = _checked(scores, labels, graph, edge_index)
+    num_graphs = _count(graph)
+    broken = segment_sum(scores.isnan().double(), graph, num_graphs) > 0
+    return _ranked_auc(scores, labels, graph, num_graphs).masked_fill(broken, torch.nan)
+
+
+def explanation_auc(
+    explanations: Sequence[Any], graphs: Sequence[Any], *, reduction: Reduction = "pooled"
+) -> MetricValue:
+    """:func:`edge_auc` of explanations against the ground truth of their graphs, without self-loops.
+
+    Args:
+        explanations: What an explainer returned, in the order of ``graphs``.
+        graphs: Graphs with a boolean ``edge_mask``.
+        reduction: ``"pooled"`` or ``"per_graph"``.
+    """  # noqa: E501
+    return edge_auc(*_flat(explanations, graphs), reduction=reduction)
+
+
+def explanation_auc_per_graph(explanations: Sequence[Any], graphs: Sequence[Any]) -> Tensor:
+    """:func:`edge_auc_per_graph` of explanations, one value for each of ``graphs``."""
+    scores, labels, graph = _flat(explanations, graphs)
+    values = edge_auc_per_graph(scores, labels, graph)
+    # Graphs without edges at the end of the list have no number among the edges.
+    missing = values.new_full((len(graphs) - values.numel(),), torch.nan)
+    return torch.cat([values, missing])
+
+
+def _flat(explanations: Sequence[Any], graphs: Sequence[Any]) -> tuple[Tensor, Tensor, Tensor]:
+    """Scores, labels and graph numbers of all edges but self-loops."""
+    if len(explanations) != len(graphs) or not graphs:
+        raise InputError(
+            f"one explanation per graph is needed, got {len(explanations)} for {len(graphs)} graphs"
+        )
+    pairs = zip(explanations, graphs, strict=True)
+    for number, (explanation, graph) in enumerate(pairs):
+        if graph.get("edge_mask") is None:
+            raise InputError(f"graph {number} has no ground truth edge_mask")
+        if explanation.edge_mask.numel() != graph.num_edges:
+            raise InputError(
+                f"explanation {number} has {explanation.edge_mask.numel()} edge scores, its graph "
+                f"{graph.num_edges} edges; pass both in the same order"
+            )
+    counts = torch.tensor([graph.num_edges for graph in graphs])
+    edge_index = torch.cat([graph.edge_index for graph in graphs], dim=1)
+    scores = torch.cat([explanation.edge_mask.detach() for explanation in explanations])
+    labels = torch.cat([graph.edge_mask for graph in graphs])
+    return _without_loops(scores, labels, torch.repeat_interleave(counts), edge_index)
+
+
+def _checked(
+    scores: Tensor, labels: Tensor, graph: Tensor | None, edge_index: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    if scores.dim() != 1 or labels.shape != scores.shape:
+        raise InputError(
+            "scores and labels must have one value per edge, got shapes "
+            f"{tuple(scores.shape)} and {tuple(labels.shape)}"
+        )
+    if labels.dtype != torch.bool and bool(((labels != 0) & (labels != 1)).any()):
+        raise InputError("labels must be boolean or 0/1; binarise continuous ground truth first")
+    if graph is None:
+        graph = torch.zeros_like(labels, dtype=torch.long)
+    if graph.shape != scores.shape or graph.dtype != torch.long:
+        raise InputError(f"graph must be torch.long of shape {tuple(scores.shape)}")
+    scores, labels = scores.detach().double(), labels.bool()
+    if edge_index is None:
+        return scores, labels, graph
+    if edge_index.shape != (2, scores.numel()):
+        raise InputError(f"edge_index must have shape [2, {scores.numel()}]")
+    return _without_loops(scores, labels, graph, edge_index)
+
+
+def _without_loops(
+    scores: Tensor, labels: Tensor, graph: Tensor, edge_index: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    kept = edge_index[0] != edge_index[1]
+    return scores[kept], labels[kept], graph[kept]
+
+
+def _count(graph: Tensor) -> int:
+    return int(graph.max()) + 1 if graph.numel() else 0
+
+
+def _ranked_auc(scores: Tensor, labels: Tensor, graph: Tensor, num_graphs: int) -> Tensor:
+    """AUC of every graph by the Mann-Whitney statistic; 0/0 = NaN where a class is missing."""
+    order = scores.argsort(stable=True)
+    order = order[graph[order].argsort(stable=True)]
+    scores, positive, graph = scores[order], labels[order].double(), graph[order]
+    new = torch.ones_like(graph, dtype=torch.bool)
+    new[1:] = (scores[1:] != scores[:-1]) | (graph[1:] != graph[:-1])
+    first = new.nonzero().view(-1)
+    tie = new.long().cumsum(0) - 1
+    counts = torch.bincount(tie, minlength=first.numel())
+    rank = (first + (counts - 1) / 2)[tie]
+    positives = segment_sum(positive, graph, num_graphs)
+    size = torch.bincount(graph, minlength=num_graphs)
+    start = size.cumsum(0) - size
+    rank_sum = segment_sum(positive * (rank - start[graph]), graph, num_graphs)
+    wins = rank_sum - positives * (positives - 1) / 2
+    return wins / (positives * (size - positives))
+
+
+def _or_reason(value: float, labels: Tensor) -> MetricValue:
+    if labels.numel() == 0:
+        return MetricValue.undefined("there are no edges")
+    if not bool(labels.any()):
+        return MetricValue.undefined("no edge is ground truth")
+    if bool(labels.all()):
+        return MetricValue.undefined("every edge is ground truth")
+    return MetricValue(value)

@@ -1,0 +1,13 @@
+import pytest
+import torch
+from hypothesis import settings
+
+# Timings vary too much between machines for a deadline; the same examples in every run.
+settings.register_profile("hpme", deadline=None, derandomize=True, max_examples=50)
+settings.load_profile("hpme")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_thread():
+    """Small tensors: more threads only wait for each other."""
+    torch.set_num_threads(1)

@@ -1,0 +1,250 @@
+"""Structural mixup against references that go edge by edge, or by dense matrices."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch_geometric.data import Data
+from torch_geometric.utils import to_dense_adj
+
+from hpme.data import GraphStore
+from hpme.explainers.hpme.mixup import Selection, select, structural_mixup
+
+
+@st.composite
+def graph(draw, min_nodes=1, directed=None):
+    nodes = draw(st.integers(min_nodes, 6))
+    node = st.integers(0, nodes - 1)
+    edges = draw(st.lists(st.tuples(node, node), max_size=12, unique=True))
+    if directed is False:
+        edges = sorted({*edges, *((v, u) for u, v in edges)})
+    seed = draw(st.integers(0, 10**6))
+    generator = torch.Generator().manual_seed(seed)
+    return Data(
+        x=torch.rand(nodes, 2, generator=generator),
+        edge_index=torch.tensor(edges, dtype=torch.long).view(-1, 2).t(),
+        edge_attr=torch.rand(len(edges), 2, generator=generator),
+        edge_weight=torch.rand(len(edges), generator=generator),
+    )
+
+
+def batch_of(graphs):
+    return GraphStore.from_graphs(graphs).batch(with_pairs=True)
+
+
+def selection(batch, chosen):
+    """Selection from lists of local node numbers, best first, one per graph."""
+    keep = torch.zeros(batch.num_nodes, dtype=torch.bool)
+    order = torch.full((batch.num_nodes,), 10**6)
+    for start, nodes in zip(batch.ptr.tolist(), chosen, strict=True):
+        for rank, node in enumerate(nodes):
+            keep[start + node], order[start + node] = True, rank
+    return Selection(keep, order)
+
+
+def reference(source, chosen, host, removed):
+    """Nodes and edges of one mixup graph, by the words of the docstring."""
+    rest = [("host", v) for v in range(host.num_nodes) if v not in removed]
+    nodes = rest + [("source", v) for v in chosen]
+    place = {("host", v): ("host", v) for v in range(host.num_nodes) if v not in removed}
+    for rank, v in enumerate(removed):
+        place["host", v] = ("source", chosen[rank % len(chosen)]) if chosen else None
+    edges = {}
+    for position, (u, v) in enumerate(source.edge_index.t().tolist()):
+        if u in chosen and v in chosen:
+            edges[("source", u), ("source", v)] = ("source", position, True)
+    index = host.edge_index.t().tolist()
+    for position in sorted(range(len(index)), key=lambda p: (min(index[p]), max(index[p]))):
+        u, v = index[position]
+        ends = place["host", u], place["host", v]
+        if not (u in removed and v in removed) and None not in ends:
+            edges.setdefault(ends, ("host", position, False))
+    return nodes, edges
+
+
+def as_dictionary(mix, sources, hosts):
+    """The batch of mixes as one dictionary per graph, in names of the original nodes."""
+    source, host = batch_of(sources), batch_of(hosts)
+    names = []
+    for origin in mix.origin.tolist():
+        kind, batch = ("host", host) if origin < host.num_nodes else ("source", source)
+        row = origin - (0 if kind == "host" else host.num_nodes)
+        names.append((kind, row - int(batch.ptr[batch.batch[row]])))
+    pair = mix.per_edge(torch.arange(mix.pair_index.shape[1]))
+    result = [SimpleNamespace(nodes=[], edges={}) for _ in hosts]
+    for node, number in enumerate(mix.graphs.batch.tolist()):
+        result[number].nodes.append(names[node])
+    for position, (u, v) in enumerate(mix.graphs.edge_index.t().tolist()):
+        number = int(mix.graphs.batch[u])
+        assert number == int(mix.graphs.batch[v])
+        assert sorted((u, v)) == sorted(mix.pair_index[:, pair[position]].tolist())
+        key = names[u], names[v]
+        assert key not in result[number].edges, "an edge occurs twice"
+        result[number].edges[key] = position, bool(mix.transplanted[pair[position]])
+    return result
+
+
+@st.composite
+def mixing(draw, **options):
+    count = draw(st.integers(1, 3))
+    sources = [draw(graph(**options)) for _ in range(count)]
+    hosts = [draw(graph(**options)) for _ in range(count)]
+
+    def some(data):
+        order = draw(st.permutations(range(data.num_nodes)))
+        return order[: draw(st.integers(0, data.num_nodes))]
+
+    return sources, [some(g) for g in sources], hosts, [some(g) for g in hosts]
+
+
+def check(sources, chosen, hosts, removed):
+    source, host = batch_of(sources), batch_of(hosts)
+    mix = structural_mixup(source, selection(source, chosen), host, selection(host, removed))
+    assert mix.graphs.num_graphs == len(sources)
+    assert bool((mix.graphs.batch.diff() >= 0).all())
+    actual = as_dictionary(mix, sources, hosts)
+    for i, (data, keep, other, gone) in enumerate(
+        zip(sources, chosen, hosts, removed, strict=True)
+    ):
+        nodes, edges = reference(data, keep, other, gone)
+        assert actual[i].nodes == nodes
+        assert actual[i].edges.keys() == edges.keys()
+        for key, (position, transplanted) in actual[i].edges.items():
+            kind, original, inside = edges[key]
+            origin = {"source": data, "host": other}[kind]
+            assert transplanted == inside
+            assert torch.equal(mix.graphs.edge_attr[position], origin.edge_attr[original])
+            assert torch.equal(mix.graphs.edge_weight[position], origin.edge_weight[original])
+    rows = torch.cat([host.x, source.x])
+    assert torch.equal(mix.graphs.x, rows[mix.origin])
+    assert torch.equal(mix.per_node(host.x, source.x), mix.graphs.x)
+
+
+@given(mixing(directed=False))
+def test_undirected_graphs_of_any_size(case):
+    check(*case)
+
+
+@given(mixing())
+def test_directed_graphs_of_any_size(case):
+    check(*case)
+
+
+def undirected(nodes, *pairs):
+    index = torch.tensor(sorted({*pairs, *((v, u) for u, v in pairs)})).t()
+    count = index.shape[1]
+    return Data(
+        x=torch.rand(nodes, 2), edge_index=index,
+        edge_attr=torch.rand(count, 2), edge_weight=torch.rand(count),
+    )  # fmt: skip
+
+
+def test_more_removed_than_inserted():
+    """Removed nodes 0, 1, 2 of a star; ranks 0 and 2 fall on inserted node 0 and are merged."""
+    host = undirected(4, (3, 0), (3, 1), (3, 2), (0, 1))
+    source = undirected(3, (0, 1), (1, 2))
+    check([source], [[0, 1]], [host], [[0, 1, 2]])
+    batches = batch_of([source]), batch_of([host])
+    mix = structural_mixup(
+        batches[0], selection(batches[0], [[0, 1]]), batches[1], selection(batches[1], [[0, 1, 2]])
+    )
+    edges = {tuple(e) for e in mix.graphs.edge_index.t().tolist()}
+    assert edges == {(0, 1), (1, 0), (0, 2), (2, 0), (1, 2), (2, 1)}
+    assert mix.graphs.edge_index.shape[1] == len(edges)
+
+
+def test_merged_directed_edges_keep_both_directions():
+    """``2 -> 0`` and ``1 -> 2`` fall on one inserted node, which then has both directions."""
+    host = Data(x=torch.rand(3, 2), edge_index=torch.tensor([[2, 1], [0, 2]]))
+    source = Data(x=torch.rand(1, 2), edge_index=torch.empty(2, 0, dtype=torch.long))
+    give, take = batch_of([source]), batch_of([host])
+    mix = structural_mixup(give, selection(give, [[0]]), take, selection(take, [[0, 1]]))
+    assert sorted(mix.graphs.edge_index.t().tolist()) == [[0, 1], [1, 0]]
+    assert mix.pair_index.shape[1] == 1
+
+
+@given(st.data())
+def test_equal_sizes_are_the_equation_of_the_paper(data):
+    r"""``A' - S' A'* S'^T + S' A* S'^T`` in dense matrices."""
+    source, host = data.draw(graph(2)), data.draw(graph(2))
+    m = data.draw(st.integers(1, min(source.num_nodes, host.num_nodes)))
+    chosen = data.draw(st.permutations(range(source.num_nodes)))[:m]
+    removed = data.draw(st.permutations(range(host.num_nodes)))[:m]
+
+    def dense(g):
+        weights = torch.zeros(g.num_nodes, g.num_nodes)
+        weights[tuple(g.edge_index)] = g.edge_weight
+        return weights
+
+    def selector(g, nodes):
+        matrix = torch.zeros(g.num_nodes, m)
+        matrix[nodes, torch.arange(m)] = 1
+        return matrix
+
+    a, b = dense(source), dense(host)
+    s, t = selector(source, chosen), selector(host, removed)
+    expected = b - t @ (t.t() @ b @ t) @ t.t() + t @ (s.t() @ a @ s) @ t.t()
+
+    give, take = batch_of([source]), batch_of([host])
+    mix = structural_mixup(give, selection(give, [chosen]), take, selection(take, [removed]))
+    # An inserted node stands where the removed node of its rank stood.
+    stands_at = dict(zip(chosen, removed, strict=True))
+    place = torch.tensor([
+        o if o < host.num_nodes else stands_at[o - host.num_nodes] for o in mix.origin.tolist()
+    ])  # fmt: skip
+    actual = to_dense_adj(
+        place[mix.graphs.edge_index], edge_attr=mix.graphs.edge_weight, max_num_nodes=len(b)
+    )[0]
+    assert torch.equal(actual, expected)
+
+
+def test_graphs_without_edge_features():
+    plain = Data(x=torch.rand(3, 2), edge_index=torch.tensor([[0, 1], [1, 0]]))
+    batch = batch_of([plain, plain])
+    chosen = selection(batch, [[0], [1, 2]])
+    mix = structural_mixup(batch, chosen, batch, chosen)
+    assert mix.graphs.edge_attr is None
+    assert mix.graphs.edge_weight is None
+
+
+# Which inserted node takes the place of which ####################################################
+
+
+@given(st.lists(graph(), min_size=1, max_size=3), st.integers(0, 1000), st.integers(1, 3))
+def test_select_ranks_by_edges_that_leave(graphs, seed, rows):
+    batch = batch_of(graphs)
+    generator = torch.Generator().manual_seed(seed)
+    keep = torch.rand(rows, batch.num_nodes, generator=generator) < 0.5
+    chosen = select(keep, batch, generator)
+    assert torch.equal(chosen.keep, keep)
+    for row in range(rows):
+        picked = chosen[row]
+        for number in range(batch.num_graphs):
+            nodes = [v for v in range(batch.num_nodes)
+                     if batch.batch[v] == number and keep[row, v]]  # fmt: skip
+            leaving = {
+                v: sum(u == v and not keep[row, w] for u, w in batch.edge_index.t().tolist())
+                for v in nodes
+            }
+            order = sorted(nodes, key=lambda v: int(picked.order[v]))
+            assert [int(picked.order[v]) for v in order] == list(range(len(nodes)))
+            counts = [leaving[v] for v in order]
+            assert counts == sorted(counts, reverse=True)
+
+
+def test_select_breaks_ties_at_random():
+    batch = batch_of([undirected(4, (0, 1), (1, 2), (2, 3), (3, 0))])
+    generator = torch.Generator().manual_seed(0)
+    keep = torch.ones(200, 4, dtype=torch.bool)
+    first = select(keep, batch, generator).order.argmin(1)
+    assert torch.bincount(first, minlength=4).min() > 20
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_select_repeats_with_its_generator(seed):
+    batch = batch_of([undirected(4, (0, 1), (1, 2), (2, 3), (3, 0))])
+    keep = torch.ones(5, 4, dtype=torch.bool)
+    orders = [select(keep, batch, torch.Generator().manual_seed(seed)).order for _ in range(2)]
+    assert torch.equal(*orders)

@@ -1,0 +1,91 @@
+import os
+import stat
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from hpme.errors import StorageError
+from hpme.storage import read_tensors, write_atomically, write_tensors
+
+
+def test_round_trip(tmp_path):
+    base = torch.arange(6.0)
+    tensors = {
+        "strided": base.view(2, 3).t(),
+        "scalar": torch.tensor(1.5, dtype=torch.float64),
+        "none": torch.zeros(0, 4),
+        "none too": torch.zeros(0),
+        "bool": torch.tensor([True, False]),
+        "long": torch.tensor([2**40]),
+        "parameter": torch.nn.Parameter(torch.ones(2)),
+    }
+    meta = {"text": 'ü\n"', "list": [1, 2.5, None], "nested": {"a": True}}
+    write_tensors(tmp_path / "file", tensors, meta)
+    read, read_meta = read_tensors(str(tmp_path / "file"))
+    assert read_meta == meta
+    assert read.keys() == tensors.keys()
+    for name, tensor in tensors.items():
+        assert torch.equal(read[name], tensor)
+        assert read[name].dtype == tensor.dtype
+
+
+def test_tensors_that_share_memory(tmp_path):
+    base = torch.arange(6.0)
+    tensors = {"a": base, "same": base, "view": base.view(3, 2), "part": base[2:4]}
+    write_tensors(tmp_path / "file", tensors, {})
+    read, _ = read_tensors(tmp_path / "file")
+    for name, tensor in tensors.items():
+        assert torch.equal(read[name], tensor)
+
+
+def test_no_tensors_at_all(tmp_path):
+    write_tensors(tmp_path / "file", {}, {"a": 1})
+    assert read_tensors(tmp_path / "file") == ({}, {"a": 1})
+
+
+def test_same_content_same_bytes(tmp_path):
+    for name in ("a", "b"):
+        write_tensors(tmp_path / name, {"x": torch.ones(3)}, {"b": 1, "a": 2})
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_damaged_files(tmp_path):
+    path = tmp_path / "file"
+    write_tensors(path, {"x": torch.ones(100)}, {"a": 1})
+    content = path.read_bytes()
+    for size in (0, 4, 8, 20, len(content) // 2, len(content) - 1):
+        path.write_bytes(content[:size])
+        with pytest.raises(StorageError, match="damaged or was not written by hpme"):
+            read_tensors(path)
+    with pytest.raises(StorageError, match=r"no file .*check the path"):
+        read_tensors(tmp_path / "missing")
+
+
+@pytest.mark.parametrize("description", [None, "{", "[1]", '"text"'])
+def test_other_descriptions(tmp_path, description):
+    metadata = None if description is None else {"hpme": description}
+    save_file({"x": torch.ones(1)}, tmp_path / "file", metadata=metadata)
+    with pytest.raises(StorageError, match="not written by hpme"):
+        read_tensors(tmp_path / "file")
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    write_atomically(path, b"old")
+
+    def fail(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_others_may_read_what_the_umask_lets_them(tmp_path):
+    (tmp_path / "plain").write_bytes(b"")
+    write_atomically(tmp_path / "file", b"")
+    modes = {stat.S_IMODE(p.stat().st_mode) for p in tmp_path.iterdir()}
+    assert len(modes) == 1
