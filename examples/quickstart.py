@@ -21,6 +21,7 @@ class MyModel(torch.nn.Module):
         self.head = torch.nn.Linear(32, classes)
 
     def forward(self, x, edge_index, batch, edge_weight=None):
+        """One row of class scores per graph."""
         for conv in self.convs:
             x = conv(x, edge_index, edge_weight).relu()
         return self.head(global_max_pool(x, batch))

@@ -45,6 +45,14 @@ def test_version(invoke):
     assert result.stdout == f"hpme {__version__}\n"
 
 
+def test_one_thread_unless_asked(invoke, monkeypatch):
+    given = []
+    monkeypatch.setattr(cli.torch, "set_num_threads", given.append)
+    invoke("list", "models")
+    invoke("--threads", "3", "list", "models")
+    assert given == [1, 3]
+
+
 @pytest.mark.parametrize(
     ("kind", "names"), [("datasets", DATASETS), ("explainers", EXPLAINERS), ("models", MODELS)]
 )

@@ -12,6 +12,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeVar
 
+import torch
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -76,8 +77,13 @@ def _options(
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
     ] = False,
+    threads: Annotated[
+        int,
+        typer.Option(min=1, help="Threads for computing; more than one pays for huge graphs only."),
+    ] = 1,
 ) -> None:
-    pass
+    # Small tensors: threads wait for each other, on a busy machine for most of the time.
+    torch.set_num_threads(threads)
 
 
 @app.command("list")

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 def progress_bar(
     description: str, total: int, *, enabled: bool = True
 ) -> Iterator[Callable[[int], None]]:
-    """Yields a function that moves the bar forward; the bar is drawn on stderr, on terminals only."""
+    """Yields a function that moves the bar forward; it is drawn on stderr, on terminals only."""
     console = Console(stderr=True)
     if not (enabled and console.is_terminal):
         yield lambda _: None

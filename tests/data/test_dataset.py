@@ -137,3 +137,12 @@ def test_works_with_a_loader(load):
     assert batch.num_graphs == 8
     assert batch.y.shape == (8,)
     assert batch.edge_mask.shape == (batch.num_edges,)
+
+
+def test_companions_show_the_classes_that_are_not_explained(load):
+    dataset = load("ba-houseandgrid", size=60)
+    others = dataset.companions(0, 10)
+    assert set(dataset._data.y[others].tolist()) == {0}
+    assert torch.equal(others, dataset.companions(0, 10))
+    assert len(load("ba-2motifs", size=20).companions(0)) == 0
+    assert len(load("triangles", size=20).companions(0)) == 0

@@ -70,6 +70,7 @@ class Record:
         pool_ratio_source: ``"ground truth"`` or ``"option"``; ``None`` without a pool ratio.
         seed: Seed of the explainer and of the choice of explained graphs.
         graphs: Number of explained graphs.
+        companions: Number of other graphs the explainer was fitted on too.
         auc: Pooled edge ROC-AUC, ``None`` if undefined.
         auc_per_graph: Mean edge ROC-AUC per graph, ``None`` if undefined.
         auc_undefined: Why ``auc`` is ``None``.
@@ -90,6 +91,7 @@ class Record:
     pool_ratio_source: str | None
     seed: int
     graphs: int
+    companions: int
     auc: float | None
     auc_per_graph: float | None
     auc_undefined: str | None
@@ -157,9 +159,11 @@ def run_experiment(
     )
     graphs = [dataset[int(number)] for number in dataset.explained(seed, count)]
     inputs = without_ground_truth(graphs)
+    company = [dataset[int(number)] for number in dataset.companions(seed, count)]
     mode: Mode = "regression" if dataset.info.task == "regression" else "multiclass_classification"
     start = time.perf_counter()
-    explainer.fit(target.model, inputs, mode=mode, progress=progress)
+    fit_graphs = inputs + without_ground_truth(company)
+    explainer.fit(target.model, fit_graphs, mode=mode, progress=progress)
     fitted = time.perf_counter()
     explanations = explainer.explain(target.model, inputs, progress=progress)
     explained = time.perf_counter()
@@ -178,6 +182,7 @@ def run_experiment(
         pool_ratio_source=source,
         seed=seed,
         graphs=len(graphs),
+        companions=len(company),
         auc=None if pooled.reason else float(pooled),
         auc_per_graph=None if per_graph.reason else float(per_graph),
         auc_undefined=pooled.reason,

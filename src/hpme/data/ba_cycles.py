@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import zipfile
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -125,17 +126,16 @@ def published_ba_motif_volume(size: int) -> FlatGraphs:
 
 
 def build_ba_motif_counting(variant: str, seed: int, size: int) -> FlatGraphs:
-    """``k`` five-cycles, each held by one edge to a BA(120 - 5k, 1) base; the label is ``k``.
+    """``k`` five-cycles, each held by one edge to a BA base; the label is ``k``.
 
-    The paper states ``k`` in 0..10 but not the size of the base. As in the published set all graphs
-    have 120 nodes, so that ``k`` shows in the structure only and cannot be read off the size.
+    The paper states ``k`` in 0..10 but not the size of the base: it has 20 nodes here, as in all
+    other BA sets. The published set has 120 nodes in all and ``k`` in 1..19.
     """
     random_, rng = private_generators("ba-motif-counting", seed)
     if variant == PUBLISHED:
         return published_ba_motif_counting(size).shuffled(rng)
-    return _counting([(random_.randint(0, 10), random_, random_) for _ in range(size)]).shuffled(
-        rng
-    )
+    counts = [random_.randint(0, 10) for _ in range(size)]
+    return _counting([(k, BASE_SIZE, random_, random_) for k in counts]).shuffled(rng)
 
 
 def published_ba_motif_counting(size: int) -> FlatGraphs:
@@ -144,21 +144,24 @@ def published_ba_motif_counting(size: int) -> FlatGraphs:
     The attachment points of the release are not known; they are drawn from the same source as
     ``k``, uniformly over the base.
     """
-    draws = [random.Random(i) for i in range(size)]
-    return _counting([(draw.randrange(1, 20), i, draw) for i, draw in enumerate(draws)])
+    plans = []
+    for i in range(size):
+        draw = random.Random(i)
+        k = draw.randrange(1, 20)
+        plans.append((k, COUNTING_SIZE - CYCLE.num_nodes * k, i, draw))
+    return _counting(plans)
 
 
-def _counting(plans: list[tuple[int, random.Random | int, random.Random]]) -> FlatGraphs:
-    """Graphs from (number of cycles, seed of the base, source of the attachment points)."""
+def _counting(plans: Sequence[tuple[int, int, random.Random | int, random.Random]]) -> FlatGraphs:
+    """Graphs from (number of cycles, size and seed of the base, source of attachment points)."""
     sketches = []
-    for k, base_seed, draw in plans:
-        base_size = COUNTING_SIZE - CYCLE.num_nodes * k
+    for k, base_size, base_seed, draw in plans:
         sketch = GraphSketch.barabasi_albert(base_size, 1, base_seed)
         for _ in range(k):
             sketch.attach(CYCLE, draw.randrange(base_size))
         sketches.append(sketch)
     flat = flatten(sketches)
-    y = torch.tensor([float(k) for k, _, _ in plans])
+    y = torch.tensor([float(k) for k, *_ in plans])
     return flat.with_attributes(x=constant_features(flat), y=y)
 
 

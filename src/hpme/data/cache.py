@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from hpme.data.flat import FlatGraphs
 from hpme.errors import InputError
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """Part of every key; raise it when a builder or the file format changes."""
 CACHE_DIR_VARIABLE = "HPME_CACHE_DIR"
 

@@ -92,6 +92,19 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
         generator = torch.Generator().manual_seed(seed)
         return explainable[torch.randperm(len(explainable), generator=generator)[:count]]
 
+    def companions(self, seed: int, count: int = 200) -> Tensor:
+        """Numbers of graphs to fit on beside the explained ones; usually none.
+
+        Where only one class is explained, the explained graphs alone would not show an explainer
+        any other prediction: then graphs of the other classes keep them company.
+        """
+        y = self._data.y
+        if self.info.task == "regression" or len(y[self.explainable].unique()) != 1:
+            return torch.empty(0, dtype=torch.long)
+        others = (y != y[self.explainable[0]]).nonzero().view(-1)
+        generator = torch.Generator().manual_seed(seed)
+        return others[torch.randperm(len(others), generator=generator)[:count]]
+
     @property
     def pool_ratio(self) -> float:
         r"""Pooling ratio :math:`r`: 0.9-quantile of the share of ground-truth nodes in a graph.

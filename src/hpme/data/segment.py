@@ -1,4 +1,4 @@
-"""Per-graph reductions and rankings on flat tensors: what a loop over graphs would do, in one call."""
+"""Per-graph reductions and rankings on flat tensors, in place of loops over graphs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def exclusive_cumsum(counts: Tensor) -> Tensor:
 
 
 def concatenated_ranges(start: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
-    """For all ``i`` in a row ``start[i] .. start[i] + count[i] - 1``, and the owner ``i`` of each."""
+    """In a row ``start[i] .. start[i] + count[i] - 1`` for all ``i``, and the owner of each."""
     owner = torch.repeat_interleave(torch.arange(count.numel(), device=count.device), count)
     shift = start - exclusive_cumsum(count)
     return torch.arange(owner.numel(), device=count.device) + shift[owner], owner

@@ -40,11 +40,12 @@ def correlation(kept: Tensor, wanted: Tensor) -> Tensor:
     kept = kept - kept.mean(1, keepdim=True)
     wanted = wanted - wanted.mean(1, keepdim=True)
     norm = kept.flatten(1).norm(dim=1) * wanted.flatten(1).norm(dim=1)
-    product: Tensor = (kept * wanted).flatten(1).sum(1)
-    return product / (norm + 1e-9)
+    result: Tensor = (kept * wanted).flatten(1).sum(1) / (norm + 1e-9)
+    return result
 
 
 def joint_rank(values: Tensor) -> Tensor:
     """Sum of the ranks by both parts, ties by disagreement; the lowest is the best."""
     ranks: Tensor = values.argsort(dim=0, stable=True).argsort(dim=0).sum(1)
-    return ranks + 1e-3 * values[:, 0]
+    joint: Tensor = ranks + 1e-3 * values[:, 0]
+    return joint

@@ -26,8 +26,8 @@ def fit_pools(
     weights: Tensor,
     *,
     hops: tuple[int, ...] = (1,),
-    steps: int = 100,
-    lr: float = 0.02,
+    steps: int = 60,
+    lr: float = 0.03,
 ) -> Pool:
     """One pool per row of ``labels``, by weighted regression on standardised scores.
 
@@ -56,30 +56,40 @@ def fit_pools(
 
 
 def fit_edge_mlp(
-    mix: HardMix, keep: Tensor, *, steps: int, lr: float, weight_decay: float, batch_size: int
+    mix: HardMix,
+    keep: Tensor,
+    *,
+    epochs: int,
+    lr: float,
+    weight_decay: float,
+    batch_size: int,
+    advance: Callable[[int], None],
 ) -> EdgeMLP:
     r"""Edge MLP that tells pairs inside the pooled subgraph from others (Eq. bce_loss).
 
     Args:
         mix: The graphs.
         keep: Pooled nodes, boolean ``[N]`` over all nodes of the store.
-        steps: Passes over the graphs.
+        epochs: Passes over the graphs.
         lr: Learning rate of Adam.
         weight_decay: Weight decay of Adam.
         batch_size: Graphs per step.
+        advance: Called after every epoch.
     """
     store, h = mix.context.store, mix.context.h
     edge_mlp = EdgeMLP(h.shape[1], generator=mix.generator)
     optimiser = torch.optim.Adam(edge_mlp.parameters(), lr=lr, weight_decay=weight_decay)
-    for _ in range(steps):
+    for _ in range(epochs):
         order = torch.randperm(len(store), generator=mix.generator)
         for ids in order.split(batch_size):  # type: ignore[no-untyped-call]
             graphs = store.batch(ids)
             inside = keep[graphs.node_ids][graphs.edge_index].all(0)
             optimiser.zero_grad()
             logits = edge_mlp(h[graphs.node_ids], graphs.edge_index)
-            F.binary_cross_entropy_with_logits(logits, inside.to(h.dtype)).backward()
+            loss = F.binary_cross_entropy_with_logits(logits, inside.to(h.dtype))
+            loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
+        advance(1)
     return edge_mlp
 
 

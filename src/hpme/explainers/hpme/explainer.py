@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+import inspect
+import logging
+from typing import Any, Literal, get_args
 
 import torch
 
 from hpme.data.batch import GraphBatch
+from hpme.errors import InputError
 from hpme.explainers.base import GraphExplainer, Masks
 from hpme.explainers.context import TargetContext
 from hpme.explainers.edge_mlp import EdgeMLP
+from hpme.explainers.hpme.distil import fit_edge_mlp
 from hpme.explainers.hpme.gradient import GradientSearch, train_epoch
 from hpme.explainers.hpme.hardmix import HardMix
+from hpme.explainers.hpme.mixup import Attach
 from hpme.explainers.hpme.neighbor import Neighbor
 from hpme.explainers.hpme.objective import Objective
-from hpme.explainers.hpme.pool import Pool, PoolSize, hop_features, top_nodes
+from hpme.explainers.hpme.pool import Pool, PoolSize, hop_features, rank_nodes
+from hpme.explainers.hpme.report import FitReport, report_on
+from hpme.explainers.hpme.search import SubsetSearch, selection_of
 from hpme.models.adapter import ModelAdapter
 from hpme.progress import progress_bar
+
+logger = logging.getLogger("hpme")
 
 
 class HPMEExplainer(GraphExplainer):
@@ -27,23 +36,37 @@ class HPMEExplainer(GraphExplainer):
     probabilities such that the model predicts :math:`f(G)` on the mix (Eqs. str_mixup, bce_loss,
     finall_loss of the paper). Works for classification and regression.
 
+    By default the pool is found by searching hard selections under the hard mix and the edge MLP
+    is distilled from it (``search="subsets"``). ``search="gradient"`` trains both together on the
+    paper's objective. :attr:`report` says how good the evidence for the result is.
+
     Args:
         ratio: Share of nodes that are pooled, :math:`r`.
         k: Number of pooled nodes, in place of ``ratio``.
-        mixup: If false, the model sees the pooled subgraph alone (ablation w/o Mix).
-        bce_weight: Weight :math:`\beta` of the mean BCE while the edge MLP is trained on the
-            chosen pool. 0 removes the BCE everywhere (ablation w/o BCE).
-        pool_layers: Pooling layers :math:`L`.
-        gate: ``"tanh"`` multiplies transplanted features by :math:`\tanh(s)` while the pool is
-            trained; ``None`` is the paper's equation to the letter, which leaves :math:`\phi`
-            without a gradient.
+        search: ``"subsets"`` or ``"gradient"``.
+        score: What ``edge_mask`` holds: ``"edge"``, the probabilities :math:`p_{ij}` of the edge
+            MLP; ``"node"``, the lower relative rank of an edge's two nodes in the pool; or
+            ``"both"``, the mean of :math:`p_{ij}` and the indicator of the pooled subgraph.
         neighbor: How :math:`G'` is drawn: ``"random"``, or the most (``"near"``) or least
             (``"far"``) similar of a few.
+        attach: Where boundary edges go: ``"swap"`` or the paper's ``"rank"``, see
+            :func:`~hpme.explainers.hpme.mixup.structural_mixup`.
+        restarts: Independent chains of the subset search.
+        rounds: Rounds of each chain.
+        subsets: Proposed subsets per graph and round.
         epochs: Epochs of the edge MLP on the chosen pool.
-        lr: Learning rate.
+        lr: Learning rate of Adam.
         weight_decay: Weight decay of Adam.
-        temperature: :math:`\tau` of the binary concrete distribution.
         search_graphs: The pool is searched on at most this many of the graphs.
+        mixup: Gradient search only. If false, the model sees the pooled subgraph alone (ablation
+            w/o Mix).
+        bce_weight: Gradient search only. Weight :math:`\beta` of the mean BCE on the chosen pool; 0
+            removes the BCE everywhere (ablation w/o BCE).
+        pool_layers: Gradient search only. Pooling layers :math:`L`.
+        gate: Gradient search only. ``"tanh"`` multiplies transplanted features by
+            :math:`\tanh(s)`; ``None`` is the paper's equation to the letter, which leaves
+            :math:`\phi` without a gradient.
+        temperature: Gradient search only. :math:`\tau` of the binary concrete distribution.
         seed, batch_size, embedding_layer: See :class:`~hpme.explainers.base.GraphExplainer`.
     """
 
@@ -55,61 +78,127 @@ class HPMEExplainer(GraphExplainer):
         *,
         ratio: float | None = None,
         k: int | None = None,
-        mixup: bool = True,
-        bce_weight: float = 10.0,
-        pool_layers: int = 1,
-        gate: str | None = "tanh",
+        search: Literal["subsets", "gradient"] = "subsets",
+        score: Literal["edge", "node", "both"] = "both",
         neighbor: Neighbor = "random",
+        attach: Attach = "swap",
+        restarts: int = 4,
+        rounds: int = 4,
+        subsets: int = 16,
         epochs: int = 80,
         lr: float = 0.01,
         weight_decay: float = 5e-4,
-        temperature: float = 1.0,
         search_graphs: int = 512,
+        mixup: bool = True,
+        bce_weight: float = 10.0,
+        pool_layers: int = 1,
+        gate: Literal["tanh"] | None = "tanh",
+        temperature: float = 1.0,
         seed: int = 0,
         batch_size: int = 512,
         embedding_layer: str | None = None,
     ) -> None:
         super().__init__(seed=seed, batch_size=batch_size, embedding_layer=embedding_layer)
-        self.ratio, self.k = ratio, k
-        self.mixup, self.bce_weight, self.neighbor = mixup, bce_weight, neighbor
-        self.pool_layers, self.gate = pool_layers, gate
+        self.ratio, self.k, self.search, self.score = ratio, k, search, score
+        self.neighbor, self.attach = neighbor, attach
+        self.restarts, self.rounds, self.subsets = restarts, rounds, subsets
         self.epochs, self.lr, self.weight_decay = epochs, lr, weight_decay
-        self.temperature, self.search_graphs = temperature, search_graphs
+        self.search_graphs = search_graphs
+        self.mixup, self.bce_weight, self.pool_layers = mixup, bce_weight, pool_layers
+        self.gate, self.temperature = gate, temperature
+        self._check()
         self.size = PoolSize(ratio, k)
         self.pool: Pool | None = None
         self.edge_mlp: EdgeMLP | None = None
+        self.report: FitReport | None = None
+
+    def _check(self) -> None:
+        choices = {
+            "search": ("subsets", "gradient"),
+            "score": ("edge", "node", "both"),
+            "neighbor": get_args(Neighbor),
+            "attach": get_args(Attach),
+            "gate": ("tanh", None),
+        }
+        for name, valid in choices.items():
+            if getattr(self, name) not in valid:
+                raise InputError(f"{name} must be one of {valid}, got {getattr(self, name)!r}")
+        for name in ("restarts", "rounds", "epochs", "search_graphs", "pool_layers"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.subsets < 4:
+            raise InputError(f"subsets must be at least 4, got {self.subsets}")
+        if self.search == "subsets":
+            defaults = inspect.signature(type(self).__init__).parameters
+            for name in ("mixup", "bce_weight", "pool_layers", "gate", "temperature"):
+                if getattr(self, name) != defaults[name].default:
+                    raise InputError(f"{name} belongs to search='gradient'; set that too")
 
     def _fit(self, context: TargetContext, *, progress: bool) -> None:
         generator = torch.Generator().manual_seed(self.seed)
-        beta = (0.3, 3.0) if self.bce_weight else (0.0, 0.0)
-        search = GradientSearch(beta=beta, lr=self.lr, weight_decay=self.weight_decay)
-        few = context.sample(self.search_graphs, generator)
+        few = self._mix(context.sample(self.search_graphs, generator), generator)
+        everything = few if few.context is context else self._mix(context, generator)
+        if self.search == "subsets":
+            self._fit_by_subsets(few, everything, progress)
+        else:
+            self._fit_by_gradient(few, everything, progress)
+        self.requires_grad_(False)
+        assert self.report is not None
+        logger.info(self.report.summary())
+        for warning in self.report.warnings:
+            logger.warning(warning)
+
+    def _mix(self, context: TargetContext, generator: torch.Generator) -> HardMix:
+        return HardMix.build(
+            context, self.size, self.neighbor, self.attach, generator, self.batch_size
+        )
+
+    def _fit_by_subsets(self, few: HardMix, everything: HardMix, progress: bool) -> None:
+        search = SubsetSearch(self.restarts, self.rounds, self.subsets)
+        with progress_bar("searching the pool", search.steps(), enabled=progress) as advance:
+            candidates = search.find(few, advance=advance)
+        self.pool = candidates.pools[candidates.order()[0]]
+        self.report = report_on(few, self.pool, candidates, self.search)
+        keep = selection_of(everything, self.pool).keep[0]
+        with progress_bar("training the edge MLP", self.epochs, enabled=progress) as advance:
+            self.edge_mlp = fit_edge_mlp(
+                everything,
+                keep,
+                epochs=self.epochs,
+                lr=self.lr,
+                weight_decay=self.weight_decay,
+                batch_size=self.batch_size,
+                advance=advance,
+            )
+
+    def _fit_by_gradient(self, few: HardMix, everything: HardMix, progress: bool) -> None:
+        search = GradientSearch(
+            beta=(0.3, 3.0) if self.bce_weight else (0.0, 0.0),
+            lr=self.lr,
+            weight_decay=self.weight_decay,
+        )
         total = search.steps() + self.epochs
-        with progress_bar("fitting HPME", total, enabled=progress) as advance:
+        with progress_bar("training pool and edge MLP", total, enabled=progress) as advance:
             self.pool, self.edge_mlp = search.find(
-                self._objective(few, generator),
+                self._objective(few),
                 layers=self.pool_layers,
                 batch_size=self.batch_size,
                 advance=advance,
             )
-            self._train_edge_mlp(self._objective(context, generator), advance)
-        self.requires_grad_(False)
+            self.report = report_on(few, self.pool, None, self.search)
+            optimiser = torch.optim.Adam(
+                self.edge_mlp.parameters(), lr=self.lr, weight_decay=self.weight_decay
+            )
+            objective = self._objective(everything)
+            for _ in range(self.epochs):
+                train_epoch(
+                    objective, self.pool, self.edge_mlp, optimiser, self.bce_weight,
+                    self.batch_size, gate=False,
+                )  # fmt: skip
+                advance(1)
 
-    def _objective(self, context: TargetContext, generator: torch.Generator) -> Objective:
-        mix = HardMix.build(context, self.size, self.neighbor, generator, self.batch_size)
+    def _objective(self, mix: HardMix) -> Objective:
         return Objective(mix, self.mixup, self.gate is not None, self.temperature)
-
-    def _train_edge_mlp(self, objective: Objective, advance: Any) -> None:
-        assert self.pool is not None and self.edge_mlp is not None
-        optimiser = torch.optim.Adam(
-            self.edge_mlp.parameters(), lr=self.lr, weight_decay=self.weight_decay
-        )
-        for _ in range(self.epochs):
-            train_epoch(
-                objective, self.pool, self.edge_mlp, optimiser, self.bce_weight,
-                self.batch_size, gate=False,
-            )  # fmt: skip
-            advance(1)
 
     @torch.no_grad()
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
@@ -119,19 +208,29 @@ class HPMEExplainer(GraphExplainer):
             return Masks(empty, empty.view(0, 1), empty.bool())
         h = adapter.embed(graphs, **model_kwargs).nodes
         m = self.size(graphs.sizes)
-        score = self.pool(hop_features(h, graphs), graphs, m)
-        pooled = top_nodes(score, graphs, m)[0]
-        edge_mask = self.edge_mlp(h, graphs.edge_index).sigmoid()
-        return Masks(edge_mask, pooled.to(h.dtype).unsqueeze(1), pooled)
+        rank = rank_nodes(self.pool(hop_features(h, graphs), graphs, m), graphs)[0]
+        pooled = rank < m[graphs.batch]
+        importance = 1 - rank / (graphs.sizes - 1).clamp(min=1)[graphs.batch].to(h.dtype)
+        source, target = graphs.edge_index
+        if self.score == "node":
+            edge_mask = torch.minimum(importance[source], importance[target])
+        else:
+            edge_mask = self.edge_mlp(h, graphs.edge_index).sigmoid()
+        if self.score == "both":
+            edge_mask = (edge_mask + (pooled[source] & pooled[target]).to(h.dtype)) / 2
+        return Masks(edge_mask, importance.unsqueeze(1), pooled)
 
     def _meta(self) -> dict[str, Any]:
-        assert self.pool is not None
-        return {"channels": self.pool.bias.shape[-1], "hops": self.pool.hops}
+        assert self.pool is not None and self.report is not None
+        return {
+            "channels": self.pool.bias.shape[-1],
+            "hops": self.pool.hops,
+            "report": self.report.to_dict(),
+        }
 
     def _build(self, meta: dict[str, Any]) -> None:
-        generator = torch.Generator()
-        self.pool = Pool(
-            meta["channels"], 1, self.pool_layers, tuple(meta["hops"]), generator=generator
-        )
+        generator, hops = torch.Generator(), tuple(meta["hops"])
+        self.pool = Pool(meta["channels"], 1, self.pool_layers, hops, generator=generator)
         self.edge_mlp = EdgeMLP(meta["channels"], generator=generator)
+        self.report = FitReport.from_dict(meta["report"])
         self.requires_grad_(False)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from hpme.data.batch import GraphBatch
 from hpme.explainers.context import TargetContext, batches
-from hpme.explainers.hpme.mixup import Selection, select, structural_mixup
+from hpme.explainers.hpme.mixup import Attach, Selection, select, structural_mixup
 from hpme.explainers.hpme.neighbor import Neighbor, NeighborSampler
 from hpme.explainers.hpme.pool import Pool, PoolSize, hop_features, top_nodes
 
@@ -24,7 +24,8 @@ class HardMix:
         size: Number of pooled nodes.
         neighbors: How :math:`G'` is drawn.
         generator: Source of all randomness.
-        max_nodes: Nodes per forward pass; bounds the memory.
+        attach: Where boundary edges go, see :func:`structural_mixup`.
+        max_nodes: Nodes per forward pass; few enough for the processor's cache.
     """
 
     context: TargetContext
@@ -32,6 +33,7 @@ class HardMix:
     size: PoolSize
     neighbors: NeighborSampler
     generator: torch.Generator
+    attach: Attach = "swap"
     max_nodes: int = 20_000
 
     @classmethod
@@ -40,6 +42,7 @@ class HardMix:
         context: TargetContext,
         size: PoolSize,
         neighbor: Neighbor,
+        attach: Attach,
         generator: torch.Generator,
         batch_size: int,
     ) -> HardMix:
@@ -48,10 +51,8 @@ class HardMix:
         for ids in batches(torch.arange(len(context.store)), batch_size):
             graphs = context.store.batch(ids)
             parts.append(hop_features(context.h[graphs.node_ids], graphs))
-        neighbors = NeighborSampler(
-            context.graph_embedding, context.values, generator, neighbor
-        )
-        return cls(context, torch.cat(parts, dim=1), size, neighbors, generator)
+        neighbors = NeighborSampler(context.graph_embedding, context.values, generator, neighbor)
+        return cls(context, torch.cat(parts, dim=1), size, neighbors, generator, attach)
 
     def score(self, pool: Pool, graphs: GraphBatch) -> Tensor:
         """Scores ``[P, N]`` of graphs taken from the store."""
@@ -93,6 +94,8 @@ class HardMix:
                 chosen[row_of_graph[give.batch], give.node_ids],
                 take,
                 removed[row_of_graph[take.batch], take.node_ids],
+                self.generator,
+                self.attach,
             )
             outputs.append(self.context.predict(mix.graphs))
         output = torch.cat(outputs)

@@ -3,6 +3,7 @@ r"""Structural mixup: the pooled subgraph of :math:`G'` is replaced by that of :
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -10,6 +11,8 @@ from torch import Tensor
 from hpme.data.batch import GraphBatch
 from hpme.data.segment import exclusive_cumsum
 from hpme.explainers.hpme.pool import rank_nodes
+
+Attach = Literal["swap", "rank"]
 
 
 @dataclass(frozen=True)
@@ -76,15 +79,26 @@ def select(keep: Tensor, graphs: GraphBatch, generator: torch.Generator) -> Sele
 
 
 def structural_mixup(
-    source: GraphBatch, chosen: Selection, host: GraphBatch, removed: Selection
+    source: GraphBatch,
+    chosen: Selection,
+    host: GraphBatch,
+    removed: Selection,
+    generator: torch.Generator,
+    attach: Attach = "swap",
 ) -> Mix:
-    r"""Inserts the ``chosen`` subgraph of source graph :math:`i` for the ``removed`` one of host :math:`i`.
+    r"""Puts the ``chosen`` subgraph of source :math:`i` in place of the ``removed`` one of host :math:`i`.
 
-    The equation of the paper,
+    Inside the subgraph and outside it, this is the paper's equation,
     :math:`\mathbf{A}^{(mix)} = \mathbf{A}' - \mathbf{S}'(\mathbf{A}')^*\mathbf{S}'^\top +
-    \mathbf{S}'\mathbf{A}^*\mathbf{S}'^\top`, when both have :math:`m` nodes. Sizes may differ: a
-    host edge that ended in the removed node of rank :math:`k` then ends in the inserted node of
-    rank :math:`k \bmod m`, and pairs that fall together are merged.
+    \mathbf{S}'\mathbf{A}^*\mathbf{S}'^\top`. What differs is where a boundary edge of the host,
+    one that lost its inner end, is attached:
+
+    * ``attach="swap"``: to the inner end of a boundary edge of the source, each used once, at
+      random; boundary edges without a counterpart are dropped. No inserted node gets more edges
+      than it had, so the subgraph looks to the target as it did at home.
+    * ``attach="rank"``: to the inserted node of the same rank (see :func:`select`), which is the
+      paper's equation if both subgraphs have :math:`m` nodes. If they differ in size, rank
+      :math:`k` goes to :math:`k \bmod m`, and pairs that fall together are merged.
 
     Both batches need their pairs.
     """  # noqa: E501
@@ -107,8 +121,13 @@ def structural_mixup(
     gone = removed.keep[host.pairs.index]
     # A host pair goes with the removed subgraph, and also if nothing was inserted to attach to.
     stays = ~gone.all(0) & ~(gone.any(0) & (count == 0)[host.pairs.graph])
+    host_index = host_at[host.pairs.index]
+    if attach == "swap":
+        slot = _swap_boundary(source, chosen, host, gone, generator)
+        stays &= ~gone.any(0) | (slot >= 0)
+        host_index = torch.where(gone, source_at[slot.clamp(min=0)], host_index)
     outer = stays.nonzero().squeeze(1)
-    outer_index = host_at[host.pairs.index[:, outer]]
+    outer_index = host_index[:, outer]
     ways = torch.stack([host.pairs.forward[outer], host.pairs.backward[outer]])
     outer_index, ways = _merge(outer_index, ways, gone[:, outer].any(0), total)
     ways = torch.where(ways < 0, ways, ways + source.edge_index.shape[1])
@@ -133,6 +152,39 @@ def structural_mixup(
     transplanted = torch.zeros(pair_index.shape[1], dtype=torch.bool, device=pair_index.device)
     transplanted[: inner.numel()] = True
     return Mix(graphs, transplanted, forward_pairs, backward_pairs, pair_index, origin)
+
+
+def _swap_boundary(
+    source: GraphBatch,
+    chosen: Selection,
+    host: GraphBatch,
+    gone: Tensor,
+    generator: torch.Generator,
+) -> Tensor:
+    """For every host pair the source node its lost end becomes, -1 if it has none or none is left.
+
+    Boundary edges of source and host are shuffled; the first of one meets the first of the other.
+    """
+    assert source.pairs is not None and host.pairs is not None
+    ours = chosen.keep[source.pairs.index]
+    offered = _shuffled((ours[0] != ours[1]).nonzero().squeeze(1), source.pairs.graph, generator)
+    asking = _shuffled((gone[0] != gone[1]).nonzero().squeeze(1), host.pairs.graph, generator)
+    supply = torch.bincount(source.pairs.graph[offered], minlength=source.num_graphs)
+    graph = host.pairs.graph[asking]
+    demand = torch.bincount(graph, minlength=host.num_graphs)
+    turn = torch.arange(asking.numel(), device=asking.device) - exclusive_cumsum(demand)[graph]
+    served = turn < supply[graph]
+    taken = offered[(exclusive_cumsum(supply)[graph] + turn)[served]]
+    inner_end = torch.where(ours[0], source.pairs.index[0], source.pairs.index[1])
+    slot = torch.full_like(host.pairs.graph, -1)
+    slot[asking[served]] = inner_end[taken]
+    return slot
+
+
+def _shuffled(pairs: Tensor, graph: Tensor, generator: torch.Generator) -> Tensor:
+    """Pairs in random order within their graphs."""
+    noise = torch.rand(pairs.shape, generator=generator).to(pairs.device)
+    return pairs[(graph[pairs] + noise.double()).argsort()]
 
 
 def _merge(index: Tensor, ways: Tensor, boundary: Tensor, total: int) -> tuple[Tensor, Tensor]:

@@ -47,7 +47,7 @@ class Objective:
             host = context.store.batch(hard.neighbors.draw(ids), with_pairs=True)
             with torch.no_grad():
                 removed = hard.select(hard.score(pool, host), host)[0]
-        mix = structural_mixup(graphs, chosen, host, removed)
+        mix = structural_mixup(graphs, chosen, host, removed, hard.generator, hard.attach)
         mixed = mix.graphs
         if gate:
             factor = mix.per_node(torch.ones_like(host.x[:, 0]), score[0].tanh())

@@ -99,9 +99,9 @@ def search_subsets(mix: HardMix, score: Tensor, *, subsets: int, draws: int) -> 
     everywhere = Selection(region.keep.expand_as(keep), region.order.expand_as(keep))
     own = torch.arange(graphs.num_graphs).expand(subsets, -1)
     loss = torch.zeros(subsets, graphs.num_graphs)
-    import os
-    ids=torch.arange(graphs.num_graphs)
-    for hosts in (torch.stack([mix.neighbors.contrast(ids) for _ in range(draws)]) if os.environ.get('CON','1')=='1' else mix.draw(draws)):
+    ids = torch.arange(graphs.num_graphs)
+    for _ in range(draws):
+        hosts = mix.neighbors.contrast(ids)
         other = hosts.expand(subsets, -1)
         loss += bounded_loss(mix, mix.predict(own, candidate, other, everywhere), own)
         loss += bounded_loss(mix, mix.predict(other, everywhere, own, candidate), other)

@@ -1,0 +1,136 @@
+"""What a fit can say about its own trustworthiness, without ground truth."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hpme.explainers.hpme.criterion import criterion
+from hpme.explainers.hpme.hardmix import HardMix
+from hpme.explainers.hpme.mixup import select
+from hpme.explainers.hpme.pool import Pool, top_nodes
+from hpme.explainers.hpme.search import Candidates, selection_of
+
+WEAK_SEPARATION = 0.25
+WEAK_AGREEMENT = 0.4
+
+
+@dataclass(frozen=True)
+class FitReport:
+    r"""Evidence for the chosen pool.
+
+    Disagreement is 0 if the hard mix always keeps the prediction and about 1 if it says nothing
+    about it; see :func:`~hpme.explainers.hpme.criterion.criterion`.
+
+    Args:
+        disagreement: Of the chosen pool, on fresh draws of :math:`G'`.
+        random_disagreement: Of random selections of the same size.
+        complement_disagreement: Of the nodes the chosen pool ranks lowest.
+        loss: :math:`\mathcal{L}_{pred}` of the hard mix of the chosen pool.
+        random_loss: The same of random selections.
+        agreement: Overlap of pooled nodes between independent restarts, 0 for chance and 1 for
+            the same nodes; ``None`` if there was one restart.
+        pool_ratio: Mean share of pooled nodes.
+        embedding: Where node embeddings were taken from, and how edges are weighted.
+        search: Name of the search.
+    """
+
+    disagreement: float
+    random_disagreement: float
+    complement_disagreement: float
+    loss: float
+    random_loss: float
+    agreement: float | None
+    pool_ratio: float
+    embedding: str
+    search: str
+
+    @property
+    def separation(self) -> float:
+        """Share of the disagreement of random selections that the chosen pool removes."""
+        return 1 - self.disagreement / max(self.random_disagreement, 1e-6)
+
+    @property
+    def warnings(self) -> list[str]:
+        """Reasons not to trust the explanations; empty if the evidence is good."""
+        found = []
+        if self.separation < WEAK_SEPARATION:
+            found.append(
+                f"weak evidence: the pooled subgraph carries the prediction hardly better than a "
+                f"random one (separation {self.separation:.2f} < {WEAK_SEPARATION}). The model may "
+                "not rely on a subgraph of this size; try another ratio, or check its accuracy"
+            )
+        if self.agreement is not None and self.agreement < WEAK_AGREEMENT:
+            found.append(
+                f"unstable: independent restarts chose different nodes (agreement "
+                f"{self.agreement:.2f} < {WEAK_AGREEMENT}). There may be several explanations; try "
+                "more restarts or another ratio"
+            )
+        return found
+
+    def summary(self) -> str:
+        """The evidence in one line."""
+        agreement = "-" if self.agreement is None else f"{self.agreement:.2f}"
+        return (
+            f"hard-mix disagreement {self.disagreement:.2f} (random {self.random_disagreement:.2f},"
+            f" complement {self.complement_disagreement:.2f}), restarts agree {agreement}: "
+            + ("trust with care" if self.warnings else "good evidence")
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, with the derived ones."""
+        return {**asdict(self), "separation": self.separation, "warnings": self.warnings}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> FitReport:
+        """The report :meth:`to_dict` came from."""
+        return cls(**{name: values[name] for name in cls.__dataclass_fields__})
+
+
+def report_on(
+    mix: HardMix, pool: Pool, candidates: Candidates | None, search: str, *, draws: int = 2
+) -> FitReport:
+    """Compares a pool with random selections and with its complement on fresh draws."""
+    graphs = mix.context.store.batch()
+    m = mix.size(graphs.sizes)
+    with torch.no_grad():
+        score = mix.score(pool, graphs)
+    noise = torch.rand(3, score.shape[1], generator=mix.generator).to(score)
+    keep = top_nodes(torch.cat([score, -score, noise]), graphs, m)
+    values = criterion(mix, select(keep, graphs, mix.generator), mix.draw(draws)).tolist()
+    random = torch.tensor(values[2:]).mean(0).tolist()
+    return FitReport(
+        disagreement=values[0][0],
+        complement_disagreement=values[1][0],
+        random_disagreement=random[0],
+        loss=values[0][1],
+        random_loss=random[1],
+        agreement=None if candidates is None else _agreement(candidates),
+        pool_ratio=float((m / graphs.sizes).mean()),
+        embedding=mix.context.adapter.describe(),
+        search=search,
+    )
+
+
+def _agreement(candidates: Candidates) -> float | None:
+    """Mean overlap above chance between the best pools of the restarts that ran to the end."""
+    mix, order = candidates.mix, candidates.order()
+    finalists = set(candidates.chains[-len(set(candidates.chains[-2:])) :])
+    best: dict[int, int] = {}
+    for number in order:
+        best.setdefault(candidates.chains[number], number)
+    picked = [best[chain] for chain in best if chain in finalists]
+    if len(picked) < 2:
+        return None
+    keep = [selection_of(mix, candidates.pools[number]).keep[0] for number in picked]
+    pairs = [_overlap(mix, a, b) for i, a in enumerate(keep) for b in keep[:i]]
+    return sum(pairs) / len(pairs)
+
+
+def _overlap(mix: HardMix, a: Tensor, b: Tensor) -> float:
+    chance = float((a.float().mean() + b.float().mean()) / 2)
+    shared = float((a & b).sum()) / max(1.0, float(a.sum()))
+    return (shared - chance) / max(1e-6, 1 - chance)
