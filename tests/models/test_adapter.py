@@ -503,3 +503,33 @@ def test_graphs_built_by_pyg_serve_as_well():
     torch.testing.assert_close(
         embedding.graph, model.graph_embedding(data.x, data.edge_index, data.batch)
     )
+
+
+@pytest.mark.parametrize("conv", [GCNConv, GraphConv])
+def test_trace_is_differentiable_in_weights_and_embedding(graphs, conv):
+    model = Net(conv, max_and_mean).double()
+    graphs = replace(graphs, x=graphs.x.double())
+    adapter = ModelAdapter(model)
+    adapter.probe(graphs)
+    weight = torch.rand(graphs.edge_index.shape[1]).double().requires_grad_()
+    with frozen(model):
+        traced = adapter.trace(graphs, weight)
+        assert torch.equal(traced.output, adapter.predict(graphs, weight))
+        torch.testing.assert_close(model.out(model.hidden(traced.graph).relu()), traced.output)
+        assert torch.equal(model.readout(traced.nodes, graphs.batch), traced.graph)
+        assert torch.autograd.gradcheck(
+            lambda w: adapter.trace(graphs, w).graph, weight, eps=1e-6, atol=1e-5
+        )
+        slope = torch.autograd.grad(traced.output[:, 1].sum(), traced.graph)[0]
+        h = traced.graph.detach().requires_grad_()
+        model.out(model.hidden(h).relu())[:, 1].sum().backward()
+    torch.testing.assert_close(slope, h.grad)
+
+
+def test_trace_probes_when_it_has_to(graphs):
+    adapter = ModelAdapter(Net())
+    plain = adapter.trace(graphs)
+    none = torch.zeros(graphs.edge_index.shape[1])
+    assert adapter.weighting is None
+    assert not torch.allclose(adapter.trace(graphs, none).graph, plain.graph)
+    assert adapter.weighting == "message"

@@ -117,6 +117,23 @@ class ModelAdapter:
     @torch.no_grad()
     def embed(self, graphs: GraphBatch, **model_kwargs: Any) -> Embedding:
         """Node and graph embeddings and the output, from one forward pass."""
+        embedding = self.trace(graphs, **model_kwargs)
+        # Explainers learn in the default precision, whatever that of the model.
+        dtype, graph = torch.get_default_dtype(), embedding.graph
+        if isinstance(graph, Tensor):
+            graph = graph.to(dtype)
+        return replace(embedding, nodes=embedding.nodes.to(dtype), graph=graph)
+
+    def trace(
+        self, graphs: GraphBatch, edge_weight: Tensor | None = None, **model_kwargs: Any
+    ) -> Embedding:
+        """As :meth:`embed`, under edge weights, in the model's precision and with gradients.
+
+        The embeddings are those the output was computed from: the output can be differentiated
+        with respect to them.
+        """
+        if edge_weight is not None and self.weighting is None:
+            self.probe(graphs)
         layers: list[tuple[str, Tensor]] = []
         heads: list[tuple[int, Tensor]] = []
         probe = _ReadoutProbe(graphs.batch)
@@ -145,19 +162,16 @@ class ModelAdapter:
                 handles.append(module.register_forward_hook(probe.leave))
         try:
             with probe:
-                output = self._call(graphs, None, "none", **model_kwargs)
+                output = self._call(
+                    graphs, edge_weight, self.weighting or "none", **model_kwargs
+                )
         finally:
             for handle in handles:
                 handle.remove()
         nodes, self.embedding_source = self._choose(graphs.num_nodes, layers, probe)
         shape = (2, graphs.num_graphs)
         after = [h for n, h in heads if n == probe.count and (h.dim(), h.shape[0]) == shape]
-        # Explainers learn in the default precision, whatever that of the model.
-        dtype = torch.get_default_dtype()
-        graph = after[0] if after else output
-        if isinstance(graph, Tensor):
-            graph = graph.to(dtype)
-        return Embedding(nodes.to(dtype), graph, output, self.embedding_source)
+        return Embedding(nodes, after[0] if after else output, output, self.embedding_source)
 
     def _choose(
         self, num_nodes: int, layers: list[tuple[str, Tensor]], probe: _ReadoutProbe

@@ -44,6 +44,10 @@ def selection(batch, chosen):
     return Selection(keep, order)
 
 
+def rank_mixup(*arguments):
+    return structural_mixup(*arguments, torch.Generator(), attach="rank")
+
+
 def reference(source, chosen, host, removed):
     """Nodes and edges of one mixup graph, by the words of the docstring."""
     rest = [("host", v) for v in range(host.num_nodes) if v not in removed]
@@ -101,7 +105,7 @@ def mixing(draw, **options):
 
 def check(sources, chosen, hosts, removed):
     source, host = batch_of(sources), batch_of(hosts)
-    mix = structural_mixup(source, selection(source, chosen), host, selection(host, removed))
+    mix = rank_mixup(source, selection(source, chosen), host, selection(host, removed))
     assert mix.graphs.num_graphs == len(sources)
     assert bool((mix.graphs.batch.diff() >= 0).all())
     actual = as_dictionary(mix, sources, hosts)
@@ -147,7 +151,7 @@ def test_more_removed_than_inserted():
     source = undirected(3, (0, 1), (1, 2))
     check([source], [[0, 1]], [host], [[0, 1, 2]])
     batches = batch_of([source]), batch_of([host])
-    mix = structural_mixup(
+    mix = rank_mixup(
         batches[0], selection(batches[0], [[0, 1]]), batches[1], selection(batches[1], [[0, 1, 2]])
     )
     edges = {tuple(e) for e in mix.graphs.edge_index.t().tolist()}
@@ -160,7 +164,7 @@ def test_merged_directed_edges_keep_both_directions():
     host = Data(x=torch.rand(3, 2), edge_index=torch.tensor([[2, 1], [0, 2]]))
     source = Data(x=torch.rand(1, 2), edge_index=torch.empty(2, 0, dtype=torch.long))
     give, take = batch_of([source]), batch_of([host])
-    mix = structural_mixup(give, selection(give, [[0]]), take, selection(take, [[0, 1]]))
+    mix = rank_mixup(give, selection(give, [[0]]), take, selection(take, [[0, 1]]))
     assert sorted(mix.graphs.edge_index.t().tolist()) == [[0, 1], [1, 0]]
     assert mix.pair_index.shape[1] == 1
 
@@ -188,7 +192,7 @@ def test_equal_sizes_are_the_equation_of_the_paper(data):
     expected = b - t @ (t.t() @ b @ t) @ t.t() + t @ (s.t() @ a @ s) @ t.t()
 
     give, take = batch_of([source]), batch_of([host])
-    mix = structural_mixup(give, selection(give, [chosen]), take, selection(take, [removed]))
+    mix = rank_mixup(give, selection(give, [chosen]), take, selection(take, [removed]))
     # An inserted node stands where the removed node of its rank stood.
     stands_at = dict(zip(chosen, removed, strict=True))
     place = torch.tensor([
@@ -204,9 +208,61 @@ def test_graphs_without_edge_features():
     plain = Data(x=torch.rand(3, 2), edge_index=torch.tensor([[0, 1], [1, 0]]))
     batch = batch_of([plain, plain])
     chosen = selection(batch, [[0], [1, 2]])
-    mix = structural_mixup(batch, chosen, batch, chosen)
+    mix = rank_mixup(batch, chosen, batch, chosen)
     assert mix.graphs.edge_attr is None
     assert mix.graphs.edge_weight is None
+
+
+# Boundary edges are swapped ######################################################################
+
+
+@given(mixing(), st.integers(0, 1000))
+def test_swap_keeps_both_sides_and_joins_boundary_edges(case, seed):
+    sources, chosen, hosts, removed = case
+    source, host = batch_of(sources), batch_of(hosts)
+    mix = structural_mixup(
+        source, selection(source, chosen), host, selection(host, removed),
+        torch.Generator().manual_seed(seed),
+    )  # fmt: skip
+    actual = as_dictionary(mix, sources, hosts)
+    for i, graph in enumerate(actual):
+        inside = {(u, v) for u, v in graph.edges if u[0] == v[0] == "source"}
+        outside = {(u, v) for u, v in graph.edges if u[0] == v[0] == "host"}
+        joins = {frozenset((u, v)) for u, v in graph.edges if u[0] != v[0]}
+        ours, theirs = set(chosen[i]), set(removed[i])
+        edges = [tuple(e) for e in sources[i].edge_index.t().tolist()]
+        others = [tuple(e) for e in hosts[i].edge_index.t().tolist()]
+        assert inside == {
+            (("source", u), ("source", v)) for u, v in edges if u in ours and v in ours
+        }
+        assert outside == {
+            (("host", u), ("host", v)) for u, v in others if u not in theirs and v not in theirs
+        }
+        offered = [next(iter(ours & pair)) for pair in {frozenset(e) for e in edges}
+                   if len(pair) == 2 and len(ours & pair) == 1]  # fmt: skip
+        asking = [next(iter(pair - theirs)) for pair in {frozenset(e) for e in others}
+                  if len(pair) == 2 and len(theirs & pair) == 1]  # fmt: skip
+        assert len(joins) <= min(len(offered), len(asking))
+        for kind, ends in (("source", offered), ("host", asking)):
+            used = [v for pair in joins for side, v in pair if side == kind]
+            assert all(used.count(v) <= ends.count(v) for v in used)
+
+
+def test_swap_uses_every_boundary_edge_it_can():
+    """A path of three into a star of four: one boundary edge offered, three asking, one joined."""
+    source, host = undirected(4, (0, 1), (1, 2), (2, 3)), undirected(4, (0, 1), (0, 2), (0, 3))
+    give, take = batch_of([source] * 50), batch_of([host] * 50)
+    mix = structural_mixup(
+        give, selection(give, [[0, 1]] * 50), take, selection(take, [[0]] * 50),
+        torch.Generator().manual_seed(0),
+    )  # fmt: skip
+    partners = set()
+    for graph in as_dictionary(mix, [source] * 50, [host] * 50):
+        joins = {(u[1], v[1]) for u, v in graph.edges if u[0] == "source" and v[0] == "host"}
+        assert len(joins) == 1
+        assert next(iter(joins))[0] == 1  # the only inserted node with an edge to the outside
+        partners |= joins
+    assert partners == {(1, 1), (1, 2), (1, 3)}
 
 
 # Which inserted node takes the place of which ####################################################

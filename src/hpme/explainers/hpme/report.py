@@ -117,12 +117,11 @@ def report_on(
 
 def _agreement(candidates: Candidates) -> float | None:
     """Mean overlap above chance between the best pools of the restarts that ran to the end."""
-    mix, order = candidates.mix, candidates.order()
-    finalists = set(candidates.chains[-len(set(candidates.chains[-2:])) :])
+    mix = candidates.mix
     best: dict[int, int] = {}
-    for number in order:
+    for number in candidates.order():
         best.setdefault(candidates.chains[number], number)
-    picked = [best[chain] for chain in best if chain in finalists]
+    picked = [best[chain] for chain in candidates.finalists]
     if len(picked) < 2:
         return None
     keep = [selection_of(mix, candidates.pools[number]).keep[0] for number in picked]

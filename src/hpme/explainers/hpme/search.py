@@ -18,13 +18,23 @@ from hpme.explainers.hpme.subsets import search_subsets
 
 @dataclass
 class Candidates:
-    """Pools that compete, the restart each comes from, and their criterion on shared draws."""
+    """Pools that compete, and their criterion on shared draws.
+
+    Args:
+        mix: The graphs.
+        hosts: The shared draws.
+        pools: The pools.
+        chains: The restart each pool comes from.
+        values: The criterion of each.
+        finalists: The restarts that ran to the end.
+    """
 
     mix: HardMix
     hosts: Tensor
     pools: list[Pool] = field(default_factory=list)
     chains: list[int] = field(default_factory=list)
     values: list[Tensor] = field(default_factory=list)
+    finalists: list[int] = field(default_factory=list)
 
     def add(self, pool: Pool, chain: int) -> None:
         """Enters a pool into the competition."""
@@ -36,6 +46,10 @@ class Candidates:
         """Numbers of all candidates, best first."""
         order: list[int] = joint_rank(torch.stack(self.values)).argsort().tolist()
         return order
+
+    def best_chains(self) -> list[int]:
+        """Restarts, best first."""
+        return list(dict.fromkeys(self.chains[number] for number in self.order()))
 
 
 def selection_of(mix: HardMix, pool: Pool) -> Selection:
@@ -56,7 +70,8 @@ class SubsetSearch:
 
     Args:
         chains: Independent restarts.
-        rounds: Rounds of each; after the first half, only the better half of the chains go on.
+        rounds: Rounds of each; after half of them only the better half of the chains goes on, but
+            at least two.
         subsets: Proposed subsets per graph and round.
         draws: Hosts per subset.
         final_draws: Shared draws of :math:`G'` on which pools are compared.
@@ -72,19 +87,19 @@ class SubsetSearch:
 
     def steps(self) -> int:
         """Rounds of all chains together."""
-        half = self.rounds // 2
-        return self.chains * half + -(-self.chains // 2) * (self.rounds - half)
+        early = max(1, self.rounds // 2)
+        return self.chains * early + self._survivors() * (self.rounds - early)
 
     def find(self, mix: HardMix, *, advance: Callable[[int], None]) -> Candidates:
         """All candidates of all chains."""
         candidates = Candidates(mix, mix.draw(self.final_draws))
         nodes = mix.context.h.shape[0]
         scores = torch.rand(self.chains, nodes, generator=mix.generator).to(mix.features)
-        alive = list(range(self.chains))
+        candidates.finalists = list(range(self.chains))
         for number in range(self.rounds):
-            if number == self.rounds // 2:
-                alive = self._better_half(candidates)
-            for chain in alive:
+            if number == max(1, self.rounds // 2):
+                candidates.finalists = candidates.best_chains()[: self._survivors()]
+            for chain in candidates.finalists:
                 pool = self._round(mix, scores[chain])
                 candidates.add(pool, chain)
                 with torch.no_grad():
@@ -92,9 +107,8 @@ class SubsetSearch:
                 advance(1)
         return candidates
 
-    def _better_half(self, candidates: Candidates) -> list[int]:
-        ranked = dict.fromkeys(candidates.chains[i] for i in candidates.order())
-        return list(ranked)[: -(-self.chains // 2)]
+    def _survivors(self) -> int:
+        return min(self.chains, max(2, -(-self.chains // 2)))
 
     def _round(self, mix: HardMix, score: Tensor) -> Pool:
         found = search_subsets(mix, score, subsets=self.subsets, draws=self.draws)
