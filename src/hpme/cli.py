@@ -22,7 +22,7 @@ from hpme.bench import Outcome, Record, Summary, Target, make_explainer, parse_s
 from hpme.data import DATASETS, GraphDataset, load_dataset
 from hpme.errors import HPMEError, InputError, UnknownNameError
 from hpme.explainers import EXPLAINERS
-from hpme.models import MODELS, RECIPES, Recipe
+from hpme.models import MODELS, Recipe, recipe_for
 from hpme.viz import check_picture_path, gallery
 
 app = typer.Typer(
@@ -249,7 +249,7 @@ def _prepare(
 ) -> Target:
     recipe: Recipe | None = None
     if train_steps is not None:
-        recipe = replace(RECIPES[dataset.info.task], max_steps=train_steps)
+        recipe = replace(recipe_for(dataset.info), max_steps=train_steps)
     target = Target.prepare(dataset, model, seed, recipe=recipe, progress=not quiet)
     if not quiet:
         test = ", ".join(

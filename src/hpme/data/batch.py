@@ -156,8 +156,8 @@ class GraphStore:
         edges, edge_graph = concatenated_ranges(self.edge_start[ids], edge_counts)
         offset = exclusive_cumsum(sizes)
         return GraphBatch(
-            x=self.x[nodes],
-            edge_index=self.local_edge_index[:, edges] + offset[edge_graph],
+            x=self.x.index_select(0, nodes),
+            edge_index=self.local_edge_index.index_select(1, edges) + offset[edge_graph],
             batch=node_graph,
             num_graphs=ids.numel(),
             edge_attr=None if self.edge_attr is None else self.edge_attr[edges],

@@ -103,7 +103,8 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
             return torch.empty(0, dtype=torch.long)
         others = (y != y[self.explainable[0]]).nonzero().view(-1)
         generator = torch.Generator().manual_seed(seed)
-        return others[torch.randperm(len(others), generator=generator)[:count]]
+        chosen: Tensor = others[torch.randperm(len(others), generator=generator)[:count]]
+        return chosen
 
     @property
     def pool_ratio(self) -> float:

@@ -2,7 +2,15 @@
 
 from hpme.models.checkpoint import load_model, load_or_train, save_model
 from hpme.models.gnn import GAT, GCN, GIN, MODELS, EdgeWeightedGNN, TargetGNN, build_model
-from hpme.models.train import RECIPES, Recipe, TrainReport, evaluate, predict, train_target
+from hpme.models.train import (
+    RECIPES,
+    Recipe,
+    TrainReport,
+    evaluate,
+    predict,
+    recipe_for,
+    train_target,
+)
 
 __all__ = [
     "GAT",
@@ -19,6 +27,7 @@ __all__ = [
     "load_model",
     "load_or_train",
     "predict",
+    "recipe_for",
     "save_model",
     "train_target",
 ]

@@ -107,11 +107,14 @@ class ModelAdapter:
                 break
         return self.weighting
 
-    def predict(self, graphs: GraphBatch, edge_weight: Tensor | None = None) -> Tensor:
+    def predict(
+        self, graphs: GraphBatch, edge_weight: Tensor | None = None, **model_kwargs: Any
+    ) -> Tensor:
         """The model's raw output; ``edge_weight`` multiplies the graphs' own weights if any."""
         if edge_weight is not None and self.weighting is None:
             self.probe(graphs)
-        output: Tensor = self._call(graphs, edge_weight, self.weighting or "none")
+        weighting = self.weighting or "none"
+        output: Tensor = self._call(graphs, edge_weight, weighting, **model_kwargs)
         return output
 
     @torch.no_grad()
@@ -162,9 +165,7 @@ class ModelAdapter:
                 handles.append(module.register_forward_hook(probe.leave))
         try:
             with probe:
-                output = self._call(
-                    graphs, edge_weight, self.weighting or "none", **model_kwargs
-                )
+                output = self._call(graphs, edge_weight, self.weighting or "none", **model_kwargs)
         finally:
             for handle in handles:
                 handle.remove()

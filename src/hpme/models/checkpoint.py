@@ -18,7 +18,7 @@ from hpme.data import GraphDataset, GraphStore
 from hpme.data.cache import CACHE_DIR_VARIABLE, default_root
 from hpme.errors import InputError, ModelError, StorageError, UnknownNameError
 from hpme.models.gnn import MODELS, TargetGNN, build_model
-from hpme.models.train import RECIPES, Recipe, TrainReport, train_target
+from hpme.models.train import Recipe, TrainReport, recipe_for, train_target
 from hpme.storage import read_tensors, write_tensors
 
 TRAINING_VERSION = 1
@@ -94,12 +94,12 @@ def load_or_train(
         dataset: Graphs with labels and a split.
         model_name: One of :obj:`hpme.models.MODELS`.
         seed: Seed of the initial weights and of training.
-        recipe: How to train; by default the one for the task in :obj:`hpme.models.RECIPES`.
+        recipe: How to train; by default :func:`recipe_for` the dataset.
         root: Cache folder; by default ``$HPME_CACHE_DIR`` or the platform's cache folder.
         progress: Whether to show a progress bar while training.
     """
     task = dataset.info.task
-    recipe = recipe or RECIPES[task]
+    recipe = recipe or recipe_for(dataset.info)
     store = GraphStore.from_graphs(dataset)
     channels = (int(store.x.shape[1]), dataset.info.num_outputs)
     model = build_model(model_name, *channels, task, seed=seed)

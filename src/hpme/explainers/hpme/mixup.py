@@ -54,11 +54,11 @@ class Mix:
 
     def per_node(self, host_values: Tensor, source_values: Tensor) -> Tensor:
         """Values of host and source nodes at the nodes of the mixup graphs."""
-        return torch.cat([host_values, source_values])[self.origin]
+        return torch.cat([host_values, source_values]).index_select(0, self.origin)
 
     def per_edge(self, pair_values: Tensor) -> Tensor:
         """Values of pairs at their edges."""
-        return torch.cat([pair_values[self.forward_pairs], pair_values[self.backward_pairs]])
+        return pair_values.index_select(0, torch.cat([self.forward_pairs, self.backward_pairs]))
 
 
 def select(keep: Tensor, graphs: GraphBatch, generator: torch.Generator) -> Selection:
@@ -140,7 +140,7 @@ def structural_mixup(
     backward_pairs = (backward >= 0).nonzero().squeeze(1)
     edges = torch.cat([forward[forward_pairs], backward[backward_pairs]])
     graphs = GraphBatch(
-        x=torch.cat([host.x, source.x])[origin],
+        x=torch.cat([host.x, source.x]).index_select(0, origin),
         edge_index=torch.cat(
             [pair_index[:, forward_pairs], pair_index[:, backward_pairs].flip(0)], dim=1
         ),

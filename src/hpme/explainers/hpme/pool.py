@@ -62,7 +62,7 @@ def propagate(h: Tensor, graphs: GraphBatch, keep: Tensor | None = None) -> Tens
     source, target = graphs.edge_index
     if keep is None:
         edge_norm, self_norm = (norm.to(h.dtype) for norm in gcn_norm(graphs))
-        message = h[..., source, :] * edge_norm.unsqueeze(-1)
+        message = h.index_select(-2, source) * edge_norm.unsqueeze(-1)
         return (h * self_norm.unsqueeze(-1)).index_add(-2, target, message)
     alive = (keep[:, source] & keep[:, target]).to(h.dtype)
     degree = torch.ones_like(keep, dtype=h.dtype).index_add(1, target, alive)

@@ -1,0 +1,243 @@
+"""How fast HPME is, as ratios measured side by side in one process, on one thread.
+
+    python benchmarks/speed.py [--graphs 200] [--rounds 7] [--json FILE]
+
+Epochs: one pass of HPME's objective (pooling, mixup, edge MLP, forward and backward of the target)
+over all graphs, one pass of PyG's PGExplainer loop, and the floor: one forward and backward of the
+target on the same graphs. Inference: seconds per graph of HPME, PyG's PGExplainer, PyG's
+GNNExplainer, and the floor, one forward. With ``--scaling`` the cost per graph and the peak memory
+of fits on 200, 2,000 and 20,000 graphs, each in a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch_geometric.data import Batch
+from torch_geometric.explain import Explainer, GNNExplainer, PGExplainer
+
+from hpme.data import GraphDataset, GraphStore, load_dataset
+from hpme.explainers import HPMEExplainer
+from hpme.explainers.context import TargetContext
+from hpme.explainers.edge_mlp import EdgeMLP
+from hpme.explainers.hpme.gradient import train_epoch
+from hpme.explainers.hpme.hardmix import HardMix
+from hpme.explainers.hpme.objective import Objective
+from hpme.explainers.hpme.pool import Pool, PoolSize
+from hpme.models import Recipe, TargetGNN, load_or_train
+from hpme.models.adapter import frozen
+
+CONFIG = {"mode": "multiclass_classification", "task_level": "graph", "return_type": "raw"}
+
+
+def median_seconds(run: Callable[[], object], rounds: int) -> float:
+    run()  # warm up
+    seconds = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - start)
+    return statistics.median(seconds)
+
+
+def quick_target(dataset: GraphDataset) -> TargetGNN:
+    """Speed does not depend on the weights, so a short training will do."""
+    return load_or_train(dataset, "gcn", recipe=Recipe(max_steps=300))[0]
+
+
+def epoch_seconds(
+    model: TargetGNN, dataset: GraphDataset, ids: torch.Tensor, rounds: int
+) -> dict[str, float]:
+    store = GraphStore.from_graphs(dataset).subset(ids)
+    generator = torch.Generator().manual_seed(0)
+    whole = store.batch()
+
+    def floor() -> None:
+        weight = torch.ones(whole.edge_index.shape[1], requires_grad=True)
+        model(whole.x, whole.edge_index, batch=whole.batch, edge_weight=weight).sum().backward()
+
+    with frozen(model):
+        context = TargetContext.build(model, store, batch_size=len(store))
+        mix = HardMix.build(
+            context, PoolSize(dataset.pool_ratio), "random", "swap", generator, len(store)
+        )
+        channels = context.h.shape[1]
+        pool, edge_mlp = Pool(channels, generator=generator), EdgeMLP(channels, generator=generator)
+        optimiser = torch.optim.Adam([*pool.parameters(), *edge_mlp.parameters()], lr=0.01)
+        objective = Objective(mix)
+        seconds = {
+            "hpme": median_seconds(
+                lambda: train_epoch(
+                    objective, pool, edge_mlp, optimiser, 1.0, len(store), gate=True
+                ),
+                rounds,
+            ),
+            "floor": median_seconds(floor, rounds),
+        }
+    graphs = [dataset[int(i)] for i in ids]
+    algorithm = PGExplainer(epochs=10, lr=0.003)
+    Explainer(
+        model,
+        algorithm,
+        explanation_type="phenomenon",
+        edge_mask_type="object",
+        model_config=CONFIG,
+    )
+    batch = torch.zeros(max(g.num_nodes for g in graphs), dtype=torch.long)
+
+    def pyg_epoch() -> None:
+        for graph in graphs:
+            algorithm.train(
+                0, model, graph.x, graph.edge_index, target=graph.y, batch=batch[: graph.num_nodes]
+            )
+
+    seconds["pyg_pgexplainer"] = median_seconds(pyg_epoch, max(1, rounds // 3))
+    return seconds
+
+
+def inference_seconds(
+    model: TargetGNN, dataset: GraphDataset, ids: torch.Tensor, rounds: int
+) -> dict[str, float]:
+    graphs = [dataset[int(i)] for i in ids]
+    whole = Batch.from_data_list(graphs)
+    hpme = HPMEExplainer(ratio=dataset.pool_ratio, restarts=1, rounds=1, epochs=2)
+    hpme.fit(model, graphs)
+    pg = PGExplainer(epochs=1)
+    pg_explainer = Explainer(
+        model, pg, explanation_type="phenomenon", edge_mask_type="object", model_config=CONFIG
+    )
+    for graph in graphs[:2]:
+        zeros = torch.zeros(graph.num_nodes, dtype=torch.long)
+        pg.train(0, model, graph.x, graph.edge_index, target=graph.y, batch=zeros)
+    gnn_explainer = Explainer(
+        model, GNNExplainer(epochs=100), explanation_type="model", edge_mask_type="object",
+        model_config=CONFIG,
+    )  # fmt: skip
+
+    def one_by_one(explainer: Explainer, part: list, with_target: bool) -> None:
+        for graph in part:
+            target = {"target": graph.y} if with_target else {}
+            zeros = torch.zeros(graph.num_nodes, dtype=torch.long)
+            explainer(graph.x, graph.edge_index, batch=zeros, **target)
+
+    @torch.no_grad()
+    def floor() -> None:
+        model(whole.x, whole.edge_index, batch=whole.batch)
+
+    few = max(1, rounds // 3)
+    return {
+        "hpme": median_seconds(
+            lambda: hpme(model, whole.x, whole.edge_index, batch=whole.batch), rounds
+        ) / len(graphs),
+        "floor": median_seconds(floor, rounds) / len(graphs),
+        "pyg_pgexplainer": median_seconds(
+            lambda: one_by_one(pg_explainer, graphs, True), few
+        ) / len(graphs),
+        "pyg_gnnexplainer": median_seconds(
+            lambda: one_by_one(gnn_explainer, graphs[:3], False), 1
+        ) / 3,
+    }  # fmt: skip
+
+
+def fit_cost(count: int) -> dict[str, float]:
+    """CPU seconds per graph and epoch of the edge MLP, inference per graph, and peak memory."""
+    dataset = load_dataset("ba-2motifs", size=max(count, 1000))
+    model = quick_target(load_dataset("ba-2motifs"))
+    graphs = dataset[:count]
+    explainer = HPMEExplainer(
+        ratio=dataset.pool_ratio, search="gradient", search_graphs=64, epochs=1
+    )
+    explainer.fit(model, graphs)
+    explainer.search_graphs, explainer.epochs = 64, 5
+    start = time.process_time()
+    explainer.fit(model, graphs)
+    fit = time.process_time() - start
+    explainer.epochs = 1
+    start = time.process_time()
+    explainer.fit(model, graphs)
+    epoch = (fit - (time.process_time() - start)) / 4
+    start = time.process_time()
+    explainer.explain(model, graphs)
+    explain = time.process_time() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {
+        "graphs": count,
+        "epoch_ms_per_graph": 1000 * epoch / count,
+        "explain_ms_per_graph": 1000 * explain / count,
+        "peak_mib": peak,
+    }
+
+
+def fit_multiple(model: TargetGNN, dataset: GraphDataset, ids: torch.Tensor, floor: float) -> dict:
+    """CPU seconds of a whole default fit, and how many forward passes of the target that is."""
+    graphs = [dataset[int(i)] for i in ids]
+    start = time.process_time()
+    HPMEExplainer(ratio=dataset.pool_ratio).fit(model, graphs)
+    seconds = time.process_time() - start
+    return {"cpu_seconds": seconds, "target_forwards": seconds / (floor * len(graphs))}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--graphs", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--scaling", action="store_true", help="also 200, 2,000 and 20,000 graphs")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--one-size", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    if options.one_size:
+        print(json.dumps(fit_cost(options.one_size)))
+        return
+    dataset = load_dataset("ba-2motifs")
+    model = quick_target(dataset)
+    ids = dataset.explained(0, options.graphs)
+    epoch = epoch_seconds(model, dataset, ids, options.rounds)
+    inference = inference_seconds(model, dataset, ids, options.rounds)
+    fit = fit_multiple(model, dataset, ids, inference["floor"])
+    print(
+        f"one epoch over {len(ids)} graphs: HPME {1e3 * epoch['hpme']:.1f} ms, "
+        f"{epoch['hpme'] / epoch['floor']:.1f}x the floor ({1e3 * epoch['floor']:.1f} ms), "
+        f"{epoch['pyg_pgexplainer'] / epoch['hpme']:.0f}x faster than PyG's PGExplainer"
+    )
+    print(
+        f"inference per graph: HPME {1e6 * inference['hpme']:.0f} us, "
+        f"{inference['hpme'] / inference['floor']:.1f}x the floor, "
+        f"{inference['pyg_pgexplainer'] / inference['hpme']:.0f}x faster than PyG's PGExplainer, "
+        f"{inference['pyg_gnnexplainer'] / inference['hpme']:.0f}x faster than PyG's GNNExplainer"
+    )
+    print(
+        f"a whole fit: {fit['cpu_seconds']:.1f} CPU-seconds, "
+        f"{fit['target_forwards']:.0f} forward passes of the target on the same batch"
+    )
+    result = {"epoch": epoch, "inference": inference, "fit": fit}
+    if options.scaling:
+        result["scaling"] = []
+        for size in (200, 2_000, 20_000):
+            command = [sys.executable, __file__, "--one-size", str(size)]
+            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            cost = json.loads(done.stdout.splitlines()[-1])
+            result["scaling"].append(cost)
+            print(
+                f"{size} graphs: {cost['epoch_ms_per_graph']:.3f} ms per graph and epoch, "
+                f"{cost['explain_ms_per_graph']:.3f} ms per explanation, "
+                f"peak {cost['peak_mib']:.0f} MiB"
+            )
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(result, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
