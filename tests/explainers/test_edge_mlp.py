@@ -11,10 +11,10 @@ def make(seed=0, channels=5, hidden=7):
 
 def plain_mlp(edge_mlp):
     """The same weights in ordinary layers on concatenated rows."""
-    channels, hidden = edge_mlp.first.shape[1:]
+    channels, hidden = edge_mlp.first.shape[0] // 2, edge_mlp.first.shape[1]
     layers = nn.Sequential(nn.Linear(2 * channels, hidden), nn.ReLU(), nn.Linear(hidden, 1))
     with torch.no_grad():
-        layers[0].weight.copy_(edge_mlp.first.reshape(2 * channels, hidden).t())
+        layers[0].weight.copy_(edge_mlp.first.t())
         layers[0].bias.copy_(edge_mlp.first_bias)
         layers[2].weight.copy_(edge_mlp.second.unsqueeze(0))
         layers[2].bias.copy_(edge_mlp.second_bias)

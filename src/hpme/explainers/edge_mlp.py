@@ -9,8 +9,7 @@ from torch import Tensor, nn
 class EdgeMLP(nn.Module):
     r"""Edge logits :math:`w_{ij}` from node embeddings :math:`[\mathbf{h}_i; \mathbf{h}_j]`.
 
-    A two-layer MLP, averaged over both directions: a pair of nodes has one logit. The first layer
-    acts on nodes before they are gathered into edges, which gives the same numbers at less cost.
+    A two-layer MLP, averaged over both directions: a pair of nodes has one logit.
 
     Args:
         channels: Width of the node embeddings.
@@ -20,7 +19,7 @@ class EdgeMLP(nn.Module):
 
     def __init__(self, channels: int, hidden: int = 64, *, generator: torch.Generator) -> None:
         super().__init__()
-        self.first = nn.Parameter(torch.empty(2, channels, hidden))
+        self.first = nn.Parameter(torch.empty(2 * channels, hidden))
         self.first_bias = nn.Parameter(torch.empty(hidden))
         self.second = nn.Parameter(torch.empty(hidden))
         self.second_bias = nn.Parameter(torch.empty(()))
@@ -32,14 +31,11 @@ class EdgeMLP(nn.Module):
 
     def forward(self, h: Tensor, edge_index: Tensor) -> Tensor:
         """One logit per column of ``edge_index``, equal for ``(i, j)`` and ``(j, i)``."""
-        as_source = h @ self.first[0] + self.first_bias
-        as_target = h @ self.first[1]
-        i, j = edge_index
-        # index_select: its backward pass is an index_add, that of indexing is much slower.
-        there = as_source.index_select(0, i) + as_target.index_select(0, j)
-        back = as_source.index_select(0, j) + as_target.index_select(0, i)
-        hidden = there.relu() + back.relu()
-        return hidden @ (self.second / 2) + self.second_bias
+        i, j = (h.index_select(0, nodes) for nodes in edge_index)
+        both = torch.cat([torch.cat([i, j], dim=1), torch.cat([j, i], dim=1)])
+        hidden = torch.addmm(self.first_bias, both, self.first).relu()
+        there, back = (hidden @ self.second).chunk(2)
+        return (there + back) / 2 + self.second_bias
 
 
 def binary_concrete(logits: Tensor, temperature: float, generator: torch.Generator) -> Tensor:
