@@ -172,7 +172,8 @@ def test_placed_biases_tell_graphs_with_constant_features_apart(name):
     spreads = []
     model = build_model(name, 4, 2)
     for _ in range(2):
-        spreads.append(float(model.graph_embedding(x, edge_index, batch).std(0).mean()))
+        embedding = model.graph_embedding(x, edge_index, batch).detach()
+        spreads.append(float(embedding.std(0).mean()))
         model.place_biases(x, edge_index, torch.Generator().manual_seed(0))
     assert spreads[1] > 2 * spreads[0]
 

@@ -7,9 +7,19 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from hpme.data import GraphDataset, GraphStore, load_dataset
+from hpme.data import DATASETS, GraphDataset, GraphStore, load_dataset
 from hpme.errors import InputError
-from hpme.models import GCN, RECIPES, Recipe, build_model, evaluate, predict, train, train_target
+from hpme.models import (
+    GCN,
+    RECIPES,
+    Recipe,
+    build_model,
+    evaluate,
+    predict,
+    recipe_for,
+    train,
+    train_target,
+)
 
 SHORT = Recipe(max_steps=40, patience=40, batch_size=32)
 
@@ -138,5 +148,12 @@ def test_a_dataset_without_validation_graphs_is_refused(volumes):
         train_target(model, volumes[:1], seed=0)
 
 
-def test_there_is_a_recipe_for_each_task():
-    assert set(RECIPES) == {"classification", "regression"}
+@pytest.mark.parametrize("name", sorted(DATASETS))
+def test_a_dataset_has_its_own_recipe_or_that_of_its_task(name):
+    info = DATASETS[name]
+    assert recipe_for(info) is RECIPES[name if name in RECIPES else info.task]
+
+
+def test_recipes_are_of_known_tasks_and_datasets():
+    """A misspelt key would silently fall back to the recipe of the task."""
+    assert set(RECIPES) <= {"classification", "regression", *DATASETS}
