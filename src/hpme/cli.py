@@ -6,7 +6,8 @@ import difflib
 import functools
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
@@ -19,7 +20,8 @@ from rich.table import Table
 
 from hpme import __version__
 from hpme.bench import Outcome, Record, Summary, Target, make_explainer, parse_seeds, run_experiment
-from hpme.data import DATASETS, GraphDataset, load_dataset
+from hpme.data import DATASETS, GraphDataset, from_smiles_csv, load_dataset
+from hpme.data.chem import check_rules
 from hpme.errors import HPMEError, InputError, UnknownNameError
 from hpme.explainers import EXPLAINERS
 from hpme.models import MODELS, Recipe, recipe_for
@@ -44,6 +46,20 @@ class Kind(str, Enum):
     datasets = "datasets"
     explainers = "explainers"
     models = "models"
+
+
+class TaskName(str, Enum):
+    """What the labels of a user's molecules are."""
+
+    classification = "classification"
+    regression = "regression"
+
+
+class OnErrorName(str, Enum):
+    """What to do with a row that is no molecule."""
+
+    skip = "skip"
+    stop = "raise"
 
 
 def main() -> None:
@@ -112,7 +128,9 @@ def _columns(table: Table, *names: str) -> None:
         table.add_column(name, no_wrap=name != "description")
 
 
-DatasetOption = Annotated[str, typer.Option("--dataset", "-d", help="See: hpme list datasets.")]
+DatasetOption = Annotated[
+    str | None, typer.Option("--dataset", "-d", help="See: hpme list datasets.")
+]
 ExplainerOption = Annotated[
     str, typer.Option("--explainer", "-e", help="See: hpme list explainers.")
 ]
@@ -129,7 +147,7 @@ SeedsOption = Annotated[
 ]
 VariantOption = Annotated[
     str | None,
-    typer.Option(help="'paper' or 'published'; by default the first that the dataset has."),
+    typer.Option(help="See: hpme list datasets; by default the first that the dataset has."),
 ]
 GraphsOption = Annotated[int, typer.Option(min=1, help="Number of graphs to explain.")]
 TargetSeedOption = Annotated[int, typer.Option(min=0, help="Seed the model is trained with.")]
@@ -159,13 +177,66 @@ GalleryOption = Annotated[
         "--gallery", dir_okay=False, help="Picture (.png or .svg) of some graphs of the first seed."
     ),
 ]
+OWN = "Your own molecules"
+SmilesOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--smiles",
+        exists=True,
+        dir_okay=False,
+        rich_help_panel=OWN,
+        help="CSV file of molecules with a header, in place of --dataset.",
+    ),
+]
+SmilesColumnOption = Annotated[
+    str | None, typer.Option(rich_help_panel=OWN, help="Column of the SMILES [default: smiles].")
+]
+LabelColumnOption = Annotated[
+    str | None,
+    typer.Option(rich_help_panel=OWN, help="Column of the labels; without it, rules give them."),
+]
+NameColumnOption = Annotated[
+    str | None, typer.Option(rich_help_panel=OWN, help="Column of names, for pictures.")
+]
+RuleOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rule",
+        metavar="NAME=SMARTS",
+        rich_help_panel=OWN,
+        help="Pattern that must match, such as 'carbonyl=[CX3]=O'; its matches are the ground "
+        "truth. If repeated, all must match.",
+    ),
+]
+TaskOption = Annotated[
+    TaskName | None,
+    typer.Option(rich_help_panel=OWN, help="What the labels are [default: classification]."),
+]
+OnErrorOption = Annotated[
+    OnErrorName | None,
+    typer.Option(
+        rich_help_panel=OWN,
+        help="Skip rows that are no molecule or have no label, or stop [default: skip].",
+    ),
+]
+HydrogensOption = Annotated[
+    bool, typer.Option("--hydrogens", rich_help_panel=OWN, help="Make hydrogens nodes, too.")
+]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        rich_help_panel=OWN,
+        help="Processes that read molecules [default: one, for many molecules one per processor].",
+    ),
+]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 
 
 @app.command()
 @reports_errors
 def run(
-    dataset: DatasetOption,
+    dataset: DatasetOption = None,
     explainer: ExplainerOption = "hpme",
     model: ModelOption = "gcn",
     seeds: SeedsOption = "0",
@@ -177,6 +248,15 @@ def run(
     train_steps: StepsOption = None,
     json_file: JsonOption = None,
     gallery_file: GalleryOption = None,
+    smiles: SmilesOption = None,
+    smiles_column: SmilesColumnOption = None,
+    label_column: LabelColumnOption = None,
+    name_column: NameColumnOption = None,
+    rule: RuleOption = None,
+    task: TaskOption = None,
+    on_error: OnErrorOption = None,
+    hydrogens: HydrogensOption = False,
+    workers: WorkersOption = None,
     quiet: QuietOption = False,
 ) -> None:
     """Explain a model on a dataset and score the explanations against the ground truth.
@@ -186,7 +266,17 @@ def run(
 
     Exit codes: 0 done, 1 failed while running, 2 wrong usage.
     """
-    _known("--dataset", "dataset", dataset, DATASETS)
+    own: dict[str, Any] = {
+        "smiles_column": smiles_column,
+        "label_column": label_column,
+        "name_column": name_column,
+        "rules": _usage("--rule", parse_rules, rule or []),
+        "task": task and task.value,
+        "on_error": on_error and on_error.value,
+        "hydrogens": hydrogens,
+        "workers": workers,
+    }
+    _check_source(dataset, smiles, variant, own)
     _known("--explainer", "explainer", explainer, EXPLAINERS)
     _known("--model", "model", model, MODELS)
     numbers = _usage("--seeds", parse_seeds, seeds)
@@ -195,9 +285,13 @@ def run(
         _usage("--gallery", check_picture_path, gallery_file)
     _usage("--json", check_writable, json_file)
     _usage("--gallery", check_writable, gallery_file)
-    loaded = _usage(
-        "--variant", functools.partial(load_dataset, variant=variant, size=size), dataset
-    )
+    loaded: GraphDataset
+    if smiles is None:
+        load = functools.partial(load_dataset, variant=variant, size=size, progress=not quiet)
+        loaded = _usage("--variant", load, dataset)
+    else:
+        given = {name: value for name, value in own.items() if value}
+        loaded = from_smiles_csv(smiles, size=size, progress=not quiet, **given)
     _usage("--option", make_explainer, explainer, loaded, numbers[0], options)
     target = _prepare(loaded, model, target_seed, train_steps, quiet)
     records: list[Record] = []
@@ -214,6 +308,27 @@ def run(
             _announce(outcome)
     if not quiet:
         show(Summary(records))
+
+
+def _check_source(
+    dataset: str | None, smiles: Path | None, variant: str | None, own: Mapping[str, Any]
+) -> None:
+    """Refuses options that would do nothing where the graphs come from."""
+    if (dataset is None) == (smiles is None):
+        _refuse("give one of --dataset and --smiles", "--dataset")
+    if dataset is not None:
+        _known("--dataset", "dataset", dataset, DATASETS)
+        for name, value in own.items():
+            if value:
+                option = "rule" if name == "rules" else name.replace("_", "-")
+                _refuse("belongs to --smiles", f"--{option}")
+        return
+    if variant is not None:
+        _refuse("belongs to --dataset", "--variant")
+    if own["label_column"] is None and not own["rules"]:
+        _refuse("give the column of the labels, or a --rule to label by", "--label-column")
+    if own["label_column"] is None and own["task"] == "regression":
+        _refuse("regression needs labels; rules give classes", "--label-column")
 
 
 @app.command()
@@ -256,6 +371,8 @@ def _prepare(
             f"{key} {value:.4g}" for key, value in target.report.metrics["test"].items()
         )
         _say(f"{model} on {dataset.info.title} ({dataset.variant}), test {test}")
+        if dataset.info.rules:
+            _say(f"label: {dataset.rule}")
     return target
 
 
@@ -344,6 +461,25 @@ def parse_options(pairs: Sequence[str]) -> dict[str, Any]:
         except ValueError:
             options[key] = text
     return options
+
+
+def parse_rules(pairs: Sequence[str]) -> dict[str, str]:
+    """Patterns of ``name=SMARTS`` pairs.
+
+    Raises:
+        InputError: If a name is missing or comes twice, or a pattern is not valid.
+    """
+    rules: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, smarts = pair.partition("=")
+        name = name.strip()
+        if not equals or not re.fullmatch(r"[\w -]+", name):  # a pattern may hold '=', too
+            raise InputError(f"'{pair}' is no rule; write NAME=SMARTS, such as carbonyl=[CX3]=O")
+        if name in rules:
+            raise InputError(f"rule '{name}' is given twice")
+        rules[name] = smarts
+    check_rules(rules)
+    return rules
 
 
 def _known(hint: str, kind: str, name: str, valid: Iterable[str]) -> None:

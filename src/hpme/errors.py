@@ -30,3 +30,7 @@ class UnknownNameError(HPMEError, KeyError):
 
 class StorageError(HPMEError, OSError):
     """A saved file that is missing, damaged or written by an incompatible version."""
+
+
+class MissingPackageError(HPMEError, ImportError):
+    """An optional package that is needed now and cannot be imported."""

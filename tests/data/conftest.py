@@ -37,3 +37,21 @@ def official(monkeypatch):
         pytest.skip("ba_2motifs.npz not found: set HPME_DATA_DIR to the folder that holds it")
     monkeypatch.setenv("HPME_DATA_DIR", str(base))
     return folder
+
+
+@pytest.fixture(scope="session")
+def molecule_folder():
+    """Folder of the published SMILES files."""
+    pytest.importorskip("rdkit", reason="molecules need RDKit: pip install 'hpme[chem]'")
+    base = Path(os.environ.get("HPME_DATA_DIR", SHARED))
+    for folder in (base / "molecules", base):
+        if (folder / "benzene_smiles.csv").is_file():
+            return folder
+    pytest.skip("benzene_smiles.csv not found: set HPME_DATA_DIR to the folder that holds it")
+
+
+@pytest.fixture
+def molecules(molecule_folder, monkeypatch):
+    """Points $HPME_DATA_DIR at the published SMILES files; their folder."""
+    monkeypatch.setenv("HPME_DATA_DIR", str(molecule_folder))
+    return molecule_folder

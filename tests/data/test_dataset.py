@@ -19,6 +19,10 @@ def test_registry():
         "house-orgrid-volume",
         "ba-motif-counting",
         "triangles",
+        "benzene",
+        "alkane-carbonyl",
+        "fluoride-carbonyl",
+        "crippen",
     }
     for name, info in DATASETS.items():
         assert info.name == name

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -89,3 +91,46 @@ def test_inconsistent_tensors_are_refused():
             FlatGraphs.from_tensors({**tensors, key: tensors[key][:-1]})
     with pytest.raises(InputError, match="edge_index"):
         FlatGraphs.from_tensors({**tensors, "edge_index": tensors["edge_index"][:, 1:]})
+
+
+def with_matches():
+    """Three graphs of 3, 0 and 2 nodes with matches and texts, some of them empty."""
+    return FlatGraphs(
+        sizes=torch.tensor([3, 0, 2]),
+        edge_counts=torch.tensor([2, 0, 2]),
+        edge_index=torch.tensor([[0, 1, 0, 1], [1, 0, 1, 0]]),
+        node={"x": torch.arange(5.0).view(-1, 1)},
+        match_counts=torch.tensor([2, 0, 1]),
+        match={"match_index": torch.tensor([0, 2, 1]), "match_id": torch.tensor([0, 1, 0])},
+        text={"name": ["wässrig", "", "b"]},
+    )
+
+
+def test_matches_and_texts_survive_a_round_trip():
+    flat = with_matches()
+    again = FlatGraphs.from_tensors(flat.to_tensors())
+    assert again.text == {"name": ["wässrig", "", "b"]}
+    assert torch.equal(again.match["match_index"], flat.match["match_index"])
+    assert flat.slices()["match_index"].tolist() == [0, 2, 2, 3]
+    for broken in ({"match_counts": torch.tensor([1, 0, 1])}, {"text": {"name": ["a"]}}):
+        with pytest.raises(InputError):
+            replace(flat, **broken)
+
+
+def test_shuffled_renumbers_matches():
+    flat = with_matches()
+    for seed in range(5):
+        shuffled = flat.shuffled(np.random.default_rng(seed))
+        start = torch.tensor([0, 0, 3])
+        matched = shuffled.node["x"][shuffled.match["match_index"] + start].view(-1)
+        assert matched.tolist() == [0.0, 2.0, 4.0]
+
+
+def test_subset_takes_graphs_in_the_given_order():
+    part = with_matches().subset(torch.tensor([2, 0]))
+    assert part.sizes.tolist() == [2, 3]
+    assert part.node["x"].view(-1).tolist() == [3.0, 4.0, 0.0, 1.0, 2.0]
+    assert part.edge_index.tolist() == [[0, 1, 0, 1], [1, 0, 1, 0]]
+    assert part.match_counts.tolist() == [1, 2]
+    assert part.match["match_index"].tolist() == [1, 0, 2]
+    assert part.text == {"name": ["b", "wässrig"]}

@@ -10,7 +10,17 @@ import numpy as np
 import torch
 from torch import nn
 from torch_geometric.data import Batch, Data
-from torch_geometric.nn import GAT, GIN, GCNConv, GINEConv, GraphSAGE, global_add_pool
+from torch_geometric.nn import (
+    GAT,
+    GIN,
+    GATConv,
+    GCNConv,
+    GINEConv,
+    GraphSAGE,
+    TransformerConv,
+    global_add_pool,
+    global_mean_pool,
+)
 from torch_geometric.utils import from_networkx, to_undirected
 
 from hpme.explainers import explainer_class
@@ -20,6 +30,16 @@ from hpme.models import build_model
 CHEAP = {
     "hpme": {"k": 4, "epochs": 3, "restarts": 2, "rounds": 2, "subsets": 4},
     "random": {},
+    "grad": {},
+    "att": {},
+    "gnnexplainer": {"epochs": 4},
+    "pgexplainer": {"epochs": 3},
+    "metagnn": {"epochs": 2, "mask_epochs": 2, "mask_graphs": 3, "posthoc_options": {"epochs": 2}},
+    "tagexplainer": {"epochs": 3},
+    "matchexplainer": {"k": 4},
+    "mixupexplainer": {"epochs": 3},
+    "proxyexplainer": {"epochs": 2, "proxy_steps": 2},
+    "regexplainer": {"epochs": 3},
 }
 SLUGS = list(CHEAP)
 FEATURES, EDGE_FEATURES, CLASSES = 3, 2, 3
@@ -65,6 +85,41 @@ class Unweighted(nn.Module):
         return self.head(global_add_pool(x, batch))
 
 
+class Attentive(nn.Module):
+    """Attention layers that take an edge weight as an edge feature."""
+
+    def __init__(self, conv=GATConv, edge_dim=1):
+        super().__init__()
+        self.first = conv(FEATURES, 4, heads=2, edge_dim=edge_dim)
+        self.second = conv(8, 8, edge_dim=edge_dim)
+        self.out = nn.Linear(16, CLASSES)
+
+    def embed(self, x, edge_index, batch, edge_attr):
+        x = self.second(self.first(x, edge_index, edge_attr).relu(), edge_index, edge_attr).relu()
+        pools = (global_add_pool, global_mean_pool)
+        return self.out(torch.cat([pool(x, batch) for pool in pools], dim=1))
+
+    def forward(self, x, edge_index, batch=None, edge_weight=None):
+        weight = x.new_ones(edge_index.shape[1]) if edge_weight is None else edge_weight
+        return self.embed(x, edge_index, batch, weight.unsqueeze(1))
+
+
+class AttentiveToEdgeFeatures(Attentive):
+    def __init__(self):
+        super().__init__(edge_dim=EDGE_FEATURES)
+
+    def forward(self, x, edge_index, batch, edge_attr):
+        return self.embed(x, edge_index, batch, edge_attr)
+
+
+class UnweightedAttention(Attentive):
+    def __init__(self):
+        super().__init__(edge_dim=None)
+
+    def forward(self, x, edge_index, batch=None):
+        return self.embed(x, edge_index, batch, None)
+
+
 TARGETS = {
     "gcn": lambda: build_model("gcn", FEATURES, CLASSES, hidden_channels=8),
     "gin": lambda: Pooled(GIN(FEATURES, 8, 2, 8)),
@@ -75,10 +130,23 @@ TARGETS = {
 }
 
 
-def make_target(name):
+# What stands in for each target where an explainer reads attention.
+ATTENTION_TARGETS = {
+    "gcn": Attentive,
+    "gin": lambda: Pooled(GAT(FEATURES, 8, 2, 8, v2=True)),
+    "gat": TARGETS["gat"],
+    "sage": lambda: Attentive(TransformerConv),
+    "gine": AttentiveToEdgeFeatures,
+    "unweighted": UnweightedAttention,
+}
+
+
+def make_target(name, slug=None):
+    """A target, of a kind that the explainer can explain."""
+    targets = ATTENTION_TARGETS if slug == "att" else TARGETS
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(1)
-        return TARGETS[name]()
+        return targets[name]()
 
 
 def make_explainer(slug, **options):
@@ -96,6 +164,7 @@ def make_graph(seed, nodes=None, edge_features=False, directed=False):
 def featured(edge_index, nodes, seed=0, edge_features=False):
     generator = torch.Generator().manual_seed(seed)
     data = Data(x=torch.randn(nodes, FEATURES, generator=generator), edge_index=edge_index)
+    data.y = torch.tensor([seed % 2])  # for explainers that need labels; a class or a value
     if edge_features:
         data.edge_attr = torch.randn(edge_index.shape[1], EDGE_FEATURES, generator=generator)
     return data
@@ -229,7 +298,7 @@ class Fitted:
 @cache
 def fitted(slug, target="gcn"):
     """An explainer fitted to a target, once per session, and the target before and after."""
-    model, graphs = in_use(make_target(target)), make_graphs(target)
+    model, graphs = in_use(make_target(target, slug)), make_graphs(target)
     before = snapshot(model)
     explainer = make_explainer(slug).fit(model, graphs, progress=False)
     return Fitted(explainer, model, graphs, before, snapshot(model))

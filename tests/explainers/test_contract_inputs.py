@@ -62,23 +62,23 @@ def test_bad_graph(slug, name):
 def test_mixed_precision_is_named_not_computed(slug):
     graphs = [make_graph(0), changed(x=lambda x: x.double())]
     with pytest.raises((InputError, ModelError), match=r"float64|Double|dtype"):
-        make_explainer(slug).fit(make_target("gcn"), graphs, progress=False)
+        make_explainer(slug).fit(make_target("gcn", slug), graphs, progress=False)
 
 
 @slugs
 def test_wrong_number_of_features(slug):
     wide = changed(x=lambda x: torch.cat([x, x], dim=1))
     with pytest.raises(ModelError, match=r"6 features.*trained with"):
-        make_explainer(slug).fit(make_target("gcn"), [wide], progress=False)
+        make_explainer(slug).fit(make_target("gcn", slug), [wide], progress=False)
 
 
 @slugs
 def test_no_graphs(slug):
     for empty in ([], iter([])):
         with pytest.raises(InputError, match=r"no graphs.*empty"):
-            make_explainer(slug).fit(make_target("gcn"), empty, progress=False)
+            make_explainer(slug).fit(make_target("gcn", slug), empty, progress=False)
     with pytest.raises(InputError, match=r"no graphs.*empty"):
-        fitted(slug).explainer.explain(make_target("gcn"), [], progress=False)
+        fitted(slug).explainer.explain(make_target("gcn", slug), [], progress=False)
 
 
 @slugs
@@ -86,7 +86,7 @@ def test_fit_names_the_graph_without_nodes(slug):
     empty = make_graph(0)
     empty.x, empty.edge_index = empty.x[:0], empty.edge_index[:, :0]
     with pytest.raises(InputError, match=r"graph 1 has no nodes.*remove"):
-        make_explainer(slug).fit(make_target("gcn"), [make_graph(0), empty], progress=False)
+        make_explainer(slug).fit(make_target("gcn", slug), [make_graph(0), empty], progress=False)
 
 
 @slugs
@@ -173,11 +173,11 @@ def test_one_output_needs_a_mode(slug):
 def test_unfitted(slug, tmp_path):
     explainer = make_explainer(slug)
     if not explainer.needs_fit:
-        call(explainer, make_target("gcn"), make_graph(0))
+        call(explainer, make_target("gcn", slug), make_graph(0))
         return
     for use in (
-        lambda: call(explainer, make_target("gcn"), make_graph(0)),
-        lambda: explainer.explain(make_target("gcn"), make_graphs(), progress=False),
+        lambda: call(explainer, make_target("gcn", slug), make_graph(0)),
+        lambda: explainer.explain(make_target("gcn", slug), make_graphs(), progress=False),
     ):
         with pytest.raises(NotFittedError, match=r"must learn first.*fit\(model, graphs\) or load"):
             use()
@@ -190,7 +190,7 @@ def test_unfitted(slug, tmp_path):
 def test_unknown_embedding_layer(slug):
     with pytest.raises(InputError, match=r"no layer 'nowhere'; it has: .*out"):
         make_explainer(slug, embedding_layer="nowhere").fit(
-            make_target("gcn"), make_graphs(), progress=False
+            make_target("gcn", slug), make_graphs(), progress=False
         )
 
 

@@ -79,7 +79,7 @@ def test_renumbering_nodes_permutes_the_mask(slug, target, directed):
 @slugs
 def test_same_seed_same_mask_bit_by_bit(slug):
     case = fitted(slug)
-    again = make_explainer(slug).fit(make_target("gcn"), case.graphs, progress=False)
+    again = make_explainer(slug).fit(make_target("gcn", slug), case.graphs, progress=False)
     for _ in range(2):  # the second time it must not go on from the first
         masks = [call(e, case.model, case.batch).edge_mask for e in (case.explainer, again)]
         assert torch.equal(*masks)
@@ -121,8 +121,10 @@ def test_fit_to_odd_graphs(slug, target):
     odd = odd_graphs(edge_features=target == "gine")
     odd.pop("empty")
     graphs = [*odd.values(), *make_graphs(target, range(2))]
-    explainer = make_explainer(slug, batch_size=4).fit(make_target(target), graphs, progress=False)
-    listed = explainer.explain(make_target(target), graphs, progress=False)
+    explainer = make_explainer(slug, batch_size=4).fit(
+        make_target(target, slug), graphs, progress=False
+    )
+    listed = explainer.explain(make_target(target, slug), graphs, progress=False)
     for explanation, graph in zip(listed, graphs, strict=True):
         assert_valid(explanation, graph)
 
@@ -131,8 +133,8 @@ def test_fit_to_odd_graphs(slug, target):
 @pytest.mark.parametrize("name", ["one node", "no edges"])
 def test_fit_to_nothing_but_one_odd_graph(slug, name):
     graph = odd_graphs()[name]
-    explainer = make_explainer(slug).fit(make_target("gcn"), [graph], progress=False)
-    assert_valid(call(explainer, make_target("gcn"), make_graph(0)), make_graph(0))
+    explainer = make_explainer(slug).fit(make_target("gcn", slug), [graph], progress=False)
+    assert_valid(call(explainer, make_target("gcn", slug), make_graph(0)), make_graph(0))
 
 
 class Collection(InMemoryDataset):
@@ -172,7 +174,7 @@ def test_mini_batches(slug, target):
 @slugs
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_precision_of_the_model_does_not_matter(slug, dtype):
-    model = make_target("gcn").to(dtype)
+    model = make_target("gcn", slug).to(dtype)
     graphs = make_graphs()
     for graph in graphs:
         graph.x = graph.x.to(dtype)
@@ -186,7 +188,7 @@ def test_precision_of_the_model_does_not_matter(slug, dtype):
 
 @slugs
 def test_weights_of_the_graphs_themselves(slug):
-    model, graphs = make_target("gcn"), make_graphs()
+    model, graphs = make_target("gcn", slug), make_graphs()
     for graph in graphs:
         graph.edge_weight = 0.5 + torch.rand(graph.num_edges, generator=torch.Generator())
     explainer = make_explainer(slug).fit(model, graphs, progress=False)
@@ -210,7 +212,7 @@ def test_constructor_arguments_are_kept_as_given(slug):
 def test_regression_and_binary(slug):
     graphs = make_graphs()
     for mode in ("regression", "binary_classification"):
-        model = make_target("gcn")
+        model = make_target("gcn", slug)
         model.out = torch.nn.Linear(16, 1)
         explainer = make_explainer(slug).fit(model, graphs, mode=mode, progress=False)
         assert_valid(call(explainer, model, Batch.from_data_list(graphs)),

@@ -15,9 +15,9 @@ slugs = pytest.mark.parametrize("slug", SLUGS)
 class Ending(nn.Module):
     """A target whose logits are turned into what PyG calls a return type."""
 
-    def __init__(self, outputs, ending):
+    def __init__(self, slug, outputs, ending):
         super().__init__()
-        self.gnn, self.ending = make_target("gcn"), ending
+        self.gnn, self.ending = make_target("gcn", slug), ending
         self.gnn.out = nn.Linear(16, outputs)
 
     def forward(self, x, edge_index, batch=None, edge_weight=None):
@@ -35,7 +35,7 @@ SETTINGS = {
 
 
 def make(slug, mode="multiclass_classification", return_type="raw", **options):
-    model = Ending(*SETTINGS[mode, return_type])
+    model = Ending(slug, *SETTINGS[mode, return_type])
     config = {"mode": mode, "task_level": "graph", "return_type": return_type}
     settings = {"explanation_type": "model", "edge_mask_type": "object", "model_config": config}
     explainer = Explainer(model, make_explainer(slug), **{**settings, **options})
@@ -113,7 +113,7 @@ def test_extra_arguments_reach_the_model(slug):
             return super().forward(x, edge_index, batch, edge_weight)
 
     seen = []
-    model, graphs = Extra(3, lambda out: out), make_graphs()
+    model, graphs = Extra(slug, 3, lambda out: out), make_graphs()
     algorithm = make_explainer(slug).fit(model, graphs, progress=False)
     seen.clear()
     call(algorithm, model, graphs[0], factor=2.0)

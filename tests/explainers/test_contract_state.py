@@ -52,9 +52,9 @@ class Fuse(nn.Module):
             raise BoomError("blown")
 
 
-def fused(target):
+def fused(target, slug):
     """A target that can be made to fail after its first layer has run."""
-    model, fuse = in_use(make_target(target)), Fuse()
+    model, fuse = in_use(make_target(target, slug)), Fuse()
     layers = [m for m in model.modules() if hasattr(m, "propagate")]
     layers[0].register_forward_hook(fuse)
     return model, fuse
@@ -68,7 +68,7 @@ MOMENTS = [
 
 @pytest.mark.parametrize(("target", "when"), MOMENTS)
 def test_exception_while_fitting(slug, target, when):
-    model, fuse = fused(target)
+    model, fuse = fused(target, slug)
     before = snapshot(model)
     if when == "first call":
         fuse.limit[0] = 0
@@ -93,7 +93,7 @@ def test_exception_while_fitting(slug, target, when):
 @pytest.mark.parametrize("target", TARGETS)
 def test_exception_while_explaining(slug, target):
     case = fitted(slug, target)
-    model, fuse = fused(target)
+    model, fuse = fused(target, slug)
     before = snapshot(model)
     call(case.explainer, model, case.batch)
     total = len(fuse.calls)
@@ -110,7 +110,7 @@ def test_exception_while_explaining(slug, target):
 
 def test_failed_refit_does_not_pass_for_the_fit_before(slug):
     explainer = copy.deepcopy(fitted(slug).explainer)
-    model, fuse = fused("gcn")
+    model, fuse = fused("gcn", slug)
     fuse.limit[0] = 0
     with pytest.raises(ModelError):
         explainer.fit(model, make_graphs(), progress=False)
@@ -118,7 +118,7 @@ def test_failed_refit_does_not_pass_for_the_fit_before(slug):
 
 
 def test_global_random_state_is_untouched_and_unused(slug):
-    model, graphs = make_target("gcn"), make_graphs()
+    model, graphs = make_target("gcn", slug), make_graphs()
     masks = []
     for seed in (0, 1):
         torch.manual_seed(seed)

@@ -25,10 +25,10 @@ from contract import SLUGS, call, make_graphs, make_target
 from torch_geometric.data import Batch
 from hpme.explainers import explainer_class
 from hpme.storage import write_tensors
-model, batch, masks = make_target("gcn"), Batch.from_data_list(make_graphs()), {}
+batch, masks = Batch.from_data_list(make_graphs()), {}
 for slug in SLUGS:
     explainer = explainer_class(slug).load(f"{sys.argv[2]}/{slug}.safetensors")
-    masks[slug] = call(explainer, model, batch).edge_mask
+    masks[slug] = call(explainer, make_target("gcn", slug), batch).edge_mask
 write_tensors(f"{sys.argv[2]}/masks.safetensors", masks, {})
 """
 

@@ -61,13 +61,15 @@ class Record:
     Args:
         dataset: Name of the dataset.
         variant: Its variant.
+        rule: What its labels say.
         size: Its number of graphs.
         model: Name of the target model.
         target_seed: Seed the target was trained with.
         target_metrics: The target's metrics on ``train``, ``val`` and ``test``.
         explainer: Name of the explainer.
         config: All constructor arguments of the explainer.
-        pool_ratio_source: ``"ground truth"`` or ``"option"``; ``None`` without a pool ratio.
+        pool_ratio_source: ``"ground truth"``, ``"option"`` or, without ground truth, ``"default"``;
+            ``None`` without a pool ratio.
         seed: Seed of the explainer and of the choice of explained graphs.
         graphs: Number of explained graphs.
         companions: Number of other graphs the explainer was fitted on too.
@@ -82,6 +84,7 @@ class Record:
 
     dataset: str
     variant: str
+    rule: str
     size: int
     model: str
     target_seed: int
@@ -138,8 +141,10 @@ def run_experiment(
 ) -> Outcome:
     """Fits an explainer on the explained graphs of a dataset, explains them, and scores the result.
 
-    Explainers see neither labels nor ground truth; HPME alone is told a pool ratio taken from the
-    latter (see :func:`~hpme.bench.options.make_explainer`), which the record says.
+    Explainers see neither labels nor ground truth, except that a method which trains the target
+    (``needs_labels``) gets the labels of the training graphs among the same graphs, and methods
+    with a pool ratio are told the one of the ground truth (see
+    :func:`~hpme.bench.options.make_explainer`), which the record says.
 
     Args:
         dataset: Graphs with ground truth.
@@ -157,12 +162,18 @@ def run_experiment(
         if isinstance(model, Target)
         else Target.prepare(dataset, model, target_seed, progress=progress)
     )
-    graphs = [dataset[int(number)] for number in dataset.explained(seed, count)]
+    numbers, others = dataset.explained(seed, count), dataset.companions(seed, count)
+    graphs = [dataset[int(number)] for number in numbers]
     inputs = without_ground_truth(graphs)
-    company = [dataset[int(number)] for number in dataset.companions(seed, count)]
+    company = [dataset[int(number)] for number in others]
     mode: Mode = "regression" if dataset.info.task == "regression" else "multiclass_classification"
     start = time.perf_counter()
     fit_graphs = inputs + without_ground_truth(company)
+    if explainer.needs_labels:
+        # Labels of validation and test graphs would leak into what the method trains.
+        known = torch.isin(torch.cat([numbers, others]), dataset.split["train"]).tolist()
+        labelled = without_ground_truth(graphs + company, keep=("y",))
+        fit_graphs = [graph for graph, ok in zip(labelled, known, strict=True) if ok]
     explainer.fit(target.model, fit_graphs, mode=mode, progress=progress)
     fitted = time.perf_counter()
     explanations = explainer.explain(target.model, inputs, progress=progress)
@@ -173,6 +184,7 @@ def run_experiment(
     record = Record(
         dataset=dataset.info.name,
         variant=dataset.variant,
+        rule=dataset.rule,
         size=len(dataset),
         model=target.name,
         target_seed=target.seed,
@@ -195,10 +207,11 @@ def run_experiment(
     return Outcome(record, explainer, graphs, explanations, predictions)
 
 
-def without_ground_truth(graphs: Iterable[Data]) -> list[Data]:
-    """Copies that hold what a model reads, and nothing else."""
+def without_ground_truth(graphs: Iterable[Data], keep: tuple[str, ...] = ()) -> list[Data]:
+    """Copies that hold what a model reads and the attributes in ``keep``, and nothing else."""
+    names = MODEL_INPUTS + keep
     return [
-        Data(**{name: graph[name] for name in MODEL_INPUTS if graph.get(name) is not None})
+        Data(**{name: graph[name] for name in names if graph.get(name) is not None})
         for graph in graphs
     ]
 

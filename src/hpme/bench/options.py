@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from typing import Any
 
 from hpme.data import GraphDataset
 from hpme.errors import InputError
-from hpme.explainers import GraphExplainer, HPMEExplainer, explainer_class
+from hpme.explainers import GraphExplainer, explainer_class
 
 
 def option_names(name: str) -> list[str]:
     """Names of the options an explainer takes, without the seed."""
-    parameters = inspect.signature(explainer_class(name)).parameters
-    return [option for option in parameters if option != "seed"]
+    return [option for option in explainer_class(name).option_names() if option != "seed"]
 
 
 def make_explainer(
@@ -22,8 +20,10 @@ def make_explainer(
 ) -> tuple[GraphExplainer, str | None]:
     """An unfitted explainer, and where its pool ratio comes from (``None`` if it has none).
 
-    The ratio of HPME is the dataset's :attr:`~hpme.data.GraphDataset.pool_ratio` unless ``ratio``
-    or ``k`` is among the options; it is all that any explainer is told about the ground truth.
+    The ratio of explainers that pool nodes is the dataset's
+    :attr:`~hpme.data.GraphDataset.pool_ratio` unless ``ratio`` or ``k`` is among the options; it is
+    all that any explainer is told about the ground truth. Where there is none, the ratio is a
+    default.
 
     Raises:
         UnknownNameError: If there is no such explainer.
@@ -37,10 +37,11 @@ def make_explainer(
             f"'{name}' has no option '{unknown[0]}'; valid options: {', '.join(valid)}"
         )
     source = None
-    if issubclass(explainer, HPMEExplainer):
+    if "ratio" in valid:
         source = "option"
         if not {"ratio", "k"} & options.keys():
-            options["ratio"], source = dataset.pool_ratio, "ground truth"
+            options["ratio"] = dataset.pool_ratio
+            source = "ground truth" if dataset.has_ground_truth else "default"
     try:
         return explainer(seed=seed, **options), source
     except TypeError as error:  # a comparison of the wrong types, such as 'high' < 1

@@ -4,6 +4,7 @@ from hpme.data.batch import GraphBatch, GraphStore
 from hpme.data.dataset import GraphDataset
 from hpme.data.info import DatasetInfo
 from hpme.data.registry import DATASETS, load_dataset
+from hpme.data.smiles import SkippedRow, SmilesDataset, from_smiles, from_smiles_csv
 
 __all__ = [
     "DATASETS",
@@ -11,5 +12,9 @@ __all__ = [
     "GraphBatch",
     "GraphDataset",
     "GraphStore",
+    "SkippedRow",
+    "SmilesDataset",
+    "from_smiles",
+    "from_smiles_csv",
     "load_dataset",
 ]

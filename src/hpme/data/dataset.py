@@ -9,8 +9,12 @@ from torch_geometric.data import Data, InMemoryDataset
 
 from hpme.data.flat import FlatGraphs
 from hpme.data.info import DatasetInfo, GraphStats
+from hpme.data.matches import combine_matches
 from hpme.data.segment import segment_sum
 from hpme.errors import InputError
+
+DEFAULT_POOL_RATIO = 0.2
+"""Share of the nodes to pool where no ground truth says better."""
 
 
 class GraphDataset(InMemoryDataset):  # type: ignore[misc]
@@ -29,7 +33,10 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
     def __init__(self, flat: FlatGraphs, info: DatasetInfo, variant: str, seed: int) -> None:
         super().__init__()
         self.info, self.variant, self.seed = info, variant, seed
-        attributes = {**flat.node, **flat.edge, **flat.graph}
+        # PyG hands out the whole of a dataset of one graph without taking it apart.
+        one = len(flat) == 1
+        texts = {name: t[0] if one else list(t) for name, t in flat.text.items()}
+        attributes = {**flat.node, **flat.edge, **flat.graph, **flat.match, **texts}
         self._data = Data(edge_index=flat.edge_index, **attributes)
         self.slices = flat.slices()
 
@@ -37,6 +44,40 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
     def num_classes(self) -> int:
         """Number of classes; 1, the width of a model's output, for regression."""
         return self.info.num_outputs
+
+    @property
+    def rule(self) -> str:
+        """What the label says: the rule in force for the variant, else the description."""
+        return self.info.rules.get(self.variant, self.info.description)
+
+    @property
+    def has_ground_truth(self) -> bool:
+        """Whether any edge of any graph is ground truth; without one no AUC is defined."""
+        return bool(self.stats.truth_edges.any())
+
+    def alternatives(self, number: int, *, unions: bool = False) -> list[Tensor]:
+        """Node masks each of which would do as an explanation of a graph; none without a truth.
+
+        Where a label asks for several patterns, an alternative has one match of each. A graph of a
+        dataset without patterns has its ``node_mask`` as the only one. The edges of an alternative
+        are those with both ends in it.
+
+        Args:
+            number: Number of the graph.
+            unions: Whether several matches of a pattern are an alternative, too, as in the
+                published molecules: then ``node_mask`` is always among them.
+
+        Raises:
+            InputError: If there are more than 100,000.
+        """
+        graph = self[number]
+        if not bool(graph.node_mask.any()):
+            return []
+        if "match_index" not in graph:
+            return [graph.node_mask]
+        return combine_matches(
+            graph.match_index, graph.match_id, graph.match_rule, graph.num_nodes, unions=unions
+        )
 
     @property
     def split(self) -> dict[str, Tensor]:
@@ -110,9 +151,12 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
     def pool_ratio(self) -> float:
         r"""Pooling ratio :math:`r`: 0.9-quantile of the share of ground-truth nodes in a graph.
 
-        Over the explainable graphs; it is all that HPME takes from the ground truth.
+        Over the explainable graphs; it is all that HPME takes from the ground truth. A dataset
+        without any ground truth has :data:`DEFAULT_POOL_RATIO`.
         """
         explainable, stats = self._require_explainable(), self.stats
+        if not self.has_ground_truth:
+            return DEFAULT_POOL_RATIO
         share = stats.truth_nodes[explainable].double() / stats.sizes[explainable]
         return float(torch.quantile(share, 0.9))
 

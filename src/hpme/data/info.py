@@ -9,10 +9,12 @@ from typing import Literal
 from torch import Tensor
 
 from hpme.data.flat import FlatGraphs
+from hpme.data.sources import DataFile
 
 Task = Literal["classification", "regression"]
-Builder = Callable[[str, int, int], FlatGraphs]
-"""``(variant, seed, size)`` to graphs with ``x``, ``node_mask``, ``edge_mask`` and ``y``."""
+Builder = Callable[..., FlatGraphs]
+"""``(variant, seed, size)`` to graphs with ``x``, ``node_mask``, ``edge_mask`` and ``y``; the paths
+of the dataset's files follow, if it has any."""
 
 PAPER, PUBLISHED = "paper", "published"
 
@@ -55,6 +57,8 @@ class DatasetInfo:
         explainable: Which graphs the paper explains.
         explained_positions: Variants with a fixed explained set: its positions in the permutation
             that also defines the split.
+        files: Published files the builder reads.
+        rules: Variants whose label follows a rule worth naming: the rule.
     """
 
     name: str
@@ -67,6 +71,8 @@ class DatasetInfo:
     variants: tuple[str, ...] = (PAPER, PUBLISHED)
     explainable: Callable[[GraphStats], Tensor] = has_ground_truth
     explained_positions: Mapping[str, tuple[range, ...]] = field(default_factory=dict)
+    files: tuple[DataFile, ...] = ()
+    rules: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def num_outputs(self) -> int:

@@ -1,13 +1,26 @@
-"""Finding data files that are not part of the package."""
+"""Finding data files that are not part of the package, and fetching those that may be fetched."""
 
 from __future__ import annotations
 
+import hashlib
+import http.client
+import logging
 import os
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
 from pathlib import Path
 
 from hpme.errors import StorageError
+from hpme.progress import progress_bar
+from hpme.storage import write_atomically
 
 DATA_DIR_VARIABLE = "HPME_DATA_DIR"
+MIRROR_VARIABLE = "HPME_MIRROR_URL"
+TIMEOUT = 30.0
+"""Seconds without an answer after which a download is given up."""
+
+logger = logging.getLogger(__name__)
 
 
 def find_data_file(folder: str, name: str) -> Path:
@@ -16,14 +29,120 @@ def find_data_file(folder: str, name: str) -> Path:
     Raises:
         StorageError: If the file is in neither place; the message says where to put it.
     """
+    path = _in_data_dir(folder, name)
+    if path is None:
+        raise StorageError(f"'{name}' not found; {_where_to_put(folder, name)}")
+    return path
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file that others publish, with the digest it must have.
+
+    Args:
+        name: Its name.
+        folder: Folder below ``$HPME_DATA_DIR`` and the cache in which it is looked for.
+        base: Address of the repository it is published in.
+        path: Where it is in the repository.
+        sha256: Digest of its content.
+        size: Its size in bytes.
+    """
+
+    name: str
+    folder: str
+    base: str
+    path: str
+    sha256: str
+    size: int
+
+    @property
+    def url(self) -> str:
+        """Where it is fetched from; ``$HPME_MIRROR_URL`` stands in for the repository."""
+        base = os.environ.get(MIRROR_VARIABLE) or self.base
+        return f"{base.rstrip('/')}/{self.path}"
+
+    def locate(self, root: Path, *, progress: bool = True) -> Path:
+        """Path of an intact copy: in ``$HPME_DATA_DIR``, else in the cache, else fetched into it.
+
+        Args:
+            root: The cache folder.
+            progress: Whether to draw a progress bar while fetching (on terminals only).
+
+        Raises:
+            StorageError: If the user's own copy is another file, or none can be had.
+        """
+        own = _in_data_dir(self.folder, self.name)
+        if own is not None:
+            if not self._is_intact(own):
+                raise StorageError(
+                    f"'{own}' is not the published file (SHA-256 {self.sha256}); replace it by the "
+                    f"one at {self.url}, or remove it to have it fetched"
+                )
+            return own
+        cached = root / "files" / self.folder / self.name
+        if cached.is_file():
+            if self._is_intact(cached):
+                return cached
+            logger.warning("cached file '%s' is damaged; fetching it again", cached)
+        content = self._fetch(cached, progress)
+        try:
+            write_atomically(cached, content)
+        except OSError as error:
+            raise StorageError(f"cannot write '{cached}': {error}; set HPME_CACHE_DIR") from error
+        return cached
+
+    def _is_intact(self, path: Path) -> bool:
+        try:
+            return self._matches(path.read_bytes())
+        except OSError as error:
+            raise StorageError(f"'{path}' cannot be read: {error}") from error
+
+    def _matches(self, content: bytes) -> bool:
+        return hashlib.sha256(content).hexdigest() == self.sha256
+
+    def _fetch(self, cached: Path, progress: bool) -> bytes:
+        remedy = f"{_where_to_put(self.folder, self.name)}, or at '{cached}'"
+        if not self.url.startswith(("http://", "https://")):
+            raise StorageError(f"'{self.url}' is no web address; correct {MIRROR_VARIABLE}")
+        request = urllib.request.Request(self.url, headers={"User-Agent": "hpme"})
+        content = bytearray()
+        try:
+            with (
+                urllib.request.urlopen(request, timeout=TIMEOUT) as response,
+                progress_bar(f"fetching {self.name}", self.size, enabled=progress) as advance,
+            ):
+                # One block too many is enough to know that it is another file.
+                while len(content) <= self.size and (block := response.read(1 << 16)):
+                    content += block
+                    advance(len(block))
+        except (OSError, http.client.HTTPException) as error:
+            raise StorageError(
+                f"'{self.name}' is not on this machine and cannot be fetched from {self.url}: "
+                f"{error}; {remedy}"
+            ) from error
+        if len(content) < self.size:
+            raise StorageError(
+                f"only {len(content):,} of {self.size:,} bytes of '{self.name}' came from "
+                f"{self.url}; try again, or fetch it yourself: {remedy}"
+            )
+        if not self._matches(bytes(content)):
+            raise StorageError(
+                f"what came from {self.url} is not '{self.name}' as published (SHA-256 "
+                f"{self.sha256}); get the right file and {remedy}"
+            )
+        return bytes(content)
+
+
+def _in_data_dir(folder: str, name: str) -> Path | None:
     base = os.environ.get(DATA_DIR_VARIABLE)
-    if base:
-        for path in (Path(base, folder, name), Path(base, name)):
-            if path.is_file():
-                return path
+    places = (Path(base, folder, name), Path(base, name)) if base else ()
+    return next((path for path in places if path.is_file()), None)
+
+
+def _where_to_put(folder: str, name: str) -> str:
+    base = os.environ.get(DATA_DIR_VARIABLE)
     seen = f"it is '{base}'" if base else "it is not set"
-    raise StorageError(
-        f"'{name}' not found; put the file at ${DATA_DIR_VARIABLE}/{folder}/{name} or "
-        f"${DATA_DIR_VARIABLE}/{name} and set the environment variable {DATA_DIR_VARIABLE} to that "
-        f"folder ({seen})"
+    return (
+        f"put the file at ${DATA_DIR_VARIABLE}/{folder}/{name} or ${DATA_DIR_VARIABLE}/{name} and "
+        f"set the environment variable {DATA_DIR_VARIABLE} to that folder ({seen})"
     )

@@ -53,6 +53,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
     slug: ClassVar[str]
     summary: ClassVar[str]
     needs_fit: ClassVar[bool] = True
+    needs_labels: ClassVar[bool] = False
 
     def __init__(
         self, *, seed: int = 0, batch_size: int = 512, embedding_layer: str | None = None
@@ -188,14 +189,19 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
             logger.error("%s does not support %s", type(self).__name__, reason)
         return reason is None
 
+    @classmethod
+    def option_names(cls) -> list[str]:
+        """Names of all constructor arguments, those passed on to base classes included."""
+        names: list[str] = []
+        for base in reversed(cls.__mro__):
+            if "__init__" in base.__dict__ and issubclass(base, GraphExplainer):
+                parameters = inspect.signature(base.__init__).parameters.values()
+                names += [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+        return list(dict.fromkeys(names))
+
     def config(self) -> dict[str, Any]:
         """Constructor arguments of this explainer."""
-        names: list[str] = []
-        for cls in reversed(type(self).__mro__):
-            if "__init__" in cls.__dict__ and issubclass(cls, GraphExplainer):
-                parameters = inspect.signature(cls.__init__).parameters.values()
-                names += [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
-        return {name: getattr(self, name) for name in dict.fromkeys(names)}
+        return {name: getattr(self, name) for name in self.option_names()}
 
     def save(self, path: str | Path) -> None:
         """Writes configuration and learned tensors to one safetensors file."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, get_args
 
 import torch
@@ -94,9 +95,9 @@ class TargetGNN(nn.Module):
         for conv in self.convs:
             nn.init.uniform_(output_bias(conv), -1.0, 1.0)
 
+    @abstractmethod
     def make_conv(self, in_channels: int, out_channels: int) -> nn.Module:
         """One message-passing layer."""
-        raise NotImplementedError
 
     @property
     def hyper_parameters(self) -> dict[str, Any]:

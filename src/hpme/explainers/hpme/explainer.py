@@ -11,6 +11,7 @@ import torch
 from hpme.data.batch import GraphBatch
 from hpme.errors import InputError
 from hpme.explainers.base import GraphExplainer, Masks
+from hpme.explainers.checks import at_least, positive
 from hpme.explainers.context import TargetContext
 from hpme.explainers.edge_mlp import EdgeMLP
 from hpme.explainers.hpme.distil import fit_edge_mlp
@@ -124,10 +125,11 @@ class HPMEExplainer(GraphExplainer):
             if getattr(self, name) not in valid:
                 raise InputError(f"{name} must be one of {valid}, got {getattr(self, name)!r}")
         for name in ("restarts", "rounds", "epochs", "search_graphs", "pool_layers"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if self.subsets < 4:
-            raise InputError(f"subsets must be at least 4, got {self.subsets}")
+            at_least(name, getattr(self, name), 1)
+        at_least("subsets", self.subsets, 4)
+        at_least("weight_decay", self.weight_decay, 0)
+        for name in ("lr", "temperature"):
+            positive(name, getattr(self, name))
         if self.search == "subsets":
             defaults = inspect.signature(type(self).__init__).parameters
             for name in ("mixup", "bce_weight", "pool_layers", "gate", "temperature"):

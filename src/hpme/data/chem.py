@@ -1,0 +1,275 @@
+"""SMILES to flat arrays with RDKit, in this process or in several."""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import os
+import sys
+import warnings
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hpme.errors import HPMEError, InputError, MissingPackageError
+from hpme.progress import progress_bar
+
+ATOMS = ("C", "N", "O", "S", "F", "P", "Cl", "Br", "Na", "Ca", "I", "B", "H", "*")
+"""Elements in the order of the node features; ``*`` is any other."""
+BONDS = ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC", "UNSPECIFIED")
+"""Bond types in the order of the edge features; the last is any other."""
+CHUNK = 1_000
+PARALLEL_FROM = 10_000
+"""Molecules from which on several processes pay for their start."""
+MAX_MATCHES = 100_000
+"""Matches of one pattern in one molecule; RDKit's own limit of 1,000 would cut polymers short."""
+
+Array = npt.NDArray[Any]
+
+
+def rdkit_module(name: str) -> Any:
+    """A module of RDKit, imported when it is first needed.
+
+    Raises:
+        MissingPackageError: If it cannot be imported.
+    """
+    try:
+        return importlib.import_module(f"rdkit.{name}")
+    except ImportError as error:
+        raise MissingPackageError(
+            f"molecules need RDKit ({error}); install it with: pip install 'hpme[chem]'"
+        ) from error
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How molecules are read; plain values, since it travels to other processes.
+
+    Args:
+        smarts: Patterns to look for.
+        hydrogens: Whether hydrogens become atoms of the graph.
+        contributions: Whether to compute Crippen's contribution of every atom to logP.
+    """
+
+    smarts: tuple[str, ...] = ()
+    hydrogens: bool = False
+    contributions: bool = False
+
+
+@dataclass(frozen=True)
+class MoleculeArrays:
+    """Molecules laid end to end; atoms are numbered from each molecule's first.
+
+    Args:
+        number: Position of every molecule in the input; those that cannot be read are missing.
+        sizes: Number of atoms of every molecule.
+        bond_counts: Number of bonds of every molecule.
+        match_counts: Number of rows of every molecule in the match table.
+        atom: Position in :data:`ATOMS` of every atom.
+        bond: Ends of every bond, ``[bonds, 2]``.
+        bond_type: Position in :data:`BONDS` of every bond.
+        match: The match table, a row ``(atom, match, pattern)`` for every atom of a match; matches
+            are numbered from each molecule's first.
+        contribution: Crippen's contribution of every atom, if asked for.
+        failed: Positions in the input of what cannot be read.
+        reasons: Why.
+    """
+
+    number: Array
+    sizes: Array
+    bond_counts: Array
+    match_counts: Array
+    atom: Array
+    bond: Array
+    bond_type: Array
+    match: Array
+    contribution: Array
+    failed: Array
+    reasons: Array
+
+    @classmethod
+    def join(cls, parts: Sequence[MoleculeArrays]) -> MoleculeArrays:
+        """The molecules of several parts in a row."""
+        columns = {f.name: [getattr(part, f.name) for part in parts] for f in fields(cls)}
+        return cls(**{name: np.concatenate(values) for name, values in columns.items()})
+
+
+def compile_smarts(smarts: Sequence[str]) -> list[Any]:
+    """Patterns of SMARTS strings.
+
+    Raises:
+        InputError: If one is not valid; the message names it.
+    """
+    chem, base = rdkit_module("Chem"), rdkit_module("rdBase")
+    with base.BlockLogs():
+        patterns = [chem.MolFromSmarts(text) if text.strip() else None for text in smarts]
+    for text, pattern in zip(smarts, patterns, strict=True):
+        if pattern is None or pattern.GetNumAtoms() == 0:
+            raise InputError(f"'{text}' is no SMARTS pattern; an example of one is '[CX3]=O'")
+    return patterns
+
+
+def check_rules(rules: Mapping[str, str]) -> None:
+    """Raises :class:`InputError` naming the first rule that is no SMARTS pattern."""
+    for name, smarts in rules.items():
+        try:
+            compile_smarts([smarts])
+        except InputError as error:
+            raise InputError(f"rule '{name}': {error}") from error
+
+
+def read_molecule(smiles: str, *, hydrogens: bool = False) -> Any:
+    """RDKit's molecule of a SMILES string; its atoms are numbered like the nodes of the graph.
+
+    Raises:
+        InputError: If the string is not a molecule; the message says why.
+    """
+    chem, base = rdkit_module("Chem"), rdkit_module("rdBase")
+    with base.BlockLogs():  # a failure is reported by the caller, with its row
+        molecule = chem.MolFromSmiles(smiles.strip())
+        if molecule is None:
+            raw = chem.MolFromSmiles(smiles.strip(), sanitize=False)
+            problems = [] if raw is None else chem.DetectChemistryProblems(raw)
+            raise InputError(problems[0].Message() if problems else "not valid SMILES")
+    if molecule.GetNumAtoms() == 0:
+        raise InputError("no atoms")
+    return chem.AddHs(molecule) if hydrogens else molecule
+
+
+def read_chunk(smiles: Sequence[str], first: int, how: Reading) -> MoleculeArrays:
+    """Reads some molecules, the first of which has the given position in the input."""
+    chem = rdkit_module("Chem")
+    table = chem.GetPeriodicTable()
+    atom_code = {table.GetAtomicNumber(symbol): i for i, symbol in enumerate(ATOMS[:-1])}
+    bond_code = {getattr(chem.BondType, name): i for i, name in enumerate(BONDS)}
+    patterns = compile_smarts(how.smarts)
+    number, sizes, bond_counts, match_counts = [], [], [], []
+    atoms: list[int] = []
+    bonds: list[tuple[int, int]] = []
+    bond_types: list[int] = []
+    matches: list[tuple[int, int, int]] = []
+    contributions: list[float] = []
+    failed, reasons = [], []
+    for position, text in enumerate(smiles, first):
+        try:
+            molecule = read_molecule(text, hydrogens=how.hydrogens)
+        except InputError as error:
+            failed.append(position)
+            reasons.append(str(error))
+            continue
+        number.append(position)
+        sizes.append(molecule.GetNumAtoms())
+        bond_counts.append(molecule.GetNumBonds())
+        atoms += [
+            atom_code.get(atom.GetAtomicNum(), len(ATOMS) - 1) for atom in molecule.GetAtoms()
+        ]
+        for bond in molecule.GetBonds():
+            bonds.append((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()))
+            bond_types.append(bond_code.get(bond.GetBondType(), len(BONDS) - 1))
+        found = [
+            (pattern_number, match)
+            for pattern_number, pattern in enumerate(patterns)
+            for match in molecule.GetSubstructMatches(pattern, maxMatches=MAX_MATCHES)
+        ]
+        rows = [(atom, i, pattern) for i, (pattern, match) in enumerate(found) for atom in match]
+        matches += rows
+        match_counts.append(len(rows))
+        if how.contributions:
+            descriptors = rdkit_module("Chem.rdMolDescriptors")
+            contributions += [pair[0] for pair in descriptors._CalcCrippenContribs(molecule)]
+    return MoleculeArrays(
+        number=np.array(number, dtype=np.int64),
+        sizes=np.array(sizes, dtype=np.int64),
+        bond_counts=np.array(bond_counts, dtype=np.int64),
+        match_counts=np.array(match_counts, dtype=np.int64),
+        atom=np.array(atoms, dtype=np.uint8),
+        bond=np.array(bonds, dtype=np.int32).reshape(-1, 2),
+        bond_type=np.array(bond_types, dtype=np.uint8),
+        match=np.array(matches, dtype=np.int32).reshape(-1, 3),
+        contribution=np.array(contributions, dtype=np.float64),
+        failed=np.array(failed, dtype=np.int64),
+        reasons=np.array(reasons, dtype=object),
+    )
+
+
+def read_molecules(
+    smiles: Sequence[str],
+    how: Reading,
+    *,
+    workers: int | None = None,
+    stop_on_failure: bool = False,
+    progress: bool = True,
+) -> MoleculeArrays:
+    """Reads molecules in chunks; what cannot be read is listed, not raised.
+
+    Args:
+        smiles: One string per molecule.
+        how: What to read.
+        workers: Number of processes; by default one for few molecules, else one per processor.
+        stop_on_failure: Whether to stop after the first chunk with a failure.
+        progress: Whether to draw a progress bar (on terminals only).
+
+    Raises:
+        InputError: If a pattern is not valid, or there is nothing to read.
+        HPMEError: If a process died.
+    """
+    compile_smarts(how.smarts)
+    if not smiles:
+        raise InputError("no molecules: the list is empty")
+    if workers is not None and workers < 1:
+        raise InputError(f"workers must be at least 1, got {workers}")
+    if workers is None:
+        workers = _processors() if len(smiles) >= PARALLEL_FROM else 1
+    workers = min(workers, -(-len(smiles) // CHUNK))
+    chunks = ((smiles[i : i + CHUNK], i) for i in range(0, len(smiles), CHUNK))
+    parts: list[MoleculeArrays] = []
+    results = (
+        (read_chunk(texts, first, how) for texts, first in chunks)
+        if workers == 1
+        else _in_processes(chunks, how, workers)
+    )
+    with progress_bar("reading molecules", len(smiles), enabled=progress) as advance:
+        for part in results:
+            parts.append(part)
+            advance(len(part.number) + len(part.failed))
+            if stop_on_failure and len(part.failed):
+                break
+    return MoleculeArrays.join(parts)
+
+
+def _in_processes(
+    chunks: Iterator[tuple[Sequence[str], int]], how: Reading, workers: int
+) -> Iterator[MoleculeArrays]:
+    """Results in order. Few chunks are under way at a time, so memory does not grow with them."""
+    # As in PyTorch's loaders: where fork is safe, a script needs no guard around its main part and
+    # the children need not import everything again. They run RDKit alone, no threads of ours.
+    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+    pool = ProcessPoolExecutor(workers, mp_context=context)
+    pending: deque[Future[MoleculeArrays]] = deque()
+    try:
+        for texts, first in chunks:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "This process .* is multi-threaded")
+                pending.append(pool.submit(read_chunk, texts, first, how))
+            if len(pending) > 2 * workers:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    except BrokenProcessPool as error:
+        raise HPMEError(
+            "a process that read molecules died, perhaps for lack of memory; try workers=1"
+        ) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _processors() -> int:
+    if hasattr(os, "sched_getaffinity"):  # what this process may use, not what the machine has
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,131 @@
+"""ATT: the attention coefficients of a model that has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn import MessagePassing
+
+from hpme.data.batch import GraphBatch
+from hpme.errors import InputError, ModelError
+from hpme.explainers.base import GraphExplainer, Masks
+from hpme.explainers.context import TargetContext
+from hpme.explainers.edge_pairs import EdgePairs
+from hpme.models.adapter import ModelAdapter
+
+Reduce = Literal["max", "mean"]
+
+
+class AttentionExplainer(GraphExplainer):
+    r"""Attention of the model's own layers (``GATConv``, ``GATv2Conv``, ``TransformerConv``, ...).
+
+    As PyG's ``AttentionExplainer``, with two differences: scores stay aligned with their edges if
+    the graph has self-loops, and an edge gets the mean over both directions. Attention sums to one
+    over the neighbours of a node, so an edge to a node of degree one always scores high.
+
+    It can only explain models with attention; to compare it with other explainers, train a GAT.
+
+    Args:
+        reduce: How heads and then layers are joined, ``"max"`` or ``"mean"``.
+        seed, batch_size, embedding_layer: See :class:`~hpme.explainers.base.GraphExplainer`.
+            Nothing is drawn at random.
+    """
+
+    slug = "att"
+    summary = "Attention coefficients, for models with attention layers."
+    needs_fit = False
+
+    def __init__(
+        self,
+        *,
+        reduce: Reduce = "max",
+        seed: int = 0,
+        batch_size: int = 512,
+        embedding_layer: str | None = None,
+    ) -> None:
+        super().__init__(seed=seed, batch_size=batch_size, embedding_layer=embedding_layer)
+        if reduce not in get_args(Reduce):
+            raise InputError(f"reduce must be one of {get_args(Reduce)}, got {reduce!r}")
+        self.reduce = reduce
+
+    def _fit(self, context: TargetContext, *, progress: bool) -> None:
+        """Learns nothing; says at once if the model has no attention."""
+        self._attention(context.adapter, context.store.batch(torch.tensor([0])), {})
+
+    def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
+        if graphs.num_nodes == 0:
+            return Masks(torch.zeros(0))
+        alpha = self._attention(adapter, graphs, model_kwargs).to(torch.get_default_dtype())
+        return Masks(EdgePairs.of(graphs).mean(alpha))
+
+    def _attention(
+        self, adapter: ModelAdapter, graphs: GraphBatch, model_kwargs: dict[str, Any]
+    ) -> Tensor:
+        """Attention of every edge, heads and layers joined."""
+        source, target = graphs.edge_index
+        # Layers that add self-loops drop those of the graph and append one per node. With the
+        # graph's own loops last, all layers agree on where the other edges are.
+        order = torch.argsort(torch.where(source == target, 1 + source, 0), stable=True)
+        sorted_graphs = replace(
+            graphs,
+            edge_index=graphs.edge_index[:, order],
+            edge_attr=None if graphs.edge_attr is None else graphs.edge_attr[order],
+            edge_weight=None if graphs.edge_weight is None else graphs.edge_weight[order],
+        )
+        with _recorded(adapter.model) as alphas:
+            adapter.embed(sorted_graphs, **model_kwargs)
+        if not alphas:
+            raise ModelError(
+                "the model has no attention coefficients to read; 'att' explains models with "
+                "attention layers such as torch_geometric.nn.GATConv: train one, or choose another "
+                "explainer"
+            )
+        layers = [self._join(_aligned(alpha, sorted_graphs)) for alpha in alphas]
+        mask = torch.empty_like(layers[0])
+        mask[order] = self._join(torch.stack(layers, dim=1))
+        return mask
+
+    def _join(self, values: Tensor) -> Tensor:
+        return values.amax(dim=1) if self.reduce == "max" else values.mean(dim=1)
+
+
+def _aligned(alpha: Tensor, graphs: GraphBatch) -> Tensor:
+    """Attention ``[E, heads]`` of edges of which self-loops come last."""
+    num_edges = graphs.edge_index.shape[1]
+    loops = graphs.edge_index[0] == graphs.edge_index[1]
+    others = num_edges - int(loops.sum())
+    alpha = alpha.detach().view(alpha.shape[0], -1)
+    if alpha.shape[0] == others + graphs.num_nodes:  # one loop per node was added
+        return torch.cat([alpha[:others], alpha[others + graphs.edge_index[0, others:]]])
+    if alpha.shape[0] == num_edges:
+        return alpha
+    raise ModelError(
+        f"a layer computed {alpha.shape[0]} attention coefficients for {num_edges} edges; 'att' "
+        "needs layers that attend along the edges of the graph"
+    )
+
+
+@contextmanager
+def _recorded(model: nn.Module) -> Iterator[list[Tensor]]:
+    """Collects the attention coefficients of all layers while the model runs."""
+    alphas: list[Tensor] = []
+
+    def hook(layer: nn.Module, inputs: Any, _: Any) -> None:
+        # Layers pass attention to their messages, or compute it there and keep it for a moment.
+        alpha = inputs[0].get("alpha")
+        alpha = getattr(layer, "_alpha", None) if alpha is None else alpha
+        if isinstance(alpha, Tensor):
+            alphas.append(alpha)
+
+    layers = [module for module in model.modules() if isinstance(module, MessagePassing)]
+    handles = [layer.register_message_forward_hook(hook) for layer in layers]
+    try:
+        yield alphas
+    finally:
+        for handle in handles:
+            handle.remove()

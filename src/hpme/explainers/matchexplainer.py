@@ -1,0 +1,241 @@
+"""MatchExplainer: the nodes of a graph that find their like in other graphs of its class."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hpme.data.batch import GraphBatch
+from hpme.data.segment import concatenated_ranges, exclusive_cumsum
+from hpme.explainers.base import GraphExplainer, Masks
+from hpme.explainers.checks import at_least
+from hpme.explainers.context import TargetContext, batches
+from hpme.explainers.hpme.pool import PoolSize
+from hpme.models.adapter import Embedding, ModelAdapter
+from hpme.models.task import Task
+
+_CELLS = 2**22
+"""Entries of the distance matrices held at once."""
+
+
+class MatchExplainer(GraphExplainer):
+    r"""Explains a graph by the part it shares with references of the same prediction.
+
+    References are the fitted graphs of the same predicted class, nearest graph embeddings first;
+    for regression, those of the nearest predictions. Nodes of the graph and of each reference are
+    matched one to one by their embeddings: the closest pair first, both removed, until :math:`K`
+    nodes are matched. Each reference gives one hard subgraph, the one induced by the matched nodes.
+
+    ``edge_mask`` and ``node_mask`` hold the share of references whose subgraph contains the edge or
+    node: a ranking, where one reference alone leaves all edges tied. ``pooled`` are the nodes of
+    the one hard subgraph on which the prediction changes least.
+
+    A reference with the embedding of the graph itself is a copy, which matches everywhere; it is
+    left out. Graphs of fewer than :math:`K` nodes, and then those of other classes, serve only if
+    there are no better ones.
+
+    Args:
+        ratio: Share of nodes that are matched.
+        k: Number of matched nodes :math:`K`, in place of ``ratio``.
+        references: At most this many references per graph.
+        seed, batch_size, embedding_layer: See :class:`~hpme.explainers.base.GraphExplainer`.
+            Nothing is drawn at random.
+    """
+
+    slug = "matchexplainer"
+    summary = "Nodes whose embeddings match those of other graphs with the same prediction."
+
+    h: Tensor
+    graph_embedding: Tensor
+    values: Tensor
+    sizes: Tensor
+
+    def __init__(
+        self,
+        *,
+        ratio: float | None = None,
+        k: int | None = None,
+        references: int = 16,
+        seed: int = 0,
+        batch_size: int = 512,
+        embedding_layer: str | None = None,
+    ) -> None:
+        super().__init__(seed=seed, batch_size=batch_size, embedding_layer=embedding_layer)
+        at_least("references", references, 1)
+        self.ratio, self.k, self.references = ratio, k, references
+        self.size = PoolSize(ratio, k)
+        self.task: Task | None = None
+
+    def _fit(self, context: TargetContext, *, progress: bool) -> None:
+        self.task = context.task
+        self.register_buffer("h", context.h)
+        self.register_buffer("graph_embedding", _rows(context.graph_embedding))
+        self.register_buffer("values", context.values.to(context.h.dtype))
+        self.register_buffer("sizes", context.store.sizes)
+
+    def _meta(self) -> dict[str, Any]:
+        assert self.task is not None
+        shapes = {name: list(buffer.shape) for name, buffer in self.named_buffers()}
+        return {"task": asdict(self.task), "shapes": shapes}
+
+    def _build(self, meta: dict[str, Any]) -> None:
+        self.task = Task(**meta["task"])
+        for name, shape in meta["shapes"].items():
+            dtype = torch.long if name == "sizes" else None
+            self.register_buffer(name, torch.zeros(shape, dtype=dtype))
+
+    @torch.no_grad()
+    def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
+        assert self.task is not None
+        nodes = graphs.x.new_zeros(graphs.num_nodes, dtype=torch.get_default_dtype())
+        edges = nodes.new_zeros(graphs.edge_index.shape[1])
+        pooled = torch.zeros_like(nodes, dtype=torch.bool)
+        if graphs.num_nodes == 0:
+            return Masks(edges, nodes.unsqueeze(1), pooled)
+        embedding = adapter.embed(graphs, **model_kwargs)
+        target = self.task.target(embedding.output)
+        graph, reference = self._references(embedding, graphs)
+        choices, losses = [], []
+        cells = int(graphs.sizes.max()) * int(self.sizes.max())
+        for part in batches(torch.arange(graph.numel()), max(1, _CELLS // cells)):
+            owner = graph[part]
+            chosen = self._match(embedding.nodes, graphs, owner, reference[part])
+            induced = Induced.by(chosen, owner, graphs)
+            nodes += torch.bincount(induced.nodes, minlength=nodes.numel())
+            edges += torch.bincount(induced.edges, minlength=edges.numel())
+            output = adapter.predict(induced.graphs, **model_kwargs)
+            choices.append(chosen)
+            losses.append(self.task.loss(output, target[owner]))
+        count = torch.bincount(graph, minlength=graphs.num_graphs)
+        best = _first_of_each(graph, torch.cat(losses), count)
+        pooled[Induced.by(torch.cat(choices)[best], graph[best], graphs).nodes] = True
+        share = count.clamp(min=1)
+        nodes, edges = nodes / share[graphs.batch], edges / share[graphs.edge_batch]
+        return Masks(edges, nodes.unsqueeze(1), pooled)
+
+    def _references(self, embedding: Embedding, graphs: GraphBatch) -> tuple[Tensor, Tensor]:
+        """Graph number and reference number of every match to make, graph by graph."""
+        assert self.task is not None
+        h, values = _rows(embedding.graph), self.task.values(embedding.output).to(self.values)
+        distance = _distance(h, self.graph_embedding)
+        copy = distance <= 1e-4 * h.norm(dim=1, keepdim=True)
+        small = self.sizes < self.size(graphs.sizes).unsqueeze(1)
+        if self.task.classification:
+            other = values.argmax(1, keepdim=True) != self.values.argmax(1)
+        else:
+            other, distance = torch.zeros_like(copy), _distance(values, self.values)
+        level = 4 * copy.long() + 2 * other.long() + small.long()
+        # In double precision the order of the distances survives the sum.
+        key = distance.double() / (1 + distance.amax()) + level
+        reference = key.topk(min(self.references, len(self.sizes)), largest=False).indices
+        level = level.gather(1, reference)
+        usable = (level == level[:, :1]) & (graphs.sizes > 0).unsqueeze(1)
+        graph, place = usable.nonzero(as_tuple=True)
+        return graph, reference[graph, place]
+
+    def _match(self, h: Tensor, graphs: GraphBatch, graph: Tensor, reference: Tensor) -> Tensor:
+        ours, real = _padded(h, graphs.ptr[graph], graphs.sizes[graph], int(graphs.sizes.max()))
+        start = exclusive_cumsum(self.sizes)[reference]
+        theirs, also = _padded(self.h, start, self.sizes[reference], int(self.sizes.max()))
+        distance = _distance(ours, theirs)
+        distance.masked_fill_(~(real.unsqueeze(2) & also.unsqueeze(1)), torch.inf)
+        return greedy_match(distance, self.size(graphs.sizes)[graph])
+
+
+def greedy_match(distance: Tensor, count: Tensor) -> Tensor:
+    """Rows of every matrix that are matched to columns one to one, the closest pair first.
+
+    Args:
+        distance: ``[P, N, M]``, infinite where nothing may be matched; overwritten.
+        count: Number of rows to match in each of the :math:`P` matrices, if there are so many.
+
+    Returns:
+        Boolean ``[P, N]``.
+    """
+    every = torch.arange(distance.shape[0], device=distance.device)
+    chosen = torch.zeros(distance.shape[:2], dtype=torch.bool, device=distance.device)
+    for step in range(int(count.max()) if count.numel() else 0):
+        lowest, best = distance.flatten(1).min(dim=1)
+        row, column = best // distance.shape[2], best % distance.shape[2]
+        open_ = (step < count) & lowest.isfinite()
+        chosen[every[open_], row[open_]] = True
+        distance[every, row] = torch.inf
+        distance[every, :, column] = torch.inf
+    return chosen
+
+
+@dataclass(frozen=True)
+class Induced:
+    """Subgraphs of the graphs of a batch.
+
+    Args:
+        graphs: The subgraphs without isolated nodes, unless a subgraph has no others.
+        nodes: Nodes of the subgraphs in the batch, isolated ones included.
+        edges: Edges of the subgraphs in the batch.
+    """
+
+    graphs: GraphBatch
+    nodes: Tensor
+    edges: Tensor
+
+    @classmethod
+    def by(cls, chosen: Tensor, owner: Tensor, graphs: GraphBatch) -> Induced:
+        """The subgraphs on chosen nodes.
+
+        Args:
+            chosen: Boolean ``[P, N]``, which nodes of its graph belong to each subgraph.
+            owner: Graph number of every subgraph.
+            graphs: The graphs.
+        """
+        order = torch.argsort(graphs.edge_batch, stable=True)
+        counts = torch.bincount(graphs.edge_batch, minlength=graphs.num_graphs)
+        edge, subgraph = concatenated_ranges(exclusive_cumsum(counts)[owner], counts[owner])
+        edge = order[edge]
+        ends = graphs.edge_index[:, edge] - graphs.ptr[owner[subgraph]]
+        inside = chosen[subgraph, ends[0]] & chosen[subgraph, ends[1]]
+        edge, subgraph, ends = edge[inside], subgraph[inside], ends[:, inside]
+        connected = torch.zeros_like(chosen)
+        connected[subgraph, ends] = True
+        alone = ~connected.any(dim=1, keepdim=True)
+        kept = connected | (chosen & alone)
+        batch, place = kept.nonzero(as_tuple=True)
+        number = kept.flatten().cumsum(0).view(kept.shape) - 1
+        rows, columns = chosen.nonzero(as_tuple=True)
+        return cls(
+            graphs=GraphBatch(
+                x=graphs.x[graphs.ptr[owner[batch]] + place],
+                edge_index=number[subgraph, ends],
+                batch=batch,
+                num_graphs=owner.numel(),
+                edge_attr=None if graphs.edge_attr is None else graphs.edge_attr[edge],
+                edge_weight=None if graphs.edge_weight is None else graphs.edge_weight[edge],
+            ),
+            nodes=graphs.ptr[owner[rows]] + columns,
+            edges=edge,
+        )
+
+
+def _rows(graph_embedding: Tensor) -> Tensor:
+    return graph_embedding.view(graph_embedding.shape[0], -1)
+
+
+def _distance(a: Tensor, b: Tensor) -> Tensor:
+    # The shortcut by matrix products rounds differently from batch to batch.
+    return torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist")
+
+
+def _padded(h: Tensor, start: Tensor, sizes: Tensor, width: int) -> tuple[Tensor, Tensor]:
+    """Rows of each block side by side, ``[P, width, d]``, and which of them are real."""
+    place = torch.arange(width, device=h.device)
+    real = place < sizes.unsqueeze(1)
+    return h[torch.where(real, start.unsqueeze(1) + place, 0)], real
+
+
+def _first_of_each(segment: Tensor, value: Tensor, count: Tensor) -> Tensor:
+    """Position of the lowest value of every segment that is not empty; segments are in order."""
+    order = torch.argsort(value, stable=True)
+    order = order[torch.argsort(segment[order], stable=True)]
+    return order[exclusive_cumsum(count)[count > 0]]

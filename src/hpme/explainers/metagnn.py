@@ -1,0 +1,254 @@
+"""MetaGNN, or MATE (Spinelli et al., IEEE TNNLS 2022)."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.explain import ModelConfig
+
+from hpme.data.batch import GraphBatch
+from hpme.errors import InputError, ModelError, UnknownNameError
+from hpme.explainers.adaptation import Adaptation, AdaptationReport, report_on
+from hpme.explainers.base import GraphExplainer, Masks
+from hpme.explainers.checks import at_least, positive
+from hpme.explainers.context import TargetContext, batches
+from hpme.explainers.gnnexplainer import GNNExplainer
+from hpme.explainers.grad import GradExplainer
+from hpme.explainers.mask_descent import MaskDescent
+from hpme.explainers.pgexplainer import PGExplainer
+from hpme.models.adapter import ModelAdapter, frozen
+from hpme.progress import progress_bar
+
+logger = logging.getLogger("hpme")
+
+POSTHOC: dict[str, type[GraphExplainer]] = {
+    explainer.slug: explainer for explainer in (PGExplainer, GNNExplainer, GradExplainer)
+}
+"""Explainers of the adapted copy."""
+
+_DTYPES = {str(dtype): dtype for dtype in (torch.float16, torch.bfloat16, torch.float32,
+                                           torch.float64)}  # fmt: skip
+
+
+class MetaGNNExplainer(GraphExplainer):
+    r"""Trains a copy of the model to be explainable, then explains the copy.
+
+    See :class:`~hpme.explainers.adaptation.Adaptation` for the training, which starts from the
+    given model and needs labels: the graphs of :meth:`fit` must have ``y``. The given model stays
+    as it is. The explanations are of the copy; :attr:`report` says how far it went from the model.
+
+    Args:
+        posthoc: Explainer of the copy: ``"pgexplainer"``, ``"gnnexplainer"`` or ``"grad"``.
+        posthoc_options: Its constructor arguments.
+        epochs: Passes over the labelled graphs.
+        lr: Learning rate of the task steps.
+        inner_steps: Explanation steps :math:`T` before every task step.
+        inner_lr: Learning rate of the explanation steps.
+        mask_graphs: Graphs that are masked at each mini-batch.
+        mask_epochs: Steps of the search of their masks.
+        mask_lr: Learning rate of this search.
+        size_weight: :math:`c_s`, weight of the sum of a graph's edge weights in this search.
+        entropy_weight: :math:`c_e`, weight of their mean entropy in this search.
+        train_batch_size: Graphs per task step.
+        holdout: Share of the graphs that is kept from training, to measure the copy on; training
+            graphs are measured if it comes to no graph.
+        seed, batch_size, embedding_layer: See :class:`~hpme.explainers.base.GraphExplainer`.
+    """
+
+    slug = "metagnn"
+    summary = "MetaGNN (MATE): a copy of the model trained to be explainable, then explained."
+    needs_labels: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        *,
+        posthoc: str = "pgexplainer",
+        posthoc_options: dict[str, Any] | None = None,
+        epochs: int = 30,
+        lr: float = 1e-3,
+        inner_steps: int = 3,
+        inner_lr: float = 1e-4,
+        mask_graphs: int = 16,
+        mask_epochs: int = 30,
+        mask_lr: float = 0.03,
+        size_weight: float = 0.03,
+        entropy_weight: float = 0.01,
+        train_batch_size: int = 64,
+        holdout: float = 0.2,
+        seed: int = 0,
+        batch_size: int = 512,
+        embedding_layer: str | None = None,
+    ) -> None:
+        super().__init__(seed=seed, batch_size=batch_size, embedding_layer=embedding_layer)
+        self.posthoc, self.posthoc_options = posthoc, posthoc_options
+        self.epochs, self.lr = epochs, lr
+        self.inner_steps, self.inner_lr = inner_steps, inner_lr
+        self.mask_graphs, self.mask_epochs, self.mask_lr = mask_graphs, mask_epochs, mask_lr
+        self.size_weight, self.entropy_weight = size_weight, entropy_weight
+        self.train_batch_size, self.holdout = train_batch_size, holdout
+        for name in ("epochs", "inner_steps", "mask_graphs", "mask_epochs", "train_batch_size"):
+            at_least(name, getattr(self, name), 1)
+        for name in ("lr", "inner_lr", "mask_lr"):
+            positive(name, getattr(self, name))
+        for name in ("size_weight", "entropy_weight", "holdout"):
+            at_least(name, getattr(self, name), 0)
+        if holdout >= 1:
+            raise InputError(f"holdout must be below 1, got {holdout}")
+        self.explainer = self._make_posthoc()
+        self.weights = _Weights({})
+        self.report: AdaptationReport | None = None
+
+    def _make_posthoc(self) -> GraphExplainer:
+        if self.posthoc not in POSTHOC:
+            raise UnknownNameError("post-hoc explainer", self.posthoc, list(POSTHOC))
+        shared = {name: getattr(self, name) for name in ("seed", "batch_size", "embedding_layer")}
+        try:
+            return POSTHOC[self.posthoc](**{**shared, **(self.posthoc_options or {})})
+        except TypeError as error:
+            raise InputError(f"posthoc_options do not fit '{self.posthoc}': {error}") from error
+
+    def _fit(self, context: TargetContext, *, progress: bool) -> None:
+        labels = _labels(context)
+        generator = torch.Generator().manual_seed(self.seed)
+        order = torch.randperm(len(context.store), generator=generator)
+        held_out, train = order.tensor_split([int(self.holdout * order.numel())])
+        model = _trainable_copy(context.adapter.model)
+        adapter = ModelAdapter(
+            model,
+            embedding_layer=self.embedding_layer,
+            weighting=context.adapter.weighting,
+        )
+        adaptation = Adaptation(
+            MaskDescent(self.mask_epochs, self.mask_lr, self.size_weight, self.entropy_weight),
+            epochs=self.epochs,
+            lr=self.lr,
+            inner_steps=self.inner_steps,
+            inner_lr=self.inner_lr,
+            mask_graphs=self.mask_graphs,
+            batch_size=self.train_batch_size,
+        )
+        before = self._outputs(adapter, context)
+        with progress_bar("adapting a copy", self.epochs, enabled=progress) as advance:
+            adaptation(adapter, context.task, context.store, labels, train, generator, advance)
+        after = self._outputs(adapter, context)
+        scored = held_out if held_out.numel() else train
+        self.report = report_on(context.task, before, after, labels, scored, held_out.numel() > 0)
+        self.weights = _Weights({name: p.detach() for name, p in model.named_parameters()})
+        config = ModelConfig(context.task.mode, "graph", context.task.return_type)
+        with frozen(model):
+            adapted = TargetContext.build(
+                model,
+                context.store,
+                batch_size=self.batch_size,
+                embedding_layer=self.embedding_layer,
+                config=config,
+            )
+            self.explainer._fit(adapted, progress=progress)
+        logger.info(self.report.summary())
+        for warning in self.report.warnings:
+            logger.warning(warning)
+
+    @torch.no_grad()
+    def _outputs(self, adapter: ModelAdapter, context: TargetContext) -> Tensor:
+        numbers = torch.arange(len(context.store))
+        parts = batches(numbers, self.batch_size)
+        return torch.cat([adapter.predict(context.store.batch(ids)) for ids in parts])
+
+    def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
+        with _lent(self.weights.tensors(), adapter.model):
+            return self.explainer._explain(adapter, graphs, **model_kwargs)
+
+    def _meta(self) -> dict[str, Any]:
+        assert self.report is not None
+        return {
+            "posthoc": self.explainer._meta(),
+            "weights": {
+                name: [str(tensor.dtype), list(tensor.shape)]
+                for name, tensor in self.weights.tensors().items()
+            },
+            "report": self.report.to_dict(),
+        }
+
+    def _build(self, meta: dict[str, Any]) -> None:
+        self.explainer._build(meta["posthoc"])
+        self.weights = _Weights({
+            name: torch.zeros(shape, dtype=_DTYPES[dtype])
+            for name, (dtype, shape) in meta["weights"].items()
+        })  # fmt: skip
+        self.report = AdaptationReport.from_dict(meta["report"])
+
+
+class _Weights(nn.Module):
+    """Parameters of another module by their dotted names, which a module may not use itself."""
+
+    def __init__(self, tensors: dict[str, Tensor]) -> None:
+        super().__init__()
+        self.names = sorted(tensors)  # as JSON objects come back
+        for number, name in enumerate(self.names):
+            self.register_buffer(str(number), tensors[name])
+
+    def tensors(self) -> dict[str, Tensor]:
+        return dict(zip(self.names, self.buffers(), strict=True))
+
+
+def _labels(context: TargetContext) -> Tensor:
+    """What :meth:`Task.loss` compares outputs with."""
+    y, task = context.store.y, context.task
+    if y is None:
+        raise InputError(
+            "'metagnn' trains a copy of the model and needs labels: give every graph a y with one "
+            "value"
+        )
+    if not task.classification:
+        if context.values.shape[1] != 1:
+            raise InputError(
+                f"'metagnn' needs as many labels as outputs, got 1 and {context.values.shape[1]}; "
+                "it supports regression of one value"
+            )
+        return y.to(context.values.dtype).view(-1, 1) / task.scale
+    classes = context.values.shape[1]
+    labels = y.long()
+    if bool((labels != y).any()) or not 0 <= int(labels.min()) <= int(labels.max()) < classes:
+        raise InputError(f"y must hold class numbers from 0 to {classes - 1} for this model")
+    return labels
+
+
+def _trainable_copy(model: nn.Module) -> nn.Module:
+    try:
+        clone = copy.deepcopy(model)
+    except Exception as error:
+        raise ModelError(
+            f"'metagnn' trains a copy of the model, which cannot be copied: {error}; keep tensors "
+            "with gradients out of its attributes"
+        ) from error
+    if not any(parameter.is_floating_point() for parameter in clone.parameters()):
+        raise ModelError("the model has no parameters, so 'metagnn' has nothing to train")
+    for parameter in clone.parameters():
+        parameter.requires_grad_(parameter.is_floating_point())
+        parameter.grad = None
+    return clone
+
+
+@contextmanager
+def _lent(tensors: dict[str, Tensor], model: nn.Module) -> Iterator[None]:
+    """Gives a model other weights for a while, without copying the model."""
+    parameters = dict(model.named_parameters())
+    if {n: p.shape for n, p in parameters.items()} != {n: t.shape for n, t in tensors.items()}:
+        raise InputError(
+            "the model has other parameters than the one 'metagnn' was fitted to; explain that "
+            "model, or fit again"
+        )
+    own = {name: parameter.data for name, parameter in parameters.items()}
+    try:
+        for name, parameter in parameters.items():
+            parameter.data = tensors[name].to(parameter)
+        yield
+    finally:
+        for name, parameter in parameters.items():
+            parameter.data = own[name]

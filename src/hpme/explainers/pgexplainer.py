@@ -1,0 +1,30 @@
+"""PGExplainer (Luo et al., NeurIPS 2020)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from hpme.explainers.context import TargetContext
+from hpme.explainers.parametric import ParametricExplainer
+
+
+class PGExplainer(ParametricExplainer):
+    r"""Learns edge probabilities under which the model keeps its prediction.
+
+    Minimises :math:`\mathcal{L}(f(G, w), f(G)) + c_s \sum_e w_e + c_e\,\mathrm{mean}_e H(w_e)` over
+    samples :math:`w` of the binary concrete distribution; the prediction loss is cross entropy, or
+    the squared error in units of the outputs' spread. The arguments are those of
+    :class:`~hpme.explainers.parametric.ParametricExplainer`.
+    """
+
+    slug = "pgexplainer"
+    summary = "PGExplainer: an edge MLP trained so that the masked graph keeps the prediction."
+
+    def _loss(
+        self, context: TargetContext, ids: Tensor, temperature: float, generator: torch.Generator
+    ) -> Tensor:
+        graphs = context.store.batch(ids)
+        mask = self._sample(context.h[graphs.node_ids], graphs, temperature, generator)
+        prediction = context.task.loss(context.predict(graphs, mask), context.target[ids])
+        return (prediction + self._penalty(mask, graphs)).mean()

@@ -1,0 +1,105 @@
+"""RegExplainer (Zhang et al., NeurIPS 2024)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from hpme.explainers.checks import at_least, positive
+from hpme.explainers.context import TargetContext
+from hpme.explainers.pairing import draw_partners, unite
+from hpme.explainers.parametric import ParametricExplainer
+
+
+class RegExplainer(ParametricExplainer):
+    r"""Learns edge probabilities from mixups with a near and a far graph, and their contrast.
+
+    Of two random other graphs, the one with the nearer prediction is :math:`G^+`, the other
+    :math:`G^-`. The explanation :math:`w` of :math:`G` is joined with the complement of that of
+    :math:`G^+` and of :math:`G^-` to :math:`G^{mix+}` and :math:`G^{mix-}`. The loss is
+
+    .. math::
+        \beta\,\mathcal{L}(f(G^{mix+}), f(G)) - \alpha \log
+        \frac{e^{s^+/\tau}}{e^{s^+/\tau} + e^{s^-/\tau}} + c_s \sum_e w_e +
+        c_e\,\mathrm{mean}_e H(w_e)
+
+    where :math:`s^\pm` is the cosine of the graph embeddings of :math:`G^{mix\pm}` and
+    :math:`G^\pm`. The prediction loss is the squared error in units of the outputs' spread, so
+    that the balance of the terms does not depend on the unit of the labels. For classification,
+    distances are those of class probabilities and the prediction loss is the cross entropy.
+
+    Args:
+        contrast_weight: :math:`\alpha`.
+        prediction_weight: :math:`\beta`.
+        contrast_temperature: :math:`\tau` of the contrast.
+        bridges: Undirected random edges between the two graphs of a mixup.
+        size_weight: See :class:`~hpme.explainers.parametric.ParametricExplainer`.
+        entropy_weight: See :class:`~hpme.explainers.parametric.ParametricExplainer`.
+        end_temperature: See :class:`~hpme.explainers.parametric.ParametricExplainer`.
+        **options: Other arguments of :class:`~hpme.explainers.parametric.ParametricExplainer`.
+    """
+
+    slug = "regexplainer"
+    summary = "RegExplainer: mixup with near and far graphs and a contrast of their embeddings."
+
+    def __init__(
+        self,
+        *,
+        contrast_weight: float = 1.0,
+        prediction_weight: float = 1.0,
+        contrast_temperature: float = 0.5,
+        bridges: int = 1,
+        size_weight: float = 0.05,
+        entropy_weight: float = 1.0,
+        end_temperature: float = 2.0,
+        **options: Any,
+    ) -> None:
+        super().__init__(
+            size_weight=size_weight,
+            entropy_weight=entropy_weight,
+            end_temperature=end_temperature,
+            **options,
+        )
+        self.contrast_weight, self.prediction_weight = contrast_weight, prediction_weight
+        self.contrast_temperature, self.bridges = contrast_temperature, bridges
+        for name in ("contrast_weight", "prediction_weight", "bridges"):
+            at_least(name, getattr(self, name), 0)
+        positive("contrast_temperature", contrast_temperature)
+
+    def _loss(
+        self, context: TargetContext, ids: Tensor, temperature: float, generator: torch.Generator
+    ) -> Tensor:
+        graphs = context.store.batch(ids)
+        mask = self._sample(context.h[graphs.node_ids], graphs, temperature, generator)
+        drawn = torch.stack([draw_partners(ids, len(context.store), generator) for _ in range(2)])
+        mixes = []
+        for partners in by_distance(context.values[ids], context.values, drawn):
+            others = context.store.batch(partners)
+            other = self._sample(context.h[others.node_ids], others, temperature, generator)
+            union = unite(graphs, others, self.bridges, generator)
+            mixed = context.adapter.trace(union.graphs, union.per_edge(mask, 1 - other))
+            similarity = _cosine(mixed.graph, context.graph_embedding[partners])
+            mixes.append((mixed.output, similarity))
+        (near_output, near), (_, far) = mixes
+        prediction = context.task.loss(near_output, context.target[ids])
+        contrast = triplet_info_nce(near, far, self.contrast_temperature)
+        loss = self.prediction_weight * prediction + self.contrast_weight * contrast
+        return (loss + self._penalty(mask, graphs)).mean()
+
+
+def by_distance(values: Tensor, candidates: Tensor, drawn: Tensor) -> Tensor:
+    """The graphs ``drawn`` (``[D, B]``) for each of ``values``, nearest prediction first."""
+    distance = (candidates[drawn] - values).norm(dim=-1)
+    return drawn.gather(0, distance.argsort(dim=0, stable=True))
+
+
+def triplet_info_nce(near: Tensor, far: Tensor, temperature: float) -> Tensor:
+    r""":math:`-\log(e^{s^+/\tau} / (e^{s^+/\tau} + e^{s^-/\tau}))` of every graph."""
+    return F.softplus((far - near) / temperature)
+
+
+def _cosine(a: Tensor, b: Tensor) -> Tensor:
+    return F.cosine_similarity(a.to(b).view(len(b), -1), b.view(len(b), -1), dim=1)

@@ -1,0 +1,176 @@
+"""TAGE, the task-agnostic explainer (Xie et al., NeurIPS 2022)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, replace
+from typing import Any, Literal, get_args
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from hpme.data.batch import GraphBatch
+from hpme.errors import InputError
+from hpme.explainers.base import Masks
+from hpme.explainers.checks import positive
+from hpme.explainers.context import TargetContext
+from hpme.explainers.parametric import ParametricExplainer
+from hpme.explainers.penalty import mask_penalty
+from hpme.explainers.seeded import seeded_linear
+from hpme.models.adapter import ModelAdapter
+from hpme.models.task import Task
+
+Contrast = Literal["jse", "nce"]
+
+
+class TAGExplainer(ParametricExplainer):
+    r"""Learns, without a task, to explain any direction of the graph embedding.
+
+    *Learning.* Each step draws a condition :math:`\mathbf{p} = \mathrm{ReLU}(\mathrm{Laplace}(0,
+    b))` in the space of the graph embedding. It gates the node embeddings the edge MLP sees,
+    :math:`\mathbf{h}_i \odot \mathrm{ReLU}(\mathbf{W}\mathbf{p} + \mathbf{b})`, and the MLP's
+    samples shall preserve the graph embedding in the directions of :math:`\mathbf{p}`: a contrast
+    of :math:`\mathbf{p} \odot \mathbf{h}_G` and :math:`\mathbf{p} \odot \tilde{\mathbf{h}}_G`
+    over the mini-batch, plus :math:`c_s\,\mathrm{mean}_e w_e + c_e\,\mathrm{mean}_e H(w_e)`.
+    Neither labels nor predictions are used.
+
+    *Explaining.* The condition of a graph is the gradient of the predicted class's output with
+    respect to the graph embedding, :math:`b\,\mathrm{ReLU}(\nabla / \mathrm{mean}|\nabla|)`: its
+    mean magnitude is that of the conditions learned from. For regression both signs count.
+
+    Args:
+        contrast: ``"nce"``, InfoNCE on cosines, or ``"jse"``, the Jensen-Shannon estimator on dot
+            products. Where embeddings have no negative entries, all dot products are positive and
+            the estimator may prefer to drop what matters.
+        scale: :math:`b` of the Laplace distribution.
+        size_weight: :math:`c_s`; in this method of the mean of the edge weights, not their sum.
+        entropy_weight: See :class:`~hpme.explainers.parametric.ParametricExplainer`.
+        **options: Other arguments of :class:`~hpme.explainers.parametric.ParametricExplainer`.
+    """
+
+    slug = "tagexplainer"
+    summary = "TAGE: an edge MLP conditioned on directions of the graph embedding, task-agnostic."
+
+    def __init__(
+        self,
+        *,
+        contrast: Contrast = "nce",
+        scale: float = 0.2,
+        size_weight: float = 0.05,
+        entropy_weight: float = 0.002,
+        **options: Any,
+    ) -> None:
+        super().__init__(size_weight=size_weight, entropy_weight=entropy_weight, **options)
+        if contrast not in get_args(Contrast):
+            raise InputError(f"contrast must be one of {get_args(Contrast)}, got {contrast!r}")
+        positive("scale", scale)
+        self.contrast, self.scale = contrast, scale
+        self.gate: nn.Linear | None = None
+        self.task: Task | None = None
+
+    def _start(self, context: TargetContext, generator: torch.Generator) -> None:
+        super()._start(context, generator)
+        width = context.graph_embedding[0].numel()
+        self.gate = seeded_linear(width, context.h.shape[1], generator)
+        self.task = context.task
+
+    def _gated(self, h: Tensor, condition: Tensor) -> Tensor:
+        assert self.gate is not None
+        gate: Tensor = self.gate(condition)
+        return h * gate.relu()
+
+    def _loss(
+        self, context: TargetContext, ids: Tensor, temperature: float, generator: torch.Generator
+    ) -> Tensor:
+        graphs = context.store.batch(ids)
+        whole = context.graph_embedding[ids].view(len(ids), -1)
+        condition = laplace(whole.shape[1:], self.scale, generator).to(whole).relu()
+        h = self._gated(context.h[graphs.node_ids], condition)
+        mask = self._sample(h, graphs, temperature, generator)
+        part = context.adapter.trace(graphs, mask).graph.to(whole).view(len(ids), -1)
+        penalty = mask_penalty(
+            mask,
+            torch.zeros_like(graphs.edge_batch),
+            1,
+            size=self.size_weight / max(1, mask.numel()),
+            entropy=self.entropy_weight,
+        )
+        return CONTRASTS[self.contrast](condition * whole, condition * part) + penalty.sum()
+
+    def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
+        if graphs.num_nodes == 0:
+            return Masks(torch.zeros(0))
+        condition, h = self._condition(adapter, graphs, **model_kwargs)
+        with torch.no_grad():
+            h = self._gated(h, condition[graphs.batch])
+            return Masks(self._logits(h, graphs.edge_index).sigmoid())
+
+    def _condition(
+        self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        """The downstream condition of every graph, and the node embeddings."""
+        assert self.task is not None
+        # Only tensors that depend on a leaf can be differentiated by; the copy is for models that
+        # write to their input.
+        leaf = graphs.x.detach().requires_grad_()
+        traced = adapter.trace(replace(graphs, x=leaf.clone()), **model_kwargs)
+        slope = torch.zeros_like(traced.graph)
+        if traced.output.requires_grad:
+            score = _predicted(self.task, traced.output).sum()
+            found = torch.autograd.grad(score, traced.graph, allow_unused=True)[0]
+            slope = slope if found is None else found
+        dtype = torch.get_default_dtype()
+        slope = slope.flatten(1).to(dtype)
+        slope = slope / slope.abs().mean(dim=1, keepdim=True).clamp(min=1e-12)
+        slope = slope.relu() if self.task.classification else slope.abs()
+        return self.scale * slope, traced.nodes.detach().to(dtype)
+
+    def _meta(self) -> dict[str, Any]:
+        assert self.gate is not None and self.task is not None
+        return {
+            **super()._meta(),
+            "graph_channels": self.gate.in_features,
+            "task": asdict(self.task),
+        }
+
+    def _build(self, meta: dict[str, Any]) -> None:
+        self.gate = seeded_linear(meta["graph_channels"], meta["channels"], torch.Generator())
+        self.task = Task(**meta["task"])
+        super()._build(meta)
+
+
+def laplace(shape: torch.Size, scale: float, generator: torch.Generator) -> Tensor:
+    """Samples of the Laplace distribution around 0."""
+    uniform = torch.rand(shape, generator=generator) - 0.5
+    return -scale * uniform.sign() * torch.log1p(-2 * uniform.abs())
+
+
+def jse_contrast(a: Tensor, b: Tensor) -> Tensor:
+    """Negated Jensen-Shannon estimate of the mutual information of rows of the same number."""
+    similarity = a @ b.T
+    matched = similarity.diagonal()
+    of_matched = (math.log(2) - F.softplus(-matched)).mean()
+    apart = F.softplus(-similarity) + similarity - math.log(2)
+    off_diagonal = ~torch.eye(len(a), dtype=torch.bool, device=a.device)
+    of_apart = apart[off_diagonal].sum() / max(1, len(a) * (len(a) - 1))
+    return of_apart - of_matched
+
+
+def nce_contrast(a: Tensor, b: Tensor, temperature: float = 0.5) -> Tensor:
+    """InfoNCE on cosines: each row finds its own among all, in both directions."""
+    logits = F.normalize(a, dim=1) @ F.normalize(b, dim=1).T / temperature
+    own = torch.arange(len(a), device=a.device)
+    return (F.cross_entropy(logits, own) + F.cross_entropy(logits.T, own)) / 2
+
+
+CONTRASTS = {"jse": jse_contrast, "nce": nce_contrast}
+
+
+def _predicted(task: Task, output: Tensor) -> Tensor:
+    """What the model says for its own prediction; one output speaks for two classes."""
+    if task.mode == "multiclass_classification":
+        return output.amax(dim=1)
+    if task.mode == "binary_classification":
+        return (output if task.return_type == "raw" else output - 0.5).abs()
+    return output

@@ -1,0 +1,191 @@
+"""Molecules drawn by RDKit, their bonds and atoms on bands of colour."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from matplotlib.colors import Normalize, to_rgb
+from matplotlib.image import imread
+from torch import Tensor
+
+from hpme.data.chem import rdkit_module, read_molecule
+from hpme.errors import HPMEError
+from hpme.viz.painter import undirected_edges, undirected_weights
+from hpme.viz.style import BANDS, INK, POOLED, TRUTH_BAND
+
+PIXELS_PER_INCH = 220
+"""Twice the resolution of a picture, so that scaling down leaves letters smooth."""
+BAND_WIDTHS = (0.14, 0.5)
+ATOM_RADIUS, RING_RADIUS = 0.27, 0.37
+"""In bond lengths, as are the widths of bands."""
+BOND_LINE = 3
+
+Colour = tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Bands:
+    """What lies under the lines of a molecule.
+
+    Args:
+        bonds: Ends, colour and width of every band; later ones cover earlier ones.
+        atoms: Colour of the disc of every atom that has one.
+        rings: Atoms with a ring around them.
+    """
+
+    bonds: list[tuple[int, int, Colour, float]]
+    atoms: dict[int, Colour]
+    rings: list[int]
+
+
+def can_draw_molecules(graphs: Sequence[Any]) -> bool:
+    """Whether all graphs are molecules and RDKit is there to draw them."""
+    if not all(isinstance(graph.get("smiles"), str) for graph in graphs):
+        return False
+    try:
+        rdkit_module("Chem.Draw.rdMolDraw2D")
+        return all(_molecule(graph.smiles, graph.num_nodes) is not None for graph in graphs)
+    except HPMEError:  # no RDKit, or a text that is no SMILES
+        return False
+
+
+class MoleculePainter:
+    """Draws molecules; an atom has the colour of its heaviest bond.
+
+    Args:
+        suffix: ``".png"``, where RDKit's pixels are pasted, or ``".svg"``, where its shapes are.
+    """
+
+    panel = (3.3, 2.2)
+    truth_colour = TRUTH_BAND
+    colours = BANDS
+
+    def __init__(self, suffix: str) -> None:
+        self._svg = suffix == ".svg"
+        self._shapes: list[tuple[Any, str]] = []
+
+    def draw_truth(self, axes: Any, graph: Any) -> None:
+        """Draws a molecule with its ground truth marked."""
+        chosen, colour = undirected_edges(graph), to_rgb(TRUTH_BAND)
+        bonds = graph.edge_index[:, chosen[graph.edge_mask[chosen]]].t().tolist()
+        nodes = graph.get("node_mask")
+        atoms = [] if nodes is None else nodes.nonzero().view(-1).tolist()
+        bands = [(a, b, colour, BAND_WIDTHS[1]) for a, b in bonds]
+        self._draw(axes, graph, Bands(bands, dict.fromkeys(atoms, colour), []))
+
+    def draw_weights(self, axes: Any, graph: Any, explanation: Any, norm: Normalize) -> None:
+        """Draws a molecule with the edge weights of an explanation, pooled atoms ringed."""
+        chosen = undirected_edges(graph)
+        weight = undirected_weights(graph, explanation.edge_mask)[chosen]
+        order = weight.argsort()  # heavy bonds over light ones
+        ends = graph.edge_index[:, chosen[order]].t().tolist()
+        shares = norm(weight[order].nan_to_num().numpy()).tolist()
+        bands, atoms = [], {}
+        for (a, b), share in zip(ends, shares, strict=True):
+            colour = to_rgb(BANDS(share))
+            low, high = BAND_WIDTHS
+            bands.append((a, b, colour, low + (high - low) * share))
+            atoms[a] = atoms[b] = colour
+        pooled: Tensor | None = explanation.get("pooled")
+        rings = [] if pooled is None else pooled.nonzero().view(-1).tolist()
+        self._draw(axes, graph, Bands(bands, atoms, rings))
+
+    def finish(self, content: bytes) -> bytes:
+        """The file with RDKit's shapes, if it is an SVG."""
+        if not self._shapes:
+            return content
+        head, end, tail = content.decode().rpartition("</svg>")
+        return "".join([head, *(_placed(*shapes) for shapes in self._shapes), end, tail]).encode()
+
+    def _draw(self, axes: Any, graph: Any, bands: Bands) -> None:
+        axes.set_axis_off()
+        width, height = (round(side * PIXELS_PER_INCH) for side in self.panel)
+        molecule = _molecule(graph.smiles, graph.num_nodes)
+        drawing = draw_molecule(molecule, bands, width, height, svg=self._svg)
+        if isinstance(drawing, str):
+            self._shapes.append((axes, drawing))
+        else:
+            axes.imshow(imread(io.BytesIO(drawing)))
+
+
+@lru_cache(maxsize=16)
+def _molecule(smiles: str, num_atoms: int) -> Any:
+    """The molecule with positions, atoms numbered as in its graph; ``None`` if it does not fit."""
+    molecule = read_molecule(smiles)
+    if molecule.GetNumAtoms() != num_atoms:
+        molecule = read_molecule(smiles, hydrogens=True)
+    if molecule.GetNumAtoms() != num_atoms:
+        return None
+    rdkit_module("Chem.rdDepictor").Compute2DCoords(molecule)
+    draw = rdkit_module("Chem.Draw.rdMolDraw2D")
+    return draw.PrepareMolForDrawing(molecule, addChiralHs=False)
+
+
+def draw_molecule(
+    molecule: Any, bands: Bands, width: int, height: int, *, svg: bool = False
+) -> bytes | str:
+    """A molecule with 2D positions on its bands: the content of a PNG file, or of an SVG file."""
+    draw = rdkit_module("Chem.Draw.rdMolDraw2D")
+    kind = draw.MolDraw2DSVG if svg else draw.MolDraw2DCairo
+    probe = kind(width, height)  # where atoms come to lie is known only after drawing
+    _set_options(probe)
+    probe.DrawMolecule(molecule)
+    places = [probe.GetDrawCoords(i) for i in range(molecule.GetNumAtoms())]
+    lengths = sorted(
+        (places[bond.GetBeginAtomIdx()] - places[bond.GetEndAtomIdx()]).Length()
+        for bond in molecule.GetBonds()
+    )
+    unit = lengths[len(lengths) // 2] if lengths else height / 6
+    drawer = kind(width, height)
+    _set_options(drawer)
+    drawer.SetFillPolys(True)
+    for a, b, colour, share in bands.bonds:
+        drawer.SetColour(colour)
+        drawer.SetLineWidth(max(1, round(share * unit)))
+        drawer.DrawLine(places[a], places[b], rawCoords=True)
+    for atom in bands.rings:
+        _disc(drawer, places[atom], RING_RADIUS * unit, to_rgb(INK))
+        _disc(drawer, places[atom], RING_RADIUS * unit * 0.94, to_rgb(POOLED))
+    for atom in bands.rings:  # a ring is a disc under a smaller one
+        _disc(drawer, places[atom], ATOM_RADIUS * unit, bands.atoms.get(atom, (1.0, 1.0, 1.0)))
+    for atom, colour in bands.atoms.items():
+        _disc(drawer, places[atom], ATOM_RADIUS * unit, colour)
+    drawer.SetLineWidth(BOND_LINE)  # the drawing would go on with the width used last
+    drawer.DrawMolecule(molecule)
+    drawer.FinishDrawing()
+    content: bytes | str = drawer.GetDrawingText()
+    return content
+
+
+def _set_options(drawer: Any) -> None:
+    options = drawer.drawOptions()
+    options.clearBackground = False
+    options.padding = 0.08  # room for a ring around an outer atom
+    options.bondLineWidth = BOND_LINE
+    options.useBWAtomPalette()
+
+
+def _disc(drawer: Any, place: Any, radius: float, colour: Colour) -> None:
+    point = rdkit_module("Geometry").Point2D
+    drawer.SetColour(colour)
+    drawer.SetLineWidth(1)
+    corners = (point(place.x - radius, place.y - radius), point(place.x + radius, place.y + radius))
+    drawer.DrawEllipse(*corners, rawCoords=True)
+
+
+def _placed(axes: Any, drawing: str) -> str:
+    """The shapes of an SVG file as an element that covers the axes."""
+    figure = axes.get_figure(root=True)
+    # SVG counts points from the top, matplotlib pixels from the bottom.
+    box, scale = axes.get_window_extent(), 72 / figure.dpi
+    top = figure.get_size_inches()[1] * 72 - box.y1 * scale
+    opening, _, body = drawing.partition("<!-- END OF HEADER -->")
+    view = opening.partition("viewBox='")[2].partition("'")[0]
+    return (
+        f'<svg x="{box.x0 * scale:.2f}" y="{top:.2f}" width="{box.width * scale:.2f}" '
+        f'height="{box.height * scale:.2f}" viewBox="{view}">{body.rpartition("</svg>")[0]}</svg>\n'
+    )

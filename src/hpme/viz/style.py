@@ -1,0 +1,12 @@
+"""Colours shared by all pictures."""
+
+from matplotlib.colors import LinearSegmentedColormap
+
+# Vermilion and blue of Okabe and Ito's palette. From faint to dark blue lightness falls all the
+# way, so the scale reads in grey and by any eye.
+TRUTH, INK, FAINT, BORDER = "#D55E00", "#333333", "#D3D7DB", "#8A9097"
+WEIGHTS = LinearSegmentedColormap.from_list("weights", ["#DDE1E5", "#86B4DA", "#0072B2", "#00264D"])
+# Black bonds and letters stand on these, so neither end is dark.
+BANDS = LinearSegmentedColormap.from_list("bands", ["#E4E7EA", "#A9CBE8", "#4C9BD6", "#0072B2"])
+TRUTH_BAND = "#F2935C"
+POOLED = "#F0C000"
