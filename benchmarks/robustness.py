@@ -45,8 +45,8 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "edge score": {"score": "edge"},
     "node score": {"score": "node"},
     "gradient search": {"search": "gradient"},
-    "gradient, w/o Mix": {"search": "gradient", "mixup": False},
-    "gradient, w/o BCE": {"search": "gradient", "bce_weight": 0.0},
+    "gradient w/o Mix": {"search": "gradient", "mixup": False},
+    "gradient w/o BCE": {"search": "gradient", "bce_weight": 0.0},
     "ratio x 0.7": {"ratio": 0.7},
     "ratio x 1.5": {"ratio": 1.5},
 }
