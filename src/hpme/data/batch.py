@@ -240,9 +240,8 @@ def check_graph_tensors(x: Any, edge_index: Any, edge_attr: Any = None) -> None:
             )
         if edge_attr.is_floating_point() and not bool(torch.isfinite(edge_attr).all()):
             raise InputError("edge_attr contains NaN or infinite values; clean or impute them")
-    finite = torch.isfinite(x).all(1)
-    if not bool(finite.all()):
-        node = int((~finite).nonzero()[0])
+    if not bool(torch.isfinite(x).all()):
+        node = int((~torch.isfinite(x).all(1)).nonzero()[0])
         raise InputError(
             f"x contains NaN or infinite values (first at node row {node}); clean or impute them"
         )

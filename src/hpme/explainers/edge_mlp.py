@@ -5,6 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+CHUNK = 2048
+"""Edges at a time without gradients: small temporaries are reused, large ones are paged in anew."""
+
 
 class EdgeMLP(nn.Module):
     r"""Edge logits :math:`w_{ij}` from node embeddings :math:`[\mathbf{h}_i; \mathbf{h}_j]`.
@@ -31,11 +34,16 @@ class EdgeMLP(nn.Module):
 
     def forward(self, h: Tensor, edge_index: Tensor) -> Tensor:
         """One logit per column of ``edge_index``, equal for ``(i, j)`` and ``(j, i)``."""
+        if torch.is_grad_enabled() or edge_index.shape[1] <= CHUNK:
+            return self._logits(h, edge_index)
+        parts = edge_index.split(CHUNK, dim=1)  # type: ignore[no-untyped-call]
+        return torch.cat([self._logits(h, part) for part in parts])
+
+    def _logits(self, h: Tensor, edge_index: Tensor) -> Tensor:
         i, j = (h.index_select(0, nodes) for nodes in edge_index)
-        both = torch.cat([torch.cat([i, j], dim=1), torch.cat([j, i], dim=1)])
-        hidden = torch.addmm(self.first_bias, both, self.first).relu()
-        there, back = (hidden @ self.second).chunk(2)
-        return (there + back) / 2 + self.second_bias
+        there = torch.addmm(self.first_bias, torch.cat([i, j], dim=1), self.first).relu_()
+        back = torch.addmm(self.first_bias, torch.cat([j, i], dim=1), self.first).relu_()
+        return (there + back) @ (self.second / 2) + self.second_bias
 
 
 def binary_concrete(logits: Tensor, temperature: float, generator: torch.Generator) -> Tensor:

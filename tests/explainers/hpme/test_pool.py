@@ -47,12 +47,15 @@ def reference_layer(h, edge_index, weight, bias, projection):
         return z @ projection / projection.norm(), z
 
 
-def test_propagate_is_an_identity_convolution():
+def test_hop_features_are_identity_convolutions():
     batch = make_batch()
     conv = GCNConv(CHANNELS, CHANNELS, bias=False)
     with torch.no_grad():
         conv.lin.weight.copy_(torch.eye(CHANNELS))
-        torch.testing.assert_close(propagate(batch.x, batch), conv(batch.x, batch.edge_index))
+        once = conv(batch.x, batch.edge_index)
+        features = hop_features(batch.x, batch)
+        torch.testing.assert_close(features[1], once)
+        torch.testing.assert_close(features[2], conv(once, batch.edge_index))
 
 
 def test_propagate_between_kept_nodes_only():

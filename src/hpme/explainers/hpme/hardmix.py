@@ -11,7 +11,7 @@ from hpme.data.batch import GraphBatch
 from hpme.explainers.context import TargetContext, batches
 from hpme.explainers.hpme.mixup import Attach, Selection, select, structural_mixup
 from hpme.explainers.hpme.neighbor import Neighbor, NeighborSampler
-from hpme.explainers.hpme.pool import Pool, PoolSize, hop_features, top_nodes
+from hpme.explainers.hpme.pool import Pool, PoolSize, hop_features, rank_nodes, top_nodes
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,16 @@ class HardMix:
         """Pooled nodes ``[P, N]`` of graphs with these scores."""
         keep = top_nodes(score.detach(), graphs, self.size(graphs.sizes))
         return select(keep, graphs, self.generator)
+
+    def select_one(self, score: Tensor, graphs: GraphBatch) -> Selection:
+        """Pooled nodes ``[N]`` for the first row of scores, at the least cost.
+
+        Only ``attach="rank"`` reads the order by boundary degree; otherwise any order will do.
+        """
+        if self.attach == "rank":
+            return self.select(score[:1], graphs)[0]
+        rank = rank_nodes(score.detach()[:1], graphs)[0]
+        return Selection(rank < self.size(graphs.sizes)[graphs.batch], rank)
 
     def draw(self, draws: int) -> Tensor:
         """Hosts ``[draws, B]`` of all graphs."""

@@ -40,13 +40,13 @@ class Objective:
         gate = gate and self.gated
         with torch.set_grad_enabled(gate):
             score = hard.score(pool, graphs)
-        chosen = hard.select(score, graphs)[0]
+        chosen = hard.select_one(score, graphs)
         # Without mixup every graph hosts its own subgraph and the edges outside it weigh nothing.
         host, removed = graphs, chosen
         if self.mixup:
             host = context.store.batch(hard.neighbors.draw(ids), with_pairs=True)
             with torch.no_grad():
-                removed = hard.select(hard.score(pool, host), host)[0]
+                removed = hard.select_one(hard.score(pool, host), host)
         mix = structural_mixup(graphs, chosen, host, removed, hard.generator, hard.attach)
         mixed = mix.graphs
         if gate:

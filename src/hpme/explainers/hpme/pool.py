@@ -51,19 +51,15 @@ def gcn_norm(graphs: GraphBatch) -> tuple[Tensor, Tensor]:
     return scale[source] * scale[target], scale**2
 
 
-def propagate(h: Tensor, graphs: GraphBatch, keep: Tensor | None = None) -> Tensor:
-    r"""GCN-normalised neighbourhood average :math:`\hat{\mathbf{A}} \mathbf{H}`.
+def propagate(h: Tensor, graphs: GraphBatch, keep: Tensor) -> Tensor:
+    r"""GCN-normalised neighbourhood average inside what is left of the graphs.
 
     Args:
-        h: Node rows, ``[N, d]`` or ``[P, N, d]``.
+        h: Node rows ``[P, N, d]``.
         graphs: The graphs.
         keep: Boolean ``[P, N]``; only edges between kept nodes count.
     """
     source, target = graphs.edge_index
-    if keep is None:
-        edge_norm, self_norm = (norm.to(h.dtype) for norm in gcn_norm(graphs))
-        message = h.index_select(-2, source) * edge_norm.unsqueeze(-1)
-        return (h * self_norm.unsqueeze(-1)).index_add(-2, target, message)
     alive = (keep[:, source] & keep[:, target]).to(h.dtype)
     degree = torch.ones_like(keep, dtype=h.dtype).index_add(1, target, alive)
     scale = degree.rsqrt()
@@ -167,9 +163,12 @@ class Pool(nn.Module):
 
 def hop_features(h: Tensor, graphs: GraphBatch, hops: int = 2) -> Tensor:
     r""":math:`\hat{\mathbf{A}}^k \mathbf{H}` for :math:`k = 0 .. hops`, as ``[hops + 1, N, d]``."""
+    source, target = graphs.edge_index
+    edge_norm, self_norm = (norm.to(h.dtype).unsqueeze(-1) for norm in gcn_norm(graphs))
     features = [h]
     for _ in range(hops):
-        features.append(propagate(features[-1], graphs))
+        message = features[-1].index_select(0, source) * edge_norm
+        features.append((features[-1] * self_norm).index_add(0, target, message))
     return torch.stack(features)
 
 
