@@ -6,7 +6,6 @@ import hashlib
 import json
 import logging
 import os
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from safetensors import SafetensorError
 
 from hpme.data.flat import FlatGraphs
 from hpme.errors import InputError
+from hpme.storage import write_atomically
 
 FORMAT_VERSION = 2
 """Part of every key; raise it when a builder or the file format changes."""
@@ -81,17 +81,5 @@ def _write(path: Path, request: Request, flat: FlatGraphs) -> None:
     payload = safetensors.torch.save(flat.to_tensors())
     note = {"request": dict(request), "sha256": hashlib.sha256(payload).hexdigest()}
     path.parent.mkdir(parents=True, exist_ok=True)
-    _write_atomically(path, payload)
-    _write_atomically(path.with_suffix(".json"), json.dumps(note, indent=2).encode())
-
-
-def _write_atomically(path: Path, content: bytes) -> None:
-    """Readers see the old file or the new one, never a part of it."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_atomically(path, payload)
+    write_atomically(path.with_suffix(".json"), json.dumps(note, indent=2).encode())
