@@ -11,3 +11,9 @@ settings.load_profile("hpme")
 def one_thread():
     """Small tensors: more threads only wait for each other."""
     torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def same_random_numbers():
+    """A test that draws numbers draws the same ones in every run."""
+    torch.default_generator.manual_seed(0)
