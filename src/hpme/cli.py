@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import json
-import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import Annotated, Any
 
 import torch
 import typer
@@ -20,9 +18,18 @@ from rich.table import Table
 
 from hpme import __version__
 from hpme.bench import Outcome, Record, Summary, Target, make_explainer, parse_seeds, run_experiment
+from hpme.commands.shared import (
+    check_writable,
+    known,
+    number,
+    refuse,
+    reports_errors,
+    say,
+    usage,
+)
 from hpme.data import DATASETS, GraphDataset, from_smiles_csv, load_dataset
 from hpme.data.chem import check_rules
-from hpme.errors import HPMEError, InputError, UnknownNameError
+from hpme.errors import InputError
 from hpme.explainers import EXPLAINERS
 from hpme.models import MODELS, Recipe, recipe_for
 from hpme.viz import check_picture_path, gallery
@@ -36,7 +43,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_show_locals=False,
 )
-Command = TypeVar("Command", bound=Callable[..., None])
 GALLERY_GRAPHS = 6
 
 
@@ -65,20 +71,6 @@ class OnErrorName(str, Enum):
 def main() -> None:
     """Entry point of the ``hpme`` command."""
     app()
-
-
-def reports_errors(command: Command) -> Command:
-    """Turns errors a user can act on into a short message and exit code 1."""
-
-    @functools.wraps(command)
-    def wrapped(*args: Any, **kwargs: Any) -> None:
-        try:
-            command(*args, **kwargs)
-        except (HPMEError, OSError) as error:
-            Console(stderr=True).print(f"error: {error}", style="red", markup=False)
-            raise typer.Exit(1) from error
-
-    return wrapped  # type: ignore[return-value]
 
 
 def _print_version(wanted: bool) -> None:
@@ -270,29 +262,29 @@ def run(
         "smiles_column": smiles_column,
         "label_column": label_column,
         "name_column": name_column,
-        "rules": _usage("--rule", parse_rules, rule or []),
+        "rules": usage("--rule", parse_rules, rule or []),
         "task": task and task.value,
         "on_error": on_error and on_error.value,
         "hydrogens": hydrogens,
         "workers": workers,
     }
     _check_source(dataset, smiles, variant, own)
-    _known("--explainer", "explainer", explainer, EXPLAINERS)
-    _known("--model", "model", model, MODELS)
-    numbers = _usage("--seeds", parse_seeds, seeds)
-    options = _usage("--option", parse_options, option or [])
+    known("--explainer", "explainer", explainer, EXPLAINERS)
+    known("--model", "model", model, MODELS)
+    numbers = usage("--seeds", parse_seeds, seeds)
+    options = usage("--option", parse_options, option or [])
     if gallery_file is not None:
-        _usage("--gallery", check_picture_path, gallery_file)
-    _usage("--json", check_writable, json_file)
-    _usage("--gallery", check_writable, gallery_file)
+        usage("--gallery", check_picture_path, gallery_file)
+    usage("--json", check_writable, json_file)
+    usage("--gallery", check_writable, gallery_file)
     loaded: GraphDataset
     if smiles is None:
         load = functools.partial(load_dataset, variant=variant, size=size, progress=not quiet)
-        loaded = _usage("--variant", load, dataset)
+        loaded = usage("--variant", load, dataset)
     else:
         given = {name: value for name, value in own.items() if value}
         loaded = from_smiles_csv(smiles, size=size, progress=not quiet, **given)
-    _usage("--option", make_explainer, explainer, loaded, numbers[0], options)
+    usage("--option", make_explainer, explainer, loaded, numbers[0], options)
     target = _prepare(loaded, model, target_seed, train_steps, quiet)
     records: list[Record] = []
     for seed in numbers:
@@ -315,20 +307,20 @@ def _check_source(
 ) -> None:
     """Refuses options that would do nothing where the graphs come from."""
     if (dataset is None) == (smiles is None):
-        _refuse("give one of --dataset and --smiles", "--dataset")
+        refuse("give one of --dataset and --smiles", "--dataset")
     if dataset is not None:
-        _known("--dataset", "dataset", dataset, DATASETS)
+        known("--dataset", "dataset", dataset, DATASETS)
         for name, value in own.items():
             if value:
                 option = "rule" if name == "rules" else name.replace("_", "-")
-                _refuse("belongs to --smiles", f"--{option}")
+                refuse("belongs to --smiles", f"--{option}")
         return
     if variant is not None:
-        _refuse("belongs to --dataset", "--variant")
+        refuse("belongs to --dataset", "--variant")
     if own["label_column"] is None and not own["rules"]:
-        _refuse("give the column of the labels, or a --rule to label by", "--label-column")
+        refuse("give the column of the labels, or a --rule to label by", "--label-column")
     if own["label_column"] is None and own["task"] == "regression":
-        _refuse("regression needs labels; rules give classes", "--label-column")
+        refuse("regression needs labels; rules give classes", "--label-column")
 
 
 @app.command()
@@ -344,7 +336,7 @@ def demo(
     """Explain a GCN on BA-2Motifs with HPME: a table, a picture, a result file, the explainer."""
     files = [out / "gallery.png", out / "result.json", out / "explainer.safetensors"]
     for path in files:
-        _usage("--out", check_writable, path)
+        usage("--out", check_writable, path)
     dataset = load_dataset("ba-2motifs", size=size)
     target = _prepare(dataset, "gcn", 0, train_steps, quiet=False)
     outcome = run_experiment(dataset, target, "hpme", 0, count=graphs, progress=True)
@@ -370,28 +362,23 @@ def _prepare(
         test = ", ".join(
             f"{key} {value:.4g}" for key, value in target.report.metrics["test"].items()
         )
-        _say(f"{model} on {dataset.info.title} ({dataset.variant}), test {test}")
+        say(f"{model} on {dataset.info.title} ({dataset.variant}), test {test}")
         if dataset.info.rules:
-            _say(f"label: {dataset.rule}")
+            say(f"label: {dataset.rule}")
     return target
 
 
 def _announce(outcome: Outcome) -> None:
     record = outcome.record
-    _say(
-        f"seed {record.seed}: AUC {_number(record.auc)}, "
+    say(
+        f"seed {record.seed}: AUC {number(record.auc)}, "
         f"fitted in {record.fit_seconds:.1f} s, explained in {record.explain_seconds:.2f} s"
     )
     report = getattr(outcome.explainer, "report", None)
     if report is not None:
-        _say(f"  {report.summary()}")
+        say(f"  {report.summary()}")
         for warning in report.warnings:
-            _say(f"  warning: {warning}", style="yellow")
-
-
-def _say(text: str, style: str | None = None) -> None:
-    """Progress goes to stderr; stdout is for results."""
-    Console(stderr=True).print(text, style=style, markup=False, highlight=False)
+            say(f"  warning: {warning}", style="yellow")
 
 
 def show(summary: Summary) -> None:
@@ -408,14 +395,14 @@ def show(summary: Summary) -> None:
         table.add_row(
             str(record.seed),
             str(record.graphs),
-            _number(record.auc),
-            _number(record.auc_per_graph),
+            number(record.auc),
+            number(record.auc_per_graph),
             f"{record.fit_seconds:.1f}",
             f"{record.explain_seconds:.2f}",
         )
     console = Console()
     console.print(table)
-    spread = f"{_number(summary.auc_mean)} ± {_number(summary.auc_std)}"
+    spread = f"{number(summary.auc_mean)} ± {number(summary.auc_std)}"
     runs = len(summary.records)
     console.print(f"AUC {spread} over {runs} seed{'s' * (runs > 1)}", style="bold")
     for reason in dict.fromkeys(r.auc_undefined for r in summary.records if r.auc_undefined):
@@ -432,10 +419,6 @@ def draw(outcome: Outcome, dataset: GraphDataset, path: Path) -> None:
         predictions=outcome.predictions[:GALLERY_GRAPHS],
         title=f"{dataset.info.title}: {record.model} explained by {record.explainer}",
     )
-
-
-def _number(value: float | None) -> str:
-    return "undefined" if value is None else f"{value:.4f}"
 
 
 def parse_options(pairs: Sequence[str]) -> dict[str, Any]:
@@ -480,39 +463,3 @@ def parse_rules(pairs: Sequence[str]) -> dict[str, str]:
         rules[name] = smarts
     check_rules(rules)
     return rules
-
-
-def _known(hint: str, kind: str, name: str, valid: Iterable[str]) -> None:
-    names = list(valid)
-    if name in names:
-        return
-    message = str(UnknownNameError(kind, name, names))
-    close = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
-    _refuse(f"did you mean '{close[0]}'? {message}" if close else message, hint)
-
-
-Result = TypeVar("Result")
-
-
-def _usage(hint: str, function: Callable[..., Result], *args: Any) -> Result:
-    """Calls a function whose :class:`InputError` is about a command-line argument."""
-    try:
-        return function(*args)
-    except InputError as error:
-        _refuse(str(error), hint)
-
-
-def _refuse(message: str, hint: str) -> NoReturn:
-    raise typer.BadParameter(message, param_hint=hint)
-
-
-def check_writable(path: Path | None) -> None:
-    """Fails now, not after the work, if a result could not be written."""
-    if path is None:
-        return
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot make the folder of '{path}': {error}") from error
-    if path.is_dir() or not os.access(path.parent, os.W_OK):
-        raise InputError(f"cannot write '{path}'; choose another place")

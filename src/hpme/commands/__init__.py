@@ -1,0 +1,1 @@
+"""Commands of ``hpme``, one file each; :mod:`hpme.cli` puts them together."""

@@ -1,0 +1,77 @@
+"""What all commands share: errors a user can act on, checks of arguments, messages."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import typer
+from rich.console import Console
+
+from hpme.errors import HPMEError, InputError, UnknownNameError
+
+Command = TypeVar("Command", bound=Callable[..., None])
+Result = TypeVar("Result")
+
+
+def reports_errors(command: Command) -> Command:
+    """Turns errors a user can act on into a short message and exit code 1."""
+
+    @functools.wraps(command)
+    def wrapped(*args: Any, **kwargs: Any) -> None:
+        try:
+            command(*args, **kwargs)
+        except (HPMEError, OSError) as error:
+            Console(stderr=True).print(f"error: {error}", style="red", markup=False)
+            raise typer.Exit(1) from error
+
+    return wrapped  # type: ignore[return-value]
+
+
+def say(text: str, style: str | None = None) -> None:
+    """Progress goes to stderr; stdout is for results."""
+    Console(stderr=True).print(text, style=style, markup=False, highlight=False)
+
+
+def number(value: float | None) -> str:
+    """A metric as text."""
+    return "undefined" if value is None else f"{value:.4f}"
+
+
+def known(hint: str, kind: str, name: str, valid: Iterable[str]) -> None:
+    """Refuses a name that is not registered, with the closest one that is."""
+    names = list(valid)
+    if name in names:
+        return
+    message = str(UnknownNameError(kind, name, names))
+    close = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
+    refuse(f"did you mean '{close[0]}'? {message}" if close else message, hint)
+
+
+def usage(hint: str, function: Callable[..., Result], *args: Any) -> Result:
+    """Calls a function whose :class:`InputError` is about a command-line argument."""
+    try:
+        return function(*args)
+    except InputError as error:
+        refuse(str(error), hint)
+
+
+def refuse(message: str, hint: str) -> NoReturn:
+    """Ends the command with a usage error about an argument."""
+    raise typer.BadParameter(message, param_hint=hint)
+
+
+def check_writable(path: Path | None) -> None:
+    """Fails now, not after the work, if a result could not be written."""
+    if path is None:
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot make the folder of '{path}': {error}") from error
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        raise InputError(f"cannot write '{path}'; choose another place")
