@@ -21,8 +21,7 @@ from typing import Any
 
 import torch
 
-from hpme.bench import parse_seeds, run_experiment
-from hpme.bench.experiment import Target
+from hpme.bench import Experiment, Target, explain, parse_seeds, record_of
 from hpme.data import load_dataset
 
 PAPER = {
@@ -75,19 +74,20 @@ def run(dataset_name: str, variant: str, seed: int, target_seed: int) -> dict[st
     if "ratio" in options:
         options["ratio"] = min(1.0, options["ratio"] * dataset.pool_ratio)
     start = time.process_time()
-    record = run_experiment(dataset, target, "hpme", seed, options=options).record.to_dict()
-    report = record["report"]
+    experiment = Experiment(dataset_name, "hpme", seed, target_seed=target_seed, options=options)
+    record = record_of(explain(experiment, dataset, target))
+    report = record.context["report"]
     return {
         "dataset": dataset_name,
         "variant": variant,
         "seed": seed,
         "target_seed": target_seed,
-        "auc": round(record["auc"], 4),
+        "auc": round(record.values["auc"], 4),
         "cpu_seconds": round(time.process_time() - start, 1),
         "separation": round(report["separation"], 3),
         "agreement": None if report["agreement"] is None else round(report["agreement"], 3),
         "warnings": len(report["warnings"]),
-        "target": {k: round(v, 4) for k, v in record["target_metrics"]["test"].items()},
+        "target": {k: round(v, 4) for k, v in record.context["target_metrics"]["test"].items()},
     }
 
 

@@ -120,7 +120,7 @@ def test_a_failure_keeps_the_seeds_before_it(invoke, monkeypatch):
     [
         (["-d", "ba2motifs"], ["did you mean 'ba-2motifs'", "valid names", "triangles"]),
         (["-d", "ba-2motifs", "-e", "hpm"], ["did you mean 'hpme'", "random"]),
-        (["-d", "ba-2motifs", "-m", "transformer"], ["valid names: gat, gcn, gin"]),
+        (["-d", "ba-2motifs", "-m", "transformer"], ["valid names", "gat", "gcn", "gin"]),
         (["-d", "ba-2motifs", "-s", "zero"], ["--seeds", "0-4"]),
         (["-d", "ba-2motifs", "--variant", "newest"], ["paper, published"]),
         (["-d", "ba-2motifs", "-o", "ratio"], ["key=value"]),

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import functools
-import json
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,21 +14,35 @@ from rich.console import Console
 from rich.table import Table
 
 from hpme import __version__
-from hpme.bench import Outcome, Record, Summary, Target, make_explainer, parse_seeds, run_experiment
+from hpme.bench import (
+    Experiment,
+    Outcome,
+    Record,
+    Summary,
+    Target,
+    explain,
+    make_explainer,
+    parse_seeds,
+    recipe_of,
+    record_of,
+)
+from hpme.commands.bench import bench
+from hpme.commands.explain import explain as explain_command
+from hpme.commands.report import report
 from hpme.commands.shared import (
     check_writable,
     known,
     number,
+    parse_options,
+    parse_rules,
     refuse,
     reports_errors,
     say,
     usage,
 )
 from hpme.data import DATASETS, GraphDataset, from_smiles_csv, load_dataset
-from hpme.data.chem import check_rules
-from hpme.errors import InputError
 from hpme.explainers import EXPLAINERS
-from hpme.models import MODELS, Recipe, recipe_for
+from hpme.models import MODELS
 from hpme.viz import check_picture_path, gallery
 
 app = typer.Typer(
@@ -43,6 +54,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_show_locals=False,
 )
+app.command()(bench)
+app.command("explain")(explain_command)
+app.command()(report)
 GALLERY_GRAPHS = 6
 
 
@@ -288,16 +302,26 @@ def run(
     target = _prepare(loaded, model, target_seed, train_steps, quiet)
     records: list[Record] = []
     for seed in numbers:
-        outcome = run_experiment(
-            loaded, target, explainer, seed, count=graphs, options=options, progress=not quiet
+        experiment = Experiment(
+            loaded.info.name,
+            explainer,
+            seed,
+            model=model,
+            variant=loaded.variant,
+            size=len(loaded),
+            target_seed=target_seed,
+            graphs=graphs,
+            options=options,
+            train_steps=train_steps,
         )
-        records.append(outcome.record)
+        outcome = explain(experiment, loaded, target, progress=not quiet)
+        records.append(record_of(outcome))
         if json_file is not None:
             Summary(records).write(json_file)
         if gallery_file is not None and seed == numbers[0]:
             draw(outcome, loaded, gallery_file)
         if not quiet:
-            _announce(outcome)
+            _announce(outcome, records[-1])
     if not quiet:
         show(Summary(records))
 
@@ -339,11 +363,16 @@ def demo(
         usage("--out", check_writable, path)
     dataset = load_dataset("ba-2motifs", size=size)
     target = _prepare(dataset, "gcn", 0, train_steps, quiet=False)
-    outcome = run_experiment(dataset, target, "hpme", 0, count=graphs, progress=True)
-    _announce(outcome)
-    summary = Summary([outcome.record])
+    experiment = Experiment(
+        "ba-2motifs", "hpme", 0, size=size, graphs=graphs, train_steps=train_steps
+    )
+    outcome = explain(experiment, dataset, target, progress=True)
+    record = record_of(outcome)
+    _announce(outcome, record)
+    summary = Summary([record])
     draw(outcome, dataset, files[0])
     summary.write(files[1])
+    assert outcome.explainer is not None
     outcome.explainer.save(files[2])
     show(summary)
     typer.echo("\nwritten:")
@@ -354,9 +383,7 @@ def demo(
 def _prepare(
     dataset: GraphDataset, model: str, seed: int, train_steps: int | None, quiet: bool
 ) -> Target:
-    recipe: Recipe | None = None
-    if train_steps is not None:
-        recipe = replace(recipe_for(dataset.info), max_steps=train_steps)
+    recipe = recipe_of(dataset, train_steps)
     target = Target.prepare(dataset, model, seed, recipe=recipe, progress=not quiet)
     if not quiet:
         test = ", ".join(
@@ -368,11 +395,10 @@ def _prepare(
     return target
 
 
-def _announce(outcome: Outcome) -> None:
-    record = outcome.record
+def _announce(outcome: Outcome, record: Record) -> None:
     say(
-        f"seed {record.seed}: AUC {number(record.auc)}, "
-        f"fitted in {record.fit_seconds:.1f} s, explained in {record.explain_seconds:.2f} s"
+        f"seed {record.experiment.seed}: AUC {number(record.values['auc'])}, "
+        f"fitted in {outcome.fit_seconds:.1f} s, explained in {outcome.explain_seconds:.2f} s"
     )
     report = getattr(outcome.explainer, "report", None)
     if report is not None:
@@ -383,9 +409,10 @@ def _announce(outcome: Outcome) -> None:
 
 def show(summary: Summary) -> None:
     """Prints a table with a row per seed and the mean."""
-    first = summary.records[0]
+    experiment, variant = summary.records[0].experiment, summary.records[0].context["variant"]
     table = Table(
-        title=f"{first.explainer} explains {first.model} on {first.dataset} ({first.variant})",
+        title=f"{experiment.explainer} explains {experiment.model} on {experiment.dataset} "
+        f"({variant})",
         title_justify="left",
         header_style="bold",
     )
@@ -393,73 +420,29 @@ def show(summary: Summary) -> None:
         table.add_column(name.replace("[", r"\["), justify="right")
     for record in summary.records:
         table.add_row(
-            str(record.seed),
-            str(record.graphs),
-            number(record.auc),
-            number(record.auc_per_graph),
-            f"{record.fit_seconds:.1f}",
-            f"{record.explain_seconds:.2f}",
+            str(record.experiment.seed),
+            str(record.context["graphs"]),
+            number(record.values["auc"]),
+            number(record.values["auc_per_graph"]),
+            f"{record.cost['fit_seconds']:.1f}",
+            f"{record.cost['explain_seconds']:.2f}",
         )
     console = Console()
     console.print(table)
     spread = f"{number(summary.auc_mean)} ± {number(summary.auc_std)}"
     runs = len(summary.records)
     console.print(f"AUC {spread} over {runs} seed{'s' * (runs > 1)}", style="bold")
-    for reason in dict.fromkeys(r.auc_undefined for r in summary.records if r.auc_undefined):
+    for reason in dict.fromkeys(r.undefined["auc"] for r in summary.records if r.undefined):
         console.print(f"AUC is undefined: {reason}", style="yellow")
 
 
 def draw(outcome: Outcome, dataset: GraphDataset, path: Path) -> None:
     """Draws the first explained graphs."""
-    record = outcome.record
+    method, model = str(outcome.experiment.explainer), outcome.target.name
     gallery(
         outcome.graphs[:GALLERY_GRAPHS],
-        {record.explainer: outcome.explanations[:GALLERY_GRAPHS]},
+        {method: outcome.explanations[:GALLERY_GRAPHS]},
         path,
         predictions=outcome.predictions[:GALLERY_GRAPHS],
-        title=f"{dataset.info.title}: {record.model} explained by {record.explainer}",
+        title=f"{dataset.info.title}: {model} explained by {method}",
     )
-
-
-def parse_options(pairs: Sequence[str]) -> dict[str, Any]:
-    """Values of ``key=value`` pairs, read as JSON where possible, else as text.
-
-    Raises:
-        InputError: If there is no ``=``, or a key comes twice.
-    """
-    options: dict[str, Any] = {}
-    words = {"true": True, "false": False, "none": None, "null": None}
-    for pair in pairs:
-        key, equals, text = pair.partition("=")
-        key = key.strip().replace("-", "_")
-        if not equals or not key:
-            raise InputError(f"'{pair}' is no option; write key=value")
-        if key in options:
-            raise InputError(f"option '{key}' is given twice")
-        if text.lower() in words:
-            options[key] = words[text.lower()]
-            continue
-        try:
-            options[key] = json.loads(text)
-        except ValueError:
-            options[key] = text
-    return options
-
-
-def parse_rules(pairs: Sequence[str]) -> dict[str, str]:
-    """Patterns of ``name=SMARTS`` pairs.
-
-    Raises:
-        InputError: If a name is missing or comes twice, or a pattern is not valid.
-    """
-    rules: dict[str, str] = {}
-    for pair in pairs:
-        name, equals, smarts = pair.partition("=")
-        name = name.strip()
-        if not equals or not re.fullmatch(r"[\w -]+", name):  # a pattern may hold '=', too
-            raise InputError(f"'{pair}' is no rule; write NAME=SMARTS, such as carbonyl=[CX3]=O")
-        if name in rules:
-            raise InputError(f"rule '{name}' is given twice")
-        rules[name] = smarts
-    check_rules(rules)
-    return rules

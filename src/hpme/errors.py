@@ -34,3 +34,7 @@ class StorageError(HPMEError, OSError):
 
 class MissingPackageError(HPMEError, ImportError):
     """An optional package that is needed now and cannot be imported."""
+
+
+class ClusterError(HPMEError, RuntimeError):
+    """A cluster that cannot be reached."""

@@ -23,6 +23,12 @@ def test_registry():
         "alkane-carbonyl",
         "fluoride-carbonyl",
         "crippen",
+        "ba-shapes",
+        "ba-community",
+        "tree-grid",
+        "ba-shapes-links",
+        "ba-community-links",
+        "tree-grid-links",
     }
     for name, info in DATASETS.items():
         assert info.name == name

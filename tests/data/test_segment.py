@@ -79,6 +79,15 @@ def test_standardise_constant_segment():
     assert result.tolist() == pytest.approx([0.0, 0.0, 0.0])
 
 
+def test_a_constant_segment_does_not_spoil_the_gradient_of_others():
+    values = torch.tensor([7.0, 7.0, 1.0, 2.0, 5.0], requires_grad=True)
+    segment = torch.tensor([0, 0, 1, 1, 1])
+    result = standardise_in_segment(values, segment, 2)
+    (gradient,) = torch.autograd.grad(result @ torch.tensor([1.0, 1.0, 3.0, 0.0, 1.0]), values)
+    assert bool(torch.isfinite(gradient).all())
+    assert bool((gradient[2:] != 0).all())
+
+
 @given(st.sets(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=20))
 def test_reverse_edge_index(edges):
     edges = list(edges)

@@ -89,12 +89,8 @@ def test_thresholds(slug):
         ({"explanation_type": "phenomenon"}, "use explanation_type='model'"),
         ({"node_mask_type": "attributes"}, "use edge_mask_type='object'"),
         (
-            {"model_config": {"mode": "regression", "task_level": "node"}},
-            "task level 'node'.*only 'graph'",
-        ),
-        (
             {"model_config": {"mode": "regression", "task_level": "edge"}},
-            "task level 'edge'.*only 'graph'",
+            "task level 'edge'.*at level 'graph'",
         ),
     ],
 )

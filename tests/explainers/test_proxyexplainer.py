@@ -81,10 +81,9 @@ def test_options_survive_fitting():
     assert explainer.config() == config
 
 
-def test_only_the_edge_mlp_is_kept():
+def test_edge_mlp_and_autoencoder_are_kept():
     state = fitted("proxyexplainer").explainer.state_dict()
-    assert state
-    assert all(name.startswith("edge_mlp") for name in state)
+    assert {name.split(".")[0] for name in state} == {"edge_mlp", "autoencoder"}
 
 
 def test_parts_of_bounded_size():

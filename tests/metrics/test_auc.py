@@ -182,3 +182,60 @@ def test_explanations_that_do_not_fit_are_refused():
         explanation_auc([explanation], [Data(edge_index=graph.edge_index)])
     with pytest.raises(InputError, match="edge scores"):
         explanation_auc([Explanation(edge_mask=torch.rand(2))], [graph])
+
+
+def several(seed, alternatives):
+    """A random graph, random scores, and random node masks."""
+    generator = torch.Generator().manual_seed(seed)
+    edge_index = torch.randint(6, (2, 14), generator=generator)
+    scores = torch.randint(5, (14,), generator=generator).float()
+    masks = [torch.rand(6, generator=generator) < 0.6 for _ in range(alternatives)]
+    graph = Data(edge_index=edge_index, num_nodes=6)
+    return graph, Explanation(edge_index=edge_index, edge_mask=scores), masks
+
+
+@given(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 4)), min_size=1, max_size=5))
+def test_best_is_the_highest_of_every_graph(cases):
+    graphs, explanations, alternatives = zip(*(several(*case) for case in cases), strict=True)
+    expected = []
+    for graph, explanation, masks in zip(graphs, explanations, alternatives, strict=True):
+        source, target = graph.edge_index
+        proper = source != target
+        values = [
+            by_sklearn(explanation.edge_mask[proper], (mask[source] & mask[target])[proper])
+            for mask in masks
+        ]
+        expected.append(max((v for v in values if not math.isnan(v)), default=math.nan))
+    result = explanation_auc_per_graph(explanations, graphs, alternatives=alternatives)
+    assert result.tolist() == pytest.approx(expected, nan_ok=True)
+    mean = explanation_auc(explanations, graphs, reduction="best", alternatives=alternatives)
+    defined = [value for value in expected if not math.isnan(value)]
+    assert mean == pytest.approx(sum(defined) / len(defined) if defined else math.nan, nan_ok=True)
+
+
+def test_best_by_hand():
+    edge_index = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]])
+    graph = Data(edge_index=edge_index, num_nodes=5)
+    explanation = Explanation(edge_index=edge_index, edge_mask=torch.tensor([0.1, 0.2, 0.8, 0.9]))
+    left, right = torch.tensor([1, 1, 1, 0, 0]).bool(), torch.tensor([0, 0, 1, 1, 1]).bool()
+
+    def best(*masks):
+        return explanation_auc([explanation], [graph], reduction="best", alternatives=[masks])
+
+    assert (best(left), best(right), best(left, right)) == (0, 1, 1)
+    assert "no graph" in best().reason
+    assert "no graph" in best(torch.ones(5).bool()).reason
+    explanation.edge_mask[0] = math.nan
+    assert "NaN" in best(left).reason
+
+
+def test_best_and_alternatives_go_together():
+    graph, explanation, masks = several(0, 2)
+    with pytest.raises(InputError, match="go together"):
+        explanation_auc([explanation], [graph], reduction="best")
+    with pytest.raises(InputError, match="go together"):
+        explanation_auc([explanation], [graph], alternatives=[masks])
+    with pytest.raises(InputError, match="alternatives of 2 for 1"):
+        explanation_auc_per_graph([explanation], [graph], alternatives=[masks, masks])
+    with pytest.raises(InputError, match="boolean masks of its 6"):
+        explanation_auc_per_graph([explanation], [graph], alternatives=[[masks[0][:3]]])

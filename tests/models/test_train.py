@@ -2,12 +2,14 @@
 
 import copy
 import math
+from typing import get_args
 
 import pytest
 import torch
 from torch_geometric.data import Data
 
 from hpme.data import DATASETS, GraphDataset, GraphStore, load_dataset
+from hpme.data.info import Level, Task
 from hpme.errors import InputError
 from hpme.models import (
     GCN,
@@ -149,11 +151,12 @@ def test_a_dataset_without_validation_graphs_is_refused(volumes):
 
 
 @pytest.mark.parametrize("name", sorted(DATASETS))
-def test_a_dataset_has_its_own_recipe_or_that_of_its_task(name):
+def test_a_dataset_has_its_own_recipe_or_that_of_its_level_or_task(name):
     info = DATASETS[name]
-    assert recipe_for(info) is RECIPES[name if name in RECIPES else info.task]
+    broader = info.level if info.level in RECIPES else info.task
+    assert recipe_for(info) is RECIPES[name if name in RECIPES else broader]
 
 
-def test_recipes_are_of_known_tasks_and_datasets():
+def test_recipes_are_of_known_tasks_levels_and_datasets():
     """A misspelt key would silently fall back to the recipe of the task."""
-    assert set(RECIPES) <= {"classification", "regression", *DATASETS}
+    assert set(RECIPES) <= {*get_args(Task), *get_args(Level), *DATASETS}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hpme.bench.experiment import Record
+from hpme.bench.record import Record
 from hpme.errors import InputError
 from hpme.storage import write_atomically
 
@@ -25,7 +25,10 @@ class Summary:
     records: Sequence[Record]
 
     def __post_init__(self) -> None:
-        subjects = {(r.dataset, r.variant, r.model, r.explainer) for r in self.records}
+        subjects = {
+            (r.experiment.dataset, r.context["variant"], r.experiment.model, r.experiment.explainer)
+            for r in self.records
+        }
         if len(subjects) != 1:
             raise InputError(f"a summary is of one experiment over seeds, got {len(subjects)}")
 
@@ -41,22 +44,40 @@ class Summary:
 
     @property
     def _aucs(self) -> list[float]:
-        return [record.auc for record in self.records if record.auc is not None]
+        values = [record.values["auc"] for record in self.records]
+        return [value for value in values if value is not None]
 
     def to_dict(self) -> dict[str, Any]:
         """The summary and its records as JSON values."""
         first = self.records[0]
         return {
-            "dataset": first.dataset,
-            "variant": first.variant,
-            "explainer": first.explainer,
-            "model": first.model,
+            "dataset": first.experiment.dataset,
+            "variant": first.context["variant"],
+            "explainer": first.experiment.explainer,
+            "model": first.experiment.model,
             "auc_mean": self.auc_mean,
             "auc_std": self.auc_std,
-            "runs": [record.to_dict() for record in self.records],
+            "runs": [_run(record) for record in self.records],
         }
 
     def write(self, path: Path) -> None:
         """Writes a JSON file; a kill leaves the previous one or this one, never a part."""
         text = json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n"
         write_atomically(path, text.encode())
+
+
+def _run(record: Record) -> dict[str, Any]:
+    """One seed as a flat object, as documented for ``hpme run``."""
+    experiment = record.experiment
+    return {
+        "dataset": experiment.dataset,
+        "explainer": experiment.explainer,
+        "model": experiment.model,
+        "seed": experiment.seed,
+        "target_seed": experiment.target_seed,
+        **record.context,
+        **record.values,
+        "auc_undefined": record.undefined.get("auc"),
+        **record.cost,
+        "versions": record.versions,
+    }

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import difflib
 import functools
+import json
 import os
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import typer
 from rich.console import Console
 
+from hpme.data.chem import check_rules
 from hpme.errors import HPMEError, InputError, UnknownNameError
 
 Command = TypeVar("Command", bound=Callable[..., None])
@@ -75,3 +78,47 @@ def check_writable(path: Path | None) -> None:
         raise InputError(f"cannot make the folder of '{path}': {error}") from error
     if path.is_dir() or not os.access(path.parent, os.W_OK):
         raise InputError(f"cannot write '{path}'; choose another place")
+
+
+def parse_options(pairs: Sequence[str]) -> dict[str, Any]:
+    """Values of ``key=value`` pairs, read as JSON where possible, else as text.
+
+    Raises:
+        InputError: If there is no ``=``, or a key comes twice.
+    """
+    options: dict[str, Any] = {}
+    words = {"true": True, "false": False, "none": None, "null": None}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        key = key.strip().replace("-", "_")
+        if not equals or not key:
+            raise InputError(f"'{pair}' is no option; write key=value")
+        if key in options:
+            raise InputError(f"option '{key}' is given twice")
+        if text.lower() in words:
+            options[key] = words[text.lower()]
+            continue
+        try:
+            options[key] = json.loads(text)
+        except ValueError:
+            options[key] = text
+    return options
+
+
+def parse_rules(pairs: Sequence[str]) -> dict[str, str]:
+    """Patterns of ``name=SMARTS`` pairs.
+
+    Raises:
+        InputError: If a name is missing or comes twice, or a pattern is not valid.
+    """
+    rules: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, smarts = pair.partition("=")
+        name = name.strip()
+        if not equals or not re.fullmatch(r"[\w -]+", name):  # a pattern may hold '=', too
+            raise InputError(f"'{pair}' is no rule; write NAME=SMARTS, such as carbonyl=[CX3]=O")
+        if name in rules:
+            raise InputError(f"rule '{name}' is given twice")
+        rules[name] = smarts
+    check_rules(rules)
+    return rules

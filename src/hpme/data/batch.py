@@ -48,6 +48,8 @@ class GraphBatch:
         edge_weight: The graphs' own edge weights :math:`[E]`, if they have them.
         node_ids: Rows of the store the nodes were taken from, if they were.
         pairs: The connected pairs of nodes, if asked for.
+        anchors: Nodes every graph is about :math:`[G, c]`, if the graphs have them: the target
+            node of an ego graph (:math:`c = 1`), the two ends of a link (:math:`c = 2`).
     """
 
     x: Tensor
@@ -58,6 +60,7 @@ class GraphBatch:
     edge_weight: Tensor | None = None
     node_ids: Tensor | None = None
     pairs: Pairs | None = None
+    anchors: Tensor | None = None
 
     @property
     def num_nodes(self) -> int:
@@ -79,10 +82,31 @@ class GraphBatch:
         """Graph number of every edge."""
         return self.batch[self.edge_index[0]]
 
+    @property
+    def anchors_per_graph(self) -> int:
+        """Number of anchors :math:`c` of every graph."""
+        return 0 if self.anchors is None else int(self.anchors.shape[1])
+
+    @cached_property
+    def anchor_order(self) -> Tensor | None:
+        r"""For every node its column in :attr:`anchors`, :math:`c` if it is no anchor.
+
+        ``None`` if the graphs have no anchors. A node that is several has the first column.
+        """
+        if self.anchors is None:
+            return None
+        width = self.anchors_per_graph
+        order = torch.full((self.num_nodes,), width, device=self.x.device)
+        column = torch.arange(width, device=self.x.device).expand_as(self.anchors)
+        return order.scatter_reduce(0, self.anchors.flatten(), column.flatten(), "amin")
+
 
 @dataclass(frozen=True)
 class GraphStore:
-    """All graphs of a collection as flat tensors; edges number nodes from each graph's first."""
+    """All graphs of a collection as flat tensors.
+
+    Edges and anchors number nodes from each graph's first.
+    """
 
     x: Tensor
     local_edge_index: Tensor
@@ -91,6 +115,7 @@ class GraphStore:
     edge_attr: Tensor | None = None
     edge_weight: Tensor | None = None
     y: Tensor | None = None
+    anchors: Tensor | None = None
 
     def __len__(self) -> int:
         return int(self.sizes.numel())
@@ -164,6 +189,7 @@ class GraphStore:
             edge_weight=None if self.edge_weight is None else self.edge_weight[edges],
             node_ids=nodes,
             pairs=self._pairs_of(ids, offset) if with_pairs else None,
+            anchors=None if self.anchors is None else self.anchors[ids] + offset.unsqueeze(1),
         )
 
     @cached_property
@@ -197,6 +223,7 @@ class GraphStore:
             edge_attr=None if self.edge_attr is None else self.edge_attr[edges],
             edge_weight=None if self.edge_weight is None else self.edge_weight[edges],
             y=None if self.y is None else self.y[ids],
+            anchors=None if self.anchors is None else self.anchors[ids],
         )
 
     def check(self) -> None:
@@ -212,6 +239,14 @@ class GraphStore:
                 f"edge_index out of range in graph {graph}: node numbers must lie in "
                 f"[0, {int(self.sizes[graph])}); check how the graph was built"
             )
+        if self.anchors is not None:
+            bad = ((self.anchors < 0) | (self.anchors >= self.sizes.unsqueeze(1))).any(1)
+            if bool(bad.any()):
+                graph = int(bad.nonzero()[0])
+                raise InputError(
+                    f"anchors out of range in graph {graph}: they number its own nodes, "
+                    f"[0, {int(self.sizes[graph])})"
+                )
 
 
 def check_graph_tensors(x: Any, edge_index: Any, edge_attr: Any = None) -> None:
@@ -271,19 +306,40 @@ def _from_list(graphs: Sequence[Data]) -> GraphStore:
             edge_attr=_stack_edges(graphs, "edge_attr"),
             edge_weight=_stack_edges(graphs, "edge_weight"),
             y=_stack_labels(labels),
+            anchors=_stack_anchors(graphs),
         )
     except (RuntimeError, TypeError, AttributeError, IndexError) as error:
         raise InputError(f"the graphs cannot be put into one batch: {error}") from error
 
 
-def _stack_edges(graphs: Sequence[Data], name: str) -> Tensor | None:
+def _all_or_none(graphs: Sequence[Data], name: str) -> list[Tensor] | None:
     values = [getattr(graph, name, None) for graph in graphs]
     missing = [value is None for value in values]
     if all(missing):
         return None
     if any(missing):
         raise InputError(f"graph {missing.index(True)} has no {name} while others have")
-    return torch.cat([value for value in values if value is not None])
+    return [value for value in values if value is not None]
+
+
+def _stack_edges(graphs: Sequence[Data], name: str) -> Tensor | None:
+    values = _all_or_none(graphs, name)
+    return None if values is None else torch.cat(values)
+
+
+def _stack_anchors(graphs: Sequence[Data]) -> Tensor | None:
+    values = _all_or_none(graphs, "anchors")
+    if values is None:
+        return None
+    for number, value in enumerate(values):
+        if not isinstance(value, Tensor) or value.dtype != torch.long:
+            raise InputError(f"anchors of graph {number} must be a LongTensor of node numbers")
+        if value.numel() not in (1, 2) or value.numel() != values[0].numel():
+            raise InputError(
+                f"graph {number} has {value.numel()} anchors, graph 0 has {values[0].numel()}; "
+                "all graphs need one (a target node) or all two (the ends of a link)"
+            )
+    return torch.stack([value.flatten() for value in values])
 
 
 def _stack_labels(labels: list[Any]) -> Tensor | None:
@@ -302,6 +358,12 @@ def _from_in_memory(dataset: InMemoryDataset) -> GraphStore | None:
     y = data.get("y")
     y_slices = slices.get("y")
     scalar_y = y is not None and y_slices is not None and bool((y_slices.diff() == 1).all())
+    anchors = data.get("anchors")
+    if anchors is not None:
+        width = slices["anchors"].diff()
+        if not bool((width == width[0]).all()):
+            return None  # the error that names the graph is raised graph by graph
+        anchors = anchors.view(width.numel(), -1)
     store = GraphStore(
         x=data.x,
         local_edge_index=data.edge_index,
@@ -310,6 +372,7 @@ def _from_in_memory(dataset: InMemoryDataset) -> GraphStore | None:
         edge_attr=data.get("edge_attr"),
         edge_weight=data.get("edge_weight"),
         y=y.view(-1) if scalar_y else None,
+        anchors=anchors,
     )
     if dataset._indices is None:
         return store

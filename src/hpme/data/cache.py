@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 
 from hpme.data.flat import FlatGraphs
 from hpme.errors import InputError
-from hpme.storage import write_atomically
+from hpme.storage import locked, write_atomically
 
 FORMAT_VERSION = 2
 """Part of every key; raise it when a builder or the file format changes."""
@@ -39,15 +39,23 @@ def cached(root: Path, request: Request, build: Callable[[], FlatGraphs]) -> Fla
     """
     request = {**request, "format": FORMAT_VERSION}
     path = cache_path(root, request)
-    stored = _read(path, request)
-    if stored is not None:
-        return stored
-    flat = build()
-    try:
-        _write(path, request, flat)
-    except OSError as error:
-        logger.warning("dataset not cached at '%s' (%s); set %s", path, error, CACHE_DIR_VARIABLE)
-    return flat
+    with locked(path):
+        stored = _read(path, request)
+        if stored is not None:
+            return stored
+        flat = build()
+        try:
+            _write(path, request, flat)
+        except OSError as error:
+            logger.warning(
+                "dataset not cached at '%s' (%s); set %s", path, error, CACHE_DIR_VARIABLE
+            )
+        return flat
+
+
+def cached_path(root: Path, request: Request) -> Path:
+    """Where :func:`cached` keeps the graphs of a request."""
+    return cache_path(root, {**request, "format": FORMAT_VERSION})
 
 
 def cache_path(root: Path, request: Request) -> Path:

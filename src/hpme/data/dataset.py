@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data, InMemoryDataset
 
+from hpme.data.batch import GraphStore
 from hpme.data.flat import FlatGraphs
 from hpme.data.info import DatasetInfo, GraphStats
 from hpme.data.matches import combine_matches
@@ -159,6 +160,10 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
             return DEFAULT_POOL_RATIO
         share = stats.truth_nodes[explainable].double() / stats.sizes[explainable]
         return float(torch.quantile(share, 0.9))
+
+    def training_store(self) -> GraphStore:
+        """What target models are trained on: all graphs."""
+        return GraphStore.from_graphs(self)
 
     def _permutation(self) -> Tensor:
         return torch.from_numpy(np.random.RandomState(42).permutation(len(self)))

@@ -105,6 +105,18 @@ class FlatGraphs:
             },
         )
 
+    @classmethod
+    def concatenate(cls, parts: Sequence[FlatGraphs]) -> FlatGraphs:
+        """The graphs of several collections with the same attributes, in a row."""
+        tensors = [part.to_tensors() for part in parts]
+        along = {"edge_index": 1}
+        return cls.from_tensors(
+            {
+                key: torch.cat([tensor[key] for tensor in tensors], dim=along.get(key, 0))
+                for key in tensors[0]
+            }
+        )
+
     def shuffled(self, rng: np.random.Generator) -> FlatGraphs:
         """Renumbers the nodes of every graph at random and sorts its edges.
 

@@ -12,6 +12,8 @@ from hpme.data.flat import FlatGraphs
 from hpme.data.sources import DataFile
 
 Task = Literal["classification", "regression"]
+Level = Literal["graph", "node", "link"]
+ModelLevel = Literal["graph", "node"]
 Builder = Callable[..., FlatGraphs]
 """``(variant, seed, size)`` to graphs with ``x``, ``node_mask``, ``edge_mask`` and ``y``; the paths
 of the dataset's files follow, if it has any."""
@@ -59,6 +61,8 @@ class DatasetInfo:
             that also defines the split.
         files: Published files the builder reads.
         rules: Variants whose label follows a rule worth naming: the rule.
+        level: What has a label: every graph; or every node of a single graph, whose ego graphs
+            are then the graphs of the dataset; or pairs of its nodes, as enclosing subgraphs.
     """
 
     name: str
@@ -73,6 +77,12 @@ class DatasetInfo:
     explained_positions: Mapping[str, tuple[range, ...]] = field(default_factory=dict)
     files: tuple[DataFile, ...] = ()
     rules: Mapping[str, str] = field(default_factory=dict)
+    level: Level = "graph"
+
+    @property
+    def model_level(self) -> ModelLevel:
+        """What a model has an output for; a link is judged by a graph, its subgraph."""
+        return "node" if self.level == "node" else "graph"
 
     @property
     def num_outputs(self) -> int:

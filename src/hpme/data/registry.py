@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from hpme.data import ba, ba_cycles, molecules, spmotif, triangles
-from hpme.data.cache import cached, default_root
+from hpme.data import ba, ba_cycles, links, molecules, node_motifs, spmotif, triangles
+from hpme.data.cache import cached, cached_path, default_root
 from hpme.data.dataset import GraphDataset
 from hpme.data.flat import FlatGraphs
-from hpme.data.info import DatasetInfo
+from hpme.data.info import DatasetInfo, Level
+from hpme.data.node_dataset import NodeDataset
 from hpme.errors import InputError, UnknownNameError
 
 DATASETS: dict[str, DatasetInfo] = {
     info.name: info
-    for family in (ba_cycles, ba, spmotif, triangles, molecules)
+    for family in (ba_cycles, ba, spmotif, triangles, molecules, node_motifs, links)
     for info in family.INFOS
 }
 """Every known dataset; a new entry can be loaded like the others."""
+KINDS: dict[Level, type[GraphDataset]] = {
+    "graph": GraphDataset,
+    "node": NodeDataset,
+    "link": links.LinkDataset,
+}
 
 
 def load_dataset(
@@ -44,6 +51,36 @@ def load_dataset(
         InputError: If the variant, seed or size is invalid.
         StorageError: If a file the dataset is built from is missing and cannot be fetched.
     """
+    info, request = _resolve(name, variant, seed, size)
+    folder = default_root() if root is None else Path(root)
+
+    def build() -> FlatGraphs:
+        paths = [file.locate(folder, progress=progress) for file in info.files]
+        return info.build(request["variant"], seed, request["size"], *paths)
+
+    return KINDS[info.level](cached(folder, request, build), info, request["variant"], seed)
+
+
+def dataset_path(
+    name: str,
+    *,
+    variant: str | None = None,
+    seed: int = 0,
+    root: str | Path | None = None,
+    size: int | None = None,
+) -> Path:
+    """Where :func:`load_dataset` keeps a dataset; arguments as there.
+
+    What the file must contain is noted beside it, in a file that ends in ``.json``.
+    """
+    _, request = _resolve(name, variant, seed, size)
+    return cached_path(default_root() if root is None else Path(root), request)
+
+
+def _resolve(
+    name: str, variant: str | None, seed: int, size: int | None
+) -> tuple[DatasetInfo, dict[str, Any]]:
+    """Checks arguments and fills in defaults."""
     info = DATASETS.get(name)
     if info is None:
         raise UnknownNameError("dataset", name, list(DATASETS))
@@ -55,11 +92,4 @@ def load_dataset(
     size = info.num_graphs if size is None else size
     if seed < 0 or size < 1:
         raise InputError(f"seed must be at least 0 and size at least 1, got {seed} and {size}")
-    folder = default_root() if root is None else Path(root)
-
-    def build() -> FlatGraphs:
-        paths = [file.locate(folder, progress=progress) for file in info.files]
-        return info.build(variant, seed, size, *paths)
-
-    flat = cached(folder, {"name": name, "variant": variant, "seed": seed, "size": size}, build)
-    return GraphDataset(flat, info, variant, seed)
+    return info, {"name": name, "variant": variant, "seed": seed, "size": size}

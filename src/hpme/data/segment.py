@@ -49,10 +49,12 @@ def rank_in_segment(score: Tensor, segment: Tensor, ptr: Tensor) -> Tensor:
 
 
 def standardise_in_segment(values: Tensor, segment: Tensor, num_segments: int) -> Tensor:
-    """Zero mean and unit variance inside every segment."""
+    """Zero mean and unit variance inside every segment; zero where all values are equal."""
     centred = values - segment_mean(values, segment, num_segments)[segment]
     variance = segment_mean(centred**2, segment, num_segments)
-    return centred / (variance.sqrt() + 1e-6)[segment]
+    # The root has an infinite slope at zero, which would make the gradient of all segments NaN.
+    spread = torch.where(variance > 0, variance, 1.0).sqrt() * (variance > 0)
+    return centred / (spread + 1e-6)[segment]
 
 
 def reverse_edge_index(edge_index: Tensor, num_nodes: int) -> Tensor:

@@ -8,6 +8,7 @@ from hpme.explainers.grad import GradExplainer
 from hpme.explainers.hpme import HPMEExplainer
 from hpme.explainers.matchexplainer import MatchExplainer
 from hpme.explainers.metagnn import MetaGNNExplainer
+from hpme.explainers.mixing import MixingExplainer, MixupGraphs
 from hpme.explainers.mixupexplainer import MixupExplainer
 from hpme.explainers.pgexplainer import PGExplainer
 from hpme.explainers.proxyexplainer import ProxyExplainer
@@ -50,7 +51,9 @@ __all__ = [
     "HPMEExplainer",
     "MatchExplainer",
     "MetaGNNExplainer",
+    "MixingExplainer",
     "MixupExplainer",
+    "MixupGraphs",
     "PGExplainer",
     "ProxyExplainer",
     "RandomExplainer",

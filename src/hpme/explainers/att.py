@@ -32,7 +32,7 @@ class AttentionExplainer(GraphExplainer):
 
     Args:
         reduce: How heads and then layers are joined, ``"max"`` or ``"mean"``.
-        seed, batch_size, embedding_layer: See :class:`~hpme.explainers.base.GraphExplainer`.
+        **options: Arguments of :class:`~hpme.explainers.base.GraphExplainer`.
             Nothing is drawn at random.
     """
 
@@ -44,11 +44,9 @@ class AttentionExplainer(GraphExplainer):
         self,
         *,
         reduce: Reduce = "max",
-        seed: int = 0,
-        batch_size: int = 512,
-        embedding_layer: str | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__(seed=seed, batch_size=batch_size, embedding_layer=embedding_layer)
+        super().__init__(**options)
         if reduce not in get_args(Reduce):
             raise InputError(f"reduce must be one of {get_args(Reduce)}, got {reduce!r}")
         self.reduce = reduce

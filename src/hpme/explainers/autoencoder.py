@@ -62,6 +62,7 @@ class AllPairs:
             num_graphs=graphs.num_graphs,
             edge_attr=attr,
             edge_weight=weight,
+            anchors=graphs.anchors,
         )
 
     def per_edge(self, pair_values: Tensor) -> Tensor:
@@ -77,10 +78,12 @@ class Proxy:
 
     Args:
         adjacency: Probability :math:`\tilde{\mathbf{A}}` of every pair.
+        explained: Boolean mask of the pairs whose probability comes from the explanation.
         loss: Reconstruction error plus weighted divergence of every graph.
     """
 
     adjacency: Tensor
+    explained: Tensor
     loss: Tensor
 
 
@@ -151,11 +154,12 @@ class GraphAutoencoder(nn.Module):
         mean, log_variance = self.encode(x, graphs.edge_index, 1 - mask)
         noise = torch.randn(mean.shape, generator=generator).to(mean)
         rest = mean + noise * (log_variance / 2).exp()
-        adjacency = torch.maximum(self.decode(kept, pairs.index), self.decode(rest, pairs.index))
+        parts = [self.decode(z, pairs.index) for z in (kept, rest)]
+        adjacency = torch.maximum(*parts)
         divergence = (mean**2 + log_variance.exp() - 1 - log_variance).sum(1) / 2
         loss = reconstruction_error(adjacency, pairs, graphs.num_graphs)
         loss = loss + divergence_weight * segment_mean(divergence, graphs.batch, graphs.num_graphs)
-        return Proxy(adjacency, loss)
+        return Proxy(adjacency, parts[0] >= parts[1], loss)
 
 
 def reconstruction_error(adjacency: Tensor, pairs: AllPairs, num_graphs: int) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from hpme.data.batch import GraphBatch, GraphStore
 from hpme.errors import InputError
-from hpme.models.adapter import ModelAdapter
+from hpme.models.adapter import Level, ModelAdapter
 from hpme.models.task import Mode, Task, check_rows
 
 
@@ -47,6 +47,7 @@ class TargetContext:
         embedding_layer: str | None = None,
         config: Any = None,
         mode: Mode | None = None,
+        level: Level = "graph",
     ) -> TargetContext:
         """Runs the model once over all graphs. Call inside :func:`~hpme.models.adapter.frozen`."""
         if bool((store.sizes == 0).any()):
@@ -56,7 +57,7 @@ class TargetContext:
         store = replace(  # else steps on explainers would leave gradients on the user's tensors
             store, **{name: value.detach() for name, value in fields.items() if value is not None}
         )
-        adapter = ModelAdapter(model, embedding_layer=embedding_layer)
+        adapter = ModelAdapter(model, embedding_layer=embedding_layer, level=level)
         embeddings = []
         for ids in batches(torch.arange(len(store)), batch_size):
             graphs = store.batch(ids)

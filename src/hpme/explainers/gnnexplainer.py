@@ -30,7 +30,7 @@ class GNNExplainer(TrainingFreeExplainer):
         size_weight: :math:`c_s`, weight of the sum of a graph's edge weights.
         entropy_weight: :math:`c_e`, weight of the mean entropy of a graph's edge weights.
         start: Mean :math:`\mu` of the first logits.
-        seed, batch_size, embedding_layer: See :class:`~hpme.explainers.base.GraphExplainer`.
+        **options: Arguments of :class:`~hpme.explainers.base.GraphExplainer`.
     """
 
     slug = "gnnexplainer"
@@ -44,11 +44,9 @@ class GNNExplainer(TrainingFreeExplainer):
         size_weight: float = 0.03,
         entropy_weight: float = 0.01,
         start: float = 1.0,
-        seed: int = 0,
-        batch_size: int = 512,
-        embedding_layer: str | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__(seed=seed, batch_size=batch_size, embedding_layer=embedding_layer)
+        super().__init__(**options)
         self.epochs, self.lr = epochs, lr
         self.size_weight, self.entropy_weight, self.start = size_weight, entropy_weight, start
         at_least("epochs", epochs, 1)

@@ -33,7 +33,7 @@ class GradExplainer(TrainingFreeExplainer):
             model's output (of the predicted class), in units of the outputs' spread after
             :meth:`fit`.
         normalise: Whether to divide by the largest value of each graph in place of squashing.
-        seed, batch_size, embedding_layer: See :class:`~hpme.explainers.base.GraphExplainer`.
+        **options: Arguments of :class:`~hpme.explainers.base.GraphExplainer`.
             Nothing is drawn at random.
     """
 
@@ -45,11 +45,9 @@ class GradExplainer(TrainingFreeExplainer):
         *,
         target: Target | None = None,
         normalise: bool = False,
-        seed: int = 0,
-        batch_size: int = 512,
-        embedding_layer: str | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__(seed=seed, batch_size=batch_size, embedding_layer=embedding_layer)
+        super().__init__(**options)
         if target is not None and target not in get_args(Target):
             raise InputError(f"target must be one of {get_args(Target)}, got {target!r}")
         self.target, self.normalise = target, normalise

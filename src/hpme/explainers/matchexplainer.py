@@ -33,6 +33,8 @@ class MatchExplainer(GraphExplainer):
     node: a ranking, where one reference alone leaves all edges tied. ``pooled`` are the nodes of
     the one hard subgraph on which the prediction changes least.
 
+    Anchors, if graphs have them, are matched with each other before all else.
+
     A reference with the embedding of the graph itself is a copy, which matches everywhere; it is
     left out. Graphs of fewer than :math:`K` nodes, and then those of other classes, serve only if
     there are no better ones.
@@ -41,7 +43,7 @@ class MatchExplainer(GraphExplainer):
         ratio: Share of nodes that are matched.
         k: Number of matched nodes :math:`K`, in place of ``ratio``.
         references: At most this many references per graph.
-        seed, batch_size, embedding_layer: See :class:`~hpme.explainers.base.GraphExplainer`.
+        **options: Arguments of :class:`~hpme.explainers.base.GraphExplainer`.
             Nothing is drawn at random.
     """
 
@@ -52,6 +54,7 @@ class MatchExplainer(GraphExplainer):
     graph_embedding: Tensor
     values: Tensor
     sizes: Tensor
+    anchors: Tensor | None
 
     def __init__(
         self,
@@ -59,15 +62,14 @@ class MatchExplainer(GraphExplainer):
         ratio: float | None = None,
         k: int | None = None,
         references: int = 16,
-        seed: int = 0,
-        batch_size: int = 512,
-        embedding_layer: str | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__(seed=seed, batch_size=batch_size, embedding_layer=embedding_layer)
+        super().__init__(**options)
         at_least("references", references, 1)
         self.ratio, self.k, self.references = ratio, k, references
         self.size = PoolSize(ratio, k)
         self.task: Task | None = None
+        self.register_buffer("anchors", None)
 
     def _fit(self, context: TargetContext, *, progress: bool) -> None:
         self.task = context.task
@@ -75,6 +77,7 @@ class MatchExplainer(GraphExplainer):
         self.register_buffer("graph_embedding", _rows(context.graph_embedding))
         self.register_buffer("values", context.values.to(context.h.dtype))
         self.register_buffer("sizes", context.store.sizes)
+        self.register_buffer("anchors", context.store.anchors)
 
     def _meta(self) -> dict[str, Any]:
         assert self.task is not None
@@ -84,7 +87,7 @@ class MatchExplainer(GraphExplainer):
     def _build(self, meta: dict[str, Any]) -> None:
         self.task = Task(**meta["task"])
         for name, shape in meta["shapes"].items():
-            dtype = torch.long if name == "sizes" else None
+            dtype = torch.long if name in ("sizes", "anchors") else None
             self.register_buffer(name, torch.zeros(shape, dtype=dtype))
 
     @torch.no_grad()
@@ -142,6 +145,10 @@ class MatchExplainer(GraphExplainer):
         theirs, also = _padded(self.h, start, self.sizes[reference], int(self.sizes.max()))
         distance = _distance(ours, theirs)
         distance.masked_fill_(~(real.unsqueeze(2) & also.unsqueeze(1)), torch.inf)
+        if graphs.anchors is not None and self.anchors is not None:
+            own = (graphs.anchors - graphs.ptr.unsqueeze(1))[graph]
+            row = torch.arange(graph.numel(), device=graph.device).unsqueeze(1)
+            distance[row, own, self.anchors[reference]] = -1.0  # no distance is lower
         return greedy_match(distance, self.size(graphs.sizes)[graph])
 
 
@@ -172,7 +179,8 @@ class Induced:
     """Subgraphs of the graphs of a batch.
 
     Args:
-        graphs: The subgraphs without isolated nodes, unless a subgraph has no others.
+        graphs: The subgraphs without isolated nodes, unless a subgraph has no others or they are
+            anchors.
         nodes: Nodes of the subgraphs in the batch, isolated ones included.
         edges: Edges of the subgraphs in the batch.
     """
@@ -201,6 +209,10 @@ class Induced:
         connected[subgraph, ends] = True
         alone = ~connected.any(dim=1, keepdim=True)
         kept = connected | (chosen & alone)
+        anchors = None
+        if graphs.anchors is not None:
+            anchors = (graphs.anchors - graphs.ptr.unsqueeze(1))[owner]
+            kept.scatter_(1, anchors, True)
         batch, place = kept.nonzero(as_tuple=True)
         number = kept.flatten().cumsum(0).view(kept.shape) - 1
         rows, columns = chosen.nonzero(as_tuple=True)
@@ -212,6 +224,7 @@ class Induced:
                 num_graphs=owner.numel(),
                 edge_attr=None if graphs.edge_attr is None else graphs.edge_attr[edge],
                 edge_weight=None if graphs.edge_weight is None else graphs.edge_weight[edge],
+                anchors=None if anchors is None else number.gather(1, anchors),
             ),
             nodes=graphs.ptr[owner[rows]] + columns,
             edges=edge,

@@ -58,7 +58,7 @@ class MetaGNNExplainer(GraphExplainer):
         train_batch_size: Graphs per task step.
         holdout: Share of the graphs that is kept from training, to measure the copy on; training
             graphs are measured if it comes to no graph.
-        seed, batch_size, embedding_layer: See :class:`~hpme.explainers.base.GraphExplainer`.
+        **options: Arguments of :class:`~hpme.explainers.base.GraphExplainer`.
     """
 
     slug = "metagnn"
@@ -81,11 +81,9 @@ class MetaGNNExplainer(GraphExplainer):
         entropy_weight: float = 0.01,
         train_batch_size: int = 64,
         holdout: float = 0.2,
-        seed: int = 0,
-        batch_size: int = 512,
-        embedding_layer: str | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__(seed=seed, batch_size=batch_size, embedding_layer=embedding_layer)
+        super().__init__(**options)
         self.posthoc, self.posthoc_options = posthoc, posthoc_options
         self.epochs, self.lr = epochs, lr
         self.inner_steps, self.inner_lr = inner_steps, inner_lr
@@ -123,6 +121,7 @@ class MetaGNNExplainer(GraphExplainer):
             model,
             embedding_layer=self.embedding_layer,
             weighting=context.adapter.weighting,
+            level=context.adapter.level,
         )
         adaptation = Adaptation(
             MaskDescent(self.mask_epochs, self.mask_lr, self.size_weight, self.entropy_weight),
@@ -140,7 +139,7 @@ class MetaGNNExplainer(GraphExplainer):
         scored = held_out if held_out.numel() else train
         self.report = report_on(context.task, before, after, labels, scored, held_out.numel() > 0)
         self.weights = _Weights({name: p.detach() for name, p in model.named_parameters()})
-        config = ModelConfig(context.task.mode, "graph", context.task.return_type)
+        config = ModelConfig(context.task.mode, context.adapter.level, context.task.return_type)
         with frozen(model):
             adapted = TargetContext.build(
                 model,
@@ -148,6 +147,7 @@ class MetaGNNExplainer(GraphExplainer):
                 batch_size=self.batch_size,
                 embedding_layer=self.embedding_layer,
                 config=config,
+                level=context.adapter.level,
             )
             self.explainer._fit(adapted, progress=progress)
         logger.info(self.report.summary())

@@ -9,11 +9,12 @@ from torch import Tensor
 
 from hpme.explainers.checks import at_least
 from hpme.explainers.context import TargetContext
+from hpme.explainers.mixing import MixingExplainer, MixupGraphs, joined
 from hpme.explainers.pairing import draw_partners, unite
 from hpme.explainers.parametric import ParametricExplainer
 
 
-class MixupExplainer(ParametricExplainer):
+class MixupExplainer(MixingExplainer, ParametricExplainer):
     r"""Learns edge probabilities that keep the prediction beside the rest of another graph.
 
     Each graph :math:`G_a` is joined with a random other graph :math:`G_b` by a few random bridges.
@@ -56,8 +57,13 @@ class MixupExplainer(ParametricExplainer):
         )
         union = unite(first, second, self.bridges, generator)
         as_first = context.predict(union.graphs, union.per_edge(kept, 1 - other))
-        as_second = context.predict(union.graphs, union.per_edge(1 - kept, other))
+        as_second = context.predict(union.about_second, union.per_edge(1 - kept, other))
         prediction = task.loss(as_first, context.target[ids])
         prediction = prediction + task.loss(as_second, context.target[partners])
         penalty = self._penalty(kept, first) + self._penalty(other, second)
         return (prediction + penalty).mean()
+
+    def _mixup_graphs(self, context: TargetContext, generator: torch.Generator) -> MixupGraphs:
+        ids = torch.arange(len(context.store))
+        partners = draw_partners(ids, len(ids), generator)
+        return joined(context, partners, self._logits, self.bridges, generator)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -16,12 +16,19 @@ class Union:
 
     Args:
         graphs: The joined graphs; edges come as all of :math:`G_a`, all of :math:`G_b`, all
-            bridges between them.
+            bridges between them. Anchors are those of :math:`G_a`.
         num_bridges: Number of directed edges between :math:`G_a` and :math:`G_b`.
+        other_anchors: Anchors of :math:`G_b` in the joined graphs.
     """
 
     graphs: GraphBatch
     num_bridges: int
+    other_anchors: Tensor | None = None
+
+    @property
+    def about_second(self) -> GraphBatch:
+        r"""The joined graphs with the anchors of :math:`G_b`."""
+        return replace(self.graphs, anchors=self.other_anchors)
 
     def per_edge(self, first: Tensor, second: Tensor) -> Tensor:
         """Weights of the edges of both graphs at the edges of the union; bridges weigh 1."""
@@ -63,8 +70,10 @@ def unite(first: GraphBatch, second: GraphBatch, bridges: int, generator: torch.
         num_graphs=first.num_graphs,
         edge_attr=attr,
         edge_weight=weight,
+        anchors=None if first.anchors is None else place[first.anchors],
     )
-    return Union(graphs, num_bridges)
+    other = None if second.anchors is None else place[second.anchors + first.num_nodes]
+    return Union(graphs, num_bridges, other)
 
 
 def draw_partners(ids: Tensor, total: int, generator: torch.Generator) -> Tensor:

@@ -36,7 +36,7 @@ class ParametricExplainer(GraphExplainer):
         start_temperature: :math:`t_0` of the binary concrete distribution.
         end_temperature: :math:`t_1`; epoch :math:`e` uses :math:`t_0 (t_1/t_0)^{e/epochs}`.
         hidden: Width of the hidden layer of the edge MLP.
-        seed, batch_size, embedding_layer: See :class:`~hpme.explainers.base.GraphExplainer`.
+        **options: Arguments of :class:`~hpme.explainers.base.GraphExplainer`.
     """
 
     def __init__(
@@ -50,11 +50,9 @@ class ParametricExplainer(GraphExplainer):
         start_temperature: float = 5.0,
         end_temperature: float = 1.0,
         hidden: int = 64,
-        seed: int = 0,
-        batch_size: int = 512,
-        embedding_layer: str | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__(seed=seed, batch_size=batch_size, embedding_layer=embedding_layer)
+        super().__init__(**options)
         self.epochs, self.lr, self.weight_decay = epochs, lr, weight_decay
         self.size_weight, self.entropy_weight = size_weight, entropy_weight
         self.start_temperature, self.end_temperature = start_temperature, end_temperature

@@ -12,13 +12,14 @@ from hpme.data.segment import exclusive_cumsum
 from hpme.explainers.autoencoder import AllPairs, GraphAutoencoder
 from hpme.explainers.checks import at_least, positive
 from hpme.explainers.context import TargetContext
+from hpme.explainers.mixing import MixingExplainer, MixupGraphs
 from hpme.explainers.parametric import ParametricExplainer
 
 _PAIRS = 2**19
 """Pairs of nodes per step: a proxy graph is complete, whatever the graph."""
 
 
-class ProxyExplainer(ParametricExplainer):
+class ProxyExplainer(MixingExplainer, ParametricExplainer):
     r"""Learns edge probabilities that keep the prediction on proxies like the original graphs.
 
     An autoencoder rebuilds the graph from the explanation and its complement (see
@@ -60,10 +61,6 @@ class ProxyExplainer(ParametricExplainer):
         positive("proxy_lr", proxy_lr)
         at_least("divergence_weight", divergence_weight, 0)
         self.autoencoder: GraphAutoencoder | None = None
-
-    def _fit(self, context: TargetContext, *, progress: bool) -> None:
-        super()._fit(context, progress=progress)
-        self.autoencoder = None  # it has served; explanations come from the edge MLP alone
 
     def _start(self, context: TargetContext, generator: torch.Generator) -> None:
         super()._start(context, generator)
@@ -117,6 +114,32 @@ class ProxyExplainer(ParametricExplainer):
         output = context.predict(pairs.complete(graphs, generator), weight)
         prediction = context.task.loss(output, context.target[ids])
         return (prediction + self._penalty(mask, graphs)).mean()
+
+    def _mixup_graphs(self, context: TargetContext, generator: torch.Generator) -> MixupGraphs:
+        """The proxy graphs, which are complete; they have no other graph."""
+        assert self.autoencoder is not None
+        graphs = context.store.batch()
+        pairs = AllPairs.of(graphs)
+        mask = self._logits(context.h[graphs.node_ids], graphs.edge_index).sigmoid()
+        proxy = self.autoencoder(graphs, pairs, mask, generator)
+        return MixupGraphs.of(
+            pairs.complete(graphs, generator),
+            pairs.per_edge(proxy.adjacency),
+            pairs.per_edge(proxy.explained),
+            torch.arange(graphs.num_graphs),
+        )
+
+    def _meta(self) -> dict[str, Any]:
+        assert self.autoencoder is not None
+        features = self.autoencoder.first.in_features - self.autoencoder.coordinates
+        scale = self.autoencoder.feature_scale
+        return {**super()._meta(), "features": features, "feature_scale": scale}
+
+    def _build(self, meta: dict[str, Any]) -> None:
+        self.autoencoder = GraphAutoencoder(
+            meta["features"], feature_scale=meta["feature_scale"], generator=torch.Generator()
+        )
+        super()._build(meta)
 
 
 def bounded(ids: Tensor, sizes: Tensor, limit: int) -> Iterator[Tensor]:

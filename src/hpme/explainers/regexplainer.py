@@ -10,11 +10,12 @@ from torch import Tensor
 
 from hpme.explainers.checks import at_least, positive
 from hpme.explainers.context import TargetContext
+from hpme.explainers.mixing import MixingExplainer, MixupGraphs, joined
 from hpme.explainers.pairing import draw_partners, unite
 from hpme.explainers.parametric import ParametricExplainer
 
 
-class RegExplainer(ParametricExplainer):
+class RegExplainer(MixingExplainer, ParametricExplainer):
     r"""Learns edge probabilities from mixups with a near and a far graph, and their contrast.
 
     Of two random other graphs, the one with the nearer prediction is :math:`G^+`, the other
@@ -88,6 +89,13 @@ class RegExplainer(ParametricExplainer):
         contrast = triplet_info_nce(near, far, self.contrast_temperature)
         loss = self.prediction_weight * prediction + self.contrast_weight * contrast
         return (loss + self._penalty(mask, graphs)).mean()
+
+    def _mixup_graphs(self, context: TargetContext, generator: torch.Generator) -> MixupGraphs:
+        r"""The mixups :math:`G^{mix+}`, from which the prediction is learned."""
+        ids = torch.arange(len(context.store))
+        drawn = torch.stack([draw_partners(ids, len(ids), generator) for _ in range(2)])
+        partners = by_distance(context.values, context.values, drawn)[0]
+        return joined(context, partners, self._logits, self.bridges, generator)
 
 
 def by_distance(values: Tensor, candidates: Tensor, drawn: Tensor) -> Tensor:

@@ -115,11 +115,16 @@ class TAGExplainer(ParametricExplainer):
         # write to their input.
         leaf = graphs.x.detach().requires_grad_()
         traced = adapter.trace(replace(graphs, x=leaf.clone()), **model_kwargs)
-        slope = torch.zeros_like(traced.graph)
+        # A node-level model computes its output from all node rows, among them the anchor's.
+        at_node = adapter.level == "node"
+        rows = traced.nodes if at_node else traced.graph
+        slope = torch.zeros_like(rows)
         if traced.output.requires_grad:
             score = _predicted(self.task, traced.output).sum()
-            found = torch.autograd.grad(score, traced.graph, allow_unused=True)[0]
+            found = torch.autograd.grad(score, rows, allow_unused=True)[0]
             slope = slope if found is None else found
+        if at_node and graphs.anchors is not None:
+            slope = slope[graphs.anchors[:, 0]]
         dtype = torch.get_default_dtype()
         slope = slope.flatten(1).to(dtype)
         slope = slope / slope.abs().mean(dim=1, keepdim=True).clamp(min=1e-12)

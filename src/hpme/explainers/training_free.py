@@ -27,15 +27,13 @@ class TrainingFreeExplainer(GraphExplainer):
     losses are; without it they are in the unit of the output.
 
     Args:
-        seed, batch_size, embedding_layer: See :class:`~hpme.explainers.base.GraphExplainer`.
+        **options: Arguments of :class:`~hpme.explainers.base.GraphExplainer`.
     """
 
     needs_fit = False
 
-    def __init__(
-        self, *, seed: int = 0, batch_size: int = 512, embedding_layer: str | None = None
-    ) -> None:
-        super().__init__(seed=seed, batch_size=batch_size, embedding_layer=embedding_layer)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
         self.task: Task | None = None
 
     def _fit(self, context: TargetContext, *, progress: bool) -> None:

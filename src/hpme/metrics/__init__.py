@@ -1,4 +1,4 @@
-"""How good explanations are; an undefined metric is NaN and says why."""
+"""How good explanations are, and predictions; an undefined metric is NaN and says why."""
 
 from hpme.metrics.auc import (
     edge_auc,
@@ -6,12 +6,36 @@ from hpme.metrics.auc import (
     explanation_auc,
     explanation_auc_per_graph,
 )
-from hpme.metrics.value import MetricValue
+from hpme.metrics.fidelity import Fidelity, fidelity
+from hpme.metrics.precision import precision_at_k
+from hpme.metrics.prediction import accuracy, macro_f1, mape, rmse
+from hpme.metrics.robust_fidelity import robust_fidelity
+from hpme.metrics.selection import hard_masks, truth_sizes
+from hpme.metrics.shift import Shift, shift, truth_shift
+from hpme.metrics.simoar import SimOARReferences, simoar, simoar_references
+from hpme.metrics.value import GraphScores, MetricValue
 
 __all__ = [
+    "Fidelity",
+    "GraphScores",
     "MetricValue",
+    "Shift",
+    "SimOARReferences",
+    "accuracy",
     "edge_auc",
     "edge_auc_per_graph",
     "explanation_auc",
     "explanation_auc_per_graph",
+    "fidelity",
+    "hard_masks",
+    "macro_f1",
+    "mape",
+    "precision_at_k",
+    "rmse",
+    "robust_fidelity",
+    "shift",
+    "simoar",
+    "simoar_references",
+    "truth_shift",
+    "truth_sizes",
 ]

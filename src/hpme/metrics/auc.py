@@ -8,11 +8,12 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
-from hpme.data.segment import segment_sum
+from hpme.data.segment import concatenated_ranges, exclusive_cumsum, segment_sum
 from hpme.errors import InputError
 from hpme.metrics.value import MetricValue
 
 Reduction = Literal["pooled", "per_graph"]
+Alternatives = Sequence[Sequence[Tensor]]
 
 
 def edge_auc(
@@ -68,20 +69,53 @@ def edge_auc_per_graph(
 
 
 def explanation_auc(
-    explanations: Sequence[Any], graphs: Sequence[Any], *, reduction: Reduction = "pooled"
+    explanations: Sequence[Any],
+    graphs: Sequence[Any],
+    *,
+    reduction: Reduction | Literal["best"] = "pooled",
+    alternatives: Alternatives | None = None,
 ) -> MetricValue:
     """:func:`edge_auc` of explanations against the ground truth of their graphs, without self-loops.
 
     Args:
         explanations: What an explainer returned, in the order of ``graphs``.
         graphs: Graphs with a boolean ``edge_mask``.
-        reduction: ``"pooled"`` or ``"per_graph"``.
+        reduction: ``"pooled"`` or ``"per_graph"``; or ``"best"``, for graphs that several ground
+            truths would explain: per graph the AUC against the alternative that suits the scores
+            best, then the mean over graphs. With many alternatives chance alone gives more than
+            one half.
+        alternatives: For ``"best"``; see :func:`explanation_auc_per_graph`.
     """  # noqa: E501
-    return edge_auc(*_flat(explanations, graphs), reduction=reduction)
+    if (reduction == "best") != (alternatives is not None):
+        raise InputError("reduction='best' and alternatives go together: give both or neither")
+    if reduction != "best":
+        return edge_auc(*_flat(explanations, graphs), reduction=reduction)
+    if any(bool(explanation.edge_mask.isnan().any()) for explanation in explanations):
+        return MetricValue.undefined("scores contain NaN")
+    values = explanation_auc_per_graph(explanations, graphs, alternatives=alternatives)
+    defined = values[~values.isnan()]
+    if defined.numel() == 0:
+        return MetricValue.undefined("no graph has an alternative with edges inside and outside")
+    return MetricValue(float(defined.mean()))
 
 
-def explanation_auc_per_graph(explanations: Sequence[Any], graphs: Sequence[Any]) -> Tensor:
-    """:func:`edge_auc_per_graph` of explanations, one value for each of ``graphs``."""
+def explanation_auc_per_graph(
+    explanations: Sequence[Any],
+    graphs: Sequence[Any],
+    *,
+    alternatives: Alternatives | None = None,
+) -> Tensor:
+    """:func:`edge_auc_per_graph` of explanations, one value for each of ``graphs``.
+
+    Args:
+        explanations: What an explainer returned, in the order of ``graphs``.
+        graphs: Graphs with a boolean ``edge_mask``.
+        alternatives: For every graph node masks, each of which would do as ground truth, such as
+            :meth:`hpme.data.GraphDataset.alternatives`: then the value is the highest AUC among
+            them. Edges with both ends in a mask are ground truth, and ``edge_mask`` is not read.
+    """
+    if alternatives is not None:
+        return _best_per_graph(explanations, graphs, alternatives)
     scores, labels, graph = _flat(explanations, graphs)
     values = edge_auc_per_graph(scores, labels, graph)
     # Graphs without edges at the end of the list have no number among the edges.
@@ -89,21 +123,58 @@ def explanation_auc_per_graph(explanations: Sequence[Any], graphs: Sequence[Any]
     return torch.cat([values, missing])
 
 
-def _flat(explanations: Sequence[Any], graphs: Sequence[Any]) -> tuple[Tensor, Tensor, Tensor]:
-    """Scores, labels and graph numbers of all edges but self-loops."""
+def _best_per_graph(
+    explanations: Sequence[Any], graphs: Sequence[Any], alternatives: Alternatives
+) -> Tensor:
+    """One AUC for every alternative of every graph at once; then the highest of each graph."""
+    _check_lengths(explanations, graphs)
+    if len(alternatives) != len(graphs):
+        raise InputError(f"got alternatives of {len(alternatives)} for {len(graphs)} graphs")
+    for number, (graph, masks) in enumerate(zip(graphs, alternatives, strict=True)):
+        if any(m.dtype != torch.bool or m.shape != (graph.num_nodes,) for m in masks):
+            raise InputError(
+                f"alternatives of graph {number} must be boolean masks of its {graph.num_nodes} "
+                "nodes"
+            )
+    best = torch.full((len(graphs),), -torch.inf, dtype=torch.double)
+    owner = torch.repeat_interleave(torch.tensor([len(masks) for masks in alternatives]))
+    if owner.numel() == 0:
+        return best.fill_(torch.nan)
+    edge_counts = torch.tensor([graph.num_edges for graph in graphs])
+    edges, alternative = concatenated_ranges(
+        exclusive_cumsum(edge_counts)[owner], edge_counts[owner]
+    )
+    sizes = torch.tensor([graph.num_nodes for graph in graphs])[owner]
+    inside = torch.cat([mask for masks in alternatives for mask in masks])
+    edge_index = torch.cat([graph.edge_index for graph in graphs], dim=1)[:, edges]
+    ends = inside[edge_index + exclusive_cumsum(sizes)[alternative]]
+    scores = torch.cat([explanation.edge_mask.detach() for explanation in explanations])[edges]
+    values = edge_auc_per_graph(scores, ends.all(0), alternative, edge_index=edge_index)
+    # An alternative without edges after the last with some has no value.
+    owner, undefined = owner[: values.numel()], values.isnan()
+    best = best.scatter_reduce(0, owner, values.masked_fill(undefined, -torch.inf), "amax")
+    return best.masked_fill(best == -torch.inf, torch.nan)
+
+
+def _check_lengths(explanations: Sequence[Any], graphs: Sequence[Any]) -> None:
     if len(explanations) != len(graphs) or not graphs:
         raise InputError(
             f"one explanation per graph is needed, got {len(explanations)} for {len(graphs)} graphs"
         )
-    pairs = zip(explanations, graphs, strict=True)
-    for number, (explanation, graph) in enumerate(pairs):
-        if graph.get("edge_mask") is None:
-            raise InputError(f"graph {number} has no ground truth edge_mask")
+    for number, (explanation, graph) in enumerate(zip(explanations, graphs, strict=True)):
         if explanation.edge_mask.numel() != graph.num_edges:
             raise InputError(
                 f"explanation {number} has {explanation.edge_mask.numel()} edge scores, its graph "
                 f"{graph.num_edges} edges; pass both in the same order"
             )
+
+
+def _flat(explanations: Sequence[Any], graphs: Sequence[Any]) -> tuple[Tensor, Tensor, Tensor]:
+    """Scores, labels and graph numbers of all edges but self-loops."""
+    _check_lengths(explanations, graphs)
+    for number, graph in enumerate(graphs):
+        if graph.get("edge_mask") is None:
+            raise InputError(f"graph {number} has no ground truth edge_mask")
     counts = torch.tensor([graph.num_edges for graph in graphs])
     edge_index = torch.cat([graph.edge_index for graph in graphs], dim=1)
     scores = torch.cat([explanation.edge_mask.detach() for explanation in explanations])

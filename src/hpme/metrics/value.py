@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+
+from torch import Tensor
 
 
 class MetricValue(float):
@@ -37,3 +40,44 @@ class MetricValue(float):
     def __repr__(self) -> str:
         number = float(self)
         return repr(number) if self.reason is None else f"MetricValue(nan, reason={self.reason!r})"
+
+
+@dataclass(frozen=True, eq=False)
+class GraphScores:
+    """A metric with one value per graph.
+
+    Args:
+        per_graph: The values, in the order of the graphs; NaN where undefined.
+        why: Why values are undefined; the reason of :attr:`mean` if all are.
+    """
+
+    per_graph: Tensor
+    why: str
+
+    @property
+    def mean(self) -> MetricValue:
+        """Mean over the graphs with a value."""
+        return MetricValue(float(self._defined.mean())) if self.count else self._undefined
+
+    @property
+    def std(self) -> MetricValue:
+        """Population standard deviation over the graphs with a value."""
+        if not self.count:
+            return self._undefined
+        return MetricValue(float(self._defined.std(unbiased=False)))
+
+    @property
+    def count(self) -> int:
+        """Number of graphs with a value."""
+        return int(self._defined.numel())
+
+    def __float__(self) -> float:
+        return float(self.mean)
+
+    @property
+    def _defined(self) -> Tensor:
+        return self.per_graph[~self.per_graph.isnan()]
+
+    @property
+    def _undefined(self) -> MetricValue:
+        return MetricValue.undefined(self.why)

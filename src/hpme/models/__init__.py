@@ -1,7 +1,9 @@
 """Models: target networks with their training, and any user's model behind one interface."""
 
 from hpme.models.checkpoint import load_model, load_or_train, save_model
-from hpme.models.gnn import GAT, GCN, GIN, MODELS, EdgeWeightedGNN, TargetGNN, build_model
+from hpme.models.gnn import GAT, GCN, GIN, EdgeWeightedGNN, TargetGNN
+from hpme.models.registry import MODELS, build_model
+from hpme.models.seal import DGCNN
 from hpme.models.train import (
     RECIPES,
     Recipe,
@@ -13,6 +15,7 @@ from hpme.models.train import (
 )
 
 __all__ = [
+    "DGCNN",
     "GAT",
     "GCN",
     "GIN",

@@ -1,4 +1,4 @@
-"""Any graph-level ``torch.nn.Module`` as a target: edge weights in, outputs and embeddings out."""
+"""Any ``torch.nn.Module`` on graphs as a target: edge weights in, outputs and embeddings out."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from torch_geometric.nn import Aggregation, MessagePassing
 from torch_geometric.nn.dense.linear import Linear as PyGLinear
 
 from hpme.data.batch import GraphBatch
+from hpme.data.info import ModelLevel
 from hpme.errors import HPMEError, InputError, ModelError
 
 Weighting = Literal["edge_weight", "message", "none"]
+Level = ModelLevel
 
 _REDUCTIONS = {
     "scatter_add", "scatter_add_", "scatter_reduce", "scatter_reduce_",
@@ -31,8 +33,9 @@ class Embedding:
 
     Args:
         nodes: :math:`\mathbf{H}`, one row per node.
-        graph: :math:`\mathbf{h}_G`, one row per graph; the output itself if no head was found.
-        output: The model's output.
+        graph: :math:`\mathbf{h}_G`, one row per graph; the output itself if no head was found. At
+            node level the row of ``nodes`` at the anchor.
+        output: The model's output, one row per graph.
         source: Where ``nodes`` was taken from, in words.
     """
 
@@ -51,8 +54,13 @@ class ModelAdapter:
     Args:
         model: Called as ``model(x, edge_index, batch=..., [edge_weight=...], [edge_attr=...])``.
         embedding_layer: Dotted name of the layer whose output is the node embedding; by default
-            the input of the readout, else the last message-passing layer.
+            the input of the readout, else the last message-passing layer. At node level the input
+            of the head, the first linear layer on node rows after all message passing, stands in
+            for that of the readout.
         weighting: How edge weights reach the model; found out by :meth:`probe` if ``None``.
+        level: ``"graph"``; or ``"node"``, a model that returns one row per node and is called
+            without ``batch`` unless it requires one. Then the rows at the first anchor of every
+            graph are the outputs.
     """
 
     def __init__(
@@ -61,14 +69,18 @@ class ModelAdapter:
         *,
         embedding_layer: str | None = None,
         weighting: Weighting | None = None,
+        level: Level = "graph",
     ) -> None:
         self.model = model
+        self.level = level
         self.embedding_layer = embedding_layer
         self.weighting = weighting
         self.embedding_source: str | None = None
         parameters = inspect.signature(model.forward).parameters
         self._keywords = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
         self._names = set(parameters)
+        batch = parameters.get("batch")
+        self._needs_batch = batch is not None and batch.default is batch.empty
         if embedding_layer is not None and embedding_layer not in dict(model.named_modules()):
             layers = ", ".join(name for name, _ in model.named_modules() if name)
             raise InputError(f"the model has no layer '{embedding_layer}'; it has: {layers}")
@@ -85,7 +97,8 @@ class ModelAdapter:
             "none": "the model's output does not depend on edge weights",
             None: "edge weights not probed yet",
         }[self.weighting]
-        return f"{weighting}; node embeddings: {self.embedding_source or 'not computed yet'}"
+        rows = "; outputs: the rows of the target nodes" if self.level == "node" else ""
+        return f"{weighting}; node embeddings: {self.embedding_source or 'not computed yet'}{rows}"
 
     @torch.no_grad()
     def probe(self, graphs: GraphBatch) -> Weighting:
@@ -114,7 +127,9 @@ class ModelAdapter:
         if edge_weight is not None and self.weighting is None:
             self.probe(graphs)
         weighting = self.weighting or "none"
-        output: Tensor = self._call(graphs, edge_weight, weighting, **model_kwargs)
+        output: Tensor = self._rows(
+            graphs, self._call(graphs, edge_weight, weighting, **model_kwargs)
+        )
         return output
 
     @torch.no_grad()
@@ -139,6 +154,7 @@ class ModelAdapter:
             self.probe(graphs)
         layers: list[tuple[str, Tensor]] = []
         heads: list[tuple[int, Tensor]] = []
+        node_heads: list[tuple[int, Tensor]] = []
         probe = _ReadoutProbe(graphs.batch)
 
         def on_layer(name: str) -> Callable[..., None]:
@@ -153,13 +169,21 @@ class ModelAdapter:
             if probe.inside == 0 and inputs and isinstance(inputs[0], Tensor):
                 heads.append((probe.count, inputs[0]))
 
+        def on_node_head(_: nn.Module, inputs: tuple[Any, ...]) -> None:
+            value = inputs[0] if inputs else None
+            if isinstance(value, Tensor) and (value.dim(), value.shape[0]) == (2, graphs.num_nodes):
+                node_heads.append((len(layers), value))
+
         handles = []
+        inner = _inside_layers(self.model) if self.level == "node" else set()
         for name, module in self.model.named_modules():
             wanted = self.embedding_layer
             if name == wanted or (wanted is None and isinstance(module, MessagePassing)):
                 handles.append(module.register_forward_hook(on_layer(name)))
             elif isinstance(module, nn.Linear | PyGLinear):
-                handles.append(module.register_forward_pre_hook(on_head))
+                if module not in inner:
+                    hook = on_head if self.level == "graph" else on_node_head
+                    handles.append(module.register_forward_pre_hook(hook))
             elif isinstance(module, Aggregation) or _is_norm(module):
                 handles.append(module.register_forward_pre_hook(probe.enter, with_kwargs=True))
                 handles.append(module.register_forward_hook(probe.leave))
@@ -169,13 +193,43 @@ class ModelAdapter:
         finally:
             for handle in handles:
                 handle.remove()
+        if self.level == "node":
+            after = [h for n, h in node_heads if n == len(layers) and layers]
+            return self._at_anchors(graphs, layers, after, output)
         nodes, self.embedding_source = self._choose(graphs.num_nodes, layers, probe)
         shape = (2, graphs.num_graphs)
         after = [h for n, h in heads if n == probe.count and (h.dim(), h.shape[0]) == shape]
         return Embedding(nodes, after[0] if after else output, output, self.embedding_source)
 
+    def _at_anchors(
+        self,
+        graphs: GraphBatch,
+        layers: list[tuple[str, Tensor]],
+        heads: list[Tensor],
+        output: Any,
+    ) -> Embedding:
+        if heads and self.embedding_layer is None:
+            nodes, source = heads[0], "input of the head"
+        else:
+            nodes, source = self._choose(graphs.num_nodes, layers, None)
+        self.embedding_source = source
+        anchors = _first_anchor(graphs)
+        return Embedding(nodes, nodes[anchors], self._rows(graphs, output), source)
+
+    def _rows(self, graphs: GraphBatch, output: Any) -> Any:
+        """The model's output with one row per graph."""
+        if self.level == "graph":
+            return output
+        if not isinstance(output, Tensor) or not output.dim() or output.shape[0] != len(graphs.x):
+            shape = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
+            raise ModelError(
+                f"the model returned {shape} for {len(graphs.x)} nodes; a node-level model returns "
+                "one row per node (a graph-level one is explained without index)"
+            )
+        return output[_first_anchor(graphs)]
+
     def _choose(
-        self, num_nodes: int, layers: list[tuple[str, Tensor]], probe: _ReadoutProbe
+        self, num_nodes: int, layers: list[tuple[str, Tensor]], probe: _ReadoutProbe | None
     ) -> tuple[Tensor, str]:
         full = [(name, value) for name, value in layers if value.shape[0] == num_nodes]
         if self.embedding_layer is not None:
@@ -184,7 +238,7 @@ class ModelAdapter:
             raise InputError(
                 f"layer '{self.embedding_layer}' gives no [nodes, channels] tensor; name another"
             )
-        if probe.nodes is not None:
+        if probe is not None and probe.nodes is not None:
             return probe.nodes, "input of the readout"
         if full:
             return full[-1][1], f"output of the last message-passing layer '{full[-1][0]}'"
@@ -197,12 +251,13 @@ class ModelAdapter:
         self, graphs: GraphBatch, edge_weight: Tensor | None, weighting: Weighting, **extra: Any
     ) -> Any:
         kwargs = dict(extra)
-        if not (self.accepts("batch") or self._keywords):
+        if self.level == "graph" and not (self.accepts("batch") or self._keywords):
             raise ModelError(
                 "the model's forward has no 'batch' argument; graph-level models are called as "
-                "model(x, edge_index, batch=...)"
+                "model(x, edge_index, batch=...). For a node-level model give the nodes as index"
             )
-        kwargs["batch"] = graphs.batch
+        if self.level == "graph" or self._needs_batch:
+            kwargs["batch"] = graphs.batch
         if edge_weight is not None:
             edge_weight = edge_weight.to(graphs.x.dtype)
         masks: Any = nullcontext()
@@ -327,6 +382,21 @@ class _ReadoutProbe(TorchFunctionMode):
         ]  # fmt: skip
         if over_batch and rows:
             self.nodes, self.count = rows[-1], self.count + 1
+
+
+def _inside_layers(model: nn.Module) -> set[nn.Module]:
+    """Modules that are part of a message-passing layer."""
+    layers = [module for module in model.modules() if isinstance(module, MessagePassing)]
+    return {part for layer in layers for part in layer.modules()}
+
+
+def _first_anchor(graphs: GraphBatch) -> Tensor:
+    if graphs.anchors is None:
+        raise InputError(
+            "a node-level model needs to know the target nodes: pass index, or graphs with "
+            "'anchors', the number of the target node in each"
+        )
+    return graphs.anchors[:, 0]
 
 
 def _is_norm(module: nn.Module) -> bool:

@@ -17,9 +17,10 @@ from hpme import __version__
 from hpme.data import GraphDataset, GraphStore
 from hpme.data.cache import CACHE_DIR_VARIABLE, default_root
 from hpme.errors import InputError, ModelError, StorageError, UnknownNameError
-from hpme.models.gnn import MODELS, TargetGNN, build_model
+from hpme.models.gnn import TargetGNN
+from hpme.models.registry import MODELS, build_model, model_class, name_for
 from hpme.models.train import Recipe, TrainReport, recipe_for, train_target
-from hpme.storage import read_tensors, write_tensors
+from hpme.storage import locked, read_tensors, write_tensors
 
 TRAINING_VERSION = 1
 """Part of every key; raise it when a change to models or training alters the weights."""
@@ -92,17 +93,53 @@ def load_or_train(
 
     Args:
         dataset: Graphs with labels and a split.
-        model_name: One of :obj:`hpme.models.MODELS`.
+        model_name: One of :obj:`hpme.models.MODELS`; where nodes have labels, ``"gcn"`` stands
+            for ``"node-gcn"``.
         seed: Seed of the initial weights and of training.
         recipe: How to train; by default :func:`recipe_for` the dataset.
         root: Cache folder; by default ``$HPME_CACHE_DIR`` or the platform's cache folder.
         progress: Whether to show a progress bar while training.
     """
-    task = dataset.info.task
     recipe = recipe or recipe_for(dataset.info)
-    store = GraphStore.from_graphs(dataset)
+    model, request = _untrained(dataset, model_name, seed, recipe)
+    path = checkpoint_path(default_root() if root is None else Path(root), request)
+    with locked(path):
+        found = _cached(path, request)
+        if found is not None:
+            return found
+        report = train_target(model, dataset, seed=seed, recipe=recipe, progress=progress)
+        try:
+            save_model(model, path, {"request": request, "report": asdict(report)})
+        except OSError as error:
+            logger.warning("model not cached at '%s' (%s); set %s", path, error, CACHE_DIR_VARIABLE)
+        return model, report
+
+
+def target_path(
+    dataset: GraphDataset,
+    model_name: str = "gcn",
+    seed: int = 0,
+    *,
+    recipe: Recipe | None = None,
+    root: str | Path | None = None,
+) -> Path:
+    """Where :func:`load_or_train` keeps a model; arguments as there."""
+    _, request = _untrained(dataset, model_name, seed, recipe or recipe_for(dataset.info))
+    return checkpoint_path(default_root() if root is None else Path(root), request)
+
+
+def _untrained(
+    dataset: GraphDataset, model_name: str, seed: int, recipe: Recipe
+) -> tuple[TargetGNN, dict[str, Any]]:
+    """A new model, and all that determines its weights after training."""
+    task = dataset.info.task
+    model_name = name_for(model_name, dataset.info.model_level)
+    store = dataset.training_store()
     channels = (int(store.x.shape[1]), dataset.info.num_outputs)
-    model = build_model(model_name, *channels, task, seed=seed)
+    suited = {}
+    if dataset.info.model_level == "graph":
+        suited = model_class(model_name).suited_to(store.sizes[dataset.split["train"]])
+    model = build_model(model_name, *channels, task, seed=seed, **suited)
     request = {
         "dataset": {
             "name": dataset.info.name,
@@ -116,21 +153,21 @@ def load_or_train(
         "seed": seed,
         "training_version": TRAINING_VERSION,
     }
-    path = checkpoint_path(default_root() if root is None else Path(root), request)
-    if path.exists():
-        try:
-            stored, meta = load_model(path)
-            if meta["request"] == request:
-                return stored, TrainReport(**meta["report"])
-            logger.warning("cached model '%s' is of another request; training anew", path)
-        except (StorageError, KeyError, TypeError) as error:
-            logger.warning("cached model cannot be used (%s); training anew", error)
-    report = train_target(model, dataset, seed=seed, recipe=recipe, progress=progress)
+    return model, request
+
+
+def _cached(path: Path, request: dict[str, Any]) -> tuple[TargetGNN, TrainReport] | None:
+    """``None`` if nothing is stored, or what is stored cannot be used."""
+    if not path.exists():
+        return None
     try:
-        save_model(model, path, {"request": request, "report": asdict(report)})
-    except OSError as error:
-        logger.warning("model not cached at '%s' (%s); set %s", path, error, CACHE_DIR_VARIABLE)
-    return model, report
+        stored, meta = load_model(path)
+        if meta["request"] == request:
+            return stored, TrainReport(**meta["report"])
+        logger.warning("cached model '%s' is of another request; training anew", path)
+    except (StorageError, KeyError, TypeError) as error:
+        logger.warning("cached model cannot be used (%s); training anew", error)
+    return None
 
 
 def checkpoint_path(root: Path, request: dict[str, Any]) -> Path:

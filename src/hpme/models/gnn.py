@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GATConv, GCNConv, MessagePassing, global_max_pool, global_mean_pool
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
-from hpme.data.info import Task
-from hpme.errors import InputError, UnknownNameError
+from hpme.data.info import ModelLevel, Task
+from hpme.errors import InputError
 
 
 def normalise_rows(h: Tensor) -> Tensor:
@@ -52,6 +52,8 @@ class TargetGNN(nn.Module):
         hidden_channels: Width of every layer.
         num_layers: Number of message-passing layers.
     """
+
+    level: ClassVar[ModelLevel] = "graph"
 
     def __init__(
         self,
@@ -98,6 +100,11 @@ class TargetGNN(nn.Module):
     @abstractmethod
     def make_conv(self, in_channels: int, out_channels: int) -> nn.Module:
         """One message-passing layer."""
+
+    @classmethod
+    def suited_to(cls, sizes: Tensor) -> dict[str, Any]:
+        """Arguments that depend on the numbers of nodes of the training graphs; here none."""
+        return {}
 
     @property
     def hyper_parameters(self) -> dict[str, Any]:
@@ -185,10 +192,14 @@ class TargetGNN(nn.Module):
 
     def _embed(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         weights = () if edge_weight is None else (edge_weight,)
-        h = x / self.x_scale
+        layers = [x / self.x_scale]
         for conv in self.convs:
-            h = normalise_rows(conv(h, edge_index, *weights)).relu()
-        return h
+            layers.append(normalise_rows(conv(layers[-1], edge_index, *weights)).relu())
+        return self._join(layers[1:])
+
+    def _join(self, layers: list[Tensor]) -> Tensor:
+        """Node embeddings from the outputs of all layers: the last one."""
+        return layers[-1]
 
 
 class EdgeWeightedGNN(TargetGNN):
@@ -288,38 +299,6 @@ class GAT(TargetGNN):
         """An attention layer."""
         conv: nn.Module = GATConv(in_channels, out_channels)
         return conv
-
-
-MODELS: dict[str, type[TargetGNN]] = {"gcn": GCN, "gin": GIN, "gat": GAT}
-
-
-def build_model(
-    name: str,
-    in_channels: int,
-    out_channels: int,
-    task: Task = "classification",
-    *,
-    seed: int = 0,
-    **hyper_parameters: Any,
-) -> TargetGNN:
-    """An untrained model; the same seed gives the same weights, global random state untouched.
-
-    Args:
-        name: One of :obj:`MODELS`.
-        in_channels: Number of node features.
-        out_channels: Number of classes, or 1 for regression.
-        task: ``"classification"`` or ``"regression"``.
-        seed: Seed of the initial weights.
-        hyper_parameters: Further arguments of :class:`TargetGNN`.
-
-    Raises:
-        UnknownNameError: If there is no such model.
-    """
-    if name not in MODELS:
-        raise UnknownNameError("model", name, list(MODELS))
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
-        return MODELS[name](in_channels, out_channels, task, **hyper_parameters)
 
 
 def readout(node_embeddings: Tensor, batch: Tensor | None, num_graphs: int | None) -> Tensor:

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
+from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from hpme.data import GraphDataset, GraphStore
 from hpme.data.info import DatasetInfo
 from hpme.errors import InputError
 from hpme.models.gnn import TargetGNN
+from hpme.models.scores import accuracy, macro_f1, mape, rmse
 from hpme.progress import progress_bar
 
 EVALUATION_BATCH = 1000
@@ -58,13 +60,17 @@ RECIPES: dict[str, Recipe] = {
     "house-grid-volume": Recipe(max_steps=20_000),
     "house-orgrid-volume": Recipe(max_steps=20_000),
     "spmotif": Recipe(max_steps=10_000),
+    # Nodes, all of them in every step.
+    "node": Recipe(max_steps=3_000, patience=1_000, learning_rate=1e-2, batch_size=1_000_000),
+    # Links, whatever their graph.
+    "link": Recipe(max_steps=3_000, patience=1_500, learning_rate=1e-3, batch_size=64),
 }
-"""How targets are trained, by task or by dataset."""
+"""How targets are trained: by dataset, else by level, else by task."""
 
 
 def recipe_for(info: DatasetInfo) -> Recipe:
-    """The recipe of a dataset, else of its task."""
-    return RECIPES.get(info.name, RECIPES[info.task])
+    """The recipe of a dataset, else of its level, else of its task."""
+    return next(RECIPES[key] for key in (info.name, info.level, info.task) if key in RECIPES)
 
 
 @dataclass(frozen=True)
@@ -76,8 +82,9 @@ class TrainReport:
         best_epoch: The one whose weights were kept.
         seconds: Wall-clock time.
         metrics: For each of ``train``, ``val`` and ``test``: ``loss`` and, for classification,
-            ``accuracy``; for regression ``rmse`` in the unit of the labels and, if no label is
-            zero, ``mape`` (as a fraction).
+            ``accuracy`` and ``macro_f1`` and, of two classes that both occur, ``auc``; for
+            regression ``rmse`` in the unit of the labels and, if no label is zero, ``mape`` (as a
+            fraction).
     """
 
     epochs: int
@@ -102,26 +109,30 @@ def train_target(
     Args:
         model: The model; its scales and first biases are taken from training graphs.
         dataset: Graphs with labels and a split.
-        seed: Seed of the first biases and of the order of the training graphs.
+        seed: Seed of the first biases, of the order of the training graphs and of dropout.
         recipe: How to train; by default :func:`recipe_for` the dataset.
         progress: Whether to show a progress bar.
     """
     recipe = recipe or recipe_for(dataset.info)
-    store = GraphStore.from_graphs(dataset)
+    store = dataset.training_store()
     y = _labels(store)
     train, val = dataset.split["train"], dataset.split["val"]
     if not (train.numel() and val.numel()):
         raise InputError("training needs at least one graph in split['train'] and in split['val']")
     start = time.perf_counter()
     generator = torch.Generator().manual_seed(seed)
-    sample = store.batch(train[:EVALUATION_BATCH])
+    sample = store.batch(None if _is_whole(model, store) else train[:EVALUATION_BATCH])
     model.fit_scales(sample.x, y[train])
     model.place_biases(sample.x, sample.edge_index, generator)
     optimizer = torch.optim.Adam(model.parameters(), lr=recipe.learning_rate, fused=True)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, recipe.rate)
     best_loss, best_weights, best_epoch, best_step = math.inf, model.state_dict(), 0, 0
     step = epoch = 0
-    with progress_bar("training", recipe.max_steps, enabled=progress) as advance:
+    with (
+        torch.random.fork_rng(devices=[]),
+        progress_bar("training", recipe.max_steps, enabled=progress) as advance,
+    ):
+        torch.default_generator.manual_seed(seed)  # dropout takes no generator of its own
         while step < recipe.max_steps and step - best_step < recipe.patience:
             epoch += 1
             model.train()
@@ -147,8 +158,13 @@ def train_target(
 
 @torch.no_grad()
 def predict(model: TargetGNN, store: GraphStore, ids: Tensor | None = None) -> Tensor:
-    """Outputs of a model for the graphs with the given numbers, or all of them."""
-    ids = torch.arange(len(store)) if ids is None else ids
+    """Outputs of a model for the graphs with the given numbers, or all of them.
+
+    A node-level model gives those of the anchors; of a single graph without anchors, those of the
+    nodes with the given numbers.
+    """
+    if ids is None:
+        ids = torch.arange(len(store.x) if _is_whole(model, store) else len(store))
     return torch.cat([_forward(model, store, part) for part in torch.split(ids, EVALUATION_BATCH)])
 
 
@@ -158,12 +174,14 @@ def evaluate(model: TargetGNN, store: GraphStore, ids: Tensor | None = None) -> 
     output = predict(model, store, ids)
     metrics = {"loss": float(_loss(model, output, y))}
     if model.task == "classification":
-        metrics["accuracy"] = float((output.argmax(1) == y).float().mean())
+        predicted = output.argmax(1)
+        metrics.update(accuracy=accuracy(predicted, y), macro_f1=macro_f1(predicted, y))
+        if output.shape[1] == 2 and torch.unique(y).numel() == 2:
+            metrics["auc"] = float(roc_auc_score(y, output[:, 1] - output[:, 0]))
         return metrics
-    error = output.view(-1) - y
-    metrics["rmse"] = float(error.square().mean().sqrt())
+    metrics["rmse"] = rmse(output, y)
     if bool((y != 0).all()):
-        metrics["mape"] = float((error / y).abs().mean())
+        metrics["mape"] = mape(output, y)
     return metrics
 
 
@@ -173,9 +191,19 @@ def _labels(store: GraphStore) -> Tensor:
     return store.y
 
 
+def _is_whole(model: TargetGNN, store: GraphStore) -> bool:
+    """Whether the examples are the nodes of a single graph."""
+    return model.level == "node" and store.anchors is None
+
+
 def _forward(model: TargetGNN, store: GraphStore, ids: Tensor) -> Tensor:
+    output: Tensor
+    if model.level == "node":
+        graphs = store.batch(None if store.anchors is None else ids)
+        output = model(graphs.x, graphs.edge_index)
+        return output[ids if graphs.anchors is None else graphs.anchors[:, 0]]
     graphs = store.batch(ids)
-    output: Tensor = model(graphs.x, graphs.edge_index, graphs.batch, batch_size=graphs.num_graphs)
+    output = model(graphs.x, graphs.edge_index, graphs.batch, batch_size=graphs.num_graphs)
     return output
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import torch
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
@@ -21,7 +19,8 @@ from hpme.storage import write_atomically
 from hpme.viz.molecules import MoleculePainter, can_draw_molecules
 from hpme.viz.nodelink import NodeLinkPainter
 from hpme.viz.painter import Painter
-from hpme.viz.style import INK, POOLED
+from hpme.viz.render import render
+from hpme.viz.style import ANCHOR, INK, POOLED
 
 LONGEST_NAME = 32
 
@@ -39,8 +38,9 @@ def gallery(
 
     Edge weights show as colour and width, on one scale for all graphs of an explainer; the two
     directions of an edge are averaged, self-loops are not drawn. Nodes an explainer pooled are
-    marked. All panels of a graph place its nodes alike. Graphs with ``smiles`` are drawn as
-    molecules if RDKit is installed; there an atom has the colour of its heaviest bond.
+    marked, nodes a graph is about (``anchors``) have a ring. All panels of a graph place its nodes
+    alike. Graphs with ``smiles`` are drawn as molecules if RDKit is installed; there an atom has
+    the colour of its heaviest bond.
 
     Args:
         graphs: Graphs, with ``edge_mask`` and ``node_mask`` where there is ground truth.
@@ -83,8 +83,9 @@ def gallery(
             panel.set_title(name + auc.replace(", AUC nan", ""), fontsize=8.5, color=INK)
             painter.draw_weights(panel, graph, items[number], norms[name])
     pooled = any(e.get("pooled") is not None for items in named.values() for e in items)
-    _draw_key(strip, painter, truth, pooled, list(norms.values()))
-    write_atomically(path, painter.finish(_render(figure, suffix)))
+    anchored = any(graph.get("anchors") is not None for graph in graphs)
+    _draw_key(strip, painter, truth, pooled, anchored, list(norms.values()))
+    write_atomically(path, painter.finish(render(figure, suffix)))
     return path
 
 
@@ -146,7 +147,12 @@ def _plain(text: str) -> str:
 
 
 def _draw_key(
-    strip: Any, painter: Painter, truth: bool, pooled: bool, norms: list[Normalize]
+    strip: Any,
+    painter: Painter,
+    truth: bool,
+    pooled: bool,
+    anchored: bool,
+    norms: list[Normalize],
 ) -> None:
     """Legend on the left, scale of the weights on the right."""
     dot: dict[str, Any] = {"marker": "o", "markeredgecolor": INK, "markersize": 6.5}
@@ -164,9 +170,12 @@ def _draw_key(
         )
     if pooled:
         handles.append(Line2D([], [], ls="", markerfacecolor=POOLED, **dot))
-    labels = ["ground truth"] * truth + ["pooled node"] * pooled
+    if anchored:
+        ring: dict[str, Any] = {**dot, "markeredgecolor": ANCHOR, "markersize": 9}
+        handles.append(Line2D([], [], ls="", markerfacecolor="none", mew=1.8, **ring))
+    labels = ["ground truth"] * truth + ["pooled node"] * pooled + ["target node"] * anchored
     if handles:
-        strip.legend(handles, labels, loc="center left", frameon=False, ncols=2, fontsize=8.5)
+        strip.legend(handles, labels, loc="center left", frameon=False, ncols=3, fontsize=8.5)
     axes = strip.add_axes((0.62, 0.55, 0.34, 0.2))
     bar = strip.colorbar(
         ScalarMappable(norms[0], painter.colours), cax=axes, orientation="horizontal"
@@ -176,12 +185,3 @@ def _draw_key(
     axes.set_ylabel("edge weight", rotation=0, ha="right", va="center", fontsize=8.5, color=INK)
     if len(norms) > 1:  # each explainer has its own scale
         bar.set_ticks([norms[0].vmin, norms[0].vmax], labels=["lowest", "highest"])
-
-
-def _render(figure: Any, suffix: str) -> bytes:
-    content = io.BytesIO()
-    # A fixed salt and no date: the same graphs give the same file.
-    with matplotlib.rc_context({"svg.hashsalt": "hpme"}):
-        meta = {"Date": None} if suffix == ".svg" else {"Software": None}
-        figure.savefig(content, format=suffix[1:], dpi=110, metadata=meta)
-    return content.getvalue()

@@ -4,44 +4,85 @@ from __future__ import annotations
 
 from typing import Any
 
-import networkx as nx
 import numpy as np
 import numpy.typing as npt
+import torch
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import dijkstra
 from torch import Tensor
 
 Positions = npt.NDArray[np.float64]
 
 COMPONENT_GAP = 0.6
 """Distance between nodes that no path joins, as a share of the longest path in the graph."""
+LARGEST = 200
+"""Nodes up to which all distances count; a larger graph is placed by those to :data:`PIVOTS`."""
+PIVOTS = 60
+ROUNDS = 60
+STARTS = 3
 
 
 def node_positions(edge_index: Tensor, num_nodes: int) -> Positions:
-    """Kamada-Kawai positions ``[num_nodes, 2]``, scaled to fill [-1, 1]; always the same."""
-    graph = nx.Graph()
-    graph.add_nodes_from(range(num_nodes))
-    graph.add_edges_from(edge_index.t().tolist())
-    if num_nodes == 0:
-        return np.zeros((0, 2))
-    placed: dict[int, Any] = nx.kamada_kawai_layout(graph, dist=_distances(graph))
-    positions = np.stack([placed[node] for node in range(num_nodes)])
-    return _upright(positions)
+    """Positions ``[num_nodes, 2]``, scaled to fill [-1, 1]; always the same for the same graph.
+
+    Distances in the drawing follow path lengths, those of short paths the closest, as in
+    Kamada-Kawai layouts.
+    """
+    if num_nodes <= 1:
+        return np.zeros((num_nodes, 2))
+    source, target = edge_index.cpu().numpy()
+    links = coo_matrix((np.ones(source.size), (source, target)), shape=(num_nodes, num_nodes))
+    generator = torch.Generator().manual_seed(0)
+    if num_nodes > LARGEST:
+        pivots = torch.randperm(num_nodes, generator=generator)[:PIVOTS].numpy()
+        return _upright(_scaled(_distances(links, pivots))).numpy()
+    distances = _distances(links, None)
+    # Twins, such as two leaves of one node, would stay at the same place without noise; more of it
+    # finds ways out of knots.
+    noise = torch.randn(STARTS, num_nodes, 2, dtype=torch.double, generator=generator)
+    noise *= torch.linspace(0.05, 1.0, STARTS).view(-1, 1, 1)
+    return _upright(_relaxed(_scaled(distances) + noise, distances)).numpy()
 
 
-def _distances(graph: Any) -> dict[int, dict[int, float]]:
-    """Path lengths, with a finite one between nodes that no path joins."""
-    paths = dict(nx.all_pairs_shortest_path_length(graph))
-    longest = max(max(lengths.values()) for lengths in paths.values())
-    gap = max(2.0, COMPONENT_GAP * longest)
-    return {
-        node: {other: lengths.get(other, gap) for other in graph} for node, lengths in paths.items()
-    }
+def _distances(links: Any, sources: npt.NDArray[np.int64] | None) -> Tensor:
+    """Path lengths ``[sources, nodes]``, with a finite one between nodes that no path joins."""
+    paths = torch.from_numpy(dijkstra(links, directed=False, unweighted=True, indices=sources))
+    gap = max(2.0, COMPONENT_GAP * float(paths[paths.isfinite()].max()))
+    return paths.nan_to_num(posinf=gap)
 
 
-def _upright(positions: Positions) -> Positions:
+def _scaled(distances: Tensor) -> Tensor:
+    """Classical multidimensional scaling of the distances to some nodes."""
+    square = distances**2
+    centred = square - square.mean(0) - square.mean(1, keepdim=True) + square.mean()
+    _, size, axes = torch.linalg.svd(centred, full_matrices=False)
+    positions: Tensor = axes[:2].t() * (size[:2] / len(distances) ** 0.5).sqrt()
+    return positions
+
+
+def _relaxed(positions: Tensor, distances: Tensor) -> Tensor:
+    """Minimises the squared relative errors of all distances by majorisation.
+
+    Args:
+        positions: Several starts ``[S, N, 2]``; the best end is returned.
+        distances: What distances should be, ``[N, N]``.
+    """
+    count = len(distances)
+    unit = torch.eye(count, dtype=distances.dtype)  # keeps the diagonal from a division by 0
+    weight = (distances + unit) ** -2 - unit
+    laplacian = weight.sum(1).diag() - weight
+    inverse = torch.linalg.inv(laplacian + 1 / count) - 1 / count
+    pull = weight * distances
+    for _ in range(ROUNDS):
+        share = pull / (torch.cdist(positions, positions) + unit).clamp(min=1e-9)
+        positions = inverse @ (share.sum(2, keepdim=True) * positions - share @ positions)
+    error = weight * (torch.cdist(positions, positions) - distances) ** 2
+    return positions[error.sum((1, 2)).argmin()]
+
+
+def _upright(positions: Tensor) -> Tensor:
     """Turns the longest extent to the horizontal, where a panel has the most room."""
     centred = positions - positions.mean(0)
-    _, _, axes = np.linalg.svd(centred, full_matrices=False)
-    turned = centred @ axes.T if axes.shape == (2, 2) else centred
-    turned -= (turned.max(0) + turned.min(0)) / 2
-    scaled: Positions = turned / max(float(np.abs(turned).max()), 1e-9)
-    return scaled
+    turned: Tensor = centred @ torch.linalg.svd(centred, full_matrices=False).Vh.t()
+    turned -= (turned.amax(0) + turned.amin(0)) / 2
+    return turned / turned.abs().max().clamp(min=1e-9)

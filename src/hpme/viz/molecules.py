@@ -48,7 +48,7 @@ def can_draw_molecules(graphs: Sequence[Any]) -> bool:
         return False
     try:
         rdkit_module("Chem.Draw.rdMolDraw2D")
-        return all(_molecule(graph.smiles, graph.num_nodes) is not None for graph in graphs)
+        return all(placed_molecule(graph.smiles, graph.num_nodes) is not None for graph in graphs)
     except HPMEError:  # no RDKit, or a text that is no SMILES
         return False
 
@@ -104,7 +104,7 @@ class MoleculePainter:
     def _draw(self, axes: Any, graph: Any, bands: Bands) -> None:
         axes.set_axis_off()
         width, height = (round(side * PIXELS_PER_INCH) for side in self.panel)
-        molecule = _molecule(graph.smiles, graph.num_nodes)
+        molecule = placed_molecule(graph.smiles, graph.num_nodes)
         drawing = draw_molecule(molecule, bands, width, height, svg=self._svg)
         if isinstance(drawing, str):
             self._shapes.append((axes, drawing))
@@ -113,7 +113,7 @@ class MoleculePainter:
 
 
 @lru_cache(maxsize=16)
-def _molecule(smiles: str, num_atoms: int) -> Any:
+def placed_molecule(smiles: str, num_atoms: int) -> Any:
     """The molecule with positions, atoms numbered as in its graph; ``None`` if it does not fit."""
     molecule = read_molecule(smiles)
     if molecule.GetNumAtoms() != num_atoms:

@@ -11,13 +11,13 @@ from torch import Tensor
 
 from hpme.viz.layout import node_positions
 from hpme.viz.painter import undirected_edges, undirected_weights
-from hpme.viz.style import BORDER, FAINT, INK, POOLED, TRUTH, WEIGHTS
+from hpme.viz.style import ANCHOR, BORDER, FAINT, INK, POOLED, TRUTH, WEIGHTS
 
 WIDTHS = (1.0, 4.2)
 
 
 class NodeLinkPainter:
-    """Draws any graph; a heavy edge is dark and wide."""
+    """Draws any graph; a heavy edge is dark and wide, a node the graph is about has a ring."""
 
     panel = (2.3, 2.3)
     truth_colour = TRUTH
@@ -33,6 +33,7 @@ class NodeLinkPainter:
         axes.add_collection(LineCollection(lines[~marked], colors=FAINT, linewidths=WIDTHS[0]))
         axes.add_collection(LineCollection(lines[marked], colors=TRUTH, linewidths=3.0))
         _draw_nodes(axes, positions, graph.get("node_mask"), TRUTH)
+        _ring(axes, positions, graph)
 
     def draw_weights(self, axes: Any, graph: Any, explanation: Any, norm: Normalize) -> None:
         """Draws a graph with the edge weights of an explanation, pooled nodes marked."""
@@ -43,6 +44,7 @@ class NodeLinkPainter:
         widths = WIDTHS[0] + share * (WIDTHS[1] - WIDTHS[0])
         axes.add_collection(LineCollection(lines[order], colors=WEIGHTS(share), linewidths=widths))
         _draw_nodes(axes, positions, explanation.get("pooled"), POOLED)
+        _ring(axes, positions, graph)
 
     def finish(self, content: bytes) -> bytes:
         """The file as it is."""
@@ -69,3 +71,12 @@ def _draw_nodes(axes: Any, positions: Any, marked: Tensor | None, colour: str) -
     rest = {**style, "edgecolors": BORDER}
     axes.scatter(*positions[~chosen].T, s=size / 2.5, c="white", **rest)
     axes.scatter(*positions[chosen].T, s=size, c=colour, **style)
+
+
+def _ring(axes: Any, positions: Any, graph: Any) -> None:
+    """Puts a ring around the anchors of a graph, if it has any."""
+    anchors = graph.get("anchors")
+    if anchors is not None:
+        size = 130 if len(positions) <= 40 else 70
+        style = {"facecolors": "none", "edgecolors": ANCHOR, "linewidths": 1.8, "zorder": 4}
+        axes.scatter(*positions[anchors.view(-1).numpy()].T, s=size, **style)

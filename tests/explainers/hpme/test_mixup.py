@@ -242,13 +242,16 @@ def test_swap_keeps_both_sides_and_joins_boundary_edges(case, seed):
                    if len(pair) == 2 and len(ours & pair) == 1]  # fmt: skip
         asking = [next(iter(pair - theirs)) for pair in {frozenset(e) for e in others}
                   if len(pair) == 2 and len(theirs & pair) == 1]  # fmt: skip
-        assert len(joins) <= min(len(offered), len(asking))
-        for kind, ends in (("source", offered), ("host", asking)):
-            used = [v for pair in joins for side, v in pair if side == kind]
-            assert all(used.count(v) <= ends.count(v) for v in used)
+        assert len(joins) <= len(offered)
+        used = {kind: [v for pair in joins for side, v in pair if side == kind]
+                for kind in ("source", "host")}  # fmt: skip
+        assert all(used["source"].count(v) <= offered.count(v) for v in offered)
+        assert set(used["host"]) <= set(asking)
+        if asking:  # only joins that fall together are missing
+            assert set(used["source"]) == set(offered)
 
 
-def test_swap_uses_every_boundary_edge_it_can():
+def test_swap_drops_boundary_edges_the_inserted_subgraph_never_had():
     """A path of three into a star of four: one boundary edge offered, three asking, one joined."""
     source, host = undirected(4, (0, 1), (1, 2), (2, 3)), undirected(4, (0, 1), (0, 2), (0, 3))
     give, take = batch_of([source] * 50), batch_of([host] * 50)
@@ -263,6 +266,22 @@ def test_swap_uses_every_boundary_edge_it_can():
         assert next(iter(joins))[0] == 1  # the only inserted node with an edge to the outside
         partners |= joins
     assert partners == {(1, 1), (1, 2), (1, 3)}
+
+
+def test_swap_keeps_the_degrees_of_inserted_nodes():
+    """The other way round: three boundary edges offered, one asking, which serves all three."""
+    source, host = undirected(4, (0, 1), (0, 2), (0, 3)), undirected(3, (0, 1), (1, 2))
+    both = undirected(5, (0, 1), (0, 2), (3, 4), (4, 0))
+    give, take = batch_of([source, both]), batch_of([host, host])
+    mix = structural_mixup(
+        give, selection(give, [[0], [0, 4]]), take, selection(take, [[0], [0]]),
+        torch.Generator().manual_seed(0),
+    )  # fmt: skip
+    single, pair = as_dictionary(mix, [source, both], [host, host])
+    # Three edges to the same node are one; two inserted nodes keep an edge each.
+    assert {(u[1], v[1]) for u, v in single.edges if u[0] == "source"} == {(0, 1)}
+    joins = {(u[1], v[1]) for u, v in pair.edges if u[0] == "source" and v[0] == "host"}
+    assert joins == {(0, 1), (4, 1)}
 
 
 # Which inserted node takes the place of which ####################################################

@@ -156,8 +156,10 @@ def test_neighbors():
         sampler = NeighborSampler(embedding, values, torch.Generator().manual_seed(0), neighbor)
         hit = (embedding[sampler.draw(ids)] == embedding[ids]).all(1)
         assert (hit == same).float().mean() > 0.95
-    sampler = NeighborSampler(embedding, values, torch.Generator().manual_seed(0))
-    drawn, contrast = sampler.draw(ids), sampler.contrast(ids)
+    drawn, contrast = (
+        NeighborSampler(embedding, values, torch.Generator().manual_seed(0), neighbor).draw(ids)
+        for neighbor in ("random", "contrast")
+    )
     assert set(drawn.tolist()) == set(range(6))
     distance = (values[contrast] - values[ids]).abs().mean()
     assert distance > 1.3 * (values[drawn] - values[ids]).abs().mean()

@@ -45,6 +45,8 @@ def fit_pools(
     pool = Pool(mix.context.h.shape[1], labels.shape[0], hops=hops, generator=mix.generator)
     wanted = standardise(labels, graphs)
     weight = (weights / weights.mean(1, keepdim=True))[:, graphs.batch]
+    if graphs.anchors is not None:  # all subsets hold them, so their labels say nothing
+        weight[:, graphs.anchors.flatten()] = 0
 
     def loss() -> Tensor:
         error = (standardise(mix.score(pool, graphs), graphs) - wanted) ** 2

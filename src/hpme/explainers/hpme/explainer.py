@@ -10,26 +10,27 @@ import torch
 
 from hpme.data.batch import GraphBatch
 from hpme.errors import InputError
-from hpme.explainers.base import GraphExplainer, Masks
+from hpme.explainers.base import Masks
 from hpme.explainers.checks import at_least, positive
 from hpme.explainers.context import TargetContext
 from hpme.explainers.edge_mlp import EdgeMLP
 from hpme.explainers.hpme.distil import fit_edge_mlp
 from hpme.explainers.hpme.gradient import GradientSearch, train_epoch
 from hpme.explainers.hpme.hardmix import HardMix
-from hpme.explainers.hpme.mixup import Attach
+from hpme.explainers.hpme.mixup import Attach, structural_mixup
 from hpme.explainers.hpme.neighbor import Neighbor
 from hpme.explainers.hpme.objective import Objective
 from hpme.explainers.hpme.pool import Pool, PoolSize, hop_features, rank_nodes
 from hpme.explainers.hpme.report import FitReport, report_on
 from hpme.explainers.hpme.search import SubsetSearch, selection_of
+from hpme.explainers.mixing import MixingExplainer, MixupGraphs
 from hpme.models.adapter import ModelAdapter
 from hpme.progress import progress_bar
 
 logger = logging.getLogger("hpme")
 
 
-class HPMEExplainer(GraphExplainer):
+class HPMEExplainer(MixingExplainer):
     r"""Explains graph-level models by hard-perturbation mixup.
 
     A pooling operator :math:`Q_\phi` picks :math:`m` nodes of :math:`G`; their subgraph replaces
@@ -48,8 +49,8 @@ class HPMEExplainer(GraphExplainer):
         score: What ``edge_mask`` holds: ``"edge"``, the probabilities :math:`p_{ij}` of the edge
             MLP; ``"node"``, the lower relative rank of an edge's two nodes in the pool; or
             ``"both"``, the mean of :math:`p_{ij}` and the indicator of the pooled subgraph.
-        neighbor: How :math:`G'` is drawn: ``"random"``, or the most (``"near"``) or least
-            (``"far"``) similar of a few.
+        neighbor: How :math:`G'` is drawn: a graph of another prediction (``"contrast"``), any
+            (``"random"``), or the most (``"near"``) or least (``"far"``) similar of a few.
         attach: Where boundary edges go: ``"swap"`` or the paper's ``"rank"``, see
             :func:`~hpme.explainers.hpme.mixup.structural_mixup`.
         restarts: Independent chains of the subset search.
@@ -68,7 +69,7 @@ class HPMEExplainer(GraphExplainer):
             :math:`\tanh(s)`; ``None`` is the paper's equation to the letter, which leaves
             :math:`\phi` without a gradient.
         temperature: Gradient search only. :math:`\tau` of the binary concrete distribution.
-        seed, batch_size, embedding_layer: See :class:`~hpme.explainers.base.GraphExplainer`.
+        **options: Arguments of :class:`~hpme.explainers.base.GraphExplainer`.
     """
 
     slug = "hpme"
@@ -81,7 +82,7 @@ class HPMEExplainer(GraphExplainer):
         k: int | None = None,
         search: Literal["subsets", "gradient"] = "subsets",
         score: Literal["edge", "node", "both"] = "both",
-        neighbor: Neighbor = "random",
+        neighbor: Neighbor = "contrast",
         attach: Attach = "swap",
         restarts: int = 4,
         rounds: int = 4,
@@ -95,11 +96,9 @@ class HPMEExplainer(GraphExplainer):
         pool_layers: int = 1,
         gate: Literal["tanh"] | None = "tanh",
         temperature: float = 1.0,
-        seed: int = 0,
-        batch_size: int = 512,
-        embedding_layer: str | None = None,
+        **options: Any,
     ) -> None:
-        super().__init__(seed=seed, batch_size=batch_size, embedding_layer=embedding_layer)
+        super().__init__(**options)
         self.ratio, self.k, self.search, self.score = ratio, k, search, score
         self.neighbor, self.attach = neighbor, attach
         self.restarts, self.rounds, self.subsets = restarts, rounds, subsets
@@ -221,6 +220,25 @@ class HPMEExplainer(GraphExplainer):
         if self.score == "both":
             edge_mask = (edge_mask + (pooled[source] & pooled[target]).to(h.dtype)) / 2
         return Masks(edge_mask, importance.unsqueeze(1), pooled)
+
+    def _mixup_graphs(self, context: TargetContext, generator: torch.Generator) -> MixupGraphs:
+        assert self.pool is not None and self.edge_mlp is not None
+        hard, store = self._mix(context, generator), context.store
+        partners = torch.arange(len(store))
+        if self.mixup:
+            partners = hard.neighbors.draw(partners)
+        source, host = store.batch(with_pairs=True), store.batch(partners, with_pairs=True)
+        chosen, removed = (
+            hard.select_one(hard.score(self.pool, part), part) for part in (source, host)
+        )
+        mix = structural_mixup(source, chosen, host, removed, generator, self.attach)
+        h = mix.per_node(context.h[host.node_ids], context.h[source.node_ids])
+        probability = self.edge_mlp(h, mix.pair_index).sigmoid()
+        outside = 1 - probability if self.mixup else torch.zeros_like(probability)
+        weight = torch.where(mix.transplanted, probability, outside)
+        return MixupGraphs.of(
+            mix.graphs, mix.per_edge(weight), mix.per_edge(mix.transplanted), partners
+        )
 
     def _meta(self) -> dict[str, Any]:
         assert self.pool is not None and self.report is not None

@@ -90,15 +90,20 @@ def structural_mixup(
 
     Inside the subgraph and outside it, this is the paper's equation,
     :math:`\mathbf{A}^{(mix)} = \mathbf{A}' - \mathbf{S}'(\mathbf{A}')^*\mathbf{S}'^\top +
-    \mathbf{S}'\mathbf{A}^*\mathbf{S}'^\top`. What differs is where a boundary edge of the host,
-    one that lost its inner end, is attached:
+    \mathbf{S}'\mathbf{A}^*\mathbf{S}'^\top`. What differs is how the two are joined, that is where a
+    boundary edge of the host, one that lost its inner end, is attached:
 
-    * ``attach="swap"``: to the inner end of a boundary edge of the source, each used once, at
-      random; boundary edges without a counterpart are dropped. No inserted node gets more edges
-      than it had, so the subgraph looks to the target as it did at home.
+    * ``attach="swap"``: to the inner end of a boundary edge of the source, at random. Each of these
+      is used once: if the host has more, the rest is dropped; if it has fewer, they serve again.
+      Inserted nodes have as many edges as they had, so the subgraph looks to the target as it did
+      at home.
     * ``attach="rank"``: to the inserted node of the same rank (see :func:`select`), which is the
       paper's equation if both subgraphs have :math:`m` nodes. If they differ in size, rank
       :math:`k` goes to :math:`k \bmod m`, and pairs that fall together are merged.
+
+    Anchors must be among the chosen and among the removed nodes. The anchors of the source take the
+    place of those of the host, the first that of the first: boundary edges at an anchor of the
+    host are attached to that of the source, and only they are.
 
     Both batches need their pairs.
     """  # noqa: E501
@@ -119,15 +124,18 @@ def structural_mixup(
 
     inner = chosen.keep[source.pairs.index].all(0).nonzero().squeeze(1)
     gone = removed.keep[host.pairs.index]
-    # A host pair goes with the removed subgraph, and also if nothing was inserted to attach to.
-    stays = ~gone.all(0) & ~(gone.any(0) & (count == 0)[host.pairs.graph])
     host_index = host_at[host.pairs.index]
     if attach == "swap":
-        slot = _swap_boundary(source, chosen, host, gone, generator)
-        stays &= ~gone.any(0) | (slot >= 0)
-        host_index = torch.where(gone, source_at[slot.clamp(min=0)], host_index)
-    outer = stays.nonzero().squeeze(1)
-    outer_index = host_index[:, outer]
+        outer = (~gone.any(0)).nonzero().squeeze(1)
+        inner_end, partner = _swap_boundary(source, chosen, host, gone, generator)
+        joined = torch.where(gone[:, partner], source_at[inner_end], host_index[:, partner])
+        outer_index = torch.cat([host_index[:, outer], joined], dim=1)
+        outer = torch.cat([outer, partner])
+    else:
+        # A host pair goes with the removed subgraph, or if nothing was inserted to attach to.
+        empty = (count == 0)[host.pairs.graph]
+        outer = (~gone.all(0) & ~(gone.any(0) & empty)).nonzero().squeeze(1)
+        outer_index = host_index[:, outer]
     ways = torch.stack([host.pairs.forward[outer], host.pairs.backward[outer]])
     outer_index, ways = _merge(outer_index, ways, gone[:, outer].any(0), total)
     ways = torch.where(ways < 0, ways, ways + source.edge_index.shape[1])
@@ -148,6 +156,7 @@ def structural_mixup(
         num_graphs=source.num_graphs,
         edge_attr=_carry(source.edge_attr, host.edge_attr, edges),
         edge_weight=_carry(source.edge_weight, host.edge_weight, edges),
+        anchors=None if source.anchors is None else source_at[source.anchors],
     )
     transplanted = torch.zeros(pair_index.shape[1], dtype=torch.bool, device=pair_index.device)
     transplanted[: inner.numel()] = True
@@ -160,25 +169,37 @@ def _swap_boundary(
     host: GraphBatch,
     gone: Tensor,
     generator: torch.Generator,
-) -> Tensor:
-    """For every host pair the source node its lost end becomes, -1 if it has none or none is left.
+) -> tuple[Tensor, Tensor]:
+    """Inner ends of the boundary edges of the source, and for each a boundary pair of its host.
 
-    Boundary edges of source and host are shuffled; the first of one meets the first of the other.
+    Boundary edges of source and host are shuffled; the first of one meets the first of the other,
+    and so on in turns. Those at an anchor meet those at the same anchor, all others meet others.
     """
     assert source.pairs is not None and host.pairs is not None
     ours = chosen.keep[source.pairs.index]
-    offered = _shuffled((ours[0] != ours[1]).nonzero().squeeze(1), source.pairs.graph, generator)
-    asking = _shuffled((gone[0] != gone[1]).nonzero().squeeze(1), host.pairs.graph, generator)
-    supply = torch.bincount(source.pairs.graph[offered], minlength=source.num_graphs)
-    graph = host.pairs.graph[asking]
-    demand = torch.bincount(graph, minlength=host.num_graphs)
-    turn = torch.arange(asking.numel(), device=asking.device) - exclusive_cumsum(demand)[graph]
-    served = turn < supply[graph]
-    taken = offered[(exclusive_cumsum(supply)[graph] + turn)[served]]
     inner_end = torch.where(ours[0], source.pairs.index[0], source.pairs.index[1])
-    slot = torch.full_like(host.pairs.graph, -1)
-    slot[asking[served]] = inner_end[taken]
-    return slot
+    lost_end = torch.where(gone[0], host.pairs.index[0], host.pairs.index[1])
+    ours_of, theirs_of = _group(source, inner_end), _group(host, lost_end)
+    offered = _shuffled((ours[0] != ours[1]).nonzero().squeeze(1), ours_of, generator)
+    asking = _shuffled((gone[0] != gone[1]).nonzero().squeeze(1), theirs_of, generator)
+    groups = source.num_graphs * (1 + source.anchors_per_graph)
+    group = ours_of[offered]
+    supply = torch.bincount(group, minlength=groups)
+    demand = torch.bincount(theirs_of[asking], minlength=groups)
+    turn = torch.arange(offered.numel(), device=group.device) - exclusive_cumsum(supply)[group]
+    served = demand[group] > 0
+    group, turn = group[served], turn[served]
+    return inner_end[offered[served]], asking[
+        exclusive_cumsum(demand)[group] + turn % demand[group]
+    ]
+
+
+def _group(graphs: GraphBatch, ends: Tensor) -> Tensor:
+    """The graph of every pair, told apart by whether its end is an anchor, and which."""
+    assert graphs.pairs is not None
+    if graphs.anchor_order is None:
+        return graphs.pairs.graph
+    return graphs.pairs.graph * (1 + graphs.anchors_per_graph) + graphs.anchor_order[ends]
 
 
 def _shuffled(pairs: Tensor, graph: Tensor, generator: torch.Generator) -> Tensor:

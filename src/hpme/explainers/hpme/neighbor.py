@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-Neighbor = Literal["random", "near", "far"]
+Neighbor = Literal["contrast", "random", "near", "far"]
 
 
 @dataclass(frozen=True)
@@ -20,34 +20,33 @@ class NeighborSampler:
         graph_embedding: :math:`\mathbf{h}_G` of all graphs.
         values: Predictions of all graphs, see :meth:`~hpme.models.task.Task.values`.
         generator: Source of randomness.
-        neighbor: ``"random"`` draws uniformly; ``"near"`` and ``"far"`` take the most and the
-            least similar (cosine) of a few random graphs, so the cost stays linear.
-        tries: How many random graphs a choice is made from.
+        neighbor: ``"contrast"`` takes a graph of another prediction: on a host of the same one,
+            every selection looks right. It is the one whose prediction is farthest of a few
+            random graphs; few, lest extreme predictions host everything. ``"random"`` draws
+            uniformly; ``"near"`` and ``"far"`` take the most and the least similar (cosine) of a
+            few random graphs, so the cost stays linear.
+        tries: How many random graphs a choice by similarity is made from; half as many for one by
+            prediction.
     """
 
     graph_embedding: Tensor
     values: Tensor
     generator: torch.Generator
-    neighbor: Neighbor = "random"
+    neighbor: Neighbor = "contrast"
     tries: int = 8
 
     def draw(self, ids: Tensor) -> Tensor:
         """Graph numbers of the hosts of the graphs ``ids``."""
         if self.neighbor == "random":
             return self._random(ids, 1)[0]
+        if self.neighbor == "contrast":
+            drawn = self._random(ids, self.tries // 2)
+            return _pick(drawn, (self.values[drawn] - self.values[ids]).norm(dim=-1))
         drawn = self._random(ids, self.tries)
         similarity = F.cosine_similarity(
             self.graph_embedding[drawn], self.graph_embedding[ids].unsqueeze(0), dim=-1
         )
         return _pick(drawn, similarity if self.neighbor == "near" else -similarity)
-
-    def contrast(self, ids: Tensor) -> Tensor:
-        """Hosts of another prediction: on a host of the same one, every subset looks right.
-
-        The farthest of a few random graphs; few, lest extreme predictions host everything.
-        """
-        drawn = self._random(ids, self.tries // 2)
-        return _pick(drawn, (self.values[drawn] - self.values[ids]).norm(dim=-1))
 
     def _random(self, ids: Tensor, tries: int) -> Tensor:
         total = self.values.shape[0]

@@ -50,7 +50,10 @@ class Objective:
         mix = structural_mixup(graphs, chosen, host, removed, hard.generator, hard.attach)
         mixed = mix.graphs
         if gate:
-            factor = mix.per_node(torch.ones_like(host.x[:, 0]), score[0].tanh())
+            gates = score[0].tanh()
+            if graphs.anchors is not None:  # they are pooled whatever their score
+                gates = gates.index_fill(0, graphs.anchors.flatten(), 1.0)
+            factor = mix.per_node(torch.ones_like(host.x[:, 0]), gates)
             mixed = replace(mixed, x=mixed.x * factor.unsqueeze(1))
         # H moves with its nodes; recomputing it costs a forward pass and changes little.
         h = mix.per_node(context.h[host.node_ids], context.h[graphs.node_ids])

@@ -173,7 +173,14 @@ def hop_features(h: Tensor, graphs: GraphBatch, hops: int = 2) -> Tensor:
 
 
 def rank_nodes(score: Tensor, graphs: GraphBatch) -> Tensor:
-    """Rank of every node in its graph, 0 for the highest, for each row of ``[P, N]`` scores."""
+    """Rank of every node in its graph, 0 for the highest, for each row of ``[P, N]`` scores.
+
+    Anchors come first, whatever their scores: a graph is about them, so no pool goes without.
+    """
+    if graphs.anchor_order is not None:
+        first = torch.finfo(torch.float32).max / (1 + graphs.anchor_order)
+        is_anchor = graphs.anchor_order < graphs.anchors_per_graph
+        score = torch.where(is_anchor, first.to(score.dtype), score)
     stack = torch.arange(score.shape[0], device=score.device).unsqueeze(1)
     segment = (stack * graphs.num_graphs + graphs.batch).flatten()
     ptr = (stack * graphs.num_nodes + graphs.ptr).flatten()

@@ -81,7 +81,7 @@ class SubsetSearch:
     chains: int = 4
     rounds: int = 4
     subsets: int = 16
-    draws: int = 1
+    draws: int = 2
     final_draws: int = 3
     hops: tuple[int, ...] = (0, 1, 2)
 

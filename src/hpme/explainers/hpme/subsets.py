@@ -34,7 +34,7 @@ def propose_subsets(mix: HardMix, score: Tensor, count: int) -> Tensor:
     """Proposals ``[count, N]``, each of the pooled size.
 
     40 % grow at random along edges, 40 % grow guided by ``score``, the rest are guided but free of
-    edges; the last is the selection of ``score`` itself.
+    edges; the last is the selection of ``score`` itself. All grow from the anchors, if any.
     """
     graphs = mix.context.store.batch()
     number = torch.arange(count)
@@ -54,13 +54,17 @@ def _grow(
 ) -> Tensor:
     """Samples ``m`` nodes by the softmax of ``score``; all but the first ``seeds`` touch others.
 
-    Large subsets take several nodes at a time, so the number of steps is bounded.
+    Anchors are the first nodes, together they count as one. Large subsets take several nodes at a
+    time, so the number of steps is bounded.
     """
     source, target = graphs.edge_index
     rows = torch.arange(score.shape[0]).unsqueeze(1)
     segment = (rows * graphs.num_graphs + graphs.batch).flatten()
     ptr = (rows * graphs.num_nodes + graphs.ptr).flatten()
     keep = torch.zeros_like(score, dtype=torch.bool)
+    if graphs.anchors is not None:
+        keep[:, graphs.anchors.flatten()] = True
+        seeds = seeds + graphs.anchors_per_graph - 1
     steps = min(int(m.max()), 12)
     for step in range(1, steps + 1):
         quota = (m * step / steps).ceil().long()
@@ -80,11 +84,10 @@ def _grow(
 
 @torch.no_grad()
 def search_subsets(mix: HardMix, score: Tensor, *, subsets: int, draws: int) -> SubsetLabels:
-    """One round: proposes subsets, tries each as insertion and as removal, labels the nodes.
+    """One round: proposes subsets, inserts each into other graphs, labels the nodes.
 
     Inserted into a host whose region (by ``score``) was removed, a good subset brings the
-    prediction of its graph. As the removed region, it leaves a graph that takes on the prediction
-    of whatever is inserted. All subsets of all graphs are one batch.
+    prediction of its graph. All subsets of all graphs are one batch.
 
     Args:
         mix: The graphs.
@@ -101,10 +104,8 @@ def search_subsets(mix: HardMix, score: Tensor, *, subsets: int, draws: int) -> 
     loss = torch.zeros(subsets, graphs.num_graphs)
     ids = torch.arange(graphs.num_graphs)
     for _ in range(draws):
-        hosts = mix.neighbors.contrast(ids)
-        other = hosts.expand(subsets, -1)
-        loss += bounded_loss(mix, mix.predict(own, candidate, other, everywhere), own)
-        loss += bounded_loss(mix, mix.predict(other, everywhere, own, candidate), other)
+        hosts = mix.neighbors.draw(ids).expand(subsets, -1)
+        loss += bounded_loss(mix, mix.predict(own, candidate, hosts, everywhere), own)
     best = loss <= loss.kthvalue(max(2, subsets // 8), dim=0).values
     share = best / best.sum(0)
     kept = keep.to(score.dtype)

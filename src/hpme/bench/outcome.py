@@ -1,0 +1,174 @@
+"""An experiment in the making: the target, the fitted explainer, the explanations."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.explain import Explanation
+
+from hpme.bench.experiment import Experiment
+from hpme.bench.options import make_explainer
+from hpme.bench.paper import GROUND_TRUTH
+from hpme.data import GraphDataset, GraphStore
+from hpme.explainers import GraphExplainer
+from hpme.models import Recipe, TargetGNN, TrainReport, load_or_train, predict, recipe_for
+from hpme.models.task import Mode
+
+MODEL_INPUTS = ("x", "edge_index", "edge_attr", "edge_weight", "anchors")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A trained model and where it comes from."""
+
+    name: str
+    seed: int
+    model: TargetGNN
+    report: TrainReport
+
+    @classmethod
+    def prepare(
+        cls,
+        dataset: GraphDataset,
+        name: str,
+        seed: int = 0,
+        *,
+        recipe: Recipe | None = None,
+        root: str | Path | None = None,
+        progress: bool = False,
+    ) -> Target:
+        """Trains a model, or reads it from the cache; see :func:`hpme.models.load_or_train`."""
+        model, report = load_or_train(
+            dataset, name, seed, recipe=recipe, root=root, progress=progress
+        )
+        return cls(name, seed, model, report)
+
+
+def recipe_of(dataset: GraphDataset, train_steps: int | None) -> Recipe:
+    """The dataset's recipe, with a training no longer than ``train_steps``."""
+    recipe = recipe_for(dataset.info)
+    return recipe if train_steps is None else replace(recipe, max_steps=train_steps)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What metrics are computed from.
+
+    Args:
+        experiment: What was run.
+        dataset: The dataset.
+        target: The target model.
+        numbers: Numbers of the explained graphs in the dataset.
+        graphs: The explained graphs, with their ground truth.
+        companions: Other graphs the explainer was fitted on too.
+        explanations: One per graph.
+        explainer: The fitted explainer; ``None`` if there was none.
+        pool_ratio_source: Where its pool ratio comes from, see
+            :func:`~hpme.bench.options.make_explainer`.
+        fit_seconds: Time to fit it.
+        explain_seconds: Time to explain all graphs.
+    """
+
+    experiment: Experiment
+    dataset: GraphDataset
+    target: Target
+    numbers: list[int]
+    graphs: list[Data]
+    companions: list[Data]
+    explanations: list[Explanation]
+    explainer: GraphExplainer | None = None
+    pool_ratio_source: str | None = None
+    fit_seconds: float = 0.0
+    explain_seconds: float = 0.0
+
+    @property
+    def mode(self) -> Mode:
+        """What the target's output means."""
+        return mode_of(self.dataset)
+
+    @cached_property
+    def predictions(self) -> Tensor:
+        """The target's output for each graph."""
+        return predict(self.target.model, GraphStore.from_graphs(self.graphs))
+
+
+def explain(
+    experiment: Experiment, dataset: GraphDataset, target: Target, *, progress: bool = False
+) -> Outcome:
+    """Fits an explainer on the explained graphs of a dataset and explains them.
+
+    Explainers see neither labels nor ground truth, except that a method which trains the target
+    (``needs_labels``) gets the labels of the training graphs among the same graphs, and methods
+    with a pool ratio are told the one of the ground truth (see
+    :func:`~hpme.bench.options.make_explainer`), which the record says.
+
+    Without an explainer nothing is explained; :data:`~hpme.bench.paper.GROUND_TRUTH` in its place
+    gives the explanations no explainer can beat.
+
+    Args:
+        experiment: What to run.
+        dataset: Its dataset.
+        target: Its target.
+        progress: Whether to draw progress bars.
+    """
+    if experiment.explainer is None:
+        return Outcome(experiment, dataset, target, [], [], [], [])
+    seed, count = experiment.seed, experiment.graphs
+    numbers, others = dataset.explained(seed, count), dataset.companions(seed, count)
+    graphs = [dataset[int(number)] for number in numbers]
+    company = [dataset[int(number)] for number in others]
+    if experiment.explainer == GROUND_TRUTH:
+        truth = [_truth(graph) for graph in graphs]
+        return Outcome(experiment, dataset, target, numbers.tolist(), graphs, company, truth)
+    explainer, source = make_explainer(experiment.explainer, dataset, seed, experiment.options)
+    inputs = without_ground_truth(graphs)
+    start = time.perf_counter()
+    fit_graphs = inputs + without_ground_truth(company)
+    if explainer.needs_labels:
+        # Labels of validation and test graphs would leak into what the method trains.
+        known = torch.isin(torch.cat([numbers, others]), dataset.split["train"]).tolist()
+        labelled = without_ground_truth(graphs + company, keep=("y",))
+        fit_graphs = [graph for graph, ok in zip(labelled, known, strict=True) if ok]
+    explainer.fit(target.model, fit_graphs, mode=mode_of(dataset), progress=progress)
+    fitted = time.perf_counter()
+    explanations = explainer.explain(target.model, inputs, progress=progress)
+    return Outcome(
+        experiment=experiment,
+        dataset=dataset,
+        target=target,
+        numbers=numbers.tolist(),
+        graphs=graphs,
+        companions=company,
+        explanations=explanations,
+        explainer=explainer,
+        pool_ratio_source=source,
+        fit_seconds=fitted - start,
+        explain_seconds=time.perf_counter() - fitted,
+    )
+
+
+def _truth(graph: Data) -> Explanation:
+    """The ground truth as an explanation."""
+    (inputs,) = without_ground_truth([graph])
+    return Explanation(**inputs.to_dict() | {"edge_mask": graph.edge_mask.float()})
+
+
+def mode_of(dataset: GraphDataset) -> Mode:
+    """The task of a dataset in PyG's words."""
+    return "regression" if dataset.info.task == "regression" else "multiclass_classification"
+
+
+def without_ground_truth(graphs: Iterable[Data], keep: tuple[str, ...] = ()) -> list[Data]:
+    """Copies that hold what a model reads and the attributes in ``keep``, and nothing else."""
+    names = MODEL_INPUTS + keep
+    return [
+        Data(**{name: graph[name] for name in names if graph.get(name) is not None})
+        for graph in graphs
+    ]

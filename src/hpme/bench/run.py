@@ -1,0 +1,121 @@
+"""From an experiment to its record."""
+
+from __future__ import annotations
+
+import functools
+import platform
+import time
+from typing import Any
+
+import torch
+import torch_geometric
+
+from hpme import __version__
+from hpme.bench.exhibits import EXHIBITS
+from hpme.bench.experiment import Experiment
+from hpme.bench.measures import MEASURES, Measured
+from hpme.bench.memory import peak_mib, reset_peak
+from hpme.bench.outcome import Outcome, Target, explain, recipe_of
+from hpme.bench.record import Record, json_values
+from hpme.data import GraphDataset, load_dataset
+from hpme.errors import UnknownNameError
+from hpme.explainers.adaptation import AdaptationReport
+
+
+def run_experiment(experiment: Experiment) -> Record:
+    """Runs an experiment from nothing but its description; what it needs is made or cached."""
+    dataset, target = subject(*experiment.target)
+    own_peak = reset_peak()
+    start = time.process_time()
+    outcome = explain(experiment, dataset, target)
+    record = record_of(outcome)
+    record.cost.update(
+        cpu_seconds=time.process_time() - start,
+        peak_memory_mib=peak_mib(),
+        peak_memory_of="experiment" if own_peak else "process",
+    )
+    return record
+
+
+@functools.lru_cache(maxsize=1)  # experiments come sorted, and a large dataset is large
+def subject(
+    name: str,
+    variant: str | None,
+    size: int | None,
+    model: str,
+    target_seed: int,
+    train_steps: int | None,
+) -> tuple[GraphDataset, Target]:
+    """The dataset and the target of :attr:`Experiment.target`."""
+    dataset = load_dataset(name, variant=variant, size=size, progress=False)
+    recipe = recipe_of(dataset, train_steps)
+    return dataset, Target.prepare(dataset, model, target_seed, recipe=recipe)
+
+
+def record_of(outcome: Outcome) -> Record:
+    """Computes the metrics an experiment asks for.
+
+    Raises:
+        UnknownNameError: If there is no such metric set.
+    """
+    experiment, start = outcome.experiment, time.perf_counter()
+    measured: dict[str, Measured] = {}
+    exhibits: dict[str, Any] = {}
+    for name in experiment.metrics:
+        if name in EXHIBITS:
+            exhibits[name] = EXHIBITS[name](outcome)
+        elif name in MEASURES:
+            measured.update(MEASURES[name](outcome))
+        else:
+            raise UnknownNameError("metric set", name, [*MEASURES, *EXHIBITS])
+    return Record(
+        experiment=experiment,
+        values={name: item.value for name, item in measured.items()},
+        spread={name: item.spread for name, item in measured.items() if item.spread is not None},
+        undefined={name: item.reason for name, item in measured.items() if item.reason},
+        context={**_context(outcome), **({"exhibits": exhibits} if exhibits else {})},
+        cost={
+            "fit_seconds": outcome.fit_seconds,
+            "explain_seconds": outcome.explain_seconds,
+            "metric_seconds": time.perf_counter() - start,
+        },
+        versions=versions(),
+    )
+
+
+def _context(outcome: Outcome) -> dict[str, Any]:
+    dataset, explainer = outcome.dataset, outcome.explainer
+    report = getattr(explainer, "report", None)
+    context: dict[str, Any] = json_values(
+        {
+            "variant": dataset.variant,
+            "rule": dataset.rule,
+            "size": len(dataset),
+            "graphs": len(outcome.graphs),
+            "companions": len(outcome.companions),
+            "config": None if explainer is None else explainer.config(),
+            "pool_ratio_source": outcome.pool_ratio_source,
+            "report": None if report is None else report.to_dict(),
+            "target_metrics": outcome.target.report.metrics,
+            "target_model_metrics": _copy_metrics(report),
+        }
+    )
+    return context
+
+
+def _copy_metrics(report: Any) -> dict[str, Any] | None:
+    """Metrics of the copy a method trained and explained in place of the target."""
+    if not isinstance(report, AdaptationReport):
+        return None
+    return {report.metric: report.after, "graphs": report.graphs, "held_out": report.held_out}
+
+
+def versions() -> dict[str, str]:
+    """What the last bits of a result depend on: the software, and the processor's vector units."""
+    return {
+        "cpu": torch.backends.cpu.get_cpu_capability(),
+        "hpme": __version__,
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "torch_geometric": torch_geometric.__version__,
+    }

@@ -1,0 +1,213 @@
+"""``hpme bench``: the experiments of a table or figure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from hpme.bench import SUITES, Experiment, ResultStore, Suite, parse_seeds
+from hpme.bench.bundle import is_prepared
+from hpme.bench.cluster import RayExecutor
+from hpme.bench.cost import CostModel, target_seconds
+from hpme.bench.jobs import Executor, Failure
+from hpme.bench.local import LocalExecutor
+from hpme.bench.run import versions
+from hpme.bench.runner import Plan, run_plan
+from hpme.bench.watch import Watch, duration
+from hpme.commands.shared import check_writable, known, refuse, reports_errors, say, usage
+
+
+class ExecutorName(str, Enum):
+    """Where experiments are run."""
+
+    local = "local"
+    ray = "ray"
+
+
+@reports_errors
+def bench(
+    suite: Annotated[str, typer.Argument(help="Which one: " + ", ".join(SUITES) + ".")],
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Processes on this machine, one core each [default: 1]."),
+    ] = None,
+    executor: Annotated[
+        ExecutorName, typer.Option(help="On this machine, or on a Ray cluster.")
+    ] = ExecutorName.local,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT", help="A running Ray cluster [default: Ray on this machine]."
+        ),
+    ] = None,
+    seeds: Annotated[
+        str | None,
+        typer.Option("--seeds", "-s", help="Seeds such as 100-101 [default: the suite's]."),
+    ] = None,
+    datasets: Annotated[
+        str | None, typer.Option(help="Only these, separated by commas [default: all].")
+    ] = None,
+    explainers: Annotated[
+        str | None, typer.Option(help="Only these, separated by commas [default: all].")
+    ] = None,
+    graphs: Annotated[
+        int | None, typer.Option(min=1, help="Number of graphs to explain, to try things out.")
+    ] = None,
+    size: Annotated[
+        int | None, typer.Option(min=10, help="Number of graphs per dataset, to try things out.")
+    ] = None,
+    train_steps: Annotated[
+        int | None,
+        typer.Option(min=1, help="Longest training of a model, in steps, to try things out."),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(file_okay=False, help="Folder of the results; see hpme report.")
+    ] = Path("out/bench"),
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")
+    ] = False,
+) -> None:
+    """Run the experiments of a table or figure of the paper.
+
+    Every finished experiment is kept in a file of its own: a run that was stopped, or killed, goes
+    on where it was when started again. An experiment that fails does not stop the others; it is
+    tried again in the next run.
+
+    Exit codes: 0 done, 1 something failed, 2 wrong usage, 130 interrupted.
+    """
+    known("SUITE", "suite", suite, SUITES)
+    if executor is ExecutorName.ray and workers is not None:
+        refuse("belongs to --executor local; Ray uses what cores the cluster has", "--workers")
+    if executor is ExecutorName.local and address is not None:
+        refuse("belongs to --executor ray", "--address")
+    experiments = chosen_experiments(
+        SUITES[suite],
+        seeds=seeds,
+        datasets=datasets,
+        explainers=explainers,
+        graphs=graphs,
+        size=size,
+        train_steps=train_steps,
+    )
+    store = ResultStore(out)
+    plan, costs = Plan.of(experiments, store), CostModel(store.records())
+    _show_plan(SUITES[suite].title, plan, costs, workers or 1)
+    if dry_run or not plan.todo:
+        return
+    usage("--out", check_writable, store.path(plan.todo[0]))
+    if executor is ExecutorName.ray:
+        cluster = RayExecutor(address)
+        failures = _run(plan, store, cluster, costs, cluster.cores)
+    else:
+        failures = _run(plan, store, LocalExecutor(workers or 1), costs, workers or 1)
+    done = len(plan.todo) - len(failures)
+    say(f"{done} done, {len(failures)} failed; results are in {out / 'results'}")
+    if failures:
+        _show_failures(failures, out)
+        raise typer.Exit(1)
+
+
+def chosen_experiments(
+    suite: Suite,
+    *,
+    seeds: str | None = None,
+    datasets: str | None = None,
+    explainers: str | None = None,
+    **changes: int | None,
+) -> list[Experiment]:
+    """The experiments of a suite that the command line asks for.
+
+    Args:
+        suite: The suite.
+        seeds: As people write them; by default the suite's.
+        datasets: Names separated by commas; by default all.
+        explainers: Names separated by commas; by default all.
+        changes: Fields of the experiments to set, unless ``None``.
+    """
+    chosen = usage("--seeds", parse_seeds, seeds) if seeds else list(suite.seeds)
+    experiments = suite.experiments(chosen)
+    experiments = _only("--datasets", "dataset", datasets, experiments)
+    experiments = _only("--explainers", "explainer", explainers, experiments)
+    given: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}
+    return [replace(experiment, **given) for experiment in experiments]
+
+
+def _run(
+    plan: Plan, store: ResultStore, executor: Executor, costs: CostModel, workers: int
+) -> list[tuple[Experiment, Failure]]:
+    watch = Watch(plan.todo, costs, workers, Console(stderr=True))
+    try:
+        return run_plan(plan, store, executor, ended=watch.ended, pulse=watch.pulse)
+    except KeyboardInterrupt:
+        watch.close()
+        say("interrupted; finished results are kept, the same command goes on from here")
+        raise typer.Exit(130) from None
+    finally:
+        watch.close()
+        executor.close()
+
+
+def _only(
+    hint: str, attribute: str, text: str | None, experiments: Sequence[Experiment]
+) -> list[Experiment]:
+    """The experiments with one of the names in ``text``."""
+    if text is None:
+        return list(experiments)
+    names = [name.strip() for name in text.split(",")]
+    valid = sorted({getattr(e, attribute) for e in experiments} - {None})
+    if not valid:
+        refuse(f"this suite has no {attribute} to choose", hint)
+    for name in names:
+        known(hint, attribute, name, valid)
+    return [e for e in experiments if getattr(e, attribute) in names]
+
+
+def _show_plan(title: str, plan: Plan, costs: CostModel, workers: int) -> None:
+    table = Table(title=title, title_justify="left", header_style="bold")
+    for name in ("dataset", "experiments", "done", "to do", "targets to train", "estimate"):
+        table.add_column(name, justify="left" if name == "dataset" else "right")
+    total = Counter(e.dataset for e in plan.experiments)
+    untrained = [e for e in plan.targets if not is_prepared(e)]
+    seconds = 0.0
+    for name, count in total.items():
+        todo = [e for e in plan.todo if e.dataset == name]
+        targets = [e for e in untrained if e.dataset == name]
+        cost = sum(map(costs.seconds, todo)) + sum(map(target_seconds, targets))
+        seconds += cost
+        row = (count, count - len(todo), len(todo), len(targets), duration(cost) if todo else "-")
+        table.add_row(name, *map(str, row))
+    console = Console()
+    console.print(table)
+    if plan.todo:
+        known_costs = sum(map(costs.measured, plan.todo))
+        console.print(
+            f"{len(plan.todo)} to do, {len(untrained)} targets to train: about "
+            f"{duration(seconds / workers)} with {workers} worker{'s' * (workers > 1)} (estimate; "
+            f"{known_costs} from results like them, {len(plan.todo) - known_costs} from what is "
+            "typical)",
+            soft_wrap=True,
+        )
+    else:
+        console.print("nothing to do")
+    others = Counter(
+        ", ".join(f"{name} {version}" for name, version in record.versions.items())
+        for record in plan.done
+        if record.versions != versions()
+    )
+    for text, count in others.items():
+        say(f"note: {count} results were made with {text}", style="yellow")
+
+
+def _show_failures(failures: Sequence[tuple[Experiment, Failure]], out: Path) -> None:
+    for experiment, failure in failures:
+        message = failure.message.strip().splitlines() or [""]
+        say(f"failed: {experiment}: {failure.error}: {message[0]}", style="red")
+    say(f"traces are in {out / 'failures'}; the same command tries again", style="red")

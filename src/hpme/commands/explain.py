@@ -1,0 +1,253 @@
+"""``hpme explain``: anybody's model on anybody's graphs, as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import typer
+from torch_geometric.data import Data
+
+from hpme.commands.factories import build_model, read_data
+from hpme.commands.shared import (
+    check_writable,
+    known,
+    parse_options,
+    parse_rules,
+    refuse,
+    reports_errors,
+    say,
+    usage,
+)
+from hpme.data import GraphStore
+from hpme.data.dataset import DEFAULT_POOL_RATIO
+from hpme.errors import InputError
+from hpme.explainers import EXPLAINERS, GraphExplainer, explainer_class
+from hpme.models.adapter import ModelAdapter, frozen
+from hpme.models.task import Mode, check_rows
+from hpme.viz import report
+
+FIT_GRAPHS = 500
+"""Explainers learn from at least this many graphs, if there are as many."""
+TRIAL_GRAPHS = 8
+TABLE = "Tables of SMILES"
+
+
+class ModeName(str, Enum):
+    """What the model's output means."""
+
+    multiclass = "multiclass_classification"
+    binary = "binary_classification"
+    regression = "regression"
+
+
+@reports_errors
+def explain(
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="MODULE:FUNCTION",
+            help="Function that returns your model, such as my_models:build; it is called "
+            "without arguments.",
+        ),
+    ],
+    data: Annotated[
+        str,
+        typer.Option(
+            "--data",
+            "-d",
+            metavar="FILE|MODULE:FUNCTION",
+            help="Table of SMILES (.csv, .tsv), file of hpme.data.save_graphs (.safetensors), or "
+            "function that returns a dataset or a list of Data.",
+        ),
+    ],
+    weights: Annotated[
+        Path | None,
+        typer.Option(
+            dir_okay=False, help="Weights (.safetensors) (default: those the function sets)."
+        ),
+    ] = None,
+    explainer: Annotated[
+        str,
+        typer.Option("--explainer", "-e", help="Names from hpme list explainers, with commas."),
+    ] = "hpme",
+    out: Annotated[Path, typer.Option(dir_okay=False, help="The page to write.")] = Path(
+        "report.html"
+    ),
+    graphs: Annotated[int, typer.Option(min=1, help="Number of graphs to explain.")] = 200,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed of the explainers and of the choice of graphs.")
+    ] = 0,
+    mode: Annotated[
+        ModeName | None,
+        typer.Option(help="What the output means; needed if it is one value per graph."),
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option",
+            "-o",
+            metavar="KEY=VALUE",
+            help="An argument of the explainers that have it, such as ratio=0.2; may be repeated.",
+        ),
+    ] = None,
+    classes: Annotated[
+        str | None,
+        typer.Option(help="Names of the classes, with commas (default: class 0, class 1, ...)."),
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
+    save_explainer: Annotated[
+        Path | None,
+        typer.Option(file_okay=False, metavar="DIR", help="Folder for the fitted explainers."),
+    ] = None,
+    smiles_column: Annotated[
+        str | None, typer.Option(rich_help_panel=TABLE, help="Column (default: smiles).")
+    ] = None,
+    name_column: Annotated[
+        str | None, typer.Option(rich_help_panel=TABLE, help="Column of names.")
+    ] = None,
+    label_column: Annotated[
+        str | None, typer.Option(rich_help_panel=TABLE, help="Column of labels, to show them.")
+    ] = None,
+    rule: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=SMARTS",
+            rich_help_panel=TABLE,
+            help="Pattern whose matches are the ground truth; may be repeated.",
+        ),
+    ] = None,
+    hydrogens: Annotated[
+        bool, typer.Option("--hydrogens", rich_help_panel=TABLE, help="Make hydrogens nodes, too.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+) -> None:
+    """Explain your own trained model: one HTML page that opens without a network.
+
+    Explainers learn from the graphs alone; labels and ground truth, if there are any, are only
+    shown. The page says what the model predicts on the edges an explanation keeps, and without
+    them.
+
+    Exit codes: 0 done, 1 failed while running, 2 wrong usage.
+    """
+    names = list(dict.fromkeys(name.strip() for name in explainer.split(",") if name.strip()))
+    if not names:
+        refuse("name at least one explainer", "--explainer")
+    for name in names:
+        known("--explainer", "explainer", name, EXPLAINERS)
+    options = usage("--option", parse_options, option or [])
+    explainers = usage("--option", _make, names, seed, options)
+    usage("--out", _check_page, out)
+    if save_explainer is not None:
+        usage("--save-explainer", check_writable, save_explainer / f"{names[0]}.safetensors")
+    table = {
+        "smiles_column": smiles_column,
+        "name_column": name_column,
+        "label_column": label_column,
+        "rules": usage("--rule", parse_rules, rule or []),
+        "hydrogens": hydrogens,
+        "task": "regression" if mode is ModeName.regression and label_column else None,
+    }
+    target = build_model(model, weights)
+    found = read_data(data, progress=not quiet, **{k: v for k, v in table.items() if v})
+    fitted, explained, numbers = _choose(found, graphs, seed)
+    meaning: Mode | None = None if mode is None else mode.value
+    _try(target, explained[:TRIAL_GRAPHS], meaning)
+    if not quiet:
+        say(f"{len(found):,} graphs; {len(explained):,} explained, learning from {len(fitted):,}")
+        if weights is None:
+            say("no --weights: the model is explained as the function returns it")
+    explanations, reports = {}, {}
+    for name, one in explainers.items():
+        one.fit(target, fitted, mode=meaning, progress=not quiet)
+        explanations[name] = one.explain(target, explained, progress=not quiet)
+        reports[name] = getattr(one, "report", None)
+        if not quiet:
+            _announce(name, one, reports[name])
+        if save_explainer is not None:
+            one.save(save_explainer / f"{name}.safetensors")
+    report(
+        target,
+        explained,
+        explanations,
+        out,
+        title=title,
+        mode=meaning,
+        names=[_name(graph, number) for graph, number in zip(explained, numbers, strict=True)],
+        class_names=None if classes is None else [name.strip() for name in classes.split(",")],
+        reports=reports,
+        seed=seed,
+        progress=not quiet,
+    )
+    if not quiet:
+        typer.echo(str(out))
+
+
+def _make(names: Sequence[str], seed: int, options: Mapping[str, Any]) -> dict[str, GraphExplainer]:
+    """Explainers by name; an option goes to all that have it."""
+    valid = {name: explainer_class(name).option_names() for name in names}
+    for option in options:
+        if option == "seed":
+            raise InputError("use --seed")
+        if not any(option in taken for taken in valid.values()):
+            every = sorted({name for taken in valid.values() for name in taken} - {"seed"})
+            raise InputError(f"no explainer has '{option}'; valid options: {', '.join(every)}")
+    made = {}
+    for name, taken in valid.items():
+        chosen = {option: value for option, value in options.items() if option in taken}
+        if "ratio" in taken and not {"ratio", "k"} & chosen.keys():
+            chosen["ratio"] = DEFAULT_POOL_RATIO
+        try:
+            made[name] = explainer_class(name)(seed=seed, **chosen)
+        except TypeError as error:  # a comparison of the wrong types, such as 'high' < 1
+            raise InputError(f"an option of '{name}' has the wrong type: {error}") from error
+    return made
+
+
+def _check_page(path: Path) -> None:
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"'{path}' must end in .html")
+    check_writable(path)
+
+
+def _choose(
+    graphs: Sequence[Data], count: int, seed: int
+) -> tuple[list[Data], list[Data], list[int]]:
+    """Graphs to learn from, those of them to explain, and the numbers of the latter."""
+    GraphStore.from_graphs(graphs)  # says what is wrong with features or edges
+    order = torch.randperm(len(graphs), generator=torch.Generator().manual_seed(seed)).tolist()
+    fitted = sorted(order[: max(count, FIT_GRAPHS)])
+    numbers = sorted(order[:count])
+    return [graphs[i] for i in fitted], [graphs[i] for i in numbers], numbers
+
+
+def _try(model: torch.nn.Module, graphs: Sequence[Data], mode: Mode | None) -> None:
+    """Calls the model once, so that what is wrong shows before any work."""
+    with frozen(model), torch.no_grad():
+        output = ModelAdapter(model).predict(GraphStore.from_graphs(graphs).batch())
+    check_rows(output, len(graphs))
+    if mode is None and (output.dim() == 1 or output.shape[1] == 1):
+        refuse(
+            "the model returns one value per graph; say what it means: regression or "
+            "binary_classification",
+            "--mode",
+        )
+
+
+def _announce(name: str, explainer: GraphExplainer, found: Any) -> None:
+    ratio = getattr(explainer, "ratio", None)
+    say(f"{name}: done" + ("" if ratio is None else f", explanations of {ratio:.0%} of the nodes"))
+    if found is not None:
+        say(f"  {found.summary()}")
+        for warning in found.warnings:
+            say(f"  warning: {warning}", style="yellow")
+
+
+def _name(graph: Data, number: int) -> str:
+    name = graph.get("name")
+    return name if isinstance(name, str) and name else f"graph {number}"

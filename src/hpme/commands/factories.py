@@ -1,0 +1,166 @@
+"""What a user names on the command line: a model, its weights, and graphs."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_model
+from torch import nn
+from torch_geometric.data import Data
+
+from hpme.data import from_smiles_csv, load_graphs
+from hpme.errors import InputError, ModelError, StorageError
+
+TABLES = (".csv", ".tsv")
+PICKLES = (".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".bin")
+ANY_ATOM = {"molecule": "*"}
+"""A rule that every molecule obeys, for tables without labels."""
+
+
+def call_factory(reference: str) -> Any:
+    """What the function named ``module:function`` returns when called without arguments.
+
+    The module is looked for in the current folder first, then where Python looks for modules.
+
+    Raises:
+        InputError: If there is no such function, or it fails.
+    """
+    module_name, colon, name = reference.partition(":")
+    if not colon or not module_name or not name:
+        raise InputError(
+            f"'{reference}' is no factory; write module:function, such as my_models:build for "
+            "build() in my_models.py"
+        )
+    with _current_folder():
+        try:
+            module = importlib.import_module(module_name)
+        except ModuleNotFoundError as error:
+            if error.name == module_name.partition(".")[0]:
+                raise InputError(
+                    f"no module '{module_name}' in the current folder or among the installed ones; "
+                    "run the command where the file is"
+                ) from error
+            raise InputError(f"importing '{module_name}' failed: {error}") from error
+        except Exception as error:
+            raise InputError(
+                f"importing '{module_name}' failed: {type(error).__name__}: {error}"
+            ) from error
+        factory = getattr(module, name, None)
+        if not callable(factory):
+            close = difflib.get_close_matches(name, dir(module), n=1)
+            hint = f"; did you mean '{close[0]}'?" if close else ""
+            raise InputError(f"'{module_name}' has no function '{name}'{hint}")
+        try:
+            return factory()
+        except Exception as error:
+            raise InputError(
+                f"{reference}() failed: {type(error).__name__}: {error}; it is called without "
+                "arguments"
+            ) from error
+
+
+def build_model(reference: str, weights: Path | None) -> nn.Module:
+    """The model a factory returns, with the weights of a file if there is one.
+
+    Raises:
+        ModelError: If the factory returns something else, or the weights do not fit.
+        StorageError: If the file of the weights cannot be used.
+    """
+    if weights is not None:
+        check_weights(weights)
+    model = call_factory(reference)
+    if not isinstance(model, nn.Module):
+        raise ModelError(f"{reference}() returned {type(model).__name__}, not a torch.nn.Module")
+    if weights is None:
+        return model
+    try:
+        load_model(model, weights)
+    except SafetensorError as error:
+        raise StorageError(f"'{weights}' is damaged or no safetensors file: {error}") from error
+    except RuntimeError as error:
+        raise ModelError(
+            f"the weights of '{weights}' do not fit the model of {reference}(): {error}"
+        ) from error
+    return model
+
+
+def check_weights(path: Path) -> None:
+    """Refuses files that could run code when read.
+
+    Raises:
+        StorageError: If the file is missing or no safetensors file by its name.
+    """
+    if path.suffix.lower() in PICKLES:
+        target = path.with_suffix(".safetensors").name
+        raise StorageError(
+            f"'{path}' is a pickle, which can run code when it is read; convert it once where you "
+            f"have the model: safetensors.torch.save_model(model, '{target}')"
+        )
+    if path.suffix.lower() != ".safetensors":
+        raise StorageError(f"'{path}' must be a .safetensors file")
+    if not path.is_file():
+        raise StorageError(f"no file '{path}'; check the path")
+
+
+def read_data(source: str, *, progress: bool, **table_options: Any) -> list[Data]:
+    """Graphs of a table of SMILES, of a file of graphs, or of what a factory returns.
+
+    Args:
+        source: A ``.csv`` or ``.tsv`` file, a ``.safetensors`` file of
+            :func:`~hpme.data.save_graphs`, or ``module:function``.
+        progress: Whether to draw a progress bar.
+        table_options: Arguments of :func:`~hpme.data.from_smiles_csv`, for tables only.
+
+    Raises:
+        InputError: If it is none of these, or holds no graphs.
+    """
+    path = Path(source)
+    suffix = path.suffix.lower()
+    if suffix in TABLES:
+        return _read_table(path, progress=progress, **table_options)
+    if table_options:
+        raise InputError(f"'{min(table_options)}' belongs to a table of SMILES, not to '{source}'")
+    if suffix == ".safetensors":
+        return load_graphs(path)
+    if ":" not in source:
+        raise InputError(
+            f"'{source}' is neither a .csv or .tsv file of SMILES, nor a .safetensors file of "
+            "hpme.data.save_graphs(), nor module:function"
+        )
+    graphs = call_factory(source)
+    if not isinstance(graphs, Iterable) or isinstance(graphs, Data | str | bytes):
+        raise InputError(f"{source}() returned {type(graphs).__name__}, not a collection of graphs")
+    found = list(graphs)
+    odd = next((item for item in found if not isinstance(item, Data)), None)
+    if not found or odd is not None:
+        what = "nothing" if not found else f"a {type(odd).__name__} among its graphs"
+        raise InputError(f"{source}() returned {what}; it must return PyG Data objects")
+    return found
+
+
+def _read_table(path: Path, *, progress: bool, **options: Any) -> list[Data]:
+    if options.get("label_column") or options.get("rules"):
+        return list(from_smiles_csv(path, progress=progress, **options))
+    # Predictions need no labels; those of the rule that makes the dataset would only mislead.
+    dataset = from_smiles_csv(path, rules=ANY_ATOM, progress=progress, **options)
+    kept = ("x", "edge_index", "edge_attr", "smiles", "name")
+    return [Data(**{name: graph[name] for name in kept if name in graph}) for graph in dataset]
+
+
+@contextmanager
+def _current_folder() -> Iterator[None]:
+    """Lets modules of the current folder be imported, as ``python -m`` does."""
+    folder = os.getcwd()
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)

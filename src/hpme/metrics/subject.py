@@ -1,0 +1,152 @@
+"""What metrics of deletion share: a frozen model, the graphs of explanations, and a judge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from hpme.data.batch import GraphStore
+from hpme.data.segment import segment_sum
+from hpme.errors import InputError
+from hpme.metrics.deletion import Keep, outputs
+from hpme.metrics.judge import Judge, Scale
+from hpme.metrics.selection import PairTable, Size, edge_scores
+from hpme.metrics.value import GraphScores
+from hpme.models.adapter import Level, ModelAdapter, frozen
+from hpme.models.task import Mode, Task
+
+Verdict = Callable[[Tensor, Tensor], Tensor]
+"""A value for every output and graph number, such as :meth:`Judge.lost`."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A frozen model and the explanations whose graphs can be perturbed.
+
+    Those are the graphs with at least one pair of nodes and without NaN scores.
+
+    Args:
+        adapter: Calls the model.
+        store: The graphs.
+        table: Their pairs.
+        score: Score of every pair.
+        numbers: Position of every graph in the list of explanations.
+        total: Length of that list.
+        why: What is wrong with the others.
+        judge: Compares outputs; ``None`` if there are no graphs.
+    """
+
+    adapter: ModelAdapter
+    store: GraphStore
+    table: PairTable
+    score: Tensor
+    numbers: Tensor
+    total: int
+    why: str
+    judge: Judge | None
+
+    def choose(self, size: Size, generator: torch.Generator) -> Tensor:
+        """Boolean mask of the best pairs, ties at random."""
+        return self.table.best(self.score, self._resolve(size), generator)
+
+    def choose_at_random(self, size: Size, generator: torch.Generator) -> Tensor:
+        """As many pairs as :meth:`choose` takes, but any."""
+        noise = torch.rand(self.score.shape, generator=generator).to(self.score)
+        return self.table.best(noise, self._resolve(size), generator)
+
+    def scores(
+        self,
+        verdict: Callable[[Judge], Verdict],
+        keep: Keep,
+        samples: int = 1,
+        *,
+        drop_isolated: bool = False,
+    ) -> GraphScores:
+        """Mean verdict over the samples of every graph; arguments as in :func:`outputs`."""
+        values = torch.full((self.total,), torch.nan, dtype=torch.double, device=self.score.device)
+        if self.judge is None:
+            return GraphScores(values, self.why)
+        judged = verdict(self.judge)
+        replicas = outputs(
+            self.adapter, self.store, self.table, keep, samples, drop_isolated=drop_isolated
+        )
+        parts = [judged(output, ids) for ids, output in replicas]
+        values[self.numbers] = torch.cat(parts).view(-1, samples).mean(1)
+        return GraphScores(values, "the model's outputs on perturbed graphs give no number")
+
+    def _resolve(self, size: Size) -> Tensor:
+        if isinstance(size, Tensor):
+            if size.shape != (self.total,):
+                raise InputError(
+                    f"size must have one value for each of {self.total} explanations, got shape "
+                    f"{tuple(size.shape)}"
+                )
+            size = size[self.numbers]
+        return self.table.resolve(size)
+
+
+@contextmanager
+def examine(
+    model: nn.Module,
+    explanations: Sequence[Any],
+    *,
+    labels: Tensor | None = None,
+    scale: Scale = "spread",
+    mode: Mode | None = None,
+    model_config: Any = None,
+    level: Level = "graph",
+) -> Iterator[Subject]:
+    """Freezes a model and runs it once on the graphs of explanations.
+
+    Args:
+        model: The explained model; it is left exactly as it was.
+        explanations: What an explainer returned; ``x``, ``edge_index`` and ``edge_mask`` are read
+            and, if there, ``edge_attr``, ``edge_weight`` and ``anchors``.
+        labels: Classes whose probabilities are compared; by default the predicted ones.
+        scale: Unit of differences in regression, see :obj:`~hpme.metrics.judge.Scale`.
+        mode: As in :meth:`~hpme.explainers.base.GraphExplainer.fit`.
+        model_config: As in :meth:`~hpme.explainers.base.GraphExplainer.fit`.
+        level: ``"node"`` if the model returns one row per node; then graphs need ``anchors``.
+    """
+    store = GraphStore.from_graphs(explanations)
+    table = PairTable.of(store.batch())
+    score = table.mean(edge_scores(explanations))
+    total = len(store)
+    if labels is not None and labels.shape != (total,):
+        raise InputError(
+            f"labels must have one value for each of {total} explanations, got shape "
+            f"{tuple(labels.shape)}"
+        )
+    broken = segment_sum(score.isnan().double(), table.graph, total) > 0
+    bare = table.counts == 0
+    numbers = (~(broken | bare)).nonzero().squeeze(1)
+    why = _reason(int(bare.sum()), int(broken.sum()))
+    if numbers.numel() < total:
+        score = score[~broken[table.graph]]
+        store = store.subset(numbers)
+        table = PairTable.of(store.batch())
+    adapter = ModelAdapter(model, level=level)
+    with frozen(model), torch.no_grad():
+        judge = None
+        if numbers.numel():
+            whole = outputs(adapter, store, table, _all_pairs)
+            output = torch.cat([part for _, part in whole])
+            task = Task.resolve(output, None if mode else model_config, mode)
+            task.check(output)
+            judge = Judge.of(task, output, None if labels is None else labels[numbers], scale)
+        yield Subject(adapter, store, table, score, numbers, total, why, judge)
+
+
+def _all_pairs(replicas: Any) -> Tensor:
+    return torch.ones_like(replicas.pairs, dtype=torch.bool)
+
+
+def _reason(bare: int, broken: int) -> str:
+    causes = {"have no edges but self-loops": bare, "have NaN scores": broken}
+    found = [f"{count} {cause}" for cause, count in causes.items() if count]
+    return f"no graph can be perturbed: {', '.join(found)}"

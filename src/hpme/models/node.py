@@ -1,0 +1,61 @@
+"""Target models for node-level tasks: the same layers, a head on every node."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from hpme.data.info import ModelLevel, Task
+from hpme.models.gnn import GAT, GCN, GIN, TargetGNN
+
+
+class NodeLevel(TargetGNN):
+    """Makes a target model node-level: the outputs of all layers side by side, and a linear head.
+
+    Args:
+        in_channels: Number of node features.
+        out_channels: Number of classes, or 1 for regression.
+        task: ``"classification"`` or ``"regression"``.
+        **options: Other arguments of :class:`~hpme.models.gnn.TargetGNN`.
+    """
+
+    level: ClassVar[ModelLevel] = "node"
+
+    def __init__(
+        self, in_channels: int, out_channels: int, task: Task = "classification", **options: Any
+    ) -> None:
+        super().__init__(in_channels, out_channels, task, **options)
+        self.out = nn.Linear(self.num_layers * self.hidden_channels, out_channels)
+
+    def _join(self, layers: list[Tensor]) -> Tensor:
+        return torch.cat(layers, dim=1)
+
+
+class NodeGCN(NodeLevel, GCN):
+    """Graph convolutional network with a prediction for every node."""
+
+    def forward(  # type: ignore[override]
+        self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None
+    ) -> Tensor:
+        r"""Predictions :math:`[N, C]`."""
+        return self.head(self.node_embeddings(x, edge_index, edge_weight))
+
+
+class NodeGIN(NodeLevel, GIN):
+    """Graph isomorphism network with a prediction for every node."""
+
+    def forward(  # type: ignore[override]
+        self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None
+    ) -> Tensor:
+        r"""Predictions :math:`[N, C]`."""
+        return self.head(self.node_embeddings(x, edge_index, edge_weight))
+
+
+class NodeGAT(NodeLevel, GAT):
+    """Graph attention network with a prediction for every node."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:  # type: ignore[override]
+        r"""Predictions :math:`[N, C]`."""
+        return self.head(self.node_embeddings(x, edge_index))

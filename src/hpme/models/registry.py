@@ -1,0 +1,77 @@
+"""All target models by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from hpme.data.info import ModelLevel, Task
+from hpme.errors import InputError, UnknownNameError
+from hpme.models.gnn import GAT, GCN, GIN, TargetGNN
+from hpme.models.node import NodeGAT, NodeGCN, NodeGIN
+from hpme.models.seal import DGCNN
+
+MODELS: dict[str, type[TargetGNN]] = {
+    "gcn": GCN,
+    "gin": GIN,
+    "gat": GAT,
+    "dgcnn": DGCNN,
+    "node-gcn": NodeGCN,
+    "node-gin": NodeGIN,
+    "node-gat": NodeGAT,
+}
+
+
+def name_for(name: str, level: ModelLevel) -> str:
+    """The model of that level: where nodes have labels, ``"gcn"`` means ``"node-gcn"``.
+
+    Raises:
+        UnknownNameError: If there is no such model.
+        InputError: If it has no form of that level.
+    """
+    for candidate in (name, f"{level}-{name}"):
+        if candidate in MODELS and MODELS[candidate].level == level:
+            return candidate
+    model_class(name)
+    fitting = ", ".join(other for other, kind in MODELS.items() if kind.level == level)
+    raise InputError(f"'{name}' is no model of {level}s; use one of: {fitting}")
+
+
+def model_class(name: str) -> type[TargetGNN]:
+    """The class of a model.
+
+    Raises:
+        UnknownNameError: If there is no such model.
+    """
+    if name not in MODELS:
+        raise UnknownNameError("model", name, list(MODELS))
+    return MODELS[name]
+
+
+def build_model(
+    name: str,
+    in_channels: int,
+    out_channels: int,
+    task: Task = "classification",
+    *,
+    seed: int = 0,
+    **hyper_parameters: Any,
+) -> TargetGNN:
+    """An untrained model; the same seed gives the same weights, global random state untouched.
+
+    Args:
+        name: One of :obj:`MODELS`.
+        in_channels: Number of node features.
+        out_channels: Number of classes, or 1 for regression.
+        task: ``"classification"`` or ``"regression"``.
+        seed: Seed of the initial weights.
+        hyper_parameters: Further arguments of the model's class.
+
+    Raises:
+        UnknownNameError: If there is no such model.
+    """
+    kind = model_class(name)
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        return kind(in_channels, out_channels, task, **hyper_parameters)

@@ -1,0 +1,168 @@
+"""DGCNN, the model SEAL scores links with: sorted node embeddings read as a sequence."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn import Aggregation, GCNConv
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
+
+from hpme.data.info import Task
+from hpme.data.segment import exclusive_cumsum, rank_in_segment
+from hpme.errors import InputError
+from hpme.models.gnn import EdgeWeightedGNN
+
+MIN_SORTED = 10
+"""Shortest sequence: the pooling halves it, and the last convolution takes 5 steps of it."""
+DEFAULT_SORTED = 30
+SHARE_KEPT_WHOLE = 0.6
+"""Share of the training graphs that have no more nodes than the sequence is long."""
+
+
+class SortPool(Aggregation):  # type: ignore[misc]
+    r"""The ``k`` nodes of every graph with the highest last channel, in that order.
+
+    Equal to PyG's ``SortAggregation``, without padding every graph to the size of the largest:
+    memory is :math:`O(N + Bk)`. Rows that a small graph lacks are zero.
+
+    Args:
+        k: Number of nodes to keep per graph.
+    """
+
+    def __init__(self, k: int) -> None:
+        super().__init__()
+        self.k = k
+
+    def forward(
+        self,
+        x: Tensor,
+        index: Tensor | None = None,
+        ptr: Tensor | None = None,
+        dim_size: int | None = None,
+        dim: int = -2,
+    ) -> Tensor:
+        r"""Rows :math:`[B, k \cdot D]`; ``index`` must be sorted."""
+        self.assert_index_present(index)
+        self.assert_sorted_index(index)
+        self.assert_two_dimensional_input(x, dim)
+        assert index is not None and dim_size is not None
+        start = exclusive_cumsum(torch.bincount(index, minlength=dim_size))
+        rank = rank_in_segment(x[:, -1], index, start)
+        kept = (rank < self.k).nonzero().view(-1)
+        place = index[kept] * self.k + rank[kept]
+        rows = x.new_zeros(dim_size * self.k, x.shape[1]).index_copy(0, place, x[kept])
+        return rows.view(dim_size, -1)
+
+
+class DGCNN(EdgeWeightedGNN):
+    r"""Sorted node embeddings read as a sequence, the model of SEAL for links.
+
+    Graph convolutions of width ``hidden_channels`` and a last one of width 1, each followed by
+    tanh; the outputs of all of them are the node embedding. Nodes are sorted by the last channel,
+    the first ``k`` are read by two convolutions along the sequence, and a perceptron of width 128
+    with dropout follows. Features are taken as they are: for links they are one-hot labels.
+
+    The output depends on edge weights through the embeddings of the first ``k`` nodes; the order
+    itself has no gradient.
+
+    Args:
+        in_channels: Number of node features.
+        out_channels: Number of classes, or 1 for regression.
+        task: ``"classification"`` or ``"regression"``.
+        k: Number of nodes that are read; see :meth:`suited_to`.
+        hidden_channels: Width of the graph convolutions.
+        num_layers: Number of them, without the last.
+        dropout: Share of the perceptron's units that a training step leaves out.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        task: Task = "classification",
+        *,
+        k: int = DEFAULT_SORTED,
+        hidden_channels: int = 32,
+        num_layers: int = 3,
+        dropout: float = 0.5,
+    ) -> None:
+        super().__init__(
+            in_channels,
+            out_channels,
+            task,
+            hidden_channels=hidden_channels,
+            num_layers=num_layers,
+        )
+        if k < MIN_SORTED:
+            raise InputError(f"k must be at least {MIN_SORTED}, got {k}")
+        self.k, self.dropout = k, dropout
+        self.convs.append(self.make_conv(hidden_channels, 1))
+        for conv in self.convs:
+            conv.reset_parameters()  # type: ignore[operator]
+        self.sort = SortPool(k)
+        width = num_layers * hidden_channels + 1
+        self.sequence = nn.Sequential(
+            nn.Conv1d(1, 16, width, stride=width),
+            nn.ReLU(),
+            nn.MaxPool1d(2),
+            nn.Conv1d(16, 32, 5),
+            nn.ReLU(),
+            nn.Flatten(),
+        )
+        self.out = nn.Sequential(
+            nn.Linear(32 * (k // 2 - 4), 128),
+            nn.ReLU(),
+            nn.Dropout(dropout),
+            nn.Linear(128, out_channels),
+        )
+
+    def make_conv(self, in_channels: int, out_channels: int) -> nn.Module:
+        """A graph convolution; normalisation is left to :meth:`_embed`."""
+        conv: nn.Module = GCNConv(in_channels, out_channels, normalize=False)
+        return conv
+
+    @classmethod
+    def suited_to(cls, sizes: Tensor) -> dict[str, Any]:
+        """``k`` such that 60 % of the graphs have no more nodes than are read."""
+        rank = math.ceil(SHARE_KEPT_WHOLE * sizes.numel())
+        k = int(sizes.kthvalue(rank).values) if rank else 0
+        return {"k": max(MIN_SORTED, k)}
+
+    @property
+    def hyper_parameters(self) -> dict[str, Any]:
+        """Arguments that build an untrained model of the same shape."""
+        return {**super().hyper_parameters, "k": self.k, "dropout": self.dropout}
+
+    def fit_scales(self, x: Tensor, y: Tensor) -> None:
+        """Takes the scale of labels from training data, for regression; features stay as given."""
+        super().fit_scales(torch.ones_like(x), y)
+
+    def place_biases(self, x: Tensor, edge_index: Tensor, generator: torch.Generator) -> None:
+        """Leaves the biases at zero: nothing is normalised, so rows differ in length."""
+
+    def graph_embedding(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        batch: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+        *,
+        batch_size: int | None = None,
+    ) -> Tensor:
+        """Input of the perceptron for every graph."""
+        h = self._embed(x, edge_index, edge_weight)
+        if batch is None:
+            batch, batch_size = torch.zeros_like(h[:, 0], dtype=torch.long), 1
+        embedding: Tensor = self.sequence(self.sort(h, batch, dim_size=batch_size).unsqueeze(1))
+        return embedding
+
+    def _embed(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+        edge_index, edge_weight = gcn_norm(edge_index, edge_weight, x.shape[0], dtype=x.dtype)
+        h, layers = x / self.x_scale, []
+        for conv in self.convs:
+            h = conv(h, edge_index, edge_weight).tanh()
+            layers.append(h)
+        return torch.cat(layers, dim=1)

@@ -1,0 +1,171 @@
+const WIDTH = 320;
+const HEIGHT = 220;
+const MARGIN = 22;
+const LONGEST_BOND = 34;
+/** Kinds of bonds, as drawing.py numbers them. */
+const BOND = {
+  link: 0, single: 1, double: 2, triple: 3, left: 4, right: 5,
+  wedge: 6, wedgeBack: 7, hash: 8, hashBack: 9,
+};
+
+/** Places of a graph's nodes in a panel, its edges, and the typical length of an edge. */
+function frame(graph) {
+  const first = report.nodeStart[graph];
+  const xs = [];
+  const ys = [];
+  for (let i = first; i < report.nodeStart[graph + 1]; i++) {
+    xs.push(report.places[2 * i]);
+    ys.push(report.places[2 * i + 1]);
+  }
+  const edges = [];
+  for (let p = report.edgeStart[graph]; p < report.edgeStart[graph + 1]; p++) {
+    edges.push([report.ends[2 * p], report.ends[2 * p + 1]]);
+  }
+  const lengths = edges.map(([a, b]) => Math.hypot(xs[a] - xs[b], ys[a] - ys[b])).sort((a, b) => a - b);
+  const typical = lengths[lengths.length >> 1] || 65534;
+  const [width, height] = [Math.max(...xs), Math.max(...ys)];
+  const scale = Math.min(
+    (WIDTH - 2 * MARGIN) / Math.max(width, 1),
+    (HEIGHT - 2 * MARGIN) / Math.max(height, 1),
+    (report.molecule[graph] ? LONGEST_BOND : 2 * LONGEST_BOND) / typical,
+  );
+  const place = (values, extent, room) => values.map((v) => room / 2 + (v - extent / 2) * scale);
+  return { x: place(xs, width, WIDTH), y: place(ys, height, HEIGHT), edges, unit: typical * scale };
+}
+
+/** A line between two points. */
+function segment(x1, y1, x2, y2, name) {
+  const at = (v) => v.toFixed(1);
+  return svg("line", { x1: at(x1), y1: at(y1), x2: at(x2), y2: at(y2), class: name });
+}
+
+/** Ends of a bond, pulled back from atoms with letters. */
+function trimmed(graph, { x, y, unit }, a, b) {
+  const [dx, dy] = [x[b] - x[a], y[b] - y[a]];
+  const length = Math.hypot(dx, dy) || 1;
+  const [ux, uy] = [dx / length, dy / length];
+  const first = report.nodeStart[graph];
+  const gap = (node) => (report.label[first + node] ? 0.3 * unit : 0);
+  return {
+    x1: x[a] + ux * gap(a), y1: y[a] + uy * gap(a),
+    x2: x[b] - ux * gap(b), y2: y[b] - uy * gap(b),
+    nx: -uy * unit, ny: ux * unit,
+  };
+}
+
+/** Lines of a bond. */
+function bondLines(kind, { x1, y1, x2, y2, nx, ny }) {
+  const parallel = (side, inset = 0) => segment(
+    x1 + side * nx + inset * (x2 - x1), y1 + side * ny + inset * (y2 - y1),
+    x2 + side * nx - inset * (x2 - x1), y2 + side * ny - inset * (y2 - y1), "bond",
+  );
+  switch (kind) {
+    case BOND.double: return [parallel(0.08), parallel(-0.08)];
+    case BOND.triple: return [parallel(0), parallel(0.15), parallel(-0.15)];
+    case BOND.left: return [parallel(0), parallel(0.17, 0.14)];
+    case BOND.right: return [parallel(0), parallel(-0.17, 0.14)];
+    case BOND.wedge: return [wedge(x1, y1, x2, y2, nx, ny)];
+    case BOND.wedgeBack: return [wedge(x2, y2, x1, y1, nx, ny)];
+    case BOND.hash: return hashes(x1, y1, x2, y2, nx, ny);
+    case BOND.hashBack: return hashes(x2, y2, x1, y1, nx, ny);
+    default: return [parallel(0)];
+  }
+}
+
+function wedge(x1, y1, x2, y2, nx, ny) {
+  const corners = [[x1, y1], [x2 + 0.13 * nx, y2 + 0.13 * ny], [x2 - 0.13 * nx, y2 - 0.13 * ny]];
+  return svg("polygon", { points: corners.map((c) => c.map((v) => v.toFixed(1)).join()).join(" "), class: "wedge" });
+}
+
+function hashes(x1, y1, x2, y2, nx, ny) {
+  return [0.15, 0.32, 0.49, 0.66, 0.83, 1].map((t) => {
+    const [x, y, w] = [x1 + t * (x2 - x1), y1 + t * (y2 - y1), 0.13 * t];
+    return segment(x - w * nx, y - w * ny, x + w * nx, y + w * ny, "bond");
+  });
+}
+
+/** Letters of an atom; those beside it stand on the side without bonds. */
+function atomLetters([symbol, beside, left], x, y, unit) {
+  const size = Math.max(8, 0.5 * unit);
+  const letters = (text, at, anchor) => svg("text", {
+    x: at.toFixed(1), y: (y + 0.36 * size).toFixed(1), "font-size": size.toFixed(1), "text-anchor": anchor, class: "atom",
+  }, text);
+  const half = 0.36 * size * Math.max(1, 0.8 * symbol.length);
+  const result = [letters(symbol, x, "middle")];
+  if (beside) result.push(letters(beside, left ? x - half : x + half, left ? "end" : "start"));
+  return result;
+}
+
+/** The parts of a drawing that never change: truth, bonds or lines, letters or dots. */
+function drawGraph(graph, explainer) {
+  const placed = frame(graph);
+  const { x, y, edges, unit } = placed;
+  const [firstEdge, firstNode] = [report.edgeStart[graph], report.nodeStart[graph]];
+  const molecule = Boolean(report.molecule[graph]);
+  const truth = svg("g", { class: "truth" });
+  const bands = svg("g", { class: "bands" });
+  const lines = svg("g", { class: "lines" });
+  const nodes = svg("g", { class: "nodes" });
+  const marks = [];
+  edges.forEach(([a, b], e) => {
+    if (report.truth?.pair[firstEdge + e]) truth.append(segment(x[a], y[a], x[b], y[b]));
+    const band = segment(x[a], y[a], x[b], y[b], "band");
+    const share = shareOf(explainer, firstEdge + e);
+    band.style.setProperty("--score", `${Math.round(100 * share)}%`);
+    bands.append(band);
+    const line = svg("g", { class: "edge" }, svg("title", {}, edgeTitle(explainer, firstEdge + e, a, b)));
+    line.append(...bondLines(report.bond[firstEdge + e], trimmed(graph, placed, a, b)));
+    lines.append(line);
+    marks.push({ rank: explainer.rank[firstEdge + e], band, line, a, b });
+  });
+  const radius = Math.max(2.2, Math.min(5.5, 0.2 * unit));
+  const dots = x.map((_, n) => drawNode(x[n], y[n], radius, unit, molecule, {
+    pooled: explainer.pooled?.[firstNode + n],
+    label: report.labels[report.label[firstNode + n]],
+  }));
+  dots.forEach((dot, n) => {
+    nodes.append(dot);
+    if (report.truth?.node[firstNode + n]) {
+      truth.append(svg("circle", { cx: x[n].toFixed(1), cy: y[n].toFixed(1), r: (molecule ? 0.34 * unit : radius + 4).toFixed(1) }));
+    }
+  });
+  const element = svg("svg", {
+    class: molecule ? "drawing molecule" : "drawing", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img",
+  }, truth, bands, lines, nodes);
+  element.style.setProperty("--unit", `${unit.toFixed(1)}px`);
+  return { element, update: (kept) => highlight(marks, dots, kept) };
+}
+
+/** An edge's score between the lowest and the highest of its explainer; 0 if it is no number. */
+function shareOf(explainer, edge) {
+  const { low, high } = explainer.range;
+  const score = explainer.score[edge];
+  return Number.isNaN(score) ? 0 : (score - low) / (high - low);
+}
+
+function edgeTitle(explainer, edge, a, b) {
+  const score = explainer.score[edge];
+  const text = Number.isNaN(score) ? "no number" : score.toFixed(3);
+  return `nodes ${a} and ${b}: rank ${explainer.rank[edge] + 1}, score ${text}`;
+}
+
+function drawNode(x, y, radius, unit, molecule, { pooled, label }) {
+  const at = { cx: x.toFixed(1), cy: y.toFixed(1) };
+  const group = svg("g", { class: pooled ? "node pooled" : "node" });
+  if (!molecule) group.append(svg("circle", { ...at, r: radius.toFixed(1) }));
+  else if (pooled) group.append(svg("circle", { ...at, r: (0.36 * unit).toFixed(1), class: "ring" }));
+  if (label[0]) group.append(...atomLetters(label, x, y, unit));
+  return group;
+}
+
+/** Marks the edges whose rank is among the kept ones, and the nodes they join. */
+function highlight(marks, dots, kept) {
+  const joined = new Set();
+  for (const { rank, band, line, a, b } of marks) {
+    const on = rank < kept;
+    band.classList.toggle("kept", on);
+    line.classList.toggle("kept", on);
+    if (on) joined.add(a).add(b);
+  }
+  dots.forEach((dot, n) => dot.classList.toggle("kept", joined.has(n)));
+}

@@ -1,0 +1,107 @@
+"""Metric sets and exhibits of an experiment."""
+
+import pytest
+
+from hpme.bench import MEASURES, Experiment, Target, explain, record_of
+from hpme.bench.exhibits import EXHIBITED, EXHIBITS
+from hpme.data import load_dataset
+from hpme.errors import InputError
+from hpme.models import Recipe
+
+QUICK = {"restarts": 1, "rounds": 1, "subsets": 4, "epochs": 1}
+
+
+@pytest.fixture(scope="module")
+def molecules(cache):
+    """Only one class is explained, the other keeps it company."""
+    dataset = load_dataset("ba-houseandgrid", size=30, root=cache)
+    return dataset, Target.prepare(dataset, "gcn", recipe=Recipe(max_steps=2), root=cache)
+
+
+def recorded(dataset, target, explainer, metrics, **changes):
+    experiment = Experiment(
+        dataset.info.name, explainer, 0, **{"graphs": 5, "metrics": metrics, **changes}
+    )
+    return record_of(explain(experiment, dataset, target))
+
+
+def test_values_of_every_metric_set(dataset, target):
+    names = tuple(name for name in MEASURES if name != "target")
+    record = recorded(dataset, target, "random", names)
+    assert set(record.values) == {
+        "auc", "auc_per_graph", "precision", "fidelity_plus", "fidelity_minus",
+        "robust_fidelity_plus", "robust_fidelity_minus", "simoar", "simoar_random",
+        "simoar_empty", "cosine", "euclidean",
+    }  # fmt: skip
+    assert record.undefined == {}
+    assert set(record.spread) == set(record.values) - {"auc"}
+
+
+def test_the_ground_truth_has_full_precision(dataset, target):
+    values = recorded(dataset, target, "ground-truth", ("precision", "shift")).values
+    assert values["precision"] == 1.0
+    assert values["cosine"] < 1.0
+
+
+def test_shift_is_of_the_mixup_graphs_with_companions(molecules):
+    dataset, target = molecules
+    record = recorded(*molecules, "hpme", ("shift", "mixups"), options=QUICK)
+    assert record.context["companions"] == 5
+    outcome = explain(record.experiment, dataset, target)
+    every = [dataset[number] for number in outcome.numbers] + outcome.companions
+    mixed = outcome.explainer.mixup_graphs(target.model, every, mode=outcome.mode)
+    numbers = outcome.numbers + dataset.companions(0, 5).tolist()
+    shown = record.context["exhibits"]["mixups"]
+    assert len(shown) == EXHIBITED
+    for place, item in enumerate(shown):
+        edges = mixed.graphs.edge_batch == place
+        assert item["graph"] == numbers[place]
+        assert item["partner"] == numbers[int(mixed.partners[place])]
+        assert item["num_nodes"] == int(mixed.graphs.sizes[place])
+        assert len(item["edge_index"][0]) == int(edges.sum()) == len(item["edge_weight"])
+        assert max(map(max, item["edge_index"])) < item["num_nodes"]
+        assert item["transplanted"] == mixed.transplanted[edges].tolist()
+    assert record.values["cosine"] is not None
+
+
+def test_weights_of_edges_stand_for_the_graph_without_a_mixup(dataset, target):
+    values = recorded(dataset, target, "random", ("shift",)).values
+    assert 0 < values["cosine"] < 1
+
+
+def test_explanations_to_look_at(dataset, target):
+    record = recorded(dataset, target, "hpme", ("explanations",), options=QUICK)
+    shown = record.context["exhibits"]["explanations"]
+    assert [item["graph"] for item in shown] == dataset.explained(0, 5).tolist()[:EXHIBITED]
+    for item in shown:
+        graph = dataset[item["graph"]]
+        assert len(item["edge_mask"]) == graph.num_edges
+        assert len(item["node_mask"]) == len(item["pooled"]) == graph.num_nodes
+    assert record.values == {}
+
+
+def test_only_some_explainers_make_mixups(dataset, target):
+    with pytest.raises(InputError, match="'random' makes no mixup graphs"):
+        recorded(dataset, target, "random", ("mixups",))
+
+
+def test_all_nodes_may_be_pooled(dataset, target):
+    """The last step of the suite on ratios."""
+    record = recorded(dataset, target, "hpme", ("auc",), options={**QUICK, "ratio": 1.0})
+    assert record.context["pool_ratio_source"] == "option"
+    assert 0 <= record.values["auc"] <= 1
+
+
+def test_names_are_unique():
+    assert not set(MEASURES) & set(EXHIBITS)
+
+
+@pytest.mark.parametrize("name", ["ba-motif-volume", "ba-motif-counting"])
+def test_targets_of_regression(cache, name):
+    dataset = load_dataset(name, size=30, root=cache)
+    target = Target.prepare(dataset, "gcn", recipe=Recipe(max_steps=2), root=cache)
+    record = recorded(dataset, target, None, ("target",))
+    test = target.report.metrics["test"]
+    assert record.values["rmse"] == pytest.approx(test["rmse"])
+    assert record.values["mape"] == pytest.approx(test.get("mape"))
+    assert ("mape" in record.undefined) == ("mape" not in test)
