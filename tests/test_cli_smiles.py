@@ -65,7 +65,7 @@ def test_hpme_needs_no_ground_truth(invoke, own):
     )  # fmt: skip
     assert result.exit_code == 0, result.stderr
     (run,) = json.loads(Path("r.json").read_text())["runs"]
-    assert run["pool_ratio_source"] == "default" and run["config"]["ratio"] == 0.2
+    assert run["pool_ratio_source"] == run["config"]["ratio"] == "auto"
 
 
 def test_a_bad_row_stops_on_demand(invoke, own):

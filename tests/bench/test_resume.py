@@ -7,42 +7,43 @@ import sys
 import time
 
 import pytest
+from typer.testing import CliRunner
 
 from hpme.bench import SUITES, ResultStore, run_experiment
+from hpme.bench.run import subject
 from hpme.bench.runner import Plan
+from hpme.cli import app
+from hpme.commands import bench as command
 from hpme.commands.bench import chosen_experiments
 
 PROGRAM = "from hpme.cli import main; main()"
-SMALL = {"size": 40, "graphs": 8, "train_steps": 5}
-DETERMINISTIC = ("values", "spread", "undefined", "context")
+CHOICE = {
+    "seeds": "100-102",
+    "datasets": "ba-2motifs,ba-motif-volume",
+    "explainers": "grad,gnnexplainer",
+    "size": 40,
+    "graphs": 8,
+    "train_steps": 5,
+}
 
 
-@pytest.fixture
-def experiments():
-    return chosen_experiments(
-        SUITES["table1"],
-        seeds="100-102",
-        datasets="ba-2motifs,ba-motif-volume",
-        explainers="grad,gnnexplainer",
-        **SMALL,
-    )
-
-
-@pytest.fixture
-def command(tmp_path, monkeypatch):
+def test_killed_and_resumed_equals_undisturbed(tmp_path, monkeypatch, inline):
+    """The killed run has workers of its own, the resumed one works in this process."""
     monkeypatch.setenv("HPME_CACHE_DIR", str(tmp_path / "cache"))
-    options = ["--seeds", "100-102", "--datasets", "ba-2motifs,ba-motif-volume"]
-    options += ["--explainers", "grad,gnnexplainer", "--workers", "2"]
-    for name, value in SMALL.items():
-        options += [f"--{name.replace('_', '-')}", str(value)]
-    options += ["--out", str(tmp_path / "out")]
-    return [sys.executable, "-c", PROGRAM, "bench", "table1", *options]
-
-
-def test_killed_and_resumed_equals_undisturbed(command, experiments, tmp_path, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    arguments = ["bench", "table1", "--workers", "2", "--out", str(tmp_path / "out")]
+    for name, value in CHOICE.items():
+        arguments += [f"--{name.replace('_', '-')}", str(value)]
+    experiments = chosen_experiments(SUITES["table1"], **CHOICE)
     store = ResultStore(tmp_path / "out")
     results = store.folder / "results"
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True)
+
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, *arguments],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
     _until(lambda: len(list(results.glob("*.json"))) >= 2 or process.poll() is not None)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
@@ -51,16 +52,20 @@ def test_killed_and_resumed_equals_undisturbed(command, experiments, tmp_path, m
     assert 2 <= len(plan.done) < len(experiments)
     finished = {path: path.read_bytes() for path in results.glob("*.json")}
 
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert f"{len(plan.todo)} done, 0 failed" in done.stderr
+    monkeypatch.setattr(command, "LocalExecutor", lambda workers: inline())
+    subject.cache_clear()
+    resumed = CliRunner().invoke(app, arguments)
+    assert resumed.exit_code == 0, resumed.stderr
+    assert f"{len(plan.todo)} done, 0 failed" in resumed.stderr
     assert {path: path.read_bytes() for path in finished} == finished
 
     monkeypatch.setenv("HPME_CACHE_DIR", str(tmp_path / "other-cache"))
+    subject.cache_clear()
     for experiment in experiments:
-        resumed, undisturbed = store.get(experiment), run_experiment(experiment)
-        for name in DETERMINISTIC:
-            assert getattr(resumed, name) == getattr(undisturbed, name), name
+        stored, undisturbed = store.get(experiment), run_experiment(experiment)
+        for name in ("values", "spread", "undefined", "context"):
+            assert getattr(stored, name) == getattr(undisturbed, name), name
+    subject.cache_clear()
 
 
 def _members(session):
@@ -71,7 +76,7 @@ def _members(session):
     return listed.stdout.split()
 
 
-def _until(condition, seconds=120):
+def _until(condition, seconds=240):
     for _ in range(seconds * 20):
         if condition():
             return

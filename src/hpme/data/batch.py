@@ -226,6 +226,22 @@ class GraphStore:
             anchors=None if self.anchors is None else self.anchors[ids],
         )
 
+    def joined(self, other: GraphStore) -> GraphStore:
+        """The graphs of this store followed by those of another; labels are left out."""
+
+        def both(ours: Tensor | None, theirs: Tensor | None) -> Tensor | None:
+            return None if ours is None or theirs is None else torch.cat([ours, theirs.to(ours)])
+
+        return GraphStore(
+            x=torch.cat([self.x, other.x.to(self.x)]),
+            local_edge_index=torch.cat([self.local_edge_index, other.local_edge_index], dim=1),
+            sizes=torch.cat([self.sizes, other.sizes]),
+            edge_counts=torch.cat([self.edge_counts, other.edge_counts]),
+            edge_attr=both(self.edge_attr, other.edge_attr),
+            edge_weight=both(self.edge_weight, other.edge_weight),
+            anchors=both(self.anchors, other.anchors),
+        )
+
     def check(self) -> None:
         """Raises :class:`InputError` naming the first unusable graph."""
         if len(self) == 0:

@@ -47,9 +47,13 @@ class TargetContext:
         embedding_layer: str | None = None,
         config: Any = None,
         mode: Mode | None = None,
+        task: Task | None = None,
         level: Level = "graph",
     ) -> TargetContext:
-        """Runs the model once over all graphs. Call inside :func:`~hpme.models.adapter.frozen`."""
+        """Runs the model once over all graphs. Call inside :func:`~hpme.models.adapter.frozen`.
+
+        A ``task`` known before takes the place of ``config`` and ``mode``.
+        """
         if bool((store.sizes == 0).any()):
             graph = int((store.sizes == 0).nonzero()[0])
             raise InputError(f"graph {graph} has no nodes; remove empty graphs before fitting")
@@ -67,7 +71,7 @@ class TargetContext:
             check_rows(embedding.output, ids.numel())
             embeddings.append(embedding)
         output = torch.cat([embedding.output for embedding in embeddings])
-        task = Task.resolve(output, config, mode)
+        task = task or Task.resolve(output, config, mode)
         task.check(output)
         return cls(
             adapter=adapter,

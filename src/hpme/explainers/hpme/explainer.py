@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import inspect
 import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, replace
 from typing import Any, Literal, get_args
 
 import torch
+from torch import nn
 
-from hpme.data.batch import GraphBatch
+from hpme.data.batch import GraphBatch, GraphStore
 from hpme.errors import InputError
 from hpme.explainers.base import Masks
 from hpme.explainers.checks import at_least, positive
-from hpme.explainers.context import TargetContext
+from hpme.explainers.context import TargetContext, batches
 from hpme.explainers.edge_mlp import EdgeMLP
 from hpme.explainers.hpme.distil import fit_edge_mlp
 from hpme.explainers.hpme.gradient import GradientSearch, train_epoch
@@ -21,13 +24,31 @@ from hpme.explainers.hpme.mixup import Attach, structural_mixup
 from hpme.explainers.hpme.neighbor import Neighbor
 from hpme.explainers.hpme.objective import Objective
 from hpme.explainers.hpme.pool import Pool, PoolSize, hop_features, rank_nodes
+from hpme.explainers.hpme.quality import Quality, quality_of, spread_over
+from hpme.explainers.hpme.ratio import (
+    RATIOS,
+    TRIAL_GRAPHS,
+    RatioPoint,
+    choose_ratio,
+    ratio_curve,
+)
 from hpme.explainers.hpme.report import FitReport, report_on
 from hpme.explainers.hpme.search import SubsetSearch, selection_of
 from hpme.explainers.mixing import MixingExplainer, MixupGraphs
-from hpme.models.adapter import ModelAdapter
+from hpme.models.adapter import ModelAdapter, frozen
+from hpme.models.task import Task
 from hpme.progress import progress_bar
 
 logger = logging.getLogger("hpme")
+HOST_FIELDS = (
+    "x",
+    "local_edge_index",
+    "sizes",
+    "edge_counts",
+    "edge_attr",
+    "edge_weight",
+    "anchors",
+)
 
 
 class HPMEExplainer(MixingExplainer):
@@ -43,7 +64,8 @@ class HPMEExplainer(MixingExplainer):
     paper's objective. :attr:`report` says how good the evidence for the result is.
 
     Args:
-        ratio: Share of nodes that are pooled, :math:`r`.
+        ratio: Share of nodes that are pooled, :math:`r`; ``"auto"`` chooses it without labels, see
+            :func:`~hpme.explainers.hpme.ratio.choose_ratio`.
         k: Number of pooled nodes, in place of ``ratio``.
         search: ``"subsets"`` or ``"gradient"``.
         score: What ``edge_mask`` holds: ``"edge"``, the probabilities :math:`p_{ij}` of the edge
@@ -78,7 +100,7 @@ class HPMEExplainer(MixingExplainer):
     def __init__(
         self,
         *,
-        ratio: float | None = None,
+        ratio: float | Literal["auto"] | None = "auto",
         k: int | None = None,
         search: Literal["subsets", "gradient"] = "subsets",
         score: Literal["edge", "node", "both"] = "both",
@@ -107,8 +129,12 @@ class HPMEExplainer(MixingExplainer):
         self.mixup, self.bce_weight, self.pool_layers = mixup, bce_weight, pool_layers
         self.gate, self.temperature = gate, temperature
         self._check()
-        self.size = PoolSize(ratio, k)
+        self.size: PoolSize | None = None  # chosen by fit()
+        if ratio != "auto" or k is not None:
+            self.size = PoolSize(None if ratio == "auto" else ratio, k)
+        self.task: Task | None = None
         self.pool: Pool | None = None
+        self.rival: Pool | None = None
         self.edge_mlp: EdgeMLP | None = None
         self.report: FitReport | None = None
 
@@ -137,6 +163,11 @@ class HPMEExplainer(MixingExplainer):
 
     def _fit(self, context: TargetContext, *, progress: bool) -> None:
         generator = torch.Generator().manual_seed(self.seed)
+        self.task = context.task
+        self._keep_hosts(context.store.subset(spread_over(context.values)))
+        curve = None
+        if self.ratio == "auto" and self.k is None:
+            curve = self._choose_ratio(context, generator, progress)
         few = self._mix(context.sample(self.search_graphs, generator), generator)
         everything = few if few.context is context else self._mix(context, generator)
         if self.search == "subsets":
@@ -145,11 +176,23 @@ class HPMEExplainer(MixingExplainer):
             self._fit_by_gradient(few, everything, progress)
         self.requires_grad_(False)
         assert self.report is not None
+        self.report = replace(self.report, ratio_curve=curve)
         logger.info(self.report.summary())
         for warning in self.report.warnings:
             logger.warning(warning)
 
+    def _choose_ratio(
+        self, context: TargetContext, generator: torch.Generator, progress: bool
+    ) -> list[RatioPoint]:
+        self.size = PoolSize(RATIOS[0])  # each trial has its own
+        trial = self._mix(context.sample(TRIAL_GRAPHS, generator), generator)
+        with progress_bar("choosing the ratio", len(RATIOS), enabled=progress) as advance:
+            curve = ratio_curve(trial, advance=advance)
+        self.size = PoolSize(choose_ratio(curve))
+        return curve
+
     def _mix(self, context: TargetContext, generator: torch.Generator) -> HardMix:
+        assert self.size is not None
         return HardMix.build(
             context, self.size, self.neighbor, self.attach, generator, self.batch_size
         )
@@ -159,6 +202,7 @@ class HPMEExplainer(MixingExplainer):
         with progress_bar("searching the pool", search.steps(), enabled=progress) as advance:
             candidates = search.find(few, advance=advance)
         self.pool = candidates.pools[candidates.order()[0]]
+        self.rival = candidates.rival()
         self.report = report_on(few, self.pool, candidates, self.search)
         keep = selection_of(everything, self.pool).keep[0]
         with progress_bar("training the edge MLP", self.epochs, enabled=progress) as advance:
@@ -203,7 +247,7 @@ class HPMEExplainer(MixingExplainer):
 
     @torch.no_grad()
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
-        assert self.pool is not None and self.edge_mlp is not None
+        assert self.pool is not None and self.edge_mlp is not None and self.size is not None
         if graphs.num_nodes == 0:
             empty = graphs.x.new_zeros(0)
             return Masks(empty, empty.view(0, 1), empty.bool())
@@ -240,17 +284,66 @@ class HPMEExplainer(MixingExplainer):
             mix.graphs, mix.per_edge(weight), mix.per_edge(mix.transplanted), partners
         )
 
+    def quality(self, model: nn.Module, graphs: Iterable[Any]) -> list[Quality]:
+        """What can be said about the explanation of every graph without ground truth.
+
+        Args:
+            model: The model the explainer was fitted to; it is left exactly as it was.
+            graphs: A dataset, a list of ``Data`` or of explanations, or a loader.
+        """
+        self._check_fitted()
+        assert self.pool is not None and self.task is not None
+        store = GraphStore.from_graphs(graphs)
+        generator = torch.Generator().manual_seed(self.seed)
+        result: list[Quality] = []
+        for ids in batches(torch.arange(len(store)), self.batch_size):
+            with frozen(model):
+                context = TargetContext.build(
+                    model,
+                    store.subset(ids).joined(self._hosts()),
+                    batch_size=self.batch_size,
+                    embedding_layer=self.embedding_layer,
+                    task=self.task,
+                    level=self._level(store.anchors, None),
+                )
+                mix = self._mix(context, generator)
+                result += quality_of(mix, ids.numel(), self.pool, self.rival)
+        return result
+
+    def _keep_hosts(self, store: GraphStore) -> None:
+        """A few of the fitted graphs stay with the explainer, as hosts for :meth:`quality`."""
+        for name in HOST_FIELDS:
+            self.register_buffer(f"host_{name}", getattr(store, name))
+
+    def _hosts(self) -> GraphStore:
+        return GraphStore(**{name: getattr(self, f"host_{name}") for name in HOST_FIELDS})
+
     def _meta(self) -> dict[str, Any]:
         assert self.pool is not None and self.report is not None
+        assert self.size is not None and self.task is not None
         return {
             "channels": self.pool.bias.shape[-1],
             "hops": self.pool.hops,
             "report": self.report.to_dict(),
+            "ratio": self.size.ratio,
+            "rival": self.rival is not None,
+            "task": asdict(self.task),
         }
 
     def _build(self, meta: dict[str, Any]) -> None:
         generator, hops = torch.Generator(), tuple(meta["hops"])
         self.pool = Pool(meta["channels"], 1, self.pool_layers, hops, generator=generator)
+        if meta["rival"]:
+            self.rival = Pool(meta["channels"], 1, self.pool_layers, hops, generator=generator)
         self.edge_mlp = EdgeMLP(meta["channels"], generator=generator)
         self.report = FitReport.from_dict(meta["report"])
+        self.size = PoolSize(meta["ratio"], self.k)
+        self.task = Task(**meta["task"])
         self.requires_grad_(False)
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """Takes the sizes of the kept hosts from the saved tensors."""
+        hosts = {name: state_dict.get(f"host_{name}") for name in HOST_FIELDS}
+        for name, value in hosts.items():
+            self.register_buffer(f"host_{name}", value)
+        return super().load_state_dict(state_dict, *args, **kwargs)

@@ -12,6 +12,7 @@ from hpme.explainers.hpme.criterion import criterion
 from hpme.explainers.hpme.hardmix import HardMix
 from hpme.explainers.hpme.mixup import select
 from hpme.explainers.hpme.pool import Pool, top_nodes
+from hpme.explainers.hpme.ratio import RatioPoint
 from hpme.explainers.hpme.search import Candidates, selection_of
 
 WEAK_EVIDENCE = 0.25
@@ -37,6 +38,7 @@ class FitReport:
         pool_ratio: Mean share of pooled nodes.
         embedding: Where node embeddings were taken from, and how edges are weighted.
         search: Name of the search.
+        ratio_curve: What the ratio was chosen from, if it was.
     """
 
     disagreement: float
@@ -48,6 +50,7 @@ class FitReport:
     pool_ratio: float
     embedding: str
     search: str
+    ratio_curve: list[RatioPoint] | None = None
 
     @property
     def separation(self) -> float:
@@ -76,7 +79,8 @@ class FitReport:
     def summary(self) -> str:
         """The evidence in one line."""
         agreement = "-" if self.agreement is None else f"{self.agreement:.2f}"
-        return (
+        chosen = f"pools {self.pool_ratio:.0%} of the nodes (chosen without labels); "
+        return (chosen if self.ratio_curve else "") + (
             f"hard-mix disagreement {self.disagreement:.2f} (random {self.random_disagreement:.2f},"
             f" complement {self.complement_disagreement:.2f}), restarts agree {agreement}: "
             + ("trust with care" if self.warnings else "good evidence")
@@ -90,7 +94,10 @@ class FitReport:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> FitReport:
         """The report :meth:`to_dict` came from."""
-        return cls(**{name: values[name] for name in cls.__dataclass_fields__})
+        given = {name: values[name] for name in cls.__dataclass_fields__ if name in values}
+        if given.get("ratio_curve"):
+            given["ratio_curve"] = [RatioPoint(**point) for point in given["ratio_curve"]]
+        return cls(**given)
 
 
 def report_on(

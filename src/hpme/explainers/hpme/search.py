@@ -51,6 +51,13 @@ class Candidates:
         """Restarts, best first."""
         return list(dict.fromkeys(self.chains[number] for number in self.order()))
 
+    def rival(self) -> Pool | None:
+        """The best pool of the second best restart, if there are two."""
+        chains = self.best_chains()
+        if len(chains) < 2:
+            return None
+        return self.pools[next(n for n in self.order() if self.chains[n] == chains[1])]
+
 
 def selection_of(mix: HardMix, pool: Pool) -> Selection:
     """Pooled nodes of all graphs."""

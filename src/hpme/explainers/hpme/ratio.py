@@ -1,0 +1,73 @@
+r"""The pooling ratio :math:`r`, chosen from the graphs and the model alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+
+from hpme.explainers.hpme.criterion import criterion
+from hpme.explainers.hpme.hardmix import HardMix
+from hpme.explainers.hpme.mixup import select
+from hpme.explainers.hpme.pool import PoolSize, top_nodes
+from hpme.explainers.hpme.search import SubsetSearch, selection_of
+
+RATIOS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+"""Ratios that are tried."""
+TOLERANCE = 0.04
+"""How much of the random disagreement a smaller ratio may leave more than the best one."""
+TRIAL_GRAPHS = 128
+"""Graphs the short searches see."""
+
+
+@dataclass(frozen=True)
+class RatioPoint:
+    """What a short search with one ratio came to.
+
+    Args:
+        ratio: The ratio.
+        disagreement: Of the best pool found.
+        random_disagreement: Of random selections of the same size.
+    """
+
+    ratio: float
+    disagreement: float
+    random_disagreement: float
+
+    @property
+    def left(self) -> float:
+        """Share of the random disagreement that the pool leaves."""
+        return self.disagreement / max(self.random_disagreement, 1e-6)
+
+
+def choose_ratio(curve: list[RatioPoint]) -> float:
+    """The smallest ratio whose pool leaves little more than the best one.
+
+    A larger one never keeps the prediction worse, since it may hold the same nodes; so what counts
+    is where the curve becomes flat.
+    """
+    best = min(point.left for point in curve)
+    return min(point.ratio for point in curve if point.left <= best + TOLERANCE)
+
+
+def ratio_curve(mix: HardMix, *, advance: Callable[[int], None]) -> list[RatioPoint]:
+    """A short search with each of :data:`RATIOS`, on draws of :math:`G'` that all of them share.
+
+    Args:
+        mix: The graphs; its pooled size is ignored.
+        advance: Called after every ratio.
+    """
+    search = SubsetSearch(chains=2, rounds=2, draws=1)
+    graphs, hosts = mix.context.store.batch(), mix.draw(3)
+    noise = torch.rand(2, graphs.num_nodes, generator=mix.generator).to(mix.features)
+    curve = []
+    for ratio in RATIOS:
+        sized = replace(mix, size=PoolSize(ratio))
+        candidates = search.find(sized, advance=lambda _: None)
+        chosen = selection_of(sized, candidates.pools[candidates.order()[0]])
+        random = select(top_nodes(noise, graphs, sized.size(graphs.sizes)), graphs, mix.generator)
+        found, chance = (criterion(sized, part, hosts)[:, 0].mean() for part in (chosen, random))
+        curve.append(RatioPoint(ratio, float(found), float(chance)))
+        advance(1)
+    return curve

@@ -1,0 +1,77 @@
+"""Quality without ground truth, on a case where it is known."""
+
+import math
+
+import pytest
+import torch
+from finder import PLANTED, Finder, planted_graphs
+
+from hpme.errors import NotFittedError
+from hpme.explainers import HPMEExplainer
+from hpme.explainers.hpme.quality import Quality, spread_over
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    graphs = planted_graphs()
+    return HPMEExplainer(k=PLANTED).fit(Finder(), graphs, mode="regression"), graphs
+
+
+def mean(values):
+    return sum(values) / len(values)
+
+
+def test_good_explanations_have_good_quality(fitted):
+    explainer, graphs = fitted
+    quality = explainer.quality(Finder(), graphs)
+    assert len(quality) == len(graphs)
+    assert mean([q.kept for q in quality]) > 0.9
+    assert mean([q.lost for q in quality]) > 0.7
+    assert mean([q.stable for q in quality]) > 0.9
+
+
+def test_a_wrong_pool_has_bad_quality(fitted):
+    explainer, graphs = fitted
+    good = explainer.quality(Finder(), graphs)
+    right = explainer.pool.projection.data.clone()
+    try:
+        explainer.pool.projection.data.neg_()
+        bad = explainer.quality(Finder(), graphs)
+    finally:
+        explainer.pool.projection.data = right
+    assert mean([q.kept for q in bad]) < 0.5 * mean([q.kept for q in good])
+    assert mean([q.stable for q in bad]) < 0.5
+
+
+def test_does_not_depend_on_company_or_process(fitted, tmp_path):
+    explainer, graphs = fitted
+    together = explainer.quality(Finder(), graphs[:6])
+    explainer.save(tmp_path / "e.safetensors")
+    loaded = HPMEExplainer.load(tmp_path / "e.safetensors")
+    # Boundary edges are joined at random, so single values move a little.
+    alone = [loaded.quality(Finder(), [graph])[0] for graph in graphs[:6]]
+    assert [q.stable for q in alone] == [q.stable for q in together]
+    assert mean([q.kept for q in alone]) == pytest.approx(mean([q.kept for q in together]), abs=0.1)
+
+
+def test_one_restart_says_nothing_about_stability():
+    graphs = planted_graphs(12)
+    explainer = HPMEExplainer(k=PLANTED, restarts=1, rounds=1, epochs=2)
+    quality = explainer.fit(Finder(), graphs, mode="regression").quality(Finder(), graphs)
+    assert all(math.isnan(q.stable) for q in quality)
+    assert "stable" not in str(quality[0])
+    assert str(Quality(0.5, 0.25, 1.0)) == "kept 0.50, lost 0.25, stable 1.00"
+
+
+def test_must_be_fitted():
+    with pytest.raises(NotFittedError, match="fit"):
+        HPMEExplainer(k=2).quality(Finder(), planted_graphs(2))
+
+
+def test_hosts_cover_all_predictions():
+    rare = torch.zeros(100, 2)
+    rare[:, 0] = 1
+    rare[97:] = torch.tensor([0.0, 1.0])
+    assert rare[spread_over(rare), 1].any()
+    values = torch.arange(50.0).flip(0).view(-1, 1)
+    assert {0.0, 49.0} <= set(values[spread_over(values, 5)].view(-1).tolist())
