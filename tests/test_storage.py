@@ -1,12 +1,17 @@
 import os
+import signal
 import stat
+import subprocess
+import sys
+import threading
+import time
 
 import pytest
 import torch
 from safetensors.torch import save_file
 
 from hpme.errors import StorageError
-from hpme.storage import read_tensors, write_atomically, write_tensors
+from hpme.storage import locked, read_tensors, write_atomically, write_tensors
 
 
 def test_round_trip(tmp_path):
@@ -89,3 +94,52 @@ def test_others_may_read_what_the_umask_lets_them(tmp_path):
     write_atomically(tmp_path / "file", b"")
     modes = {stat.S_IMODE(p.stat().st_mode) for p in tmp_path.iterdir()}
     assert len(modes) == 1
+
+
+def test_a_file_is_made_by_one_at_a_time(tmp_path):
+    path, log = tmp_path / "new" / "file", []
+
+    def make(name):
+        with locked(path):
+            log.append((name, "begins"))
+            time.sleep(0.02)
+            log.append((name, "ends"))
+
+    threads = [threading.Thread(target=make, args=(name,)) for name in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(log) == 12
+    for begun, ended in zip(log[::2], log[1::2], strict=True):
+        assert (begun[0], begun[1], ended[1]) == (ended[0], "begins", "ends")
+    assert list(path.parent.iterdir()) == []
+
+
+def test_a_lock_left_by_a_killed_process_is_free(tmp_path):
+    path = tmp_path / "file"
+    program = (
+        "import os, signal, sys; from pathlib import Path; from hpme.storage import _acquire; "
+        "_acquire(Path(sys.argv[1])); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    lock = tmp_path / ".file.lock"
+    killed = subprocess.run([sys.executable, "-c", program, str(lock)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert lock.exists()
+    with locked(path):
+        pass
+    assert not lock.exists()
+
+
+def test_an_error_frees_the_lock(tmp_path):
+    with pytest.raises(ValueError, match="x"), locked(tmp_path / "file"):
+        raise ValueError("x")
+    with locked(tmp_path / "file"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_folder_to_lock_in_work_goes_on(tmp_path):
+    (tmp_path / "file").write_text("")
+    with locked(tmp_path / "file" / "below"):
+        pass

@@ -118,9 +118,16 @@ def list_names(kind: Annotated[Kind, typer.Argument(help="What to list.")]) -> N
             variants = ", ".join(info.variants)
             table.add_row(info.name, info.task, f"{info.num_graphs:,}", variants, info.description)
     elif kind is Kind.explainers:
-        _columns(table, "name", "learns", "description")
+        _columns(table, "name", "learns", "tasks", "levels", "description")
         for name, explainer in EXPLAINERS.items():
-            table.add_row(name, "yes" if explainer.needs_fit else "no", explainer.summary)
+            learns = "from labels" if explainer.needs_labels else "yes"
+            table.add_row(
+                name,
+                learns if explainer.needs_fit else "no",
+                ", ".join(explainer.tasks),
+                ", ".join(explainer.levels),
+                explainer.summary,
+            )
     else:
         _columns(table, "name", "description")
         for name, model in MODELS.items():

@@ -102,7 +102,7 @@ def test_own_features_follow_the_labels():
 
 def test_interface_of_a_dataset_without_ground_truth(dataset):
     assert not dataset.has_ground_truth
-    assert dataset.pool_ratio == 0.2
+    assert dataset.pool_ratio == 0.5
     assert dataset.alternatives(0) == []
     assert (dataset.num_classes, dataset.info.task) == (2, "classification")
     assert dataset.variant == "links"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import resource
 import sys
 from pathlib import Path
+
+if sys.platform != "win32":
+    import resource
 
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
@@ -22,11 +24,13 @@ def reset_peak() -> bool:
     return True
 
 
-def peak_mib() -> float:
+def peak_mib() -> float | None:
     """Most memory the process has held at once since :func:`reset_peak`, in MiB."""
     try:
         lines = _STATUS.read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
     except (OSError, StopIteration):
+        if sys.platform == "win32":
+            return None
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak / 2**20 if sys.platform == "darwin" else peak / 2**10

@@ -22,6 +22,8 @@ from hpme.errors import InputError
 SHARES = {"val": 0.05, "test": 0.1}
 """Links that are held out; the rest is for training."""
 PARTS = ("train", "val", "test")
+POOL_RATIO = 0.5
+"""Both ends are always pooled, so that a fifth of a typical subgraph adds no more than a node."""
 VARIANT = "links"
 DESCRIPTION = "two nodes and what surrounds them; linked (1) or not (0)"
 
@@ -74,6 +76,11 @@ class LinkDataset(GraphDataset):
         base = BaseGraph.of(copy.copy(data).cpu(), use_x=use_x)
         flat = link_graphs(base, size, seed, num_hops=num_hops, num_labels=num_labels)
         return cls(flat, _own_info(title, len(flat)), VARIANT, seed)
+
+    @property
+    def pool_ratio(self) -> float:
+        r"""Pooling ratio :math:`r`, :data:`POOL_RATIO`: no ground truth says how much is needed."""
+        return POOL_RATIO
 
     @property
     def split(self) -> dict[str, Tensor]:

@@ -59,6 +59,8 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
     summary: ClassVar[str]
     needs_fit: ClassVar[bool] = True
     needs_labels: ClassVar[bool] = False
+    tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
+    levels: ClassVar[tuple[Level, ...]] = ("graph", "node")
 
     def __init__(
         self,

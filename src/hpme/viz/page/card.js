@@ -1,7 +1,7 @@
 /** Text of a prediction: class and probability, or value. */
 function predictionText(values) {
   if (!report.classes) return decimal(values[0]);
-  if (values.some(Number.isNaN)) return "no number";
+  if (Number.isNaN(values[0])) return "no number";
   const best = argmax(values);
   return `${report.classes[best]} · ${percent(values[best])}`;
 }
