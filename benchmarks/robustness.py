@@ -41,6 +41,8 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "two rounds": {"rounds": 2},
     "8 subsets": {"subsets": 8},
     "boundary by rank (paper)": {"attach": "rank"},
+    "any host": {"neighbor": "random"},
+    "ratio chosen without labels": {"ratio": "auto"},
     "edge score": {"score": "edge"},
     "node score": {"score": "node"},
     "gradient search": {"search": "gradient"},
@@ -71,7 +73,7 @@ def run(dataset_name: str, variant: str, seed: int, target_seed: int) -> dict[st
     dataset = load_dataset(dataset_name)
     target = Target.prepare(dataset, "gcn", target_seed)
     options = dict(ABLATIONS.get(variant, {}))
-    if "ratio" in options:
+    if isinstance(options.get("ratio"), float):
         options["ratio"] = min(1.0, options["ratio"] * dataset.pool_ratio)
     start = time.process_time()
     experiment = Experiment(dataset_name, "hpme", seed, target_seed=target_seed, options=options)

@@ -13,6 +13,7 @@ from torch_geometric.nn import (
     GraphConv,
     GraphNorm,
     SAGEConv,
+    SAGPooling,
     TopKPooling,
     aggr,
     global_add_pool,
@@ -449,6 +450,22 @@ def test_hierarchical_model_falls_back_to_the_last_layer_with_all_nodes(graphs, 
     torch.testing.assert_close(embedding.nodes, model.second(h, graphs.edge_index))
     assert embedding.source == "output of the last message-passing layer 'second'"
     assert embedding.output.shape == (3, 2)
+
+
+def test_weights_reach_the_layers_before_a_pooling_layer(graphs):
+    model = Hierarchical(norm=False).eval()
+    adapter = ModelAdapter(model)
+    assert adapter.probe(graphs) == "message"
+    ones = torch.ones(graphs.edge_index.shape[1])
+    torch.testing.assert_close(adapter.predict(graphs, ones), adapter.predict(graphs))
+    assert "explain_message" not in vars(model.first)
+
+
+def test_scores_of_a_pooling_layer_are_no_embedding(graphs):
+    model = Hierarchical(norm=False)
+    model.pool = SAGPooling(5, ratio=0.5)  # holds a message-passing layer with one channel
+    embedding = ModelAdapter(model).embed(graphs)
+    assert embedding.source == "output of the last message-passing layer 'second'"
 
 
 def test_named_layer(graphs):

@@ -240,6 +240,8 @@ class ModelAdapter:
             )
         if probe is not None and probe.nodes is not None:
             return probe.nodes, "input of the readout"
+        # A pooling layer may score nodes by message passing; one number is no embedding.
+        full = [(name, value) for name, value in full if value.shape[1] > 1] or full
         if full:
             return full[-1][1], f"output of the last message-passing layer '{full[-1][0]}'"
         raise ModelError(
@@ -266,7 +268,9 @@ class ModelAdapter:
             source, target = graphs.edge_index
             order = torch.argsort(torch.where(source == target, 1 + source, 0), stable=True)
             graphs = _reorder_edges(graphs, order)
-            masks = message_mask(self.model, edge_weight[order], graphs.edge_index)
+            masks = message_mask(
+                self.model, edge_weight[order], graphs.edge_index, graphs.num_nodes
+            )
         weight = graphs.edge_weight
         if edge_weight is not None and weighting == "edge_weight":
             weight = edge_weight if weight is None else weight * edge_weight
@@ -314,12 +318,23 @@ def frozen(model: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def message_mask(model: nn.Module, mask: Tensor, edge_index: Tensor) -> Iterator[None]:
+def message_mask(
+    model: nn.Module, mask: Tensor, edge_index: Tensor, num_nodes: int | None = None
+) -> Iterator[None]:
     """Multiplies every message by the weight of its edge; masks of others are put back afterwards.
 
     The differences to PyG's ``set_masks``: a mask left behind as a parameter by another explainer
-    does not cut the gradient, and an exception leaves nothing on the model.
+    does not cut the gradient, an exception leaves nothing on the model, and layers that work on
+    other than ``num_nodes`` nodes, because a pooling layer came before, are left alone.
     """
+
+    def on_all_nodes(explain_message: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def explain(inputs: Tensor, dim_size: int | None) -> Tensor:
+            whole = num_nodes is None or dim_size == num_nodes
+            return explain_message(inputs, dim_size) if whole else inputs
+
+        return explain
+
     layers = [
         m for m in model.modules() if isinstance(m, MessagePassing) and m.explain is not False
     ]
@@ -330,6 +345,7 @@ def message_mask(model: nn.Module, mask: Tensor, edge_index: Tensor) -> Iterator
             layer.explain = True
             layer._edge_mask, layer._apply_sigmoid = mask, False
             layer._loop_mask = edge_index[0] != edge_index[1]
+            layer.explain_message = on_all_nodes(layer.explain_message)
         yield
     finally:
         for layer, (attributes, parameters) in zip(layers, before, strict=True):
