@@ -53,7 +53,7 @@ def make_graph(number: int, nodes: int = 16) -> Data:
     return Data(x=x, edge_index=edge_index, y=torch.tensor([number % 2]), edge_mask=edge_mask)
 
 
-def train(model: torch.nn.Module, graphs: list[Data], epochs: int = 20) -> None:
+def train(model: torch.nn.Module, graphs: list[Data], epochs: int = 25) -> None:
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     for _ in range(epochs):
         for batch in DataLoader(graphs, batch_size=64, shuffle=True):
@@ -66,11 +66,11 @@ def train(model: torch.nn.Module, graphs: list[Data], epochs: int = 20) -> None:
 def main() -> None:
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    graphs = [make_graph(number) for number in range(500)]
+    graphs = [make_graph(number) for number in range(300)]
     model = GAT(features=3)
     train(model, graphs)
 
-    explained = graphs[:100]
+    explained = graphs[:60]
     found = [graph for graph in explained if graph.y == 1]  # in class 0 an edge is missing
     for algorithm in (HPMEExplainer(k=2), AttentionExplainer()):
         explanations = algorithm.fit(model, explained).explain(model, found)

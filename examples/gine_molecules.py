@@ -58,11 +58,11 @@ def train(model: torch.nn.Module, graphs, epochs: int = 15) -> None:
 def main() -> None:
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    dataset = from_smiles(molecules(200), rules={"carbonyl": "[CX3]=O"})  # rules give the labels
+    dataset = from_smiles(molecules(120), rules={"carbonyl": "[CX3]=O"})  # rules give the labels
     model = GINE(dataset.num_features, dataset.num_edge_features)
     train(model, dataset)
 
-    graphs = list(dataset)[:100]  # of both classes: what is there to tell apart otherwise?
+    graphs = list(dataset)[:60]  # of both classes: what is there to tell apart otherwise?
     explainer = HPMEExplainer(k=2).fit(model, graphs)
     print(explainer.report.summary())
 

@@ -1,7 +1,8 @@
 """Explain a model that pools nodes on its way to the output: python examples/hierarchical_pooling.py.
 
 ``SAGPooling`` drops half of the nodes, so the layers after it, and the readout, no longer see one
-row per node of the graph. Name the layer whose output describes the nodes of the whole graph.
+row per node of the graph. Explainers take the last layer that does; ``report.embedding`` says which
+it was, and ``embedding_layer="second"`` would choose another.
 """  # noqa: E501
 
 import torch
@@ -33,7 +34,7 @@ class Hierarchical(torch.nn.Module):
         return self.head(global_max_pool(self.last(x, edge_index).relu(), batch))
 
 
-def train(model: torch.nn.Module, graphs, epochs: int = 50) -> None:
+def train(model: torch.nn.Module, graphs, epochs: int = 40) -> None:
     optimizer = torch.optim.Adam(model.parameters(), lr=0.005)
     for _ in range(epochs):
         for batch in DataLoader(graphs, batch_size=64, shuffle=True):
@@ -46,12 +47,12 @@ def train(model: torch.nn.Module, graphs, epochs: int = 50) -> None:
 def main() -> None:
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    dataset = load_dataset("ba-2motifs", size=400, progress=False)
+    dataset = load_dataset("ba-2motifs", size=300, progress=False)
     model = Hierarchical(dataset.num_features, dataset.num_classes)
     train(model, dataset[dataset.split["train"]])
 
-    graphs = [dataset[int(i)] for i in dataset.explained(seed=0, count=50)]
-    explainer = HPMEExplainer(embedding_layer="third").fit(model, graphs)
+    graphs = [dataset[int(i)] for i in dataset.explained(seed=0, count=40)]
+    explainer = HPMEExplainer(k=5).fit(model, graphs)
     print(explainer.report.embedding)
     print(explainer.report.summary())
     print(f"edge ROC-AUC: {explanation_auc(explainer.explain(model, graphs), graphs):.3f}")

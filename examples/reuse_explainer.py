@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_model, save_file, save_model
+from safetensors.torch import load_file, load_model, save_file, save_model
 from torch_geometric.loader import DataLoader
 from torch_geometric.nn import GraphConv, global_max_pool
 
@@ -71,9 +71,6 @@ def main() -> None:
         HPMEExplainer().fit(model, graphs[:40]).save(folder / "explainer.safetensors")
         here = masks(folder)
         subprocess.run([sys.executable, __file__, "reuse", name], check=True)
-        there = torch.empty_like(here)
-        from safetensors.torch import load_file
-
         there = load_file(folder / "masks.safetensors")["masks"]
     print(f"{here.numel()} edge weights, identical: {torch.equal(here, there)}")
 

@@ -76,7 +76,7 @@ def _members(session):
     return listed.stdout.split()
 
 
-def _until(condition, seconds=240):
+def _until(condition, seconds=600):
     for _ in range(seconds * 20):
         if condition():
             return

@@ -134,3 +134,10 @@ def test_subset_takes_graphs_in_the_given_order():
     assert part.match_counts.tolist() == [1, 2]
     assert part.match["match_index"].tolist() == [1, 0, 2]
     assert part.text == {"name": ["b", "wässrig"]}
+
+
+def test_concatenation_undoes_subsets():
+    for whole in (sample(0), with_matches()):
+        parts = [whole.subset(torch.tensor([i])) for i in range(len(whole))]
+        joined = FlatGraphs.concatenate(parts).to_tensors()
+        assert all(torch.equal(joined[key], value) for key, value in whole.to_tensors().items())

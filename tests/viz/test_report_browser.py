@@ -170,8 +170,11 @@ def test_search(browser):
 
 
 def test_filter_by_prediction(browser):
+    before = all_texts(browser, ".verdict strong")
     choose(browser, "#predicted", "class 0")
     assert all(t.startswith("class 0") for t in all_texts(browser, ".card .prediction"))
+    assert all_texts(browser, ".verdict strong") != before
+    assert "found below" in one(browser, "#scope").text
     choose(browser, "#predicted", "wrong")
     assert all_texts(browser, ".card .chip.wrong")
     assert len(all_texts(browser, ".card .chip.wrong")) == len(names(browser))

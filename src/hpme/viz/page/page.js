@@ -75,6 +75,8 @@ function refresh() {
   }
   keyed.sort((a, b) => compare(a.key, b.key) || a.graph - b.graph);
   state.order = keyed.map(({ graph }) => graph);
+  byId("scope").textContent = keyed.length === report.count ? "" : `These numbers are about the ${counted(keyed.length, "graph")} found below.`;
+  showVerdicts(state.steps, state.order);
   showPage(0);
 }
 
@@ -116,7 +118,7 @@ function setShare(share) {
   byId("share-value").textContent = percent(share, 0);
   for (let graph = 0; graph < report.count; graph++) state.steps[graph] = stepNear(graph, share);
   for (const card of cards) card.update(state.steps[card.graph]);
-  showVerdicts(state.steps);
+  showVerdicts(state.steps, state.order);
 }
 
 function focusCard(by) {

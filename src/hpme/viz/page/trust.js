@@ -11,10 +11,10 @@ function judgements(column) {
   return result;
 }
 
-/** Mean judgement over all graphs at the chosen steps. */
-function overall(judged, steps) {
+/** Mean judgement over some graphs at the chosen steps. */
+function overall(judged, steps, graphs) {
   let [total, defined] = [0, 0];
-  for (let graph = 0; graph < report.count; graph++) {
+  for (const graph of graphs) {
     const value = judged[report.stepStart[graph] + steps[graph]];
     if (Number.isNaN(value)) continue;
     total += value;
@@ -46,8 +46,8 @@ function buildVerdicts(container) {
     return { judged: judgedParts(explainer), alone, without, randomAlone, randomWithout };
   });
   const random = judgedParts(report.baseline);
-  return (steps) => {
-    const text = (judged) => overallText(overall(judged, steps));
+  return (steps, graphs) => {
+    const text = (judged) => overallText(overall(judged, steps, graphs));
     for (const card of cards) {
       card.alone.textContent = text(card.judged.alone);
       card.without.textContent = text(card.judged.without);
@@ -89,7 +89,7 @@ function buildHelp(container) {
     ? "the probability of the class the model predicts on the whole graph"
     : "the value the model predicts";
   const note = report.classes
-    ? " A class the model predicts for almost any graph stays, whatever is deleted: filter by prediction to look at the others."
+    ? " A class the model predicts for almost any graph stays, whatever is deleted: choose another prediction above the list, and the numbers on top are about those graphs alone."
     : "";
   const paragraphs = [
     "An explainer gives every edge a score: how much the model’s prediction rests on it. The slider of a graph keeps the edges with the highest scores; the two directions between two nodes count as one edge, with their mean score.",
