@@ -34,7 +34,7 @@ class Hierarchical(torch.nn.Module):
         return self.head(global_max_pool(self.last(x, edge_index).relu(), batch))
 
 
-def train(model: torch.nn.Module, graphs, epochs: int = 40) -> None:
+def train(model: torch.nn.Module, graphs, epochs: int = 60) -> None:
     optimizer = torch.optim.Adam(model.parameters(), lr=0.005)
     for _ in range(epochs):
         for batch in DataLoader(graphs, batch_size=64, shuffle=True):

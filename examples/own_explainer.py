@@ -39,7 +39,7 @@ EXPLAINERS[SimilarityExplainer.slug] = SimilarityExplainer
 
 def main() -> None:
     for name in ("random", "similarity", "hpme"):
-        small = {"size": 300, "graphs": 40, "train_steps": 600}  # leave out for the full protocol
+        small = {"size": 200, "graphs": 30, "train_steps": 400}  # leave out for the full protocol
         record = run_experiment(Experiment("ba-2motifs", name, seed=0, **small))
         seconds = record.cost["fit_seconds"] + record.cost["explain_seconds"]
         print(f"{name:12} edge ROC-AUC {record.values['auc']:.3f} in {seconds:.1f} s")

@@ -60,15 +60,15 @@ def main() -> None:
         folder = Path(sys.argv[2])
         save_file({"masks": masks(folder)}, folder / "masks.safetensors")
         return
-    dataset = load_dataset("ba-2motifs", size=300, progress=False)
+    dataset = load_dataset("ba-2motifs", size=200, progress=False)
     model = MyModel()
     train(model, dataset[dataset.split["train"]])
-    graphs = [dataset[int(i)] for i in dataset.explained(seed=0, count=60)]
+    graphs = [dataset[int(i)] for i in dataset.explained(seed=0, count=40)]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         save_model(model, folder / "model.safetensors")
-        save_graphs(graphs[40:], folder / "graphs.safetensors")
-        HPMEExplainer().fit(model, graphs[:40]).save(folder / "explainer.safetensors")
+        save_graphs(folder / "graphs.safetensors", graphs[30:])
+        HPMEExplainer(k=5).fit(model, graphs[:30]).save(folder / "explainer.safetensors")
         here = masks(folder)
         subprocess.run([sys.executable, __file__, "reuse", name], check=True)
         there = load_file(folder / "masks.safetensors")["masks"]

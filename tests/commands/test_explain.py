@@ -99,9 +99,10 @@ def test_model_weights_and_graph_file_to_a_page(user):
     assert result.exit_code == 0, result.output
     assert "new/page.html" in result.stdout
     assert "12 graphs; 5 explained, learning from 12" in result.stderr
-    assert "explanations of 20% of the nodes" in result.stderr
+    assert "chosen without labels" in result.stderr
     data = page("new/page.html")
     assert [e["name"] for e in data["explainers"]] == ["hpme", "random", "random edges"]
+    assert {"kept", "lost", "stable"} <= set(data["explainers"][0]["metrics"])
     assert data["explainers"][0]["evidence"] and data["explainers"][1]["evidence"] is None
     assert data["title"] == "Mine" and data["classes"] == ["no", "yes"]
     numbers = [int(name.removeprefix("graph ")) for name in data["names"]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,7 +26,7 @@ from hpme.commands.shared import (
 from hpme.data import GraphStore
 from hpme.data.dataset import DEFAULT_POOL_RATIO
 from hpme.errors import InputError
-from hpme.explainers import EXPLAINERS, GraphExplainer, explainer_class
+from hpme.explainers import EXPLAINERS, GraphExplainer, HPMEExplainer, explainer_class
 from hpme.models.adapter import ModelAdapter, frozen
 from hpme.models.task import Mode, check_rows
 from hpme.viz import report
@@ -166,6 +167,11 @@ def explain(
     for name, one in explainers.items():
         one.fit(target, fitted, mode=meaning, progress=not quiet)
         explanations[name] = one.explain(target, explained, progress=not quiet)
+        if isinstance(one, HPMEExplainer):
+            for item, quality in zip(
+                explanations[name], one.quality(target, explained), strict=True
+            ):
+                item.quality = asdict(quality)
         reports[name] = getattr(one, "report", None)
         if not quiet:
             _announce(name, one, reports[name])
@@ -200,7 +206,8 @@ def _make(names: Sequence[str], seed: int, options: Mapping[str, Any]) -> dict[s
     made = {}
     for name, taken in valid.items():
         chosen = {option: value for option, value in options.items() if option in taken}
-        if "ratio" in taken and not {"ratio", "k"} & chosen.keys():
+        # HPME chooses the ratio itself; the others that have one need it.
+        if "ratio" in taken and name != HPMEExplainer.slug and not {"ratio", "k"} & chosen.keys():
             chosen["ratio"] = DEFAULT_POOL_RATIO
         try:
             made[name] = explainer_class(name)(seed=seed, **chosen)
@@ -240,7 +247,8 @@ def _try(model: torch.nn.Module, graphs: Sequence[Data], mode: Mode | None) -> N
 
 
 def _announce(name: str, explainer: GraphExplainer, found: Any) -> None:
-    ratio = getattr(explainer, "ratio", None)
+    size = getattr(explainer, "size", None)
+    ratio = None if size is None else size.ratio
     say(f"{name}: done" + ("" if ratio is None else f", explanations of {ratio:.0%} of the nodes"))
     if found is not None:
         say(f"  {found.summary()}")
