@@ -31,6 +31,8 @@ REGRESSION = (
     "crippen",
     "house-orgrid-volume",
 )
+NODES = ("ba-shapes", "ba-community", "tree-grid")
+LINKS = tuple(f"{name}-links" for name in NODES)
 METHODS = (
     "random",
     "grad",
@@ -193,10 +195,27 @@ def _sizes(seeds: Sequence[int]) -> list[Experiment]:
     return _cells(["ba-housegrid"], ["hpme"], seeds, options, metrics)
 
 
+def _nodes(seeds: Sequence[int]) -> list[Experiment]:
+    methods = ("random", "grad", "gnnexplainer", "pgexplainer", "mixupexplainer", "hpme")
+    return _cells(NODES, methods, seeds)
+
+
+def _links(seeds: Sequence[int]) -> list[Experiment]:
+    """There is no ground truth, so HPME chooses the pooled size itself."""
+    return [
+        Experiment(dataset, method, seed, model="dgcnn", metrics=("robust_fidelity",))
+        for dataset in LINKS
+        for method in ("random", "pgexplainer", "hpme")
+        for seed in seeds
+    ]
+
+
 SUITES: dict[str, Suite] = {
     suite.name: suite
     for suite in (
         Suite("table1", "Edge ROC-AUC of all methods on the 13 graph datasets", _table1),
+        Suite("nodes", "Edge ROC-AUC for node classification", _nodes),
+        Suite("links", "Robust fidelity for link prediction", _links),
         Suite("shift", "Distance of graphs to mixup graphs and to the ground truth", _shift),
         Suite("fidelity", "SimOAR and robust fidelity", _fidelity),
         Suite("backbones", "Targets GCN, GIN and GAT on their test split", _backbones, (0,)),
