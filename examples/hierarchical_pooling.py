@@ -1,6 +1,6 @@
 """Explain a model that pools nodes on its way to the output: python examples/hierarchical_pooling.py.
 
-``SAGPooling`` drops half of the nodes, so the layers after it, and the readout, no longer see one
+``SAGPooling`` drops a fifth of the nodes, so the layers after it, and the readout, no longer see one
 row per node of the graph. Explainers take the last layer that does; ``report.embedding`` says which
 it was, and ``embedding_layer="second"`` would choose another.
 """  # noqa: E501
@@ -15,14 +15,14 @@ from hpme.metrics import explanation_auc
 
 
 class Hierarchical(torch.nn.Module):
-    """Three layers, a pooling layer that keeps half of the nodes, and one more."""
+    """Three layers, a pooling layer that drops a fifth of the nodes, and one more."""
 
     def __init__(self, features: int, classes: int, width: int = 32) -> None:
         super().__init__()
         self.first = GraphConv(features, width)
         self.second = GraphConv(width, width)
         self.third = GraphConv(width, width)
-        self.pool = SAGPooling(width, ratio=0.5)
+        self.pool = SAGPooling(width, ratio=0.8)
         self.last = GraphConv(width, width)
         self.head = torch.nn.Linear(width, classes)
 

@@ -1,0 +1,45 @@
+"""Every example runs as it stands and says what it should."""
+
+import re
+import runpy
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from hpme.explainers import EXPLAINERS
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+AUC = r"edge ROC-AUC:? (\d\.\d+)"
+EXPECTED = {
+    "quickstart": (AUC, 0.8),
+    "gine_molecules": (r"edge ROC-AUC of C=O: (\d\.\d+)", 0.9),
+    "gat": (r"hpme: " + AUC, 0.9),
+    "fraud_nodes": (r"heaviest edge inside a ring: (\d+) of 48", 43),
+    "hierarchical_pooling": (AUC, 0.8),
+    "regression": (AUC, 0.9),
+    "reuse_explainer": (r"(\d+) edge weights, identical: True", 100),
+    "own_explainer": (r"hpme +" + AUC, 0.9),
+}
+"""What each example prints, and a bound for the number in it."""
+
+
+def test_none_is_forgotten():
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == set(EXPECTED)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_example(name, tmp_path, monkeypatch, capfd):
+    if name == "gine_molecules":
+        pytest.importorskip("rdkit")
+    monkeypatch.setenv("HPME_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    path = str(EXAMPLES / f"{name}.py")
+    monkeypatch.setattr("sys.argv", [path])
+    with patch.dict(EXPLAINERS):  # an example adds one of its own
+        runpy.run_path(path, run_name="__main__")
+    text = capfd.readouterr().out
+    pattern, bound = EXPECTED[name]
+    found = re.search(pattern, text)
+    assert found, text
+    assert float(found[1]) >= bound, text
