@@ -4,7 +4,9 @@
 
 Epochs: one pass of HPME's objective (pooling, mixup, edge MLP, forward and backward of the target)
 over all graphs, one pass of PyG's PGExplainer loop, and the floor: one forward and backward of the
-target on the same graphs. Inference: seconds per graph of HPME, PyG's PGExplainer, PyG's
+target on the same graphs. Every method: CPU seconds of one more epoch of its training (for
+GNNExplainer, which does not learn, of its descent) and of explaining a graph with the default
+settings, on the same graphs. Inference: seconds per graph of HPME, PyG's PGExplainer, PyG's
 GNNExplainer, and the floor, one forward. With ``--scaling`` the cost per graph and the peak memory
 of fits on 200, 2,000 and 20,000 graphs, each in a process of its own.
 """
@@ -26,7 +28,7 @@ from torch_geometric.data import Batch
 from torch_geometric.explain import Explainer, GNNExplainer, PGExplainer
 
 from hpme.data import GraphDataset, GraphStore, load_dataset
-from hpme.explainers import HPMEExplainer
+from hpme.explainers import EXPLAINERS, HPMEExplainer
 from hpme.explainers.context import TargetContext
 from hpme.explainers.edge_mlp import EdgeMLP
 from hpme.explainers.hpme.gradient import train_epoch
@@ -148,6 +150,35 @@ def inference_seconds(
     }  # fmt: skip
 
 
+def method_seconds(dataset: GraphDataset, ids: torch.Tensor) -> dict[str, dict[str, float | None]]:
+    """CPU seconds per epoch (``None`` without training) and per explained graph, all methods."""
+    graphs = [dataset[int(i)] for i in ids]
+    targets = {name: load_or_train(dataset, name, recipe=Recipe(max_steps=300))[0]
+               for name in ("gcn", "gat")}  # fmt: skip
+    result: dict[str, dict[str, float | None]] = {}
+    for name, kind in EXPLAINERS.items():
+        model = targets["gat" if name == "att" else "gcn"]
+        options = {"ratio": dataset.pool_ratio} if "ratio" in kind.option_names() else {}
+        # HPME's epochs are a small part of its fit, so their difference would be noise.
+        learns = "epochs" in kind.option_names() and name != "hpme"
+        fits = {}
+        for epochs in (1, 1, 11) if learns else (1,):  # the first warms up
+            explainer = kind(**options, **({"epochs": epochs} if learns else {}))
+            start = time.process_time()
+            explainer.fit(model, graphs, progress=False)
+            if not explainer.needs_fit:
+                explainer.explain(model, graphs, progress=False)
+            fits[epochs] = time.process_time() - start
+        explainer = explainer if explainer.needs_fit else kind(**options)
+        start = time.process_time()
+        explainer.explain(model, graphs, progress=False)
+        result[name] = {
+            "epoch": (fits[11] - fits[1]) / 10 if learns else None,
+            "graph": (time.process_time() - start) / len(graphs),
+        }
+    return result
+
+
 def fit_cost(count: int) -> dict[str, float]:
     """CPU seconds per graph and epoch of the edge MLP, inference per graph, and peak memory."""
     dataset = load_dataset("ba-2motifs", size=max(count, 1000))
@@ -205,6 +236,8 @@ def main() -> None:
     ids = dataset.explained(0, options.graphs)
     epoch = epoch_seconds(model, dataset, ids, options.rounds)
     inference = inference_seconds(model, dataset, ids, options.rounds)
+    methods = method_seconds(dataset, ids)
+    methods["hpme"]["epoch"] = epoch["hpme"]
     fit = fit_multiple(model, dataset, ids, inference["floor"])
     print(
         f"one epoch over {len(ids)} graphs: HPME {1e3 * epoch['hpme']:.1f} ms, "
@@ -221,7 +254,16 @@ def main() -> None:
         f"a whole fit: {fit['cpu_seconds']:.1f} CPU-seconds, "
         f"{fit['target_forwards']:.0f} forward passes of the target on the same batch"
     )
-    result = {"epoch": epoch, "inference": inference, "fit": fit}
+    print("| method | ms per epoch | x floor | us per explained graph | x floor |")
+    print("|---|---|---|---|---|")
+    for name, cost in methods.items():
+        one, each = cost["epoch"], cost["graph"]
+        training = (
+            ["-", "-"] if one is None else [f"{1e3 * one:.0f}", f"{one / epoch['floor']:.1f}"]
+        )
+        explaining = [f"{1e6 * each:.0f}", f"{each / inference['floor']:.1f}"]
+        print("| " + " | ".join([name, *training, *explaining]) + " |")
+    result = {"epoch": epoch, "inference": inference, "fit": fit, "methods": methods}
     if options.scaling:
         result["scaling"] = []
         for size in (200, 2_000, 20_000):
