@@ -138,7 +138,7 @@ def folder(tmp_path, monkeypatch, make_record):
     )
     monkeypatch.delitem(sys.modules, "my_models", raising=False)
     save_model(runpy.run_path("my_models.py")["build"](), "model.safetensors")
-    ResultStore("out/bench").put(make_record(seed=100))
+    ResultStore("out/bench").put(make_record(seed=100, cost={"metric_seconds": 0.1}))
     return tmp_path
 
 
