@@ -201,5 +201,6 @@ def test_the_site_builds_without_warnings_and_needs_no_network(tmp_path):
         assert not loaded + styles, name
         assert not re.search(r":(?:class|func|meth|math):", text), f"{name}: a role is left over"
         assert "arithmatex" not in text, f"{name}: an equation is left over"
+        assert not re.search(r"<m[ion]>\\", text), f"{name}: an equation has an unknown command"
     assert "<math" in pages["concepts/index.html"]
     assert 'id="hpme.explainers.HPMEExplainer"' in pages["api/explainers/index.html"]
