@@ -10,7 +10,7 @@ from typing import Any
 
 from hpme.errors import InputError
 
-RESULT_VERSION = 1
+RESULT_VERSION = 2
 """Part of every key; raise it when a change to explainers or metrics alters results."""
 
 

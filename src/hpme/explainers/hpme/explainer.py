@@ -78,6 +78,8 @@ class HPMEExplainer(MixingExplainer):
         restarts: Independent chains of the subset search.
         rounds: Rounds of each chain.
         subsets: Proposed subsets per graph and round.
+        refine: Steps of the refinement that follows where the rounds leave disagreement; 0 for
+            none.
         epochs: Epochs of the edge MLP on the chosen pool.
         lr: Learning rate of Adam.
         weight_decay: Weight decay of Adam.
@@ -109,6 +111,7 @@ class HPMEExplainer(MixingExplainer):
         restarts: int = 4,
         rounds: int = 4,
         subsets: int = 16,
+        refine: int = 12,
         epochs: int = 80,
         lr: float = 0.01,
         weight_decay: float = 5e-4,
@@ -123,7 +126,7 @@ class HPMEExplainer(MixingExplainer):
         super().__init__(**options)
         self.ratio, self.k, self.search, self.score = ratio, k, search, score
         self.neighbor, self.attach = neighbor, attach
-        self.restarts, self.rounds, self.subsets = restarts, rounds, subsets
+        self.restarts, self.rounds, self.subsets, self.refine = restarts, rounds, subsets, refine
         self.epochs, self.lr, self.weight_decay = epochs, lr, weight_decay
         self.search_graphs = search_graphs
         self.mixup, self.bce_weight, self.pool_layers = mixup, bce_weight, pool_layers
@@ -152,6 +155,7 @@ class HPMEExplainer(MixingExplainer):
         for name in ("restarts", "rounds", "epochs", "search_graphs", "pool_layers"):
             at_least(name, getattr(self, name), 1)
         at_least("subsets", self.subsets, 4)
+        at_least("refine", self.refine, 0)
         at_least("weight_decay", self.weight_decay, 0)
         for name in ("lr", "temperature"):
             positive(name, getattr(self, name))
@@ -198,7 +202,7 @@ class HPMEExplainer(MixingExplainer):
         )
 
     def _fit_by_subsets(self, few: HardMix, everything: HardMix, progress: bool) -> None:
-        search = SubsetSearch(self.restarts, self.rounds, self.subsets)
+        search = SubsetSearch(self.restarts, self.rounds, self.subsets, self.refine)
         with progress_bar("searching the pool", search.steps(), enabled=progress) as advance:
             candidates = search.find(few, advance=advance)
         self.pool = candidates.pools[candidates.order()[0]]

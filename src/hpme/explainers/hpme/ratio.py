@@ -58,7 +58,7 @@ def ratio_curve(mix: HardMix, *, advance: Callable[[int], None]) -> list[RatioPo
         mix: The graphs; its pooled size is ignored.
         advance: Called after every ratio.
     """
-    search = SubsetSearch(chains=2, rounds=2, draws=1)
+    search = SubsetSearch(chains=2, rounds=2, refine=0, draws=1)
     graphs, hosts = mix.context.store.batch(), mix.draw(3)
     noise = torch.rand(2, graphs.num_nodes, generator=mix.generator).to(mix.features)
     curve = []

@@ -13,7 +13,11 @@ from hpme.explainers.hpme.distil import fit_pools
 from hpme.explainers.hpme.hardmix import HardMix
 from hpme.explainers.hpme.mixup import Selection
 from hpme.explainers.hpme.pool import Pool
+from hpme.explainers.hpme.refine import Refinement
 from hpme.explainers.hpme.subsets import search_subsets
+
+SETTLED = 0.05
+"""Where the best pool disagrees less than this, there is nothing left to refine."""
 
 
 @dataclass
@@ -51,12 +55,18 @@ class Candidates:
         """Restarts, best first."""
         return list(dict.fromkeys(self.chains[number] for number in self.order()))
 
+    def best_of(self, chain: int) -> Pool:
+        """The best pool of a restart."""
+        return self.pools[next(n for n in self.order() if self.chains[n] == chain)]
+
     def rival(self) -> Pool | None:
         """The best pool of the second best restart, if there are two."""
         chains = self.best_chains()
-        if len(chains) < 2:
-            return None
-        return self.pools[next(n for n in self.order() if self.chains[n] == chains[1])]
+        return None if len(chains) < 2 else self.best_of(chains[1])
+
+    def settled(self) -> bool:
+        """Whether the mix of the best pool keeps predictions as they are."""
+        return float(self.values[self.order()[0]][0]) < SETTLED
 
 
 def selection_of(mix: HardMix, pool: Pool) -> Selection:
@@ -73,13 +83,15 @@ class SubsetSearch:
     A round proposes subsets of every graph, tries them in hard mixes where the current pool tells
     which nodes of the other graph make room, and fits a new pool to the best ones. The first round
     of a chain begins with random scores, so chains are independent: that they meet again is
-    evidence. The pool with the best criterion of all rounds is the result.
+    evidence. If even the best pool does not keep the predictions, the chains that are left go on
+    with a :class:`Refinement`. The pool with the best criterion of all is the result.
 
     Args:
         chains: Independent restarts.
         rounds: Rounds of each; after half of them only the better half of the chains goes on, but
             at least two.
         subsets: Proposed subsets per graph and round.
+        refine: Steps of the refinement.
         draws: Hosts per subset.
         final_draws: Shared draws of :math:`G'` on which pools are compared.
         hops: What a pool sees, see :class:`Pool`.
@@ -88,14 +100,15 @@ class SubsetSearch:
     chains: int = 4
     rounds: int = 4
     subsets: int = 16
+    refine: int = 12
     draws: int = 2
     final_draws: int = 3
     hops: tuple[int, ...] = (0, 1, 2)
 
     def steps(self) -> int:
-        """Rounds of all chains together."""
+        """Rounds and steps of all chains together."""
         early = max(1, self.rounds // 2)
-        return self.chains * early + self._survivors() * (self.rounds - early)
+        return self.chains * early + self._survivors() * (self.rounds - early + self.refine)
 
     def find(self, mix: HardMix, *, advance: Callable[[int], None]) -> Candidates:
         """All candidates of all chains."""
@@ -112,7 +125,17 @@ class SubsetSearch:
                 with torch.no_grad():
                     scores[chain] = mix.score(pool, mix.context.store.batch())[0]
                 advance(1)
+        if candidates.settled():
+            advance(len(candidates.finalists) * self.refine)
+        else:
+            self._refine(mix, candidates, advance)
         return candidates
+
+    def _refine(self, mix: HardMix, candidates: Candidates, advance: Callable[[int], None]) -> None:
+        refinement = Refinement(self.refine, hops=self.hops)
+        for chain in candidates.finalists:
+            for pool in refinement.find(mix, candidates.best_of(chain), advance=advance):
+                candidates.add(pool, chain)
 
     def _survivors(self) -> int:
         return min(self.chains, max(2, -(-self.chains // 2)))
