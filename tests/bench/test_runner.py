@@ -23,6 +23,14 @@ def test_a_plan_knows_what_is_done(store, tiny):
     assert plan.targets == [second, other]
 
 
+def test_a_result_with_more_metrics_will_do(store, tiny):
+    more, less, other = tiny(metrics=("auc", "precision")), tiny(), tiny(metrics=("fidelity",))
+    store.put(run_experiment(more))
+    plan = Plan.of([less, other], store)
+    assert [record.experiment for record in plan.done] == [more]
+    assert plan.todo == [other]
+
+
 def test_targets_are_prepared_once_and_before_their_experiments(store, tiny, inline):
     experiments = [tiny(seed=seed, dataset=name) for name in ("ba-2motifs", "triangles")
                    for seed in (0, 1)]  # fmt: skip

@@ -1,12 +1,14 @@
 """The paper's tables and figures as data."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
 from hpme.bench import MEASURES, SUITES, make_explainer
 from hpme.bench.exhibits import EXHIBITS
 from hpme.bench.paper import GROUND_TRUTH, paper_table
+from hpme.bench.suites import EVERYTHING
 from hpme.data import DATASETS
 from hpme.explainers import EXPLAINERS, MixingExplainer, explainer_class
 from hpme.models import MODELS
@@ -29,7 +31,23 @@ def test_everything_that_is_named_exists(suite, dataset):
             assert issubclass(explainer_class(experiment.explainer), MixingExplainer)
 
 
-@pytest.mark.parametrize("suite", SUITES.values(), ids=lambda suite: suite.name)
+def test_all_has_every_experiment_once_with_all_its_metrics():
+    def bare(experiment):
+        return replace(experiment, metrics=()).key
+
+    everything = EVERYTHING.experiments((100, 101))
+    merged = {bare(experiment): set(experiment.metrics) for experiment in everything}
+    wanted: dict[str, set[str]] = {}
+    for suite in SUITES.values():
+        for experiment in suite.experiments((100, 101) if len(suite.seeds) > 1 else suite.seeds):
+            wanted.setdefault(bare(experiment), set()).update(experiment.metrics)
+    assert merged == wanted
+    assert len(merged) == len(everything)
+    shared = next(e for e in everything if (e.dataset, e.explainer) == ("benzene", "hpme"))
+    assert {"auc", "shift", "explanations"} <= set(shared.metrics)
+
+
+@pytest.mark.parametrize("suite", [*SUITES.values(), EVERYTHING], ids=lambda suite: suite.name)
 def test_experiments_of_one_dataset_come_together(suite):
     names = [experiment.dataset for experiment in suite.experiments((0, 1))]
     assert sum(a != b for a, b in itertools.pairwise(names)) == len(set(names)) - 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hpme.bench.experiment import Experiment
 from hpme.bench.jobs import Done, Executor, Failure, Job
@@ -27,9 +27,20 @@ class Plan:
 
     @classmethod
     def of(cls, experiments: Iterable[Experiment], store: ResultStore) -> Plan:
-        """Looks every experiment up in the store."""
+        """Looks every experiment up in the store.
+
+        A result that has more metrics than an experiment asks for is a result of it, too.
+        """
         unique = list({experiment.key: experiment for experiment in experiments}.values())
         found = [store.get(experiment) for experiment in unique]
+        if None in found:
+            stored: dict[str, list[Record]] = {}
+            for record in store.records():
+                stored.setdefault(_bare(record.experiment), []).append(record)
+            found = [
+                record or _covering(experiment, stored.get(_bare(experiment), []))
+                for experiment, record in zip(unique, found, strict=True)
+            ]
         pairs = list(zip(unique, found, strict=True))
         return cls(
             experiments=unique,
@@ -44,6 +55,16 @@ class Plan:
         for experiment in self.todo:
             first.setdefault(experiment.target, experiment)
         return list(first.values())
+
+
+def _bare(experiment: Experiment) -> str:
+    """Key of an experiment whatever its metrics."""
+    return replace(experiment, metrics=()).key
+
+
+def _covering(experiment: Experiment, records: Iterable[Record]) -> Record | None:
+    wanted = set(experiment.metrics)
+    return next((r for r in records if wanted <= set(r.experiment.metrics)), None)
 
 
 def run_plan(

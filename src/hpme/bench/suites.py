@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hpme.bench.experiment import Experiment
@@ -228,3 +228,24 @@ SUITES: dict[str, Suite] = {
     )
 }
 """All suites by name."""
+
+
+def _everything(seeds: Sequence[int]) -> list[Experiment]:
+    """Every experiment once, with all that any suite wants to know of it.
+
+    Suites that are meant for seeds of their own keep them.
+    """
+    merged: dict[str, Experiment] = {}
+    for suite in SUITES.values():
+        for experiment in suite.experiments(seeds if suite.seeds == SEEDS else suite.seeds):
+            bare = replace(experiment, metrics=()).key
+            known = merged.get(bare, experiment).metrics
+            metrics = tuple(dict.fromkeys(known + experiment.metrics))
+            merged[bare] = replace(experiment, metrics=metrics)
+    order = {name: place for place, name in enumerate(dict.fromkeys(
+        experiment.dataset for experiment in merged.values()))}  # fmt: skip
+    return sorted(merged.values(), key=lambda experiment: order[experiment.dataset])
+
+
+EVERYTHING = Suite("all", "All suites, every explainer fitted once", _everything)
+"""Costs less than the suites one by one: they share many fits."""

@@ -21,8 +21,11 @@ from hpme.bench.jobs import Executor, Failure
 from hpme.bench.local import LocalExecutor
 from hpme.bench.run import versions
 from hpme.bench.runner import Plan, run_plan
+from hpme.bench.suites import EVERYTHING
 from hpme.bench.watch import Watch, duration
 from hpme.commands.shared import check_writable, known, refuse, reports_errors, say, usage
+
+CHOICES = {**SUITES, EVERYTHING.name: EVERYTHING}
 
 
 class ExecutorName(str, Enum):
@@ -34,7 +37,7 @@ class ExecutorName(str, Enum):
 
 @reports_errors
 def bench(
-    suite: Annotated[str, typer.Argument(help="Which one: " + ", ".join(SUITES) + ".")],
+    suite: Annotated[str, typer.Argument(help="Which one: " + ", ".join(CHOICES) + ".")],
     workers: Annotated[
         int | None,
         typer.Option(min=1, help="Processes on this machine, one core each [default: 1]."),
@@ -75,7 +78,9 @@ def bench(
         bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")
     ] = False,
 ) -> None:
-    """Run the experiments of a table or figure of the paper.
+    """Run the experiments of a table or figure of the paper, or of all of them.
+
+    Many tables share experiments; with "all" each is run once.
 
     Every finished experiment is kept in a file of its own: a run that was stopped, or killed, goes
     on where it was when started again. An experiment that fails does not stop the others; it is
@@ -83,13 +88,13 @@ def bench(
 
     Exit codes: 0 done, 1 something failed, 2 wrong usage, 130 interrupted.
     """
-    known("SUITE", "suite", suite, SUITES)
+    known("SUITE", "suite", suite, CHOICES)
     if executor is ExecutorName.ray and workers is not None:
         refuse("belongs to --executor local; Ray uses what cores the cluster has", "--workers")
     if executor is ExecutorName.local and address is not None:
         refuse("belongs to --executor ray", "--address")
     experiments = chosen_experiments(
-        SUITES[suite],
+        CHOICES[suite],
         seeds=seeds,
         datasets=datasets,
         explainers=explainers,
@@ -99,7 +104,7 @@ def bench(
     )
     store = ResultStore(out)
     plan, costs = Plan.of(experiments, store), CostModel(store.records())
-    _show_plan(SUITES[suite].title, plan, costs, workers or 1)
+    _show_plan(CHOICES[suite].title, plan, costs, workers or 1)
     if dry_run or not plan.todo:
         return
     usage("--out", check_writable, store.path(plan.todo[0]))
