@@ -16,10 +16,11 @@ ROLE = re.compile(r":(?P<role>[a-z]+):`(?P<text>[^`]+)`")
 def on_config(config: Any) -> Any:
     """Lists all pages of results; there is one more after every new measurement."""
     folder = Path(config.docs_dir)
-    pages = sorted(path.relative_to(folder).as_posix() for path in folder.glob("results/**/*.md"))
     for entry in config.nav:
-        if isinstance(entry, dict) and "Results" in entry:
-            entry["Results"] = pages
+        for name in ("Results", "Measured"):
+            if isinstance(entry, dict) and name in entry:
+                found = folder.glob(f"{name.lower()}/**/*.md")
+                entry[name] = sorted(path.relative_to(folder).as_posix() for path in found)
     return config
 
 

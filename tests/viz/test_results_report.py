@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from hpme.bench import SUITES, Experiment, ResultStore
 from hpme.bench.jobs import Failure
-from hpme.bench.suites import Suite
+from hpme.bench.suites import EVERYTHING, Suite
 from hpme.cli import app
 from hpme.data import load_dataset
 from hpme.errors import InputError, StorageError, UnknownNameError
@@ -25,7 +25,8 @@ def put(tmp_path, make_record):
     store = ResultStore(tmp_path / "bench")
 
     def put(name, value=lambda e: {"auc": 0.5}, seeds=SEEDS, only=lambda e: True, **parts):
-        for e in SUITES[name].experiments(seeds):
+        suite = EVERYTHING if name == EVERYTHING.name else SUITES[name]
+        for e in suite.experiments(seeds):
             if only(e):
                 fields = {k: v for k, v in e.to_dict().items() if k != "metrics"}
                 order = {k: fields.pop(k) for k in ("dataset", "explainer", "seed")}
@@ -175,6 +176,21 @@ def test_only_suites_that_were_run(put):
     assert "ablation.md" in report_files(folder, ["ablation"])
     lonely = put("ablation", score, only=lambda e: e.options.get("mixup") is False)
     assert "ablation.md" in report_files(lonely)
+
+
+def test_what_was_run_for_all_suites_is_shown_by_each(put):
+    folder = put(
+        "all", score, only=lambda e: (e.dataset, e.explainer) == ("benzene", "mixupexplainer")
+    )
+    assert Results.read(ResultStore(folder)).run() == ["table1", "shift", "cases"]
+
+
+def test_a_second_target_has_its_own_table(put):
+    for name, value in (("table1", 0.5), ("second", 0.7)):
+        put(name, lambda e, v=value: {"auc": v}, only=lambda e: of_two(e) and e.explainer == "hpme")
+    files = report_files(put.store.folder, ["table1", "second"])
+    assert "| HPME | 0.500 ± 0.000" in files["table1.md"].decode()
+    assert "| HPME | 0.700 ± 0.000" in files["second.md"].decode()
 
 
 def test_a_single_shared_result_is_shown_once(put):

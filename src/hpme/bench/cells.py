@@ -128,11 +128,14 @@ def gather(
 
 def subject_of(experiment: Experiment) -> Subject:
     """What an experiment is about: all that tells the cells of a suite apart."""
+    # Where nothing is explained, seeds are those of targets.
+    target = None if experiment.explainer is None else str(experiment.target_seed)
     return (
         experiment.dataset,
         experiment.variant,
         experiment.model,
         experiment.explainer,
+        target,
         canonical_json(dict(experiment.options)).decode(),
     )
 
