@@ -14,6 +14,9 @@ from hpme.errors import InputError
 from hpme.models.adapter import Level, ModelAdapter
 from hpme.models.task import Mode, Task, check_rows
 
+FEWEST_GRAPHS = 32
+"""Fewer say little, however large they are."""
+
 
 @dataclass(frozen=True)
 class TargetContext:
@@ -83,11 +86,18 @@ class TargetContext:
             target=task.target(output),
         )
 
-    def sample(self, count: int, generator: torch.Generator) -> TargetContext:
-        """At most ``count`` of the graphs, drawn at random."""
-        if count >= len(self.store):
+    def sample(self, count: int, edges: int, generator: torch.Generator) -> TargetContext:
+        """At most ``count`` of the graphs, drawn at random.
+
+        If these have more than ``edges`` edges together, they are fewer, but at least
+        :data:`FEWEST_GRAPHS`.
+        """
+        counts = self.store.edge_counts
+        if count >= len(self.store) and int(counts.sum()) <= edges:
             return self
         ids = torch.randperm(len(self.store), generator=generator)[:count]
+        fitting = int((counts[ids].cumsum(0) <= edges).sum())
+        ids = ids[: max(fitting, FEWEST_GRAPHS)]
         rows = self.store.batch(ids).node_ids
         return replace(
             self,

@@ -40,6 +40,8 @@ from hpme.models.task import Task
 from hpme.progress import progress_bar
 
 logger = logging.getLogger("hpme")
+SEARCH_EDGES = 50_000
+"""A scorer for all graphs needs no more to be found, and large graphs would take long."""
 HOST_FIELDS = (
     "x",
     "local_edge_index",
@@ -83,7 +85,8 @@ class HPMEExplainer(MixingExplainer):
         epochs: Epochs of the edge MLP on the chosen pool.
         lr: Learning rate of Adam.
         weight_decay: Weight decay of Adam.
-        search_graphs: The pool is searched on at most this many of the graphs.
+        search_graphs: The pool is searched on at most this many of the graphs, and on fewer if
+            they have more than :data:`SEARCH_EDGES` edges together.
         mixup: Gradient search only. If false, the model sees the pooled subgraph alone (ablation
             w/o Mix).
         bce_weight: Gradient search only. Weight :math:`\beta` of the mean BCE on the chosen pool; 0
@@ -172,7 +175,7 @@ class HPMEExplainer(MixingExplainer):
         curve = None
         if self.ratio == "auto" and self.k is None:
             curve = self._choose_ratio(context, generator, progress)
-        few = self._mix(context.sample(self.search_graphs, generator), generator)
+        few = self._mix(context.sample(self.search_graphs, SEARCH_EDGES, generator), generator)
         everything = few if few.context is context else self._mix(context, generator)
         if self.search == "subsets":
             self._fit_by_subsets(few, everything, progress)
@@ -189,7 +192,7 @@ class HPMEExplainer(MixingExplainer):
         self, context: TargetContext, generator: torch.Generator, progress: bool
     ) -> list[RatioPoint]:
         self.size = PoolSize(RATIOS[0])  # each trial has its own
-        trial = self._mix(context.sample(TRIAL_GRAPHS, generator), generator)
+        trial = self._mix(context.sample(TRIAL_GRAPHS, SEARCH_EDGES, generator), generator)
         with progress_bar("choosing the ratio", len(RATIOS), enabled=progress) as advance:
             curve = ratio_curve(trial, advance=advance)
         self.size = PoolSize(choose_ratio(curve))
