@@ -88,6 +88,23 @@ def test_a_dry_run_shows_the_plan(invoke, executor):
     assert not Path("out").exists()
 
 
+def test_all_serves_the_suites(invoke):
+    some = [
+        "--datasets",
+        "ba-houseandgrid",
+        "--explainers",
+        "random,ground-truth",
+        "--seeds",
+        "100",
+    ]
+    assert invoke("bench", "all", *some, *SMALL).exit_code == 0
+    (truth,) = (r for r in ResultStore("out/bench").records() if r.experiment.explainer != "random")
+    assert "cosine" in truth.values
+    for suite in ("table1", "shift"):
+        shown = invoke("bench", suite, *some[:2], "--seeds", "100", "--dry-run", *SMALL).stdout
+        assert " 1 │" in shown.split("ba-houseandgrid")[1], shown
+
+
 def test_finished_results_make_the_estimate(invoke):
     assert invoke(*RUN).exit_code == 0
     shown = invoke(*RUN, "--seeds", "100-103", "--dry-run").stdout
