@@ -58,6 +58,7 @@ def test_shift_is_of_the_mixup_graphs_with_companions(molecules):
         assert item["graph"] == numbers[place]
         assert item["partner"] == numbers[int(mixed.partners[place])]
         assert item["num_nodes"] == int(mixed.graphs.sizes[place])
+        assert set(item["drawn"]) == {str(item["graph"]), str(item["partner"])}
         assert len(item["edge_index"][0]) == int(edges.sum()) == len(item["edge_weight"])
         assert max(map(max, item["edge_index"])) < item["num_nodes"]
         assert item["transplanted"] == mixed.transplanted[edges].tolist()
@@ -76,6 +77,10 @@ def test_explanations_to_look_at(dataset, target):
     for item in shown:
         graph = dataset[item["graph"]]
         assert len(item["edge_mask"]) == graph.num_edges
+        shape = item["drawn"][str(item["graph"])]
+        assert shape["num_nodes"] == graph.num_nodes
+        for name in ("edge_index", "edge_mask", "node_mask"):
+            assert shape[name] == graph[name].tolist()
         assert len(item["node_mask"]) == len(item["pooled"]) == graph.num_nodes
     assert record.values == {}
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from torch_geometric.data import Data
+
 from hpme.bench.outcome import Outcome, without_ground_truth
+from hpme.data import GraphDataset
 from hpme.errors import InputError
 from hpme.explainers import MixingExplainer
 
@@ -16,12 +19,14 @@ EXHIBITED = 3
 def explanations(outcome: Outcome) -> list[dict[str, Any]]:
     """Masks of the first explained graphs.
 
-    ``graph`` is the number of the graph in the dataset; ``edge_mask`` and, where the explainer has
-    them, ``node_mask`` and ``pooled`` are those of the explanation.
+    ``graph`` is the number of the graph in the dataset, ``drawn`` what it looks like;
+    ``edge_mask`` and, where the explainer has them, ``node_mask`` and ``pooled`` are those of the
+    explanation.
     """
     return [
         {
             "graph": number,
+            "drawn": drawn(outcome.dataset, number),
             **{
                 name: explanation[name].view(-1).tolist()
                 for name in ("edge_mask", "node_mask", "pooled")
@@ -37,9 +42,10 @@ def explanations(outcome: Outcome) -> list[dict[str, Any]]:
 def mixups(outcome: Outcome) -> list[dict[str, Any]]:
     """Mixup graphs of the first explained graphs.
 
-    ``graph`` and ``partner`` are numbers in the dataset, ``num_nodes`` and ``edge_index`` make the
-    mixup graph, and every edge has an ``edge_weight`` and says whether it is ``transplanted`` from
-    the explanation, or a ``bridge`` that neither graph has.
+    ``graph`` and ``partner`` are numbers in the dataset, ``drawn`` what these look like;
+    ``num_nodes`` and ``edge_index`` make the mixup graph, and every edge has an ``edge_weight`` and
+    says whether it is ``transplanted`` from the explanation, or a ``bridge`` that neither graph
+    has.
 
     Raises:
         InputError: If the explainer makes no mixup graphs.
@@ -54,10 +60,12 @@ def mixups(outcome: Outcome) -> list[dict[str, Any]]:
     for place, number in enumerate(outcome.numbers[:EXHIBITED]):
         edges = mixed.graphs.edge_batch == place
         local = mixed.graphs.edge_index[:, edges] - mixed.graphs.ptr[place]
+        partner = numbers[int(mixed.partners[place])]
         found.append(
             {
                 "graph": number,
-                "partner": numbers[int(mixed.partners[place])],
+                "partner": partner,
+                "drawn": drawn(outcome.dataset, number, partner),
                 "num_nodes": int(mixed.graphs.sizes[place]),
                 "edge_index": local.tolist(),
                 "edge_weight": mixed.edge_weight[edges].tolist(),
@@ -66,6 +74,18 @@ def mixups(outcome: Outcome) -> list[dict[str, Any]]:
             }
         )
     return found
+
+
+def drawn(dataset: GraphDataset, *numbers: int) -> dict[str, dict[str, Any]]:
+    """What it takes to draw graphs, by their numbers, so that nobody needs the dataset for it."""
+    return {str(number): _values(dataset[number]) for number in numbers}
+
+
+def _values(graph: Data) -> dict[str, Any]:
+    tensors = {name: graph.get(name) for name in ("edge_index", "edge_mask", "node_mask")}
+    lists = {name: value.tolist() for name, value in tensors.items() if value is not None}
+    smiles = {} if graph.get("smiles") is None else {"smiles": graph.smiles}
+    return {"num_nodes": int(graph.num_nodes or 0), **lists, **smiles}
 
 
 EXHIBITS: dict[str, Callable[[Outcome], list[dict[str, Any]]]] = {

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,17 +12,14 @@ from torch_geometric.explain import Explanation
 from hpme.bench.cells import Cell
 from hpme.bench.names import dataset_title, method_title
 from hpme.bench.record import Record
-from hpme.data import GraphDataset, load_dataset
 from hpme.viz.document import Picture
 from hpme.viz.pictures import case_picture, mixup_picture, partner_picture
 
+MASKS = ("edge_mask", "node_mask")
+
 
 def case_pictures(cells: Sequence[Cell], suite: str) -> list[Picture]:
-    """One picture per dataset: ground truth and explanations of all methods that were run.
-
-    Raises:
-        StorageError: If a dataset cannot be built here.
-    """
+    """One picture per dataset: ground truth and explanations of all methods that were run."""
     pictures = []
     for name, records in by_dataset(cells, "explanations").items():
         graphs = exhibited(records, "explanations")
@@ -70,9 +66,8 @@ def partner_pictures(cells: Sequence[Cell], suite: str) -> list[Picture]:
         apart = [all(i["partner"] != i["graph"] for i in same) for same in zip(*shown, strict=True)]
         place, rows = apart.index(True) if any(apart) else 0, {}
         for record, items in zip(records.values(), shown, strict=True):
-            item, dataset = items[place], dataset_of(record)
-            way = str(record.context["config"]["neighbor"])
-            pair = (dataset[item["graph"]], dataset[item["partner"]])
+            item, way = items[place], str(record.context["config"]["neighbor"])
+            pair = (_drawn(item, item["graph"]), _drawn(item, item["partner"]))
             rows[f"{way} partner"] = (*pair, _mixed(item))
         caption = (
             f"{dataset_title(name)}: a graph, the graph it is mixed with, and the mixup graph, "
@@ -100,24 +95,20 @@ def exhibited(records: Mapping[str, Record], exhibit: str) -> dict[int, Data]:
         for record in records.values()
     ]
     common = [n for n in shown[0] if all(n in numbers for numbers in shown)]
-    dataset = dataset_of(next(iter(records.values())))
-    return {number: dataset[number] for number in common}
+    items = _items(next(iter(records.values())), exhibit, common)
+    return {number: _drawn(item, number) for number, item in zip(common, items, strict=True)}
 
 
-def dataset_of(record: Record) -> GraphDataset:
-    """The dataset a record is about."""
-    e = record.experiment
-    return _dataset(e.dataset, e.variant, e.size)
-
-
-@functools.lru_cache(maxsize=1)
-def _dataset(name: str, variant: str | None, size: int | None) -> GraphDataset:
-    return load_dataset(name, variant=variant, size=size, progress=False)
-
-
-def _items(record: Record, exhibit: str, graphs: Mapping[int, Data]) -> list[dict[str, Any]]:
+def _items(record: Record, exhibit: str, graphs: Iterable[int]) -> list[dict[str, Any]]:
     items = {item["graph"]: item for item in record.context["exhibits"][exhibit]}
     return [items[number] for number in graphs]
+
+
+def _drawn(item: Mapping[str, Any], number: int) -> Data:
+    values = dict(item["drawn"][str(number)])
+    index = torch.tensor(values.pop("edge_index"), dtype=torch.long).view(2, -1)
+    masks = {name: torch.tensor(values.pop(name)) for name in MASKS if name in values}
+    return Data(edge_index=index, **masks, **values)
 
 
 def _explanation(item: Mapping[str, Any]) -> Explanation:

@@ -25,7 +25,6 @@ from hpme.bench.sidetables import (
 )
 from hpme.bench.store import ResultStore
 from hpme.bench.suites import CLASSIFICATION, GRADIENT, REGRESSION, SUITES, Suite
-from hpme.errors import StorageError
 from hpme.viz.document import Block, Page, Picture
 from hpme.viz.exhibits import case_pictures, mixup_pictures, partner_pictures
 from hpme.viz.figures import Bar, Curve, bar_chart, rank_chart, sensitivity_chart
@@ -339,13 +338,8 @@ def _exhibits(
     name: str, results: Results, draw: Callable[[Sequence[Cell], str], list[Picture]]
 ) -> list[Block]:
     cells = results.cells[name]
-    blocks: list[Block] = []
-    try:
-        blocks += draw(cells, name)
-    except StorageError as error:
-        blocks.append(f"Pictures cannot be drawn without the datasets: {error}")
     caption = "Edge ROC-AUC of these runs over all their explained graphs"
-    return [*blocks, score_table(name, caption, Grid.of(cells), ["auc"])]
+    return [*draw(cells, name), score_table(name, caption, Grid.of(cells), ["auc"])]
 
 
 def _plain(name: str, results: Results) -> list[Block]:
