@@ -89,8 +89,8 @@ class HPMEExplainer(MixingExplainer):
             they have more than :data:`SEARCH_EDGES` edges together.
         mixup: Gradient search only. If false, the model sees the pooled subgraph alone (ablation
             w/o Mix).
-        bce_weight: Gradient search only. Weight :math:`\beta` of the mean BCE on the chosen pool; 0
-            removes the BCE everywhere (ablation w/o BCE).
+        bce_weight: Gradient search only. Weight :math:`\beta` of the mean BCE on the chosen pool;
+            while the pool is searched it grows from 3 % to 30 % of that. 0 is the ablation w/o BCE.
         pool_layers: Gradient search only. Pooling layers :math:`L`.
         gate: Gradient search only. ``"tanh"`` multiplies transplanted features by
             :math:`\tanh(s)`; ``None`` is the paper's equation to the letter, which leaves
@@ -225,7 +225,7 @@ class HPMEExplainer(MixingExplainer):
 
     def _fit_by_gradient(self, few: HardMix, everything: HardMix, progress: bool) -> None:
         search = GradientSearch(
-            beta=(0.3, 3.0) if self.bce_weight else (0.0, 0.0),
+            beta=(0.03 * self.bce_weight, 0.3 * self.bce_weight),
             lr=self.lr,
             weight_decay=self.weight_decay,
         )
