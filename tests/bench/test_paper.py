@@ -23,6 +23,8 @@ LABELS = {
     "targets-classification": "tab:classification_results",
     "targets-regression": "tab:regression_results",
 }
+# Compares our copy of the printed tables with their source, which is not ours to ship: without it
+# there is nothing to compare with. All other tests of the copy run everywhere.
 needs_paper = pytest.mark.skipif(not PAPER.is_file(), reason="the paper's source is not here")
 
 

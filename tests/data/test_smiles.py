@@ -188,6 +188,7 @@ def die(*_):
     os._exit(1)
 
 
+# Only a forked worker has the patched read_chunk of its parent; a spawned one would import its own.
 @pytest.mark.skipif(sys.platform != "linux", reason="relies on fork")
 def test_a_dead_process_is_reported(monkeypatch):
     monkeypatch.setattr(chem, "CHUNK", 2)
