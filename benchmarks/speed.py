@@ -29,12 +29,12 @@ from torch_geometric.explain import Explainer, GNNExplainer, PGExplainer
 
 from hpme.data import GraphDataset, GraphStore, load_dataset
 from hpme.explainers import EXPLAINERS, HPMEExplainer
-from hpme.explainers.context import TargetContext
-from hpme.explainers.edge_mlp import EdgeMLP
 from hpme.explainers.hpme.gradient import train_epoch
 from hpme.explainers.hpme.hardmix import HardMix
 from hpme.explainers.hpme.objective import Objective
 from hpme.explainers.hpme.pool import Pool, PoolSize
+from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.edge_mlp import EdgeMLP
 from hpme.models import Recipe, TargetGNN, load_or_train
 from hpme.models.adapter import frozen
 

@@ -8,7 +8,7 @@ from torch.nn.functional import cosine_similarity
 
 from hpme.bench import Experiment, run_experiment
 from hpme.explainers import EXPLAINERS, GraphExplainer
-from hpme.explainers.base import Masks
+from hpme.explainers.shared.base import Masks
 
 
 class SimilarityExplainer(GraphExplainer):
@@ -16,7 +16,7 @@ class SimilarityExplainer(GraphExplainer):
 
     Args:
         power: Exponent of the similarity.
-        **options: Arguments of :class:`~hpme.explainers.base.GraphExplainer`.
+        **options: Arguments of :class:`~hpme.explainers.shared.base.GraphExplainer`.
     """
 
     slug = "similarity"

@@ -4,8 +4,8 @@ import torch
 from torch_geometric.loader import DataLoader
 
 from hpme.data import DATASETS, GraphStore, load_dataset
-from hpme.data import batch as batch_module
 from hpme.errors import InputError, UnknownNameError
+from hpme.graphs import batch as batch_module
 
 
 def test_registry():

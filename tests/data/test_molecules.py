@@ -9,8 +9,8 @@ import torch
 from torch_geometric.data import Batch
 
 from hpme.data import DATASETS, GraphStore, load_dataset
-from hpme.data.segment import segment_sum
 from hpme.errors import InputError, MissingPackageError, StorageError
+from hpme.graphs.segment import segment_sum
 
 SETS = {
     "benzene": "benzene",

@@ -9,8 +9,9 @@ import torch
 
 pytest.importorskip("rdkit", reason="molecules need RDKit: pip install 'hpme[chem]'")
 
-from hpme.data import chem, from_smiles, from_smiles_csv
-from hpme.data.chem import ATOMS, BONDS
+from hpme.data import from_smiles, from_smiles_csv
+from hpme.data.molecules import chem
+from hpme.data.molecules.chem import ATOMS, BONDS
 from hpme.errors import HPMEError, InputError, MissingPackageError
 
 CARBONYL = {"carbonyl": "[CX3]=O"}

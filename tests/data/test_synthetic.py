@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from hpme.data import DATASETS, GraphStore, load_dataset
-from hpme.data.motifs import CRANE, CYCLE, GRID, HOUSE
-from hpme.data.segment import segment_sum
+from hpme.data.synthetic.motifs import CRANE, CYCLE, GRID, HOUSE
+from hpme.graphs.segment import segment_sum
 
 SIZE = 120
 GENERATED = [

@@ -1,5 +1,10 @@
 import pytest
 import torch
+from torch import nn
+from torch_geometric.explain import AttentionExplainer as PyGAttention
+from torch_geometric.explain import Explainer
+from torch_geometric.nn import GATConv, TransformerConv, global_add_pool
+
 from contract import (
     ATTENTION_TARGETS,
     FEATURES,
@@ -8,11 +13,6 @@ from contract import (
     make_target,
     odd_graphs,
 )
-from torch import nn
-from torch_geometric.explain import AttentionExplainer as PyGAttention
-from torch_geometric.explain import Explainer
-from torch_geometric.nn import GATConv, TransformerConv, global_add_pool
-
 from hpme.errors import InputError, ModelError
 from hpme.explainers import AttentionExplainer
 from hpme.models import build_model

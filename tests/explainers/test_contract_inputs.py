@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from contract import SLUGS, call, fitted, make_explainer, make_graph, make_graphs, make_target
 from torch import nn
 from torch_geometric.nn import GCNConv, global_add_pool
 
+from contract import SLUGS, call, fitted, make_explainer, make_graph, make_graphs, make_target
 from hpme.errors import InputError, ModelError, NotFittedError, UnknownNameError
 from hpme.explainers import HPMEExplainer, explainer_class
 

@@ -5,10 +5,10 @@ from functools import cache
 import networkx as nx
 import pytest
 import torch
-from contract import SLUGS, assert_valid, make_explainer
 from torch_geometric.data import Data
 from torch_geometric.utils import to_undirected
 
+from contract import SLUGS, assert_valid, make_explainer
 from hpme.data import GraphStore, LinkDataset, enclosing_subgraph
 from hpme.metrics import robust_fidelity
 from hpme.models import Recipe, load_or_train

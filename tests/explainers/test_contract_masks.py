@@ -2,6 +2,9 @@
 
 import pytest
 import torch
+from torch_geometric.data import Batch, InMemoryDataset
+from torch_geometric.loader import DataLoader
+
 from contract import (
     CHEAP,
     SLUGS,
@@ -16,9 +19,6 @@ from contract import (
     odd_graphs,
     permuted,
 )
-from torch_geometric.data import Batch, InMemoryDataset
-from torch_geometric.loader import DataLoader
-
 from hpme.explainers import EXPLAINERS
 
 slugs = pytest.mark.parametrize("slug", SLUGS)

@@ -5,6 +5,12 @@ from functools import cache
 import networkx as nx
 import pytest
 import torch
+from torch import nn
+from torch_geometric.data import Data
+from torch_geometric.explain import Explainer
+from torch_geometric.nn import GATConv, GCNConv
+from torch_geometric.utils import from_networkx, k_hop_subgraph
+
 from contract import (
     CLASSES,
     FEATURES,
@@ -18,12 +24,6 @@ from contract import (
     make_target,
     snapshot,
 )
-from torch import nn
-from torch_geometric.data import Data
-from torch_geometric.explain import Explainer
-from torch_geometric.nn import GATConv, GCNConv
-from torch_geometric.utils import from_networkx, k_hop_subgraph
-
 from hpme.data import WholeGraph
 from hpme.errors import InputError, ModelError
 from hpme.models import build_model

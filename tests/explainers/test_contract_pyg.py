@@ -4,10 +4,11 @@ import re
 
 import pytest
 import torch
-from contract import SLUGS, assert_valid, call, make_explainer, make_graphs, make_target
 from torch import nn
 from torch_geometric.data import Batch
 from torch_geometric.explain import Explainer
+
+from contract import SLUGS, assert_valid, call, make_explainer, make_graphs, make_target
 
 slugs = pytest.mark.parametrize("slug", SLUGS)
 

@@ -4,6 +4,8 @@ import copy
 
 import pytest
 import torch
+from torch import nn
+
 from contract import (
     SLUGS,
     TARGETS,
@@ -18,8 +20,6 @@ from contract import (
     random_state,
     snapshot,
 )
-from torch import nn
-
 from hpme.errors import ModelError, NotFittedError
 
 pytestmark = pytest.mark.parametrize("slug", SLUGS)

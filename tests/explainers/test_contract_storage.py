@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 import torch
-from contract import SLUGS, call, fitted, make_explainer
 from safetensors import safe_open
 from safetensors.torch import save_file
 
+from contract import SLUGS, call, fitted, make_explainer
 from hpme.errors import StorageError
 from hpme.explainers import explainer_class
 from hpme.storage import read_tensors, write_tensors
 
 slugs = pytest.mark.parametrize("slug", SLUGS)
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1] / "support"
 LOAD_AND_EXPLAIN = """
 import sys
 sys.path.insert(0, sys.argv[1])

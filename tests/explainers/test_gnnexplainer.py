@@ -1,20 +1,20 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from contract import call, make_graph, make_graphs, make_target, odd_graphs
-from planted import MARKED, MarkedEdges, marked_graphs
 from torch_geometric.explain import Explainer
 from torch_geometric.explain import GNNExplainer as PyGGNNExplainer
 
-from hpme.data.batch import GraphStore
+from contract import call, make_graph, make_graphs, make_target, odd_graphs
 from hpme.errors import InputError
 from hpme.explainers import GNNExplainer
-from hpme.explainers.edge_pairs import EdgePairs
-from hpme.explainers.mask_descent import MaskDescent
-from hpme.explainers.training_free import weighted_model
+from hpme.explainers.shared.mask_descent import MaskDescent
+from hpme.explainers.shared.training_free import weighted_model
+from hpme.graphs.batch import GraphStore
+from hpme.graphs.edge_pairs import EdgePairs
 from hpme.metrics import explanation_auc
 from hpme.models.adapter import ModelAdapter, frozen
 from hpme.models.task import Task
+from planted import MARKED, MarkedEdges, marked_graphs
 
 CLASSES = Task("multiclass_classification")
 CONFIG = {"mode": "multiclass_classification", "task_level": "graph", "return_type": "raw"}

@@ -1,12 +1,12 @@
 import pytest
 import torch
-from contract import call, make_graph, make_graphs, make_target
-from planted import MARKED, MarkedEdges, marked_graphs
 from torch_geometric.data import Batch
 
+from contract import call, make_graph, make_graphs, make_target
 from hpme.errors import InputError
 from hpme.explainers import GradExplainer
 from hpme.models import build_model
+from planted import MARKED, MarkedEdges, marked_graphs
 
 
 def log_odds(out):

@@ -2,17 +2,17 @@
 
 import pytest
 import torch
-from contract import call, fitted, make_graph, make_graphs, make_target
-from planted import MarkedEdges, marked_graphs
 from torch import nn
 from torch_geometric.data import Data
 from torch_geometric.nn import global_add_pool
 from torch_geometric.utils import remove_isolated_nodes, subgraph, to_undirected
 
+from contract import call, fitted, make_graph, make_graphs, make_target
 from hpme.data import GraphStore
 from hpme.errors import InputError
 from hpme.explainers import MatchExplainer
 from hpme.explainers.matchexplainer import Induced, greedy_match
+from planted import MarkedEdges, marked_graphs
 
 
 def slow_match(distance, count):

@@ -3,15 +3,15 @@ import copy
 import pytest
 import torch
 import torch.nn.functional as F
-from contract import call, fitted, make_graphs, make_target
 from torch import nn
 from torch_geometric.nn import SimpleConv, global_add_pool
 
-from hpme.data.batch import GraphStore
+from contract import call, fitted, make_graphs, make_target
 from hpme.errors import InputError, ModelError, UnknownNameError
 from hpme.explainers import GradExplainer, MetaGNNExplainer
-from hpme.explainers.adaptation import Adaptation, AdaptationReport
-from hpme.explainers.mask_descent import MaskDescent
+from hpme.explainers.shared.adaptation import Adaptation, AdaptationReport
+from hpme.explainers.shared.mask_descent import MaskDescent
+from hpme.graphs.batch import GraphStore
 from hpme.models.adapter import ModelAdapter
 from hpme.models.task import Task
 

@@ -2,16 +2,16 @@
 
 import pytest
 import torch
-from contract import fitted, make_explainer, make_graphs, make_target
-from planted import MarkedEdges, marked_graphs, regression_target, weighted_output
 
+from contract import fitted, make_explainer, make_graphs, make_target
 from hpme.data import GraphStore
 from hpme.errors import InputError
 from hpme.explainers import MixupExplainer
-from hpme.explainers.context import TargetContext
-from hpme.explainers.pairing import draw_partners
+from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.pairing import draw_partners
 from hpme.metrics import explanation_auc
 from hpme.models.adapter import frozen
+from planted import MarkedEdges, marked_graphs, regression_target, weighted_output
 
 
 def entropy(w):

@@ -1,16 +1,16 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from contract import make_graphs, make_target
-from planted import MARKED, marked_graphs
 from torch.distributions import Bernoulli
 
-from hpme.data.batch import GraphStore
+from contract import make_graphs, make_target
 from hpme.errors import InputError
 from hpme.explainers import PGExplainer
-from hpme.explainers.context import TargetContext
+from hpme.explainers.shared.context import TargetContext
+from hpme.graphs.batch import GraphStore
 from hpme.metrics import explanation_auc
 from hpme.models.adapter import frozen
+from planted import MARKED, marked_graphs
 
 
 def started(model, graphs, **options):

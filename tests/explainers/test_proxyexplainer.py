@@ -2,14 +2,14 @@
 
 import pytest
 import torch
-from contract import fitted, make_graphs, make_target
 
+from contract import fitted, make_graphs, make_target
 from hpme.data import GraphStore
 from hpme.errors import InputError
 from hpme.explainers import ProxyExplainer
-from hpme.explainers.autoencoder import AllPairs
-from hpme.explainers.context import TargetContext
 from hpme.explainers.proxyexplainer import bounded
+from hpme.explainers.shared.autoencoder import AllPairs
+from hpme.explainers.shared.context import TargetContext
 from hpme.models.adapter import frozen
 
 

@@ -2,17 +2,17 @@
 
 import pytest
 import torch
-from contract import make_graphs
-from planted import MarkedEdges, marked_graphs, regression_target, weighted_output
 
+from contract import make_graphs
 from hpme.data import GraphStore
 from hpme.errors import InputError
 from hpme.explainers import RegExplainer
-from hpme.explainers.context import TargetContext
-from hpme.explainers.pairing import draw_partners
 from hpme.explainers.regexplainer import by_distance, triplet_info_nce
+from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.pairing import draw_partners
 from hpme.metrics import explanation_auc
 from hpme.models.adapter import frozen
+from planted import MarkedEdges, marked_graphs, regression_target, weighted_output
 
 
 def test_triplet_info_nce_by_its_definition():

@@ -4,17 +4,17 @@ import math
 
 import pytest
 import torch
-from contract import call, make_graph, make_graphs, make_target
-from planted import MarkedEdges, marked_graphs, regression_target
 from torch_geometric.data import Batch
 
+from contract import call, make_graph, make_graphs, make_target
 from hpme.data import GraphStore
 from hpme.errors import InputError
 from hpme.explainers import TAGExplainer
-from hpme.explainers.context import TargetContext
+from hpme.explainers.shared.context import TargetContext
 from hpme.explainers.tagexplainer import jse_contrast, laplace, nce_contrast
 from hpme.metrics import explanation_auc
 from hpme.models.adapter import ModelAdapter, frozen
+from planted import MarkedEdges, marked_graphs, regression_target
 
 
 def rows(count=5, seed=0):

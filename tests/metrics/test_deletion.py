@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from slow_metrics import both_ways, edges, explained, make_model, random_explanation
 from torch import nn
 
 from hpme.data import GraphStore
 from hpme.errors import ModelError
 from hpme.metrics import deletion, robust_fidelity, simoar
 from hpme.metrics.deletion import keep_edges
+from slow_metrics import both_ways, edges, explained, make_model, random_explanation
 
 
 def test_isolated_nodes_go_with_their_loops_and_the_rest_is_renumbered():

@@ -6,6 +6,15 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
+from torch_geometric.data import Batch, Data
+from torch_geometric.explain import DummyExplainer, Explainer
+from torch_geometric.explain.metric import fidelity as pyg_fidelity
+from torch_geometric.nn import GIN, global_add_pool
+
+from hpme.errors import InputError, ModelError
+from hpme.explainers import RandomExplainer
+from hpme.metrics import fidelity, hard_masks
 from slow_metrics import (
     MODELS,
     EdgeCount,
@@ -21,15 +30,6 @@ from slow_metrics import (
     random_explanation,
     slow_judge,
 )
-from torch import nn
-from torch_geometric.data import Batch, Data
-from torch_geometric.explain import DummyExplainer, Explainer
-from torch_geometric.explain.metric import fidelity as pyg_fidelity
-from torch_geometric.nn import GIN, global_add_pool
-
-from hpme.errors import InputError, ModelError
-from hpme.explainers import RandomExplainer
-from hpme.metrics import fidelity, hard_masks
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -7,12 +7,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from slow_metrics import FEATURES, bare_explanations, both_ways, edges, explained, pair_scores
 from torch_geometric.data import Data
 from torch_geometric.explain import Explanation
 
 from hpme.errors import InputError
 from hpme.metrics import precision_at_k, truth_sizes
+from slow_metrics import FEATURES, bare_explanations, both_ways, edges, explained, pair_scores
 
 PAIRS = list(itertools.combinations(range(4), 2))
 

@@ -4,6 +4,9 @@ import itertools
 
 import pytest
 import torch
+
+from hpme.errors import InputError
+from hpme.metrics import fidelity, robust_fidelity
 from slow_metrics import (
     MODELS,
     EdgeCount,
@@ -18,9 +21,6 @@ from slow_metrics import (
     random_explanation,
     slow_judge,
 )
-
-from hpme.errors import InputError
-from hpme.metrics import fidelity, robust_fidelity
 
 
 def slow_robust_fidelity(model, explanations, count, mode, labels, samples, alpha1, alpha2, seed):

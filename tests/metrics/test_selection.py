@@ -4,6 +4,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch_geometric.data import Data
+
+from hpme.errors import InputError
+from hpme.metrics import hard_masks, truth_sizes
 from slow_metrics import (
     all_explanations,
     bare_explanations,
@@ -14,10 +18,6 @@ from slow_metrics import (
     pair_scores,
     random_explanation,
 )
-from torch_geometric.data import Data
-
-from hpme.errors import InputError
-from hpme.metrics import hard_masks, truth_sizes
 
 
 def selected(explanation, mask):

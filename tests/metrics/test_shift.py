@@ -4,6 +4,15 @@ import math
 
 import pytest
 import torch
+from torch import nn
+from torch_geometric.data import Data
+from torch_geometric.nn import global_add_pool, global_mean_pool
+
+from hpme.data import GraphStore
+from hpme.errors import InputError, ModelError
+from hpme.graphs.batch import GraphBatch
+from hpme.metrics import deletion, shift, truth_shift
+from hpme.models import build_model
 from slow_metrics import (
     Convolutional,
     both_ways,
@@ -13,15 +22,6 @@ from slow_metrics import (
     odd_explanations,
     random_explanation,
 )
-from torch import nn
-from torch_geometric.data import Data
-from torch_geometric.nn import global_add_pool, global_mean_pool
-
-from hpme.data import GraphStore
-from hpme.data.batch import GraphBatch
-from hpme.errors import InputError, ModelError
-from hpme.metrics import deletion, shift, truth_shift
-from hpme.models import build_model
 
 
 class Sums(nn.Module):

@@ -5,6 +5,9 @@ import math
 
 import pytest
 import torch
+
+from hpme.errors import InputError
+from hpme.metrics import fidelity, simoar, simoar_references
 from slow_metrics import (
     MODELS,
     EdgeCount,
@@ -19,9 +22,6 @@ from slow_metrics import (
     random_explanation,
     slow_judge,
 )
-
-from hpme.errors import InputError
-from hpme.metrics import fidelity, simoar, simoar_references
 
 
 def slow_simoar(model, explanations, count, mode, ratio, samples, drop_isolated, seed):

@@ -23,8 +23,8 @@ from torch_geometric.nn import (
 from torch_geometric.utils import to_dense_adj, to_undirected
 
 from hpme.data import GraphStore
-from hpme.data.batch import GraphBatch
 from hpme.errors import InputError, ModelError
+from hpme.graphs.batch import GraphBatch
 from hpme.models import build_model
 from hpme.models.adapter import ModelAdapter, frozen, message_mask
 

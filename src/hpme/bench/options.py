@@ -7,7 +7,7 @@ from typing import Any
 
 from hpme.data import GraphDataset
 from hpme.errors import InputError
-from hpme.explainers import GraphExplainer, HPMEExplainer, explainer_class
+from hpme.explainers import GraphExplainer, explainer_class
 
 
 def option_names(name: str) -> list[str]:
@@ -22,8 +22,8 @@ def make_explainer(
 
     The ratio of explainers that pool nodes is the dataset's
     :attr:`~hpme.data.GraphDataset.pool_ratio` unless ``ratio`` or ``k`` is among the options; it is
-    all that any explainer is told about the ground truth. Where there is none, HPME chooses the
-    ratio without labels (``"auto"``) and others get a default.
+    all that any explainer is told about the ground truth. Where there is none, those that can
+    choose the ratio without labels do (``"auto"``) and others get a default.
 
     Raises:
         UnknownNameError: If there is no such explainer.
@@ -42,7 +42,7 @@ def make_explainer(
         if not {"ratio", "k"} & options.keys():
             source = "ground truth" if dataset.has_ground_truth else "default"
             options["ratio"] = dataset.pool_ratio
-            if source == "default" and name == HPMEExplainer.slug:
+            if source == "default" and explainer.chooses_size:
                 source = options["ratio"] = "auto"
         elif options.get("ratio") == "auto":
             source = "auto"

@@ -19,7 +19,7 @@ from hpme.bench.outcome import Outcome, Target, explain, recipe_of
 from hpme.bench.record import Record, json_values
 from hpme.data import GraphDataset, load_dataset
 from hpme.errors import UnknownNameError
-from hpme.explainers.adaptation import AdaptationReport
+from hpme.explainers.shared.adaptation import AdaptationReport
 
 
 def run_experiment(experiment: Experiment) -> Record:

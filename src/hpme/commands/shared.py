@@ -14,7 +14,7 @@ from typing import Any, NoReturn, TypeVar
 import typer
 from rich.console import Console
 
-from hpme.data.chem import check_rules
+from hpme.data.molecules.chem import check_rules
 from hpme.errors import HPMEError, InputError, UnknownNameError
 
 Command = TypeVar("Command", bound=Callable[..., None])

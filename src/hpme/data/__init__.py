@@ -1,15 +1,15 @@
 """Graphs: datasets with ground truth, and collections of graphs as flat tensors."""
 
-from hpme.data.batch import GraphBatch, GraphStore
 from hpme.data.dataset import GraphDataset
-from hpme.data.ego import EgoGraphs, WholeGraph
-from hpme.data.enclosing import enclosing_subgraph
 from hpme.data.graph_file import load_graphs, save_graphs
 from hpme.data.info import DatasetInfo
-from hpme.data.links import LinkDataset
-from hpme.data.node_dataset import NodeDataset
+from hpme.data.links.dataset import LinkDataset
+from hpme.data.molecules.smiles import SkippedRow, SmilesDataset, from_smiles, from_smiles_csv
+from hpme.data.nodes.dataset import NodeDataset
 from hpme.data.registry import DATASETS, load_dataset
-from hpme.data.smiles import SkippedRow, SmilesDataset, from_smiles, from_smiles_csv
+from hpme.graphs.batch import GraphBatch, GraphStore
+from hpme.graphs.ego import EgoGraphs, WholeGraph
+from hpme.graphs.enclosing import enclosing_subgraph
 
 __all__ = [
     "DATASETS",

@@ -13,8 +13,8 @@ import platformdirs
 import safetensors.torch
 from safetensors import SafetensorError
 
-from hpme.data.flat import FlatGraphs
 from hpme.errors import InputError
+from hpme.graphs.flat import FlatGraphs
 from hpme.storage import locked, write_atomically
 
 FORMAT_VERSION = 2

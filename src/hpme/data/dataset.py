@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data, InMemoryDataset
 
-from hpme.data.batch import GraphStore
-from hpme.data.flat import FlatGraphs
 from hpme.data.info import DatasetInfo, GraphStats
 from hpme.data.matches import combine_matches
-from hpme.data.segment import segment_sum
 from hpme.errors import InputError
+from hpme.graphs.batch import GraphStore
+from hpme.graphs.flat import FlatGraphs
+from hpme.graphs.segment import segment_sum
 
 DEFAULT_POOL_RATIO = 0.2
 """Share of the nodes to pool where no ground truth says better."""

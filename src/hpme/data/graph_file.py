@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from hpme.data.batch import GraphStore
-from hpme.data.flat import FlatGraphs
 from hpme.errors import InputError, StorageError
+from hpme.graphs.batch import GraphStore
+from hpme.graphs.flat import FlatGraphs
 from hpme.storage import read_tensors, write_tensors
 
 KIND, VERSION = "graphs", 1

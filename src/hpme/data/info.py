@@ -8,8 +8,8 @@ from typing import Literal
 
 from torch import Tensor
 
-from hpme.data.flat import FlatGraphs
 from hpme.data.sources import DataFile
+from hpme.graphs.flat import FlatGraphs
 
 Task = Literal["classification", "regression"]
 Level = Literal["graph", "node", "link"]

@@ -5,13 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hpme.data import ba, ba_cycles, links, molecules, node_motifs, spmotif, triangles
 from hpme.data.cache import cached, cached_path, default_root
 from hpme.data.dataset import GraphDataset
-from hpme.data.flat import FlatGraphs
 from hpme.data.info import DatasetInfo, Level
-from hpme.data.node_dataset import NodeDataset
+from hpme.data.links import dataset as links
+from hpme.data.molecules import datasets as molecules
+from hpme.data.nodes import motifs as node_motifs
+from hpme.data.nodes.dataset import NodeDataset
+from hpme.data.synthetic import ba, ba_cycles, spmotif, triangles
 from hpme.errors import InputError, UnknownNameError
+from hpme.graphs.flat import FlatGraphs
 
 DATASETS: dict[str, DatasetInfo] = {
     info.name: info

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import MessagePassing
 
-from hpme.data.batch import GraphBatch
 from hpme.errors import InputError, ModelError
-from hpme.explainers.base import GraphExplainer, Masks
-from hpme.explainers.context import TargetContext
-from hpme.explainers.edge_pairs import EdgePairs
+from hpme.explainers.shared.base import GraphExplainer, Masks
+from hpme.explainers.shared.context import TargetContext
+from hpme.graphs.batch import GraphBatch
+from hpme.graphs.edge_pairs import EdgePairs
 from hpme.models.adapter import ModelAdapter
 
 Reduce = Literal["max", "mean"]
@@ -32,12 +32,15 @@ class AttentionExplainer(GraphExplainer):
 
     Args:
         reduce: How heads and then layers are joined, ``"max"`` or ``"mean"``.
-        **options: Arguments of :class:`~hpme.explainers.base.GraphExplainer`.
+        **options: Arguments of :class:`~hpme.explainers.shared.base.GraphExplainer`.
             Nothing is drawn at random.
     """
 
     slug = "att"
+    title = "ATT"
     summary = "Attention coefficients, for models with attention layers."
+    typical_seconds = 0.2
+    default_model = "gat"
     needs_fit = False
 
     def __init__(

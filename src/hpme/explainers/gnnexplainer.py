@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpme.data.batch import GraphBatch
-from hpme.explainers.base import Masks
-from hpme.explainers.checks import at_least, positive
-from hpme.explainers.edge_pairs import EdgePairs
-from hpme.explainers.mask_descent import MaskDescent, spread
-from hpme.explainers.noise import pair_normal
-from hpme.explainers.training_free import TrainingFreeExplainer, no_edges, weighted_model
+from hpme.explainers.shared.base import Masks
+from hpme.explainers.shared.checks import at_least, positive
+from hpme.explainers.shared.mask_descent import MaskDescent, spread
+from hpme.explainers.shared.noise import pair_normal
+from hpme.explainers.shared.training_free import TrainingFreeExplainer, no_edges, weighted_model
+from hpme.graphs.batch import GraphBatch
+from hpme.graphs.edge_pairs import EdgePairs
 from hpme.models.adapter import ModelAdapter
 
 
 class GNNExplainer(TrainingFreeExplainer):
     r"""Finds for each graph the edge mask under which the model keeps its prediction.
 
-    See :class:`~hpme.explainers.mask_descent.MaskDescent` for what is minimised. Both directions
+    See :class:`MaskDescent` for what is minimised. Both directions
     of an edge share one weight. First logits are drawn from :math:`\mathcal{N}(\mu, 2/N)`, with
-    noise that belongs to the graph (:mod:`hpme.explainers.noise`), so a graph gets the same mask
+    noise that belongs to the graph (:mod:`noise`), so a graph gets the same mask
     alone as in a batch.
 
     Args:
@@ -30,11 +30,13 @@ class GNNExplainer(TrainingFreeExplainer):
         size_weight: :math:`c_s`, weight of the sum of a graph's edge weights.
         entropy_weight: :math:`c_e`, weight of the mean entropy of a graph's edge weights.
         start: Mean :math:`\mu` of the first logits.
-        **options: Arguments of :class:`~hpme.explainers.base.GraphExplainer`.
+        **options: Arguments of :class:`~hpme.explainers.shared.base.GraphExplainer`.
     """
 
     slug = "gnnexplainer"
+    title = "GNNExplainer"
     summary = "GNNExplainer: a mask per graph, found by gradient descent."
+    typical_seconds = 2.0
 
     def __init__(
         self,

@@ -7,11 +7,11 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
-from hpme.data.batch import GraphBatch
 from hpme.errors import InputError
-from hpme.explainers.base import Masks
-from hpme.explainers.edge_pairs import EdgePairs
-from hpme.explainers.training_free import TrainingFreeExplainer, no_edges, weighted_model
+from hpme.explainers.shared.base import Masks
+from hpme.explainers.shared.training_free import TrainingFreeExplainer, no_edges, weighted_model
+from hpme.graphs.batch import GraphBatch
+from hpme.graphs.edge_pairs import EdgePairs
 from hpme.models.adapter import ModelAdapter
 from hpme.models.task import Task
 
@@ -33,12 +33,14 @@ class GradExplainer(TrainingFreeExplainer):
             model's output (of the predicted class), in units of the outputs' spread after
             :meth:`fit`.
         normalise: Whether to divide by the largest value of each graph in place of squashing.
-        **options: Arguments of :class:`~hpme.explainers.base.GraphExplainer`.
+        **options: Arguments of :class:`~hpme.explainers.shared.base.GraphExplainer`.
             Nothing is drawn at random.
     """
 
     slug = "grad"
+    title = "Grad"
     summary = "Gradient of the prediction by edge weights."
+    typical_seconds = 0.2
 
     def __init__(
         self,

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hpme.data.batch import GraphBatch
-from hpme.data.segment import concatenated_ranges, exclusive_cumsum
-from hpme.explainers.base import GraphExplainer, Masks
-from hpme.explainers.checks import at_least
-from hpme.explainers.context import TargetContext, batches
 from hpme.explainers.hpme.pool import PoolSize
+from hpme.explainers.shared.base import GraphExplainer, Masks
+from hpme.explainers.shared.checks import at_least
+from hpme.explainers.shared.context import TargetContext, batches
+from hpme.graphs.batch import GraphBatch
+from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum
 from hpme.models.adapter import Embedding, ModelAdapter
 from hpme.models.task import Task
 
@@ -43,12 +43,14 @@ class MatchExplainer(GraphExplainer):
         ratio: Share of nodes that are matched.
         k: Number of matched nodes :math:`K`, in place of ``ratio``.
         references: At most this many references per graph.
-        **options: Arguments of :class:`~hpme.explainers.base.GraphExplainer`.
+        **options: Arguments of :class:`~hpme.explainers.shared.base.GraphExplainer`.
             Nothing is drawn at random.
     """
 
     slug = "matchexplainer"
+    title = "MatchExplainer"
     summary = "Nodes whose embeddings match those of other graphs with the same prediction."
+    typical_seconds = 0.3
 
     h: Tensor
     graph_embedding: Tensor

@@ -12,16 +12,16 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.explain import ModelConfig
 
-from hpme.data.batch import GraphBatch
 from hpme.errors import InputError, ModelError, UnknownNameError
-from hpme.explainers.adaptation import Adaptation, AdaptationReport, report_on
-from hpme.explainers.base import GraphExplainer, Masks
-from hpme.explainers.checks import at_least, positive
-from hpme.explainers.context import TargetContext, batches
 from hpme.explainers.gnnexplainer import GNNExplainer
 from hpme.explainers.grad import GradExplainer
-from hpme.explainers.mask_descent import MaskDescent
 from hpme.explainers.pgexplainer import PGExplainer
+from hpme.explainers.shared.adaptation import Adaptation, AdaptationReport, report_on
+from hpme.explainers.shared.base import GraphExplainer, Masks
+from hpme.explainers.shared.checks import at_least, positive
+from hpme.explainers.shared.context import TargetContext, batches
+from hpme.explainers.shared.mask_descent import MaskDescent
+from hpme.graphs.batch import GraphBatch
 from hpme.models.adapter import ModelAdapter, frozen
 from hpme.progress import progress_bar
 
@@ -39,7 +39,7 @@ _DTYPES = {str(dtype): dtype for dtype in (torch.float16, torch.bfloat16, torch.
 class MetaGNNExplainer(GraphExplainer):
     r"""Trains a copy of the model to be explainable, then explains the copy.
 
-    See :class:`~hpme.explainers.adaptation.Adaptation` for the training, which starts from the
+    See :class:`Adaptation` for the training, which starts from the
     given model and needs labels: the graphs of :meth:`fit` must have ``y``. The given model stays
     as it is. The explanations are of the copy; :attr:`report` says how far it went from the model.
 
@@ -58,11 +58,13 @@ class MetaGNNExplainer(GraphExplainer):
         train_batch_size: Graphs per task step.
         holdout: Share of the graphs that is kept from training, to measure the copy on; training
             graphs are measured if it comes to no graph.
-        **options: Arguments of :class:`~hpme.explainers.base.GraphExplainer`.
+        **options: Arguments of :class:`~hpme.explainers.shared.base.GraphExplainer`.
     """
 
     slug = "metagnn"
+    title = "MetaGNN"
     summary = "MetaGNN (MATE): a copy of the model trained to be explainable, then explained."
+    typical_seconds = 22.0
     needs_labels: ClassVar[bool] = True
 
     def __init__(

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hpme.explainers.checks import at_least
-from hpme.explainers.context import TargetContext
-from hpme.explainers.mixing import MixingExplainer, MixupGraphs, joined
-from hpme.explainers.pairing import draw_partners, unite
-from hpme.explainers.parametric import ParametricExplainer
+from hpme.explainers.shared.checks import at_least
+from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.mixing import MixingExplainer, MixupGraphs, joined
+from hpme.explainers.shared.pairing import draw_partners, unite
+from hpme.explainers.shared.parametric import ParametricExplainer
 
 
 class MixupExplainer(MixingExplainer, ParametricExplainer):
@@ -25,13 +25,15 @@ class MixupExplainer(MixingExplainer, ParametricExplainer):
 
     Args:
         bridges: Undirected random edges :math:`\eta` between the two graphs of a pair.
-        size_weight: See :class:`~hpme.explainers.parametric.ParametricExplainer`.
-        entropy_weight: See :class:`~hpme.explainers.parametric.ParametricExplainer`.
-        **options: Other arguments of :class:`~hpme.explainers.parametric.ParametricExplainer`.
+        size_weight: See :class:`~hpme.explainers.shared.parametric.ParametricExplainer`.
+        entropy_weight: See :class:`~hpme.explainers.shared.parametric.ParametricExplainer`.
+        **options: Other arguments of :class:`ParametricExplainer`.
     """
 
     slug = "mixupexplainer"
+    title = "MixupExplainer"
     summary = "MixupExplainer: an edge MLP trained on unions with the complement of another graph."
+    typical_seconds = 27.0
 
     def __init__(
         self,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hpme.explainers.context import TargetContext
-from hpme.explainers.parametric import ParametricExplainer
+from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.parametric import ParametricExplainer
 
 
 class PGExplainer(ParametricExplainer):
@@ -15,11 +15,13 @@ class PGExplainer(ParametricExplainer):
     Minimises :math:`\mathcal{L}(f(G, w), f(G)) + c_s \sum_e w_e + c_e\,\mathrm{mean}_e H(w_e)` over
     samples :math:`w` of the binary concrete distribution; the prediction loss is cross entropy, or
     the squared error in units of the outputs' spread. The arguments are those of
-    :class:`~hpme.explainers.parametric.ParametricExplainer`.
+    :class:`~hpme.explainers.shared.parametric.ParametricExplainer`.
     """
 
     slug = "pgexplainer"
+    title = "PGExplainer"
     summary = "PGExplainer: an edge MLP trained so that the masked graph keeps the prediction."
+    typical_seconds = 8.0
 
     def _loss(
         self, context: TargetContext, ids: Tensor, temperature: float, generator: torch.Generator

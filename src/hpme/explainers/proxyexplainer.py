@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hpme.data.segment import exclusive_cumsum
-from hpme.explainers.autoencoder import AllPairs, GraphAutoencoder
-from hpme.explainers.checks import at_least, positive
-from hpme.explainers.context import TargetContext
-from hpme.explainers.mixing import MixingExplainer, MixupGraphs
-from hpme.explainers.parametric import ParametricExplainer
+from hpme.explainers.shared.autoencoder import AllPairs, GraphAutoencoder
+from hpme.explainers.shared.checks import at_least, positive
+from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.mixing import MixingExplainer, MixupGraphs
+from hpme.explainers.shared.parametric import ParametricExplainer
+from hpme.graphs.segment import exclusive_cumsum
 
 _PAIRS = 2**19
 """Pairs of nodes per step: a proxy graph is complete, whatever the graph."""
@@ -23,7 +23,7 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
     r"""Learns edge probabilities that keep the prediction on proxies like the original graphs.
 
     An autoencoder rebuilds the graph from the explanation and its complement (see
-    :class:`~hpme.explainers.autoencoder.GraphAutoencoder`); the model shall predict :math:`f(G)`
+    :class:`GraphAutoencoder`); the model shall predict :math:`f(G)`
     on that proxy, which unlike the masked graph is of the kind it was trained on. Every step
     trains the autoencoder on samples of the current explanations, then the edge MLP through the
     autoencoder. For regression the loss is the squared error in units of the outputs' spread.
@@ -36,13 +36,15 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
         proxy_steps: Steps of the autoencoder per step of the edge MLP.
         proxy_lr: Learning rate of the autoencoder.
         divergence_weight: Weight of the Kullback-Leibler divergence beside the reconstruction.
-        size_weight: See :class:`~hpme.explainers.parametric.ParametricExplainer`.
-        entropy_weight: See :class:`~hpme.explainers.parametric.ParametricExplainer`.
-        **options: Other arguments of :class:`~hpme.explainers.parametric.ParametricExplainer`.
+        size_weight: See :class:`~hpme.explainers.shared.parametric.ParametricExplainer`.
+        entropy_weight: See :class:`~hpme.explainers.shared.parametric.ParametricExplainer`.
+        **options: Other arguments of :class:`ParametricExplainer`.
     """
 
     slug = "proxyexplainer"
+    title = "ProxyExplainer"
     summary = "ProxyExplainer: an edge MLP trained on graphs rebuilt by an autoencoder."
+    typical_seconds = 116.0
 
     def __init__(
         self,

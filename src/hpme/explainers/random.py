@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpme.data.batch import GraphBatch
-from hpme.explainers.base import GraphExplainer, Masks
-from hpme.explainers.noise import pair_noise
+from hpme.explainers.shared.base import GraphExplainer, Masks
+from hpme.explainers.shared.noise import pair_noise
+from hpme.graphs.batch import GraphBatch
 from hpme.models.adapter import ModelAdapter
 
 
 class RandomExplainer(GraphExplainer):
-    """Uniform noise that belongs to the graph, see :func:`~hpme.explainers.noise.pair_noise`."""
+    """Uniform noise that belongs to the graph, see :func:`pair_noise`."""
 
     slug = "random"
+    title = "Random"
     summary = "Random edge scores; the line every explainer must beat."
+    typical_seconds = 0.2
     needs_fit = False
 
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:

@@ -8,11 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from hpme.explainers.checks import at_least, positive
-from hpme.explainers.context import TargetContext
-from hpme.explainers.mixing import MixingExplainer, MixupGraphs, joined
-from hpme.explainers.pairing import draw_partners, unite
-from hpme.explainers.parametric import ParametricExplainer
+from hpme.explainers.shared.checks import at_least, positive
+from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.mixing import MixingExplainer, MixupGraphs, joined
+from hpme.explainers.shared.pairing import draw_partners, unite
+from hpme.explainers.shared.parametric import ParametricExplainer
 
 
 class RegExplainer(MixingExplainer, ParametricExplainer):
@@ -37,14 +37,16 @@ class RegExplainer(MixingExplainer, ParametricExplainer):
         prediction_weight: :math:`\beta`.
         contrast_temperature: :math:`\tau` of the contrast.
         bridges: Undirected random edges between the two graphs of a mixup.
-        size_weight: See :class:`~hpme.explainers.parametric.ParametricExplainer`.
-        entropy_weight: See :class:`~hpme.explainers.parametric.ParametricExplainer`.
-        end_temperature: See :class:`~hpme.explainers.parametric.ParametricExplainer`.
-        **options: Other arguments of :class:`~hpme.explainers.parametric.ParametricExplainer`.
+        size_weight: See :class:`~hpme.explainers.shared.parametric.ParametricExplainer`.
+        entropy_weight: See :class:`~hpme.explainers.shared.parametric.ParametricExplainer`.
+        end_temperature: See :class:`~hpme.explainers.shared.parametric.ParametricExplainer`.
+        **options: Other arguments of :class:`ParametricExplainer`.
     """
 
     slug = "regexplainer"
+    title = "RegExplainer"
     summary = "RegExplainer: mixup with near and far graphs and a contrast of their embeddings."
+    typical_seconds = 28.0
 
     def __init__(
         self,

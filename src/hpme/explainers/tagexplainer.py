@@ -10,14 +10,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from hpme.data.batch import GraphBatch
 from hpme.errors import InputError
-from hpme.explainers.base import Masks
-from hpme.explainers.checks import positive
-from hpme.explainers.context import TargetContext
-from hpme.explainers.parametric import ParametricExplainer
-from hpme.explainers.penalty import mask_penalty
-from hpme.explainers.seeded import seeded_linear
+from hpme.explainers.shared.base import Masks
+from hpme.explainers.shared.checks import positive
+from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.parametric import ParametricExplainer
+from hpme.explainers.shared.penalty import mask_penalty
+from hpme.explainers.shared.seeded import seeded_linear
+from hpme.graphs.batch import GraphBatch
 from hpme.models.adapter import ModelAdapter
 from hpme.models.task import Task
 
@@ -45,12 +45,14 @@ class TAGExplainer(ParametricExplainer):
             the estimator may prefer to drop what matters.
         scale: :math:`b` of the Laplace distribution.
         size_weight: :math:`c_s`; in this method of the mean of the edge weights, not their sum.
-        entropy_weight: See :class:`~hpme.explainers.parametric.ParametricExplainer`.
-        **options: Other arguments of :class:`~hpme.explainers.parametric.ParametricExplainer`.
+        entropy_weight: See :class:`~hpme.explainers.shared.parametric.ParametricExplainer`.
+        **options: Other arguments of :class:`ParametricExplainer`.
     """
 
     slug = "tagexplainer"
+    title = "TAGExplainer"
     summary = "TAGE: an edge MLP conditioned on directions of the graph embedding, task-agnostic."
+    typical_seconds = 10.0
 
     def __init__(
         self,

@@ -8,8 +8,8 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
-from hpme.data.segment import concatenated_ranges, exclusive_cumsum, segment_sum
 from hpme.errors import InputError
+from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum, segment_sum
 from hpme.metrics.value import MetricValue
 
 Reduction = Literal["pooled", "per_graph"]

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from hpme.data.batch import GraphBatch, GraphStore
-from hpme.data.segment import concatenated_ranges, exclusive_cumsum
+from hpme.graphs.batch import GraphBatch, GraphStore
+from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum
 from hpme.metrics.selection import PairTable
 from hpme.models.adapter import ModelAdapter
 from hpme.models.task import check_rows

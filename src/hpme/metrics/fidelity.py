@@ -60,8 +60,8 @@ def fidelity(
             :math:`1[\hat y(G) = y] - 1[\hat y(\cdot) = y]` (classification only).
         labels: Class :math:`y` of every graph; by default the predicted one.
         scale: Unit in regression, see :obj:`~hpme.metrics.judge.Scale`.
-        mode: As in :meth:`~hpme.explainers.base.GraphExplainer.fit`.
-        model_config: As in :meth:`~hpme.explainers.base.GraphExplainer.fit`.
+        mode: As in :meth:`~hpme.explainers.shared.base.GraphExplainer.fit`.
+        model_config: As in :meth:`~hpme.explainers.shared.base.GraphExplainer.fit`.
         level: ``"node"`` if the model returns one row per node; then graphs need ``anchors``.
         seed: Decides between pairs with the same score.
     """

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from hpme.data.batch import GraphStore
-from hpme.data.segment import segment_sum
 from hpme.errors import InputError
+from hpme.graphs.batch import GraphStore
+from hpme.graphs.segment import segment_sum
 from hpme.metrics.selection import PairTable, Size, edge_scores, truth_edges
 from hpme.metrics.value import GraphScores
 

@@ -50,8 +50,8 @@ def robust_fidelity(
         samples: Perturbed graphs per graph, for either side.
         labels: Class :math:`y` of every graph; by default the predicted one.
         scale: Unit in regression, see :obj:`~hpme.metrics.judge.Scale`.
-        mode: As in :meth:`~hpme.explainers.base.GraphExplainer.fit`.
-        model_config: As in :meth:`~hpme.explainers.base.GraphExplainer.fit`.
+        mode: As in :meth:`~hpme.explainers.shared.base.GraphExplainer.fit`.
+        model_config: As in :meth:`~hpme.explainers.shared.base.GraphExplainer.fit`.
         level: ``"node"`` if the model returns one row per node; then graphs need ``anchors``.
         seed: Seed of the deletions and of the choice between pairs with the same score; the
             global random state is not touched.

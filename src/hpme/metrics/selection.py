@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hpme.data.batch import GraphBatch, GraphStore
-from hpme.data.segment import exclusive_cumsum, segment_mean, segment_sum
 from hpme.errors import InputError
-from hpme.explainers.edge_pairs import EdgePairs
+from hpme.graphs.batch import GraphBatch, GraphStore
+from hpme.graphs.edge_pairs import EdgePairs
+from hpme.graphs.segment import exclusive_cumsum, segment_mean, segment_sum
 
 Size = int | float | Tensor
 """How many pairs of a graph its explanation has.

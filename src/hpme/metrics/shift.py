@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from hpme.data.batch import GraphBatch, Graphs, GraphStore
-from hpme.data.segment import concatenated_ranges
 from hpme.errors import InputError
+from hpme.graphs.batch import GraphBatch, Graphs, GraphStore
+from hpme.graphs.segment import concatenated_ranges
 from hpme.metrics.deletion import chunks, keep_edges
 from hpme.metrics.selection import PairTable, truth_edges
 from hpme.metrics.value import GraphScores

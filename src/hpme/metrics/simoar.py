@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hpme.data.segment import rank_in_segment
 from hpme.errors import InputError
+from hpme.graphs.segment import rank_in_segment
 from hpme.metrics.deletion import Keep, Replicas
 from hpme.metrics.judge import Scale
 from hpme.metrics.selection import Size
@@ -66,8 +66,8 @@ def simoar(
             :func:`~hpme.metrics.deletion.keep_edges`.
         labels: Class :math:`y` of every graph; by default the predicted one.
         scale: Unit in regression, see :obj:`~hpme.metrics.judge.Scale`.
-        mode: As in :meth:`~hpme.explainers.base.GraphExplainer.fit`.
-        model_config: As in :meth:`~hpme.explainers.base.GraphExplainer.fit`.
+        mode: As in :meth:`~hpme.explainers.shared.base.GraphExplainer.fit`.
+        model_config: As in :meth:`~hpme.explainers.shared.base.GraphExplainer.fit`.
         level: ``"node"`` if the model returns one row per node; then graphs need ``anchors``.
         seed: Seed of the deletions and of the choice between pairs with the same score; the
             global random state is not touched.

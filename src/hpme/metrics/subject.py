@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hpme.data.batch import GraphStore
-from hpme.data.segment import segment_sum
 from hpme.errors import InputError
+from hpme.graphs.batch import GraphStore
+from hpme.graphs.segment import segment_sum
 from hpme.metrics.deletion import Keep, outputs
 from hpme.metrics.judge import Judge, Scale
 from hpme.metrics.selection import PairTable, Size, edge_scores
@@ -109,8 +109,8 @@ def examine(
             and, if there, ``edge_attr``, ``edge_weight`` and ``anchors``.
         labels: Classes whose probabilities are compared; by default the predicted ones.
         scale: Unit of differences in regression, see :obj:`~hpme.metrics.judge.Scale`.
-        mode: As in :meth:`~hpme.explainers.base.GraphExplainer.fit`.
-        model_config: As in :meth:`~hpme.explainers.base.GraphExplainer.fit`.
+        mode: As in :meth:`~hpme.explainers.shared.base.GraphExplainer.fit`.
+        model_config: As in :meth:`~hpme.explainers.shared.base.GraphExplainer.fit`.
         level: ``"node"`` if the model returns one row per node; then graphs need ``anchors``.
     """
     store = GraphStore.from_graphs(explanations)

@@ -14,9 +14,9 @@ from torch.overrides import TorchFunctionMode
 from torch_geometric.nn import Aggregation, MessagePassing
 from torch_geometric.nn.dense.linear import Linear as PyGLinear
 
-from hpme.data.batch import GraphBatch
 from hpme.data.info import ModelLevel
 from hpme.errors import HPMEError, InputError, ModelError
+from hpme.graphs.batch import GraphBatch
 
 Weighting = Literal["edge_weight", "message", "none"]
 Level = ModelLevel

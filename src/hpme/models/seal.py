@@ -11,8 +11,8 @@ from torch_geometric.nn import Aggregation, GCNConv
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from hpme.data.info import Task
-from hpme.data.segment import exclusive_cumsum, rank_in_segment
 from hpme.errors import InputError
+from hpme.graphs.segment import exclusive_cumsum, rank_in_segment
 from hpme.models.gnn import EdgeWeightedGNN
 
 MIN_SORTED = 10

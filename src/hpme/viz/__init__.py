@@ -1,6 +1,18 @@
-"""Pictures and pages of explanations."""
+"""Pictures of explanations."""
+
+from __future__ import annotations
+
+from typing import Any
 
 from hpme.viz.gallery import check_picture_path, gallery
-from hpme.viz.page import report
 
 __all__ = ["check_picture_path", "gallery", "report"]
+
+
+def __getattr__(name: str) -> Any:
+    # The page is built on pictures, so they cannot import it; users find both in one place.
+    if name == "report":
+        from hpme.report import report
+
+        return report
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -12,7 +12,7 @@ from matplotlib.colors import Normalize, to_rgb
 from matplotlib.image import imread
 from torch import Tensor
 
-from hpme.data.chem import rdkit_module, read_molecule
+from hpme.data.molecules.chem import rdkit_module, read_molecule
 from hpme.errors import HPMEError
 from hpme.viz.painter import undirected_edges, undirected_weights
 from hpme.viz.style import BANDS, INK, POOLED, TRUTH_BAND

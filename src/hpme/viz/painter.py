@@ -8,7 +8,7 @@ import torch
 from matplotlib.colors import Normalize
 from torch import Tensor
 
-from hpme.data.segment import reverse_edge_index
+from hpme.graphs.segment import reverse_edge_index
 
 
 class Painter(Protocol):

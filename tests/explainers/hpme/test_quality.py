@@ -4,8 +4,8 @@ import math
 
 import pytest
 import torch
-from finder import PLANTED, Finder, planted_graphs
 
+from finder import PLANTED, Finder, planted_graphs
 from hpme.errors import NotFittedError
 from hpme.explainers import HPMEExplainer
 from hpme.explainers.hpme.quality import Quality, spread_over

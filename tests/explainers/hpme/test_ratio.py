@@ -1,8 +1,8 @@
 """The ratio chosen without labels."""
 
 import pytest
-from finder import NODES, PLANTED, Finder, planted_graphs
 
+from finder import NODES, PLANTED, Finder, planted_graphs
 from hpme.errors import InputError
 from hpme.explainers import HPMEExplainer
 from hpme.explainers.hpme.ratio import RATIOS, RatioPoint, choose_ratio

@@ -2,17 +2,17 @@
 
 import pytest
 import torch
-from finder import PLANTED, Finder, planted_graphs
 from torch import nn
 from torch_geometric.nn import global_add_pool
 
+from finder import PLANTED, Finder, planted_graphs
 from hpme.data import GraphStore
-from hpme.explainers.context import TargetContext
 from hpme.explainers.hpme.criterion import criterion
 from hpme.explainers.hpme.hardmix import HardMix
 from hpme.explainers.hpme.pool import Pool, PoolSize
 from hpme.explainers.hpme.refine import Refinement
 from hpme.explainers.hpme.search import SubsetSearch, selection_of
+from hpme.explainers.shared.context import TargetContext
 
 
 class Adder(nn.Module):

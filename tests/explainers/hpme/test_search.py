@@ -4,14 +4,13 @@ from dataclasses import replace
 
 import pytest
 import torch
-from finder import PLANTED, Finder, planted_graphs
 from torch import nn
 from torch_geometric.nn import global_add_pool
 
+from finder import PLANTED, Finder, planted_graphs
 from hpme.data import GraphStore
 from hpme.errors import InputError
 from hpme.explainers import HPMEExplainer
-from hpme.explainers.context import TargetContext
 from hpme.explainers.hpme.criterion import correlation, criterion, joint_rank
 from hpme.explainers.hpme.hardmix import HardMix
 from hpme.explainers.hpme.mixup import select
@@ -19,6 +18,7 @@ from hpme.explainers.hpme.neighbor import NeighborSampler
 from hpme.explainers.hpme.pool import PoolSize
 from hpme.explainers.hpme.report import FitReport
 from hpme.explainers.hpme.subsets import propose_subsets, search_subsets
+from hpme.explainers.shared.context import TargetContext
 
 
 @pytest.fixture(scope="module")

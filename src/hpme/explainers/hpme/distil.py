@@ -8,11 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from hpme.data.batch import GraphBatch
-from hpme.data.segment import standardise_in_segment
-from hpme.explainers.edge_mlp import EdgeMLP
 from hpme.explainers.hpme.hardmix import HardMix
 from hpme.explainers.hpme.pool import Pool
+from hpme.explainers.shared.edge_mlp import EdgeMLP
+from hpme.graphs.batch import GraphBatch
+from hpme.graphs.segment import standardise_in_segment
 
 
 def standardise(scores: Tensor, graphs: GraphBatch) -> Tensor:

@@ -11,12 +11,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import nn
 
-from hpme.data.batch import GraphBatch, GraphStore
 from hpme.errors import InputError
-from hpme.explainers.base import Masks
-from hpme.explainers.checks import at_least, positive
-from hpme.explainers.context import TargetContext, batches
-from hpme.explainers.edge_mlp import EdgeMLP
 from hpme.explainers.hpme.distil import fit_edge_mlp
 from hpme.explainers.hpme.gradient import GradientSearch, train_epoch
 from hpme.explainers.hpme.hardmix import HardMix
@@ -34,7 +29,12 @@ from hpme.explainers.hpme.ratio import (
 )
 from hpme.explainers.hpme.report import FitReport, report_on
 from hpme.explainers.hpme.search import SubsetSearch, selection_of
-from hpme.explainers.mixing import MixingExplainer, MixupGraphs
+from hpme.explainers.shared.base import Masks
+from hpme.explainers.shared.checks import at_least, positive
+from hpme.explainers.shared.context import TargetContext, batches
+from hpme.explainers.shared.edge_mlp import EdgeMLP
+from hpme.explainers.shared.mixing import MixingExplainer, MixupGraphs
+from hpme.graphs.batch import GraphBatch, GraphStore
 from hpme.models.adapter import ModelAdapter, frozen
 from hpme.models.task import Task
 from hpme.progress import progress_bar
@@ -96,11 +96,14 @@ class HPMEExplainer(MixingExplainer):
             :math:`\tanh(s)`; ``None`` is the paper's equation to the letter, which leaves
             :math:`\phi` without a gradient.
         temperature: Gradient search only. :math:`\tau` of the binary concrete distribution.
-        **options: Arguments of :class:`~hpme.explainers.base.GraphExplainer`.
+        **options: Arguments of :class:`~hpme.explainers.shared.base.GraphExplainer`.
     """
 
     slug = "hpme"
+    title = "HPME"
     summary = "Hard-perturbation mixup: a pooled subgraph that carries the prediction elsewhere."
+    typical_seconds = 9.0
+    chooses_size = True
 
     def __init__(
         self,

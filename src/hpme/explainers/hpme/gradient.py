@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import torch
 
-from hpme.explainers.edge_mlp import EdgeMLP
 from hpme.explainers.hpme.criterion import criterion, joint_rank
 from hpme.explainers.hpme.objective import Objective
 from hpme.explainers.hpme.pool import Pool
+from hpme.explainers.shared.edge_mlp import EdgeMLP
 
 Advance = Callable[[int], None]
 

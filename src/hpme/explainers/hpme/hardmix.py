@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from hpme.data.batch import GraphBatch
-from hpme.explainers.context import TargetContext, batches
 from hpme.explainers.hpme.mixup import Attach, Selection, select, structural_mixup
 from hpme.explainers.hpme.neighbor import Neighbor, NeighborSampler
 from hpme.explainers.hpme.pool import Pool, PoolSize, hop_features, rank_nodes, top_nodes
+from hpme.explainers.shared.context import TargetContext, batches
+from hpme.graphs.batch import GraphBatch
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from hpme.data.batch import GraphBatch
-from hpme.data.segment import exclusive_cumsum
 from hpme.explainers.hpme.pool import rank_nodes
+from hpme.graphs.batch import GraphBatch
+from hpme.graphs.segment import exclusive_cumsum
 
 Attach = Literal["swap", "rank"]
 

@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from hpme.explainers.edge_mlp import EdgeMLP, binary_concrete
 from hpme.explainers.hpme.hardmix import HardMix
 from hpme.explainers.hpme.mixup import structural_mixup
 from hpme.explainers.hpme.pool import Pool
+from hpme.explainers.shared.edge_mlp import EdgeMLP, binary_concrete
 
 
 @dataclass(frozen=True)

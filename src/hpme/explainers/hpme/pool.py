@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from hpme.data.batch import GraphBatch
-from hpme.data.segment import rank_in_segment
 from hpme.errors import InputError
+from hpme.graphs.batch import GraphBatch
+from hpme.graphs.segment import rank_in_segment
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from hpme.data.batch import GraphBatch
-from hpme.data.segment import rank_in_segment
 from hpme.explainers.hpme.distil import standardise
 from hpme.explainers.hpme.hardmix import HardMix
 from hpme.explainers.hpme.mixup import Selection, select
 from hpme.explainers.hpme.pool import top_nodes
+from hpme.graphs.batch import GraphBatch
+from hpme.graphs.segment import rank_in_segment
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,210 @@
+"""Link prediction as a graph-level task: every link and as many non-links, each as a subgraph."""
+
+from __future__ import annotations
+
+import copy
+import re
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from hpme.data.dataset import GraphDataset
+from hpme.data.info import DatasetInfo, GraphStats
+from hpme.data.nodes import motifs as node_motifs
+from hpme.errors import InputError
+from hpme.graphs.enclosing import NUM_LABELS, BaseGraph, cut_out
+from hpme.graphs.flat import FlatGraphs
+
+SHARES = {"val": 0.05, "test": 0.1}
+"""Links that are held out; the rest is for training."""
+PARTS = ("train", "val", "test")
+POOL_RATIO = 0.5
+"""Both ends are always pooled, so that a fifth of a typical subgraph adds no more than a node."""
+VARIANT = "links"
+DESCRIPTION = "two nodes and what surrounds them; linked (1) or not (0)"
+
+
+class LinkDataset(GraphDataset):
+    r"""Enclosing subgraphs of the links of one graph (label 1) and of as many non-links (label 0).
+
+    Graphs are those of :func:`~hpme.data.enclosing_subgraph`, with ``node_mask`` and ``edge_mask``
+    that mark nothing: there is no ground truth. Links are split 85/5/10. Links of the validation
+    set are in no subgraph but those of the test set; links of the test set are in none.
+
+    Args:
+        flat: The graphs, with ``anchors`` and ``part`` (0 train, 1 val, 2 test).
+        info: What the dataset is.
+        variant: Variant the graph was built as.
+        seed: Seed of the graph and of the split.
+    """
+
+    def __init__(self, flat: FlatGraphs, info: DatasetInfo, variant: str, seed: int) -> None:
+        super().__init__(flat, info, variant, seed)
+        # A row of a two-column attribute would come out as a matrix of one row.
+        self._data.anchors = flat.graph["anchors"].flatten()
+        self.slices["anchors"] = 2 * self.slices["anchors"]
+
+    @classmethod
+    def from_graph(
+        cls,
+        data: Data,
+        *,
+        num_hops: int = 1,
+        num_labels: int = NUM_LABELS,
+        use_x: bool = False,
+        size: int | None = None,
+        seed: int = 0,
+        title: str = "links",
+    ) -> LinkDataset:
+        """The links of any graph; directions of edges are ignored for links and distances.
+
+        Args:
+            data: A graph with ``edge_index``.
+            num_hops, num_labels, use_x: As in :func:`~hpme.data.enclosing_subgraph`.
+            size: Number of subgraphs, half of them of links; by default twice the number of links.
+                Links that are left out stay in the graph.
+            seed: Seed of the split and of the non-links.
+            title: Name of the dataset.
+
+        Raises:
+            InputError: If the graph has too few links, or too few pairs of nodes without one.
+        """
+        base = BaseGraph.of(copy.copy(data).cpu(), use_x=use_x)
+        flat = link_graphs(base, size, seed, num_hops=num_hops, num_labels=num_labels)
+        return cls(flat, _own_info(title, len(flat)), VARIANT, seed)
+
+    @property
+    def pool_ratio(self) -> float:
+        r"""Pooling ratio :math:`r`, :data:`POOL_RATIO`: no ground truth says how much is needed."""
+        return POOL_RATIO
+
+    @property
+    def split(self) -> dict[str, Tensor]:
+        """Graph numbers of ``train``, ``val`` and ``test``."""
+        part = self._data.part[torch.as_tensor(list(self.indices()), dtype=torch.long)]
+        return {name: (part == i).nonzero().view(-1) for i, name in enumerate(PARTS)}
+
+
+def link_graphs(
+    base: BaseGraph, size: int | None, seed: int, *, num_hops: int, num_labels: int
+) -> FlatGraphs:
+    """Draws links and non-links, splits them, and cuts out their subgraphs.
+
+    Which end of a link is the first is random.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    links = base.links()
+    size = 2 * len(links) if size is None else size
+    if not 2 * len(PARTS) <= size <= 2 * len(links):
+        raise InputError(
+            f"the graph has {len(links)} links: size must be at least {2 * len(PARTS)} and at most "
+            f"twice their number, got {size}"
+        )
+    order = torch.randperm(len(links), generator=generator)[: size - size // 2]
+    links = torch.cat([links[order], _non_links(base, size // 2, generator)])
+    part = torch.cat([_parts(len(order)), _parts(size // 2)])
+    y = (torch.arange(size) < len(order)).long()
+    turned = torch.rand(size, 1, generator=generator) < 0.5
+    links = torch.where(turned, links.flip(1), links)
+
+    test, held_out = part == PARTS.index("test"), part != PARTS.index("train")
+    flat = FlatGraphs.concatenate(
+        [
+            cut_out(
+                base.without(links[hidden]), links[shown], num_hops=num_hops, num_labels=num_labels
+            )
+            for shown, hidden in ((~test, held_out), (test, test))
+        ]
+    )
+    place = torch.cat([(~test).nonzero(), test.nonzero()]).view(-1)
+    nodes, edges = (
+        torch.zeros(int(n.sum()), dtype=torch.bool) for n in (flat.sizes, flat.edge_counts)
+    )
+    return replace(
+        flat,
+        node={**flat.node, "node_mask": nodes},
+        edge={"edge_mask": edges},
+        graph={**flat.graph, "part": part[place], "y": y[place]},
+    )
+
+
+def everything(stats: GraphStats) -> Tensor:
+    """All graphs: a link has no ground truth, present or missing."""
+    return torch.ones_like(stats.sizes, dtype=torch.bool)
+
+
+_info = partial(
+    DatasetInfo, task="classification", num_classes=2, level="link", explainable=everything
+)
+
+
+def _own_info(title: str, count: int) -> DatasetInfo:
+    return _info(
+        name=re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "links",
+        title=title,
+        num_graphs=count,
+        description=DESCRIPTION,
+        build=_no_builder,
+        variants=(VARIANT,),
+    )
+
+
+def _no_builder(*_: Any) -> FlatGraphs:
+    raise InputError(
+        "a dataset of your own links is made by LinkDataset.from_graph, not by its name"
+    )
+
+
+def _parts(count: int) -> Tensor:
+    """Parts of links in random order; no part is empty."""
+    held = [max(1, int(share * count)) for share in SHARES.values()]
+    return torch.arange(len(PARTS)).repeat_interleave(torch.tensor([count - sum(held), *held]))
+
+
+def _non_links(base: BaseGraph, count: int, generator: torch.Generator) -> Tensor:
+    """Different pairs of nodes that are not linked."""
+    size, linked = base.num_nodes, base.key(*base.links().T)
+    free = size * (size - 1) // 2 - len(linked)
+    if free < count:
+        raise InputError(
+            f"{count} pairs of nodes without a link are needed, there are {free}; use a smaller "
+            "size"
+        )
+    keys = linked.new_empty(0)
+    while len(keys) < count:
+        drawn = torch.randint(size, (2, 2 * count), generator=generator)
+        found = base.key(*drawn[:, drawn[0] != drawn[1]])
+        keys = torch.unique(torch.cat([keys, found[~torch.isin(found, linked)]]))
+    keys = keys[torch.randperm(len(keys), generator=generator)[:count]]
+    return torch.stack([keys // size, keys % size], dim=1)
+
+
+def _of_nodes(name: str, num_hops: int, num_graphs: int) -> DatasetInfo:
+    """Links of the graph of a node-level dataset."""
+    nodes = next(info for info in node_motifs.INFOS if info.name == name)
+
+    def build(variant: str, seed: int, size: int) -> FlatGraphs:
+        flat = nodes.build(variant, seed, nodes.num_graphs)
+        base = BaseGraph(flat.edge_index, nodes.num_graphs)
+        return link_graphs(base, size, seed, num_hops=num_hops, num_labels=NUM_LABELS)
+
+    return _info(
+        name=f"{name}-links",
+        title=f"{nodes.title} links",
+        num_graphs=num_graphs,
+        description=f"two nodes of {nodes.title} and what surrounds them; linked (1) or not (0)",
+        build=build,
+    )
+
+
+# Two hops around a hub of a Barabási-Albert graph are most of the graph; one hop around a node of
+# a tree is next to nothing.
+INFOS = (
+    _of_nodes("ba-shapes", 1, 4_110),
+    _of_nodes("ba-community", 1, 8_920),
+    _of_nodes("tree-grid", 2, 3_130),
+)

@@ -1,0 +1,1 @@
+"""Molecules: SMILES to graphs, and the published molecule datasets."""

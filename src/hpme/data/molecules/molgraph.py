@@ -1,0 +1,107 @@
+"""Molecules as graphs: features, and ground truth from patterns or from atom contributions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hpme.data.molecules.chem import ATOMS, BONDS, MoleculeArrays
+from hpme.graphs.flat import MATCH_NODE, FlatGraphs
+from hpme.graphs.segment import exclusive_cumsum, segment_sum
+
+CONTRIBUTION_UNIT = 1e5
+"""Crippen's contributions have up to five decimals; in this unit they are whole numbers, and a
+share of exactly 0.7 is told from one just below."""
+
+
+def flatten_molecules(
+    molecules: MoleculeArrays, num_rules: int, text: Mapping[str, Sequence[str]]
+) -> FlatGraphs:
+    """Graphs whose label is 1 where every rule matches, and whose ground truth is the matches.
+
+    Node features are one-hot over :data:`ATOMS`, edge features (``edge_attr``) over
+    :data:`BONDS`. Every bond is stored in both directions, one after the other. An
+    edge is ground truth if both its atoms are.
+    """
+    sizes, bond_counts, match_counts = map(
+        torch.from_numpy, (molecules.sizes, molecules.bond_counts, molecules.match_counts)
+    )
+    bond = torch.from_numpy(molecules.bond).long()
+    edge_index = torch.stack([bond, bond.flip(1)], dim=1).view(-1, 2).t().contiguous()
+    bond_type = torch.from_numpy(molecules.bond_type).long().repeat_interleave(2)
+    atom, match_id, rule = torch.from_numpy(molecules.match).long().t().contiguous()
+    start, count = exclusive_cumsum(sizes), len(sizes)
+    owner = torch.repeat_interleave(match_counts)
+    matched = torch.zeros(count, max(num_rules, 1), dtype=torch.bool)
+    matched[owner, rule] = True
+    y = matched.all(1)
+    node_mask = torch.zeros(len(molecules.atom), dtype=torch.bool)
+    node_mask[(start[owner] + atom)[y[owner]]] = True
+    offset = start[torch.repeat_interleave(2 * bond_counts)]
+    return FlatGraphs(
+        sizes=sizes,
+        edge_counts=2 * bond_counts,
+        edge_index=edge_index,
+        node={
+            "x": torch.eye(len(ATOMS))[torch.from_numpy(molecules.atom).long()],
+            "node_mask": node_mask,
+        },
+        edge={
+            "edge_attr": torch.eye(len(BONDS))[bond_type],
+            "edge_mask": node_mask[edge_index + offset].all(0),
+        },
+        graph={"y": y.long()},
+        match_counts=match_counts,
+        match={MATCH_NODE: atom, "match_id": match_id, "match_rule": rule} if num_rules else {},
+        text=text,
+    )
+
+
+def with_contributions(
+    flat: FlatGraphs, contribution: Tensor, *, share: float, directed: bool
+) -> FlatGraphs:
+    """The molecules labelled with the sum of their atoms' contributions.
+
+    The value of a bond is the mean of its atoms' contributions. Ground truth are the bonds of
+    largest absolute value, as long as together they hold less than ``share`` of the molecule's
+    total; ground-truth nodes are their ends.
+
+    Args:
+        flat: Molecules with both directions of a bond one after the other.
+        contribution: One value per atom, double precision; kept as ``contribution``.
+        share: Share of the total.
+        directed: Whether to rank directed edges, as the published rule does: it may take one
+            direction of a bond and leave the other.
+    """
+    graph = torch.repeat_interleave(flat.edge_counts)
+    ends = flat.edge_index + exclusive_cumsum(flat.sizes)[graph]
+    whole = (contribution * CONTRIBUTION_UNIT).round().long()
+    value = whole[ends].sum(0).abs()
+    if directed:
+        edge_mask = _largest(value, graph, len(flat), share)
+    else:
+        edge_mask = _largest(value[::2], graph[::2], len(flat), share).repeat_interleave(2)
+    node_mask = torch.zeros(len(contribution), dtype=torch.bool)
+    node_mask[ends[:, edge_mask].flatten()] = True
+    owner = torch.repeat_interleave(flat.sizes)
+    y = segment_sum(contribution, owner, len(flat))
+    return replace(
+        flat,
+        node={**flat.node, "node_mask": node_mask, "contribution": contribution.float()},
+        edge={**flat.edge, "edge_mask": edge_mask},
+        graph={"y": y.float()},
+    )
+
+
+def _largest(value: Tensor, graph: Tensor, count: int, share: float) -> Tensor:
+    """The largest values of every graph while their sum stays below a share of the total."""
+    order = torch.from_numpy(np.lexsort((-value.numpy(), graph.numpy())))
+    total = segment_sum(value, graph, count)
+    reached = value[order].cumsum(0) - exclusive_cumsum(total)[graph]
+    chosen = torch.empty_like(graph, dtype=torch.bool)
+    chosen[order] = reached * 100 < round(share * 100) * total[graph]
+    return chosen

@@ -1,0 +1,1 @@
+"""Node classification in one large graph."""

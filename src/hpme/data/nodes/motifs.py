@@ -1,0 +1,276 @@
+"""Single graphs with many motifs, for node classification: BA-Shapes, BA-Community, Tree-Grid."""
+
+from __future__ import annotations
+
+import random
+import zipfile
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from hpme.data.info import PUBLISHED, DatasetInfo
+from hpme.data.sources import find_data_file
+from hpme.data.synthetic.motifs import GRID, HOUSE, Motif
+from hpme.data.synthetic.sketch import (
+    EdgeArray,
+    GraphSketch,
+    flatten,
+    flatten_undirected,
+    private_generators,
+)
+from hpme.errors import InputError, StorageError
+from hpme.graphs.flat import FlatGraphs
+
+FILE = "node_synthetic.npz"
+NUM_MOTIFS = 80
+NUM_FEATURES = 10
+BA_EDGES = 5
+NOISE = 0.01
+"""Random edges, as a share of all others."""
+BRIDGES = 0.25
+"""Edges between the two halves of BA-Community, as a share of the nodes."""
+HOUSE_ROLES = (1, 1, 2, 2, 3)
+"""Below the roof, at the ground, the roof; 0 is the base."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """What the published set and its generator share.
+
+    Args:
+        name: Slug.
+        num_nodes: Nodes of the documented graph.
+        motif: The motif; its first node holds it to the base.
+        base: Nodes before the first motif in the documented numbering.
+        explained: Explained nodes in the documented numbering.
+    """
+
+    name: str
+    num_nodes: int
+    motif: Motif
+    base: int
+    explained: range
+
+    def explained_nodes(self, num_nodes: int, base: int, motifs: int) -> npt.NDArray[np.bool_]:
+        """The explained nodes in a graph with fewer or more motifs, as a mask."""
+        first, width = self.explained.start - self.base, self.motif.num_nodes
+        share = motifs / NUM_MOTIFS
+        start = round(first / width * share) * width
+        stop = start + max(width, round((self.explained.stop - self.base - first) * share))
+        mask = np.zeros(num_nodes, dtype=bool)
+        mask[base + start : base + min(stop, motifs * width) : self.explained.step] = True
+        return mask
+
+
+SHAPES = Family("ba-shapes", 700, HOUSE, 300, range(400, 700, 5))
+COMMUNITY = Family("ba-community", 1_400, HOUSE, 300, range(400, 700, 5))
+TREE_GRID = Family("tree-grid", 1_231, GRID, 511, range(511, 800))
+
+
+def build_ba_shapes(variant: str, seed: int, size: int) -> FlatGraphs:
+    """BA(300, 5) with 80 houses; a node's class is its role: base, below the roof, ground, roof."""
+    random_, rng = private_generators(SHAPES.name, seed)
+    if variant == PUBLISHED:
+        return published(SHAPES, size).shuffled(rng)
+    base, motifs = _parts(SHAPES, size)
+    sketch = _houses(base, motifs, random_)
+    flat = _with_labels(flatten([sketch]), _house_roles(base, motifs))
+    return _finished(flat, SHAPES.explained_nodes(size, base, motifs)).shuffled(rng)
+
+
+def build_ba_community(variant: str, seed: int, size: int) -> FlatGraphs:
+    """Two BA-Shapes joined by random edges; classes are told apart by the half, too.
+
+    Two features have mean -1 in one half and 1 in the other (variance 0.5), eight are noise.
+    """
+    random_, rng = private_generators(COMMUNITY.name, seed)
+    if variant == PUBLISHED:
+        return published(COMMUNITY, size).shuffled(rng)
+    halves = [size - size // 2, size // 2]
+    parts = [_parts(SHAPES, half) for half in halves]
+    sketches = [_houses(base, motifs, random_) for base, motifs in parts]
+    first, second = (flatten([sketch]) for sketch in sketches)
+    joined = FlatGraphs(
+        sizes=torch.tensor([size]),
+        edge_counts=first.edge_counts + second.edge_counts,
+        edge_index=torch.cat([first.edge_index, second.edge_index + halves[0]], dim=1),
+        node={"node_mask": torch.cat([first.node["node_mask"], second.node["node_mask"]])},
+        edge={"edge_mask": torch.cat([first.edge["edge_mask"], second.edge["edge_mask"]])},
+    )
+    count = round(BRIDGES * size)
+    bridges = _new_edges(np.empty((0, 2), dtype=np.int64), count, random_,
+                         range(halves[0]), range(halves[0], size))  # fmt: skip
+    both = torch.from_numpy(np.concatenate([bridges, bridges[:, ::-1]]).T.copy())
+    joined = replace(
+        joined,
+        edge_counts=joined.edge_counts + both.shape[1],
+        edge_index=torch.cat([joined.edge_index, both], dim=1),
+        edge={"edge_mask": torch.cat([joined.edge["edge_mask"], both[0] < 0])},
+    )
+    roles = [_house_roles(base, motifs) for base, motifs in parts]
+    y = np.concatenate([roles[0], roles[1] + 1 + max(HOUSE_ROLES)])
+    x = rng.normal(size=(size, NUM_FEATURES))
+    half = np.repeat([-1.0, 1.0], halves)
+    x[:, :2] = half[:, None] + x[:, :2] * 0.5**0.5
+    explained = COMMUNITY.explained_nodes(size, *parts[0])
+    return _finished(_with_labels(joined, y), explained, x).shuffled(rng)
+
+
+def build_tree_grid(variant: str, seed: int, size: int) -> FlatGraphs:
+    """A balanced binary tree of height 8 with 80 grids; class 1 are the nodes of grids."""
+    random_, rng = private_generators(TREE_GRID.name, seed)
+    if variant == PUBLISHED:
+        return published(TREE_GRID, size).shuffled(rng)
+    base, motifs = _parts(TREE_GRID, size)
+    child = np.arange(1, base)
+    sketch = GraphSketch(base, np.stack([(child - 1) // 2, child], axis=1))
+    sketch = _with_motifs(sketch, GRID, motifs, random_)
+    flat = _with_labels(flatten([sketch]), (np.arange(size) >= base).astype(np.int64))
+    return _finished(flat, TREE_GRID.explained_nodes(size, base, motifs)).shuffled(rng)
+
+
+def published(family: Family, size: int) -> FlatGraphs:
+    """A published graph, read from ``node_synthetic.npz`` (see :func:`find_data_file`).
+
+    Raises:
+        InputError: If another size is asked for.
+        StorageError: If the file is missing or is not what it should be.
+    """
+    if size != family.num_nodes:
+        raise InputError(
+            f"the published '{family.name}' has exactly {family.num_nodes} nodes, not {size}; "
+            "leave size out, or use variant='paper'"
+        )
+    path, prefix = find_data_file("official", FILE), family.name.replace("-", "_")
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            edges, truth, y = (
+                arrays[f"{prefix}/{key}"].astype(np.int64) for key in ("edges", "gt_edges", "y")
+            )
+            x = arrays.get(f"{prefix}/x")
+    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise StorageError(
+            f"'{path}' cannot be read ({error}); replace it by an intact copy with the arrays "
+            f"{prefix}/edges, {prefix}/gt_edges and {prefix}/y"
+        ) from error
+    fits = len(y) == size and edges.ndim == truth.ndim == 2 and edges.max() < size
+    if not fits or (x is not None and x.shape != (size, NUM_FEATURES)):
+        raise StorageError(
+            f"'{path}' does not hold a graph of {size} nodes under '{prefix}'; replace it by an "
+            "intact copy of the published set"
+        )
+    in_truth = np.isin(_keys(edges, size), _keys(truth, size))
+    node_mask = np.zeros(size, dtype=bool)
+    node_mask[truth] = True
+    flat = flatten_undirected(
+        sizes=np.array([size]),
+        counts=np.array([len(edges)]),
+        edges=edges,
+        edge_mask=in_truth,
+        node_mask=node_mask,
+    )
+    explained = family.explained_nodes(size, family.base, NUM_MOTIFS)
+    return _finished(_with_labels(flat, y), explained, x)
+
+
+def _parts(family: Family, size: int) -> tuple[int, int]:
+    """Nodes of the base and number of motifs of a graph with ``size`` nodes."""
+    motifs = size * NUM_MOTIFS // family.num_nodes
+    base = size - motifs * family.motif.num_nodes
+    if motifs < 1 or base <= BA_EDGES:
+        least = 2 * family.num_nodes // NUM_MOTIFS
+        raise InputError(f"'{family.name}' needs at least {least} nodes or more, got {size}")
+    return base, motifs
+
+
+def _houses(base: int, motifs: int, random_: random.Random) -> GraphSketch:
+    return _with_motifs(
+        GraphSketch.barabasi_albert(base, BA_EDGES, random_), HOUSE, motifs, random_
+    )
+
+
+def _house_roles(base: int, motifs: int) -> npt.NDArray[np.int64]:
+    roles = np.concatenate([np.zeros(base), np.tile(HOUSE_ROLES, motifs)])
+    return roles.astype(np.int64)
+
+
+def _with_motifs(
+    sketch: GraphSketch, motif: Motif, count: int, random_: random.Random
+) -> GraphSketch:
+    """Attaches motifs at even distances along the base, then adds random edges."""
+    base = sketch.num_nodes
+    for number in range(count):
+        sketch.attach(motif, number * max(1, base // count) % base)
+    edges = np.concatenate([block for block, _ in sketch.edge_blocks])
+    every = range(sketch.num_nodes)
+    noise = _new_edges(edges, int(NOISE * len(edges)), random_, every, every)
+    sketch.add_edges([(int(u), int(v)) for u, v in noise])
+    return sketch
+
+
+def _new_edges(
+    edges: EdgeArray, count: int, random_: random.Random, ends: range, other_ends: range
+) -> EdgeArray:
+    """Random edges between two ranges of nodes, none of them among ``edges`` or twice."""
+    taken = {frozenset(edge) for edge in edges.tolist()}
+    found: list[tuple[int, int]] = []
+    while len(found) < count:
+        edge = (random_.choice(ends), random_.choice(other_ends))
+        if edge[0] != edge[1] and frozenset(edge) not in taken:
+            taken.add(frozenset(edge))
+            found.append(edge)
+    return np.array(found, dtype=np.int64).reshape(-1, 2)
+
+
+def _keys(edges: EdgeArray, size: int) -> npt.NDArray[np.int64]:
+    return np.asarray(edges.min(1) * size + edges.max(1))
+
+
+def _with_labels(flat: FlatGraphs, y: npt.NDArray[np.int64]) -> FlatGraphs:
+    return replace(flat, node={**flat.node, "y": torch.from_numpy(y)})
+
+
+def _finished(
+    flat: FlatGraphs,
+    explained: npt.NDArray[np.bool_],
+    x: npt.NDArray[np.float64] | None = None,
+) -> FlatGraphs:
+    """The graph with features, all ones unless given, and the explained nodes marked."""
+    features = (
+        torch.ones(int(flat.sizes[0]), NUM_FEATURES) if x is None else torch.from_numpy(x).float()
+    )
+    return replace(
+        flat, node={**flat.node, "x": features, "explained": torch.from_numpy(explained)}
+    )
+
+
+_info = partial(DatasetInfo, task="classification", level="node")
+INFOS = (
+    _info(
+        name=SHAPES.name,
+        title="BA-Shapes",
+        num_classes=4,
+        num_graphs=SHAPES.num_nodes,
+        description="node of a BA graph with 80 houses; its role: base, below roof, ground, roof",
+        build=build_ba_shapes,
+    ),
+    _info(
+        name=COMMUNITY.name,
+        title="BA-Community",
+        num_classes=8,
+        num_graphs=COMMUNITY.num_nodes,
+        description="node of two joined BA-Shapes with features that tell them apart; role in half",
+        build=build_ba_community,
+    ),
+    _info(
+        name=TREE_GRID.name,
+        title="Tree-Grid",
+        num_classes=2,
+        num_graphs=TREE_GRID.num_nodes,
+        description="node of a binary tree with 80 grids; of a grid (1) or of the tree (0)",
+        build=build_tree_grid,
+    ),
+)

@@ -1,0 +1,1 @@
+"""Planted motifs: generators of the synthetic graph datasets."""

@@ -1,0 +1,116 @@
+"""Drawing random graphs block by block: a base, motifs on it, single edges between them."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Sequence
+
+import networkx as nx
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from hpme.data.synthetic.motifs import Motif
+from hpme.graphs.flat import FlatGraphs
+
+EdgeArray = npt.NDArray[np.int64]
+
+
+class GraphSketch:
+    """One graph under construction; remembers which nodes and edges came from a motif.
+
+    Args:
+        num_nodes: Number of nodes of the base.
+        edges: Undirected edges of the base, each once, of shape :math:`[M, 2]`.
+    """
+
+    def __init__(self, num_nodes: int, edges: EdgeArray) -> None:
+        self.num_nodes = num_nodes
+        self.node_blocks: list[tuple[int, bool]] = [(num_nodes, False)]
+        self.edge_blocks: list[tuple[EdgeArray, bool]] = [(edges, False)]
+
+    @classmethod
+    def barabasi_albert(cls, num_nodes: int, m: int, seed: random.Random | int) -> GraphSketch:
+        """Starts from a Barabási-Albert graph."""
+        return cls.from_networkx(nx.barabasi_albert_graph(num_nodes, m, seed=seed))
+
+    @classmethod
+    def from_networkx(cls, graph: nx.Graph) -> GraphSketch:
+        """Starts from a graph whose nodes are ``0 .. n - 1``."""
+        return cls(graph.number_of_nodes(), networkx_edges(graph))
+
+    def attach(self, motif: Motif, base_node: int, motif_node: int = 0) -> GraphSketch:
+        """Adds a motif and the one edge that holds it, which is never ground truth."""
+        first = self.num_nodes
+        self.edge_blocks.append((motif.edge_array + first, True))
+        self.add_edges([(base_node, first + motif_node)])
+        self.node_blocks.append((motif.num_nodes, True))
+        self.num_nodes += motif.num_nodes
+        return self
+
+    def add_edges(self, edges: Sequence[tuple[int, int]]) -> None:
+        """Adds edges that are no part of a motif."""
+        self.edge_blocks.append((np.array(edges, dtype=np.int64).reshape(-1, 2), False))
+
+
+def networkx_edges(graph: nx.Graph) -> EdgeArray:
+    """The undirected edges of a networkx graph, each once, of shape :math:`[M, 2]`."""
+    return np.array(graph.edges(), dtype=np.int64).reshape(-1, 2)
+
+
+def flatten(sketches: Sequence[GraphSketch]) -> FlatGraphs:
+    """Lays sketches end to end, in both edge directions, with ``node_mask`` and ``edge_mask``."""
+    edge_blocks = [block for sketch in sketches for block in sketch.edge_blocks]
+    node_blocks = [block for sketch in sketches for block in sketch.node_blocks]
+    lengths = [len(edges) for edges, _ in edge_blocks]
+    return flatten_undirected(
+        sizes=np.array([sketch.num_nodes for sketch in sketches]),
+        counts=np.array([sum(len(edges) for edges, _ in s.edge_blocks) for s in sketches]),
+        edges=np.concatenate([edges for edges, _ in edge_blocks]),
+        edge_mask=np.repeat([in_motif for _, in_motif in edge_blocks], lengths),
+        node_mask=np.repeat([flag for _, flag in node_blocks], [size for size, _ in node_blocks]),
+    )
+
+
+def flatten_undirected(
+    *,
+    sizes: npt.NDArray[np.int64],
+    counts: npt.NDArray[np.int64],
+    edges: EdgeArray,
+    edge_mask: npt.NDArray[np.bool_],
+    node_mask: npt.NDArray[np.bool_],
+) -> FlatGraphs:
+    """Stores every undirected edge in both directions, a self-loop once.
+
+    Args:
+        sizes: Number of nodes of every graph.
+        counts: Number of undirected edges of every graph.
+        edges: Undirected edges of all graphs, each once, of shape :math:`[M, 2]`.
+        edge_mask: Ground truth of every undirected edge.
+        node_mask: Ground truth of every node.
+    """
+    graph = np.repeat(np.arange(len(counts)), counts)
+    proper = np.flatnonzero(edges[:, 0] != edges[:, 1])
+    source = np.concatenate([np.arange(len(edges)), proper])
+    both = np.concatenate([edges, edges[proper, ::-1]])
+    order = np.argsort(graph[source], kind="stable")
+    source = source[order]
+    edge_counts = np.bincount(graph[source], minlength=len(counts))
+    return FlatGraphs(
+        sizes=torch.from_numpy(sizes.astype(np.int64)),
+        edge_counts=torch.from_numpy(edge_counts.astype(np.int64)),
+        edge_index=torch.from_numpy(np.ascontiguousarray(both[order].T)),
+        node={"node_mask": torch.from_numpy(node_mask.astype(bool))},
+        edge={"edge_mask": torch.from_numpy(edge_mask[source].astype(bool))},
+    )
+
+
+def private_generators(name: str, seed: int) -> tuple[random.Random, np.random.Generator]:
+    """Random sources of one dataset: one for structure, one for features and node order.
+
+    Private, so that the caller's global random state is neither used nor changed; keyed by name,
+    so that two sets with the same seed do not share their graphs.
+    """
+    rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
+    return random.Random(int(rng.integers(2**62))), rng

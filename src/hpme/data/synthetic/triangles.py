@@ -1,0 +1,68 @@
+"""Triangles: random graphs labelled with their number of triangles."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import networkx as nx
+import torch
+from torch import Tensor
+
+from hpme.data.info import PUBLISHED, DatasetInfo
+from hpme.data.synthetic.ba_cycles import constant_features
+from hpme.data.synthetic.sketch import GraphSketch, flatten, private_generators
+from hpme.graphs.flat import FlatGraphs
+
+NUM_NODES = 30
+EDGE_PROBABILITY = {"paper": 0.1, "published": 0.2}
+
+
+def build_triangles(variant: str, seed: int, size: int) -> FlatGraphs:
+    """ER(30, p) graphs; ground truth are the edges (and nodes) of at least one triangle.
+
+    The paper draws 1,000 of 5,000 such graphs, which is the same as drawing 1,000 of them.
+    ``"paper"`` has ``p = 0.1``. ``"published"`` has the script's ``p = 0.2`` and its ground truth,
+    which labels a directed edge by its target node alone: true if that node lies in any triangle.
+    It is not symmetric, and wrong on 23 % of the edges (on 17.5 % if applied at ``p = 0.1``).
+    """
+    random_, rng = private_generators("triangles", seed)
+    p = EDGE_PROBABILITY[variant]
+    sketches = [
+        GraphSketch.from_networkx(nx.gnp_random_graph(NUM_NODES, p, seed=random_))
+        for _ in range(size)
+    ]
+    flat = flatten(sketches)
+    edge_mask, node_mask, count = triangle_truth(flat)
+    if variant == PUBLISHED:
+        graph = torch.repeat_interleave(flat.edge_counts)
+        edge_mask = node_mask[graph * NUM_NODES + flat.edge_index[1]]
+    flat = replace(flat, node={"node_mask": node_mask}, edge={"edge_mask": edge_mask})
+    return flat.with_attributes(x=constant_features(flat), y=count).shuffled(rng)
+
+
+def triangle_truth(flat: FlatGraphs) -> tuple[Tensor, Tensor, Tensor]:
+    """Edges and nodes in at least one triangle, and the number of triangles of every graph.
+
+    Args:
+        flat: Graphs of 30 nodes each.
+    """
+    graph = torch.repeat_interleave(flat.edge_counts)
+    row, col = flat.edge_index
+    adjacency = torch.zeros(len(flat), NUM_NODES, NUM_NODES)
+    adjacency[graph, row, col] = 1.0
+    through = torch.bmm(adjacency, adjacency) * adjacency  # triangles through every edge
+    edge_mask = through[graph, row, col] > 0
+    return edge_mask, (through.sum(2) > 0).flatten(), through.sum((1, 2)) / 6
+
+
+INFOS = (
+    DatasetInfo(
+        name="triangles",
+        title="Triangles",
+        task="regression",
+        num_classes=None,
+        num_graphs=1_000,
+        description="Erdős-Rényi graph; number of its triangles",
+        build=build_triangles,
+    ),
+)

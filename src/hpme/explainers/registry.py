@@ -1,0 +1,96 @@
+"""All explainers by slug: those of this package, and those other packages register.
+
+Another package adds an explainer by an entry point, which processes started later see, too::
+
+    [project.entry-points."hpme.explainers"]
+    mine = "my_package.my_module:MyExplainer"
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import UserDict
+from importlib.metadata import entry_points
+
+from hpme.errors import UnknownNameError
+from hpme.explainers.att import AttentionExplainer
+from hpme.explainers.gnnexplainer import GNNExplainer
+from hpme.explainers.grad import GradExplainer
+from hpme.explainers.hpme import HPMEExplainer
+from hpme.explainers.matchexplainer import MatchExplainer
+from hpme.explainers.metagnn import MetaGNNExplainer
+from hpme.explainers.mixupexplainer import MixupExplainer
+from hpme.explainers.pgexplainer import PGExplainer
+from hpme.explainers.proxyexplainer import ProxyExplainer
+from hpme.explainers.random import RandomExplainer
+from hpme.explainers.regexplainer import RegExplainer
+from hpme.explainers.shared.base import GraphExplainer
+from hpme.explainers.tagexplainer import TAGExplainer
+
+GROUP = "hpme.explainers"
+"""Entry point group of explainers in other packages."""
+OURS: tuple[type[GraphExplainer], ...] = (
+    HPMEExplainer,
+    RandomExplainer,
+    GradExplainer,
+    AttentionExplainer,
+    GNNExplainer,
+    PGExplainer,
+    MetaGNNExplainer,
+    TAGExplainer,
+    MatchExplainer,
+    MixupExplainer,
+    ProxyExplainer,
+    RegExplainer,
+)
+logger = logging.getLogger("hpme")
+
+
+class Registry(UserDict[str, type[GraphExplainer]]):
+    """Explainers by slug; other packages are asked for theirs on first use.
+
+    Not when this module is imported: a package that registers an explainer imports this one.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[str, type[GraphExplainer]] | None = None
+
+    @property
+    def data(self) -> dict[str, type[GraphExplainer]]:  # type: ignore[override]
+        """All explainers."""
+        if self._found is None:
+            self._found = {explainer.slug: explainer for explainer in OURS}
+            self._found |= _registered_elsewhere(self._found)
+        return self._found
+
+
+def _registered_elsewhere(
+    known: dict[str, type[GraphExplainer]],
+) -> dict[str, type[GraphExplainer]]:
+    found: dict[str, type[GraphExplainer]] = {}
+    for point in entry_points(group=GROUP):
+        try:
+            explainer = point.load()
+        except Exception as error:  # a broken package must not take the others with it
+            logger.warning(
+                "explainer '%s' (%s) cannot be loaded: %s", point.name, point.value, error
+            )
+            continue
+        if not (isinstance(explainer, type) and issubclass(explainer, GraphExplainer)):
+            logger.warning("'%s' (%s) is no GraphExplainer; left out", point.name, point.value)
+        elif explainer.slug in known or explainer.slug in found:
+            logger.warning("'%s' is registered twice; %s is left out", explainer.slug, point.value)
+        else:
+            found[explainer.slug] = explainer
+    return found
+
+
+EXPLAINERS = Registry()
+"""Every known explainer."""
+
+
+def explainer_class(name: str) -> type[GraphExplainer]:
+    """The explainer registered under a slug."""
+    if name not in EXPLAINERS:
+        raise UnknownNameError("explainer", name, list(EXPLAINERS))
+    return EXPLAINERS[name]

@@ -1,0 +1,195 @@
+"""Training a model further so that explanations of it keep its predictions (MATE)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from hpme.explainers.shared.context import batches
+from hpme.explainers.shared.mask_descent import MaskDescent, spread
+from hpme.explainers.shared.training_free import weighted_model
+from hpme.graphs.batch import GraphStore
+from hpme.graphs.edge_pairs import EdgePairs
+from hpme.models.adapter import ModelAdapter
+from hpme.models.task import Task
+
+LARGE_LOSS = 0.02
+LARGE_SHIFT = 0.05
+
+
+@dataclass(frozen=True)
+class Adaptation:
+    r"""Alternates steps towards explainability with steps on the task.
+
+    For every mini-batch: masks of a few random graphs are found by :class:`MaskDescent`; then
+    :math:`T` steps of a fresh Adam teach the model to predict under these masks what it predicts
+    without; then one step lowers the task loss. No second-order term is involved: the task step
+    starts from where the explanation steps ended. The model stays in evaluation mode.
+
+    Args:
+        descent: How masks are found.
+        epochs: Passes over the graphs.
+        lr: Learning rate of the task steps.
+        inner_steps: :math:`T`.
+        inner_lr: Learning rate of the explanation steps.
+        mask_graphs: Graphs that are masked at each mini-batch.
+        batch_size: Graphs per task step.
+        grad_clip: Largest norm of the gradient of a task step.
+    """
+
+    descent: MaskDescent
+    epochs: int
+    lr: float
+    inner_steps: int
+    inner_lr: float
+    mask_graphs: int
+    batch_size: int
+    grad_clip: float = 2.0
+
+    def __call__(
+        self,
+        adapter: ModelAdapter,
+        task: Task,
+        store: GraphStore,
+        labels: Tensor,
+        ids: Tensor,
+        generator: torch.Generator,
+        advance: Callable[[int], None],
+    ) -> None:
+        """Trains the adapter's model in place on the graphs ``ids``.
+
+        Args:
+            adapter: Calls the model.
+            task: What its output means.
+            store: The graphs.
+            labels: What :meth:`Task.loss` compares outputs with, for all graphs of the store.
+            ids: Numbers of the graphs to train on.
+            generator: Source of all randomness.
+            advance: Called after every epoch.
+        """
+        parameters = [p for p in adapter.model.parameters() if p.requires_grad]
+        optimiser = torch.optim.Adam(parameters, lr=self.lr)
+        for _ in range(self.epochs):
+            order = ids[torch.randperm(ids.numel(), generator=generator)]
+            for part in batches(order, self.batch_size):
+                drawn = torch.randint(ids.numel(), (self.mask_graphs,), generator=generator)
+                self._explanation_steps(adapter, task, store, ids[drawn], parameters, generator)
+                loss = task.loss(adapter.predict(store.batch(part)), labels[part]).mean()
+                _set_gradients(loss, parameters)
+                nn.utils.clip_grad_norm_(parameters, self.grad_clip)
+                optimiser.step()
+            advance(1)
+
+    def _explanation_steps(
+        self,
+        adapter: ModelAdapter,
+        task: Task,
+        store: GraphStore,
+        ids: Tensor,
+        parameters: list[nn.Parameter],
+        generator: torch.Generator,
+    ) -> None:
+        graphs = store.batch(ids)
+        pairs = EdgePairs.of(graphs)
+        predict = weighted_model(adapter, graphs, {})
+        with torch.no_grad():
+            target = task.target(predict(None))
+        start = torch.randn(pairs.index.shape[1], generator=generator) * spread(graphs, pairs)
+        mask = self.descent(predict, graphs, task, pairs, start)
+        optimiser = torch.optim.Adam(parameters, lr=self.inner_lr)
+        for _ in range(self.inner_steps):
+            _set_gradients(task.loss(predict(mask), target).mean(), parameters)
+            optimiser.step()
+
+
+def _set_gradients(loss: Tensor, parameters: list[nn.Parameter]) -> None:
+    gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
+    for parameter, gradient in zip(parameters, gradients, strict=True):
+        parameter.grad = gradient
+
+
+@dataclass(frozen=True)
+class AdaptationReport:
+    """What the adaptation did to the model.
+
+    Args:
+        metric: ``"accuracy"`` or ``"rmse"``.
+        before: Of the given model.
+        after: Of the adapted copy.
+        held_out: Whether ``before`` and ``after`` are of graphs that were not trained on.
+        graphs: Number of graphs they are of.
+        shift: Share of all graphs whose predicted class differs between the two models; for
+            regression the root mean squared difference in units of the outputs' spread.
+    """
+
+    metric: str
+    before: float
+    after: float
+    held_out: bool
+    graphs: int
+    shift: float
+
+    @property
+    def warnings(self) -> list[str]:
+        """Reasons not to take the explanations for explanations of the given model."""
+        found = []
+        accuracy = self.metric == "accuracy"
+        loss = self.before - self.after if accuracy else self.after / max(self.before, 1e-12) - 1
+        if loss > LARGE_LOSS:
+            found.append(
+                f"the adapted copy is worse than the given model ({self.metric} "
+                f"{self.before:.4g} -> {self.after:.4g}); lower lr or inner_lr, or fit on more "
+                "graphs"
+            )
+        if self.shift > LARGE_SHIFT:
+            found.append(
+                f"explanations are of the adapted copy, which is another model: predictions differ "
+                f"by {self.shift:.2f} > {LARGE_SHIFT}; do not compare its fidelity with that of "
+                "other explainers"
+            )
+        return found
+
+    def summary(self) -> str:
+        """The numbers in one line."""
+        where = "held-out" if self.held_out else "training"
+        return (
+            f"adapted copy: {self.metric} {self.before:.4g} -> {self.after:.4g} on {self.graphs} "
+            f"{where} graphs, predictions shifted by {self.shift:.2f}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, with the derived ones."""
+        return {**asdict(self), "warnings": self.warnings}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> AdaptationReport:
+        """The report :meth:`to_dict` came from."""
+        return cls(**{name: values[name] for name in cls.__dataclass_fields__})
+
+
+def report_on(
+    task: Task, before: Tensor, after: Tensor, labels: Tensor, chosen: Tensor, held_out: bool
+) -> AdaptationReport:
+    """Compares the outputs of two models on all graphs, and with the labels of some.
+
+    Args:
+        task: What the outputs mean.
+        before: Outputs of the given model.
+        after: Outputs of the adapted copy.
+        labels: What :meth:`Task.loss` compares outputs with.
+        chosen: Numbers of the graphs to score on.
+        held_out: Whether these were kept from training.
+    """
+    first, second = task.target(before), task.target(after)
+    if task.classification:
+        metric, shift = "accuracy", float((first != second).float().mean())
+        scores = [float((t == labels)[chosen].float().mean()) for t in (first, second)]
+    else:
+        metric, shift = "rmse", float((first - second).square().mean().sqrt())
+        errors = [(t - labels)[chosen].square().mean().sqrt() for t in (first, second)]
+        scores = [task.scale * float(error) for error in errors]
+    return AdaptationReport(metric, scores[0], scores[1], held_out, chosen.numel(), shift)

@@ -1,0 +1,118 @@
+"""The frozen model on the graphs an explainer is fitted to: computed once, read by every step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from hpme.errors import InputError
+from hpme.graphs.batch import GraphBatch, GraphStore
+from hpme.models.adapter import Level, ModelAdapter
+from hpme.models.task import Mode, Task, check_rows
+
+FEWEST_GRAPHS = 32
+"""Fewer say little, however large they are."""
+
+
+@dataclass(frozen=True)
+class TargetContext:
+    r"""A frozen target :math:`f` and what it computes on the graphs.
+
+    Args:
+        adapter: Calls the model.
+        task: What its output means.
+        store: The graphs.
+        h: Node embeddings :math:`\mathbf{H}` of all nodes.
+        graph_embedding: Graph embeddings :math:`\mathbf{h}_G`.
+        values: What an explanation should keep, see :meth:`Task.values`.
+        target: Predicted class or value of every graph.
+    """
+
+    adapter: ModelAdapter
+    task: Task
+    store: GraphStore
+    h: Tensor
+    graph_embedding: Tensor
+    values: Tensor
+    target: Tensor
+
+    @classmethod
+    def build(
+        cls,
+        model: nn.Module,
+        store: GraphStore,
+        *,
+        batch_size: int,
+        embedding_layer: str | None = None,
+        config: Any = None,
+        mode: Mode | None = None,
+        task: Task | None = None,
+        level: Level = "graph",
+    ) -> TargetContext:
+        """Runs the model once over all graphs. Call inside :func:`~hpme.models.adapter.frozen`.
+
+        A ``task`` known before takes the place of ``config`` and ``mode``.
+        """
+        if bool((store.sizes == 0).any()):
+            graph = int((store.sizes == 0).nonzero()[0])
+            raise InputError(f"graph {graph} has no nodes; remove empty graphs before fitting")
+        fields = {name: getattr(store, name) for name in ("x", "edge_attr", "edge_weight")}
+        store = replace(  # else steps on explainers would leave gradients on the user's tensors
+            store, **{name: value.detach() for name, value in fields.items() if value is not None}
+        )
+        adapter = ModelAdapter(model, embedding_layer=embedding_layer, level=level)
+        embeddings = []
+        for ids in batches(torch.arange(len(store)), batch_size):
+            graphs = store.batch(ids)
+            if adapter.weighting in (None, "none"):  # these graphs may have no edges
+                adapter.probe(graphs)
+            embedding = adapter.embed(graphs)
+            check_rows(embedding.output, ids.numel())
+            embeddings.append(embedding)
+        output = torch.cat([embedding.output for embedding in embeddings])
+        task = task or Task.resolve(output, config, mode)
+        task.check(output)
+        return cls(
+            adapter=adapter,
+            task=task,
+            store=store,
+            h=torch.cat([embedding.nodes for embedding in embeddings]),
+            graph_embedding=torch.cat([embedding.graph for embedding in embeddings]),
+            values=task.values(output),
+            target=task.target(output),
+        )
+
+    def sample(self, count: int, edges: int, generator: torch.Generator) -> TargetContext:
+        """At most ``count`` of the graphs, drawn at random.
+
+        If these have more than ``edges`` edges together, they are fewer, but at least
+        :data:`FEWEST_GRAPHS`.
+        """
+        counts = self.store.edge_counts
+        if count >= len(self.store) and int(counts.sum()) <= edges:
+            return self
+        ids = torch.randperm(len(self.store), generator=generator)[:count]
+        fitting = int((counts[ids].cumsum(0) <= edges).sum())
+        ids = ids[: max(fitting, FEWEST_GRAPHS)]
+        rows = self.store.batch(ids).node_ids
+        return replace(
+            self,
+            store=self.store.subset(ids),
+            h=self.h[rows],
+            graph_embedding=self.graph_embedding[ids],
+            values=self.values[ids],
+            target=self.target[ids],
+        )
+
+    def predict(self, graphs: GraphBatch, edge_weight: Tensor | None = None) -> Tensor:
+        """Output of the model on other graphs."""
+        return self.adapter.predict(graphs, edge_weight)
+
+
+def batches(ids: Tensor, batch_size: int) -> Iterator[Tensor]:
+    """Consecutive parts of at most ``batch_size`` graph numbers."""
+    yield from ids.split(batch_size)  # type: ignore[no-untyped-call]

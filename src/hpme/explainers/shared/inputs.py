@@ -1,0 +1,107 @@
+"""What users pass to explainers, checked and brought into one form."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, cast, get_args
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Batch, Data
+from torch_geometric.explain import ModelConfig
+
+from hpme.errors import InputError
+from hpme.graphs.batch import GraphBatch
+from hpme.models.adapter import Level
+
+
+def checked_batch(
+    x: Tensor,
+    edge_index: Tensor,
+    batch: Tensor,
+    edge_attr: Tensor | None,
+    edge_weight: Tensor | None,
+    anchors: Tensor | None,
+) -> GraphBatch:
+    """Tensors of one or several graphs as a batch, if they fit together.
+
+    Raises:
+        InputError: If they do not; the message says what is wrong.
+    """
+    if edge_weight is not None and edge_weight.shape != edge_index.shape[1:]:
+        raise InputError(
+            f"edge_weight must have shape [{edge_index.shape[1]}], one value per edge, got "
+            f"{tuple(edge_weight.shape)}"
+        )
+    if batch.shape != x.shape[:1] or batch.dtype != torch.long:
+        raise InputError(f"batch must be torch.long of shape [{x.shape[0]}], got {batch.dtype} "
+                         f"{tuple(batch.shape)}")  # fmt: skip
+    if batch.numel() and (int(batch.min()) < 0 or bool((batch.diff() < 0).any())):
+        raise InputError(
+            "batch must be sorted and start at 0 or above; use PyG's Batch to build it"
+        )
+    if edge_index.numel() and not 0 <= int(edge_index.min()) <= int(edge_index.max()) < len(x):
+        raise InputError(f"edge_index out of range: node numbers must lie in [0, {len(x)})")
+    if bool((batch[edge_index[0]] != batch[edge_index[1]]).any()):
+        raise InputError("an edge joins two different graphs of the batch; check batch")
+    num_graphs = int(batch[-1]) + 1 if batch.numel() else 0
+    if anchors is not None:
+        anchors = _checked_anchors(anchors, batch, num_graphs)
+    return as_seen(
+        GraphBatch(
+            x,
+            edge_index,
+            batch,
+            num_graphs,
+            edge_attr=edge_attr,
+            edge_weight=edge_weight,
+            anchors=anchors,
+        )
+    )
+
+
+def _checked_anchors(anchors: Tensor, batch: Tensor, num_graphs: int) -> Tensor:
+    fits = anchors.dtype == torch.long and anchors.numel() in (num_graphs, 2 * num_graphs)
+    if fits and num_graphs:
+        rows = anchors.view(num_graphs, -1)
+        own = torch.arange(num_graphs, device=batch.device).unsqueeze(1)
+        inside = 0 <= int(rows.min()) <= int(rows.max()) < batch.numel()
+        if inside and bool((batch[rows] == own).all()):
+            return rows
+    raise InputError(
+        "anchors must be a LongTensor with one or two node numbers per graph, of nodes of that "
+        "graph, numbered over the whole batch"
+    )
+
+
+def as_seen(graphs: GraphBatch) -> GraphBatch:
+    """The graphs without the history of the user's tensors, and without empty ones at the end.
+
+    A batch vector does not show these, so a model returns no row for them.
+    """
+    fields = {name: getattr(graphs, name) for name in ("x", "edge_attr", "edge_weight")}
+    return replace(
+        graphs,
+        num_graphs=int(graphs.batch[-1]) + 1 if graphs.num_nodes else 0,
+        **{name: value.detach() for name, value in fields.items() if value is not None},
+    )
+
+
+def level_of(config: Any) -> Level | None:
+    """The level of a PyG ``ModelConfig``."""
+    if config is None:
+        return None
+    level = ModelConfig.cast(config).task_level.value
+    if level not in get_args(Level):
+        raise InputError(f"task level '{level}' is not supported; use one of {get_args(Level)}")
+    return cast(Level, level)
+
+
+def natural_level(anchors: Tensor | None) -> Level:
+    """Graphs about one node belong to a node-level model, unless something says otherwise."""
+    return "node" if anchors is not None and anchors.shape[1] == 1 else "graph"
+
+
+def is_whole(graphs: Any) -> bool:
+    """Whether this is one graph, not a collection of ego graphs."""
+    return isinstance(graphs, Data) and not isinstance(graphs, Batch) and "anchors" not in graphs

@@ -1,0 +1,65 @@
+"""One free mask per graph, found by gradient descent on all graphs at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from hpme.explainers.shared.penalty import mask_penalty
+from hpme.explainers.shared.training_free import Predict
+from hpme.graphs.batch import GraphBatch
+from hpme.graphs.edge_pairs import EdgePairs
+from hpme.models.task import Task
+
+
+@dataclass(frozen=True)
+class MaskDescent:
+    r"""Finds edge weights under which the model keeps its predictions.
+
+    Minimises :math:`\mathcal{L}(f(G, w), f(G)) + c_s \sum_e w_e + c_e\,\mathrm{mean}_e H(w_e)` over
+    :math:`w = \sigma(m)`, with one :math:`m` per connected pair of nodes.
+
+    Losses are reduced graph by graph and then summed, and Adam treats every element by itself:
+    each graph gets the mask it would get alone.
+
+    Args:
+        epochs: Steps of Adam.
+        lr: Its learning rate; a logit moves by at most about ``lr * epochs``.
+        size_weight: :math:`c_s`.
+        entropy_weight: :math:`c_e`.
+    """
+
+    epochs: int
+    lr: float
+    size_weight: float
+    entropy_weight: float
+
+    def __call__(
+        self, predict: Predict, graphs: GraphBatch, task: Task, pairs: EdgePairs, start: Tensor
+    ) -> Tensor:
+        """Edge weights ``[E]``, starting from the logits ``start`` of the pairs."""
+        with torch.no_grad():
+            target = task.target(predict(None))
+        logits = start.clone().requires_grad_()
+        optimiser = torch.optim.Adam([logits], lr=self.lr)
+        for _ in range(self.epochs):
+            weight = pairs.per_edge(logits.sigmoid())
+            penalty = mask_penalty(
+                weight,
+                graphs.edge_batch,
+                graphs.num_graphs,
+                size=self.size_weight,
+                entropy=self.entropy_weight,
+            )
+            loss = (task.loss(predict(weight), target) + penalty).sum()
+            (logits.grad,) = torch.autograd.grad(loss, logits)  # nothing may reach the model
+            optimiser.step()
+        return pairs.per_edge(logits.detach().sigmoid())
+
+
+def spread(graphs: GraphBatch, pairs: EdgePairs) -> Tensor:
+    r"""Standard deviation :math:`\sqrt{2} \sqrt{2 / 2N}` of first logits, ``[P]``."""
+    sizes: Tensor = graphs.sizes[graphs.batch[pairs.index[0]]]
+    return (2 / sizes.to(torch.get_default_dtype())).sqrt()

@@ -1,0 +1,67 @@
+"""Noise that belongs to a graph, not to the order in which numbers are drawn."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from hpme.graphs.batch import GraphBatch
+from hpme.graphs.segment import segment_sum
+
+
+def pair_noise(
+    graphs: GraphBatch, index: Tensor, seed: int, *, rounds: int = 8, part_twins: bool = False
+) -> Tensor:
+    r"""Uniform noise in :math:`(0, 1)` for pairs of nodes.
+
+    Numbers drawn in order would give a graph other noise in a batch than alone, and other noise
+    after its nodes are renumbered. So the noise is a hash of the seed, of the whole graph and of
+    each pair's place in it (colour refinement in integer arithmetic, which has no rounding).
+
+    Args:
+        graphs: The graphs.
+        index: Pairs :math:`[2, P]` of nodes of one graph each; their order does not matter.
+        seed: Another seed gives independent noise.
+        rounds: Rounds of colour refinement.
+        part_twins: Whether nodes of a graph that look alike get different noise, by their order.
+    """
+    source, target = graphs.edge_index
+    bits = graphs.x.to(torch.float32).view(torch.int32).long()
+    color = _hash(bits + torch.arange(bits.shape[1], device=bits.device)).sum(1) + seed
+    for _ in range(rounds):
+        color = _hash(color + 3 * segment_sum(_hash(color[source]), target, len(color)))
+    if part_twins:
+        color = _hash(color + 5 * _place_among_equals(color, graphs.batch))
+    graph = segment_sum(_hash(color), graphs.batch, graphs.num_graphs)
+    pair = _hash(color[index[0]]) + _hash(color[index[1]]) + graph[graphs.batch[index[0]]]
+    whole = (_hash(pair) >> 16 & 0x7FFFFF).to(torch.get_default_dtype())
+    return (whole + 0.5) / 2**23  # exact in single precision, and never 0 or 1
+
+
+def pair_normal(graphs: GraphBatch, index: Tensor, seed: int) -> Tensor:
+    """Standard normal :func:`pair_noise`, different for twins.
+
+    Where equal noise keeps twins exactly equal, rounding decides which of them a maximum picks,
+    and gradient descent makes the most of it.
+    """
+    return 2**0.5 * torch.erfinv(2 * pair_noise(graphs, index, seed, part_twins=True) - 1)
+
+
+def _place_among_equals(color: Tensor, batch: Tensor) -> Tensor:
+    """0 for the first node of its colour in its graph, 1 for the next, and so on."""
+    order = torch.argsort(color, stable=True)
+    order = order[torch.argsort(batch[order], stable=True)]
+    color, batch = color[order], batch[order]
+    first = torch.ones_like(batch, dtype=torch.bool)
+    first[1:] = (color[1:] != color[:-1]) | (batch[1:] != batch[:-1])
+    position = torch.arange(order.numel(), device=order.device)
+    place = torch.empty_like(order)
+    place[order] = position - torch.where(first, position, 0).cummax(0).values
+    return place
+
+
+def _hash(value: Tensor) -> Tensor:
+    """Mixes the bits of integers; multiplication wraps around on purpose."""
+    for factor in (-7046029254386353131, -4658895280553007687):
+        value = (value ^ (value >> 29)) * factor
+    return value ^ (value >> 32)

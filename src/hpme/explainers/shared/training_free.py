@@ -1,0 +1,82 @@
+"""The template of explainers that ask the model anew for every graph, and learn nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hpme.explainers.shared.base import GraphExplainer
+from hpme.explainers.shared.context import TargetContext
+from hpme.graphs.batch import GraphBatch
+from hpme.models.adapter import ModelAdapter
+from hpme.models.task import Task, check_rows
+
+Predict = Callable[[Tensor | None], Tensor]
+"""Output of a model on graphs with the given edge weights, or with none."""
+
+
+class TrainingFreeExplainer(GraphExplainer):
+    """Base of explainers that need to know what the model's output means, and nothing else.
+
+    The task comes from :meth:`fit`, from a PyG ``Explainer``, or from the output where it has
+    several columns. :meth:`fit` also notes the spread of the outputs, in whose units regression
+    losses are; without it they are in the unit of the output.
+
+    Args:
+        **options: Arguments of :class:`~hpme.explainers.shared.base.GraphExplainer`.
+    """
+
+    needs_fit = False
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.task: Task | None = None
+
+    def _fit(self, context: TargetContext, *, progress: bool) -> None:
+        self.task = context.task
+
+    def _task_of(self, output: Tensor) -> Task:
+        """The task of a model that gave this output."""
+        if self.task is not None:
+            return self.task
+        config = self.model_config if hasattr(self, "_model_config") else None
+        # The spread over the graphs at hand would make masks depend on which ones come together.
+        return replace(Task.resolve(output, config), scale=1.0)
+
+    def _meta(self) -> dict[str, Any]:
+        return {"task": None if self.task is None else asdict(self.task)}
+
+    def _build(self, meta: dict[str, Any]) -> None:
+        self.task = None if meta["task"] is None else Task(**meta["task"])
+
+
+def weighted_model(
+    adapter: ModelAdapter, graphs: GraphBatch, model_kwargs: dict[str, Any]
+) -> Predict:
+    """The model as a function of the edge weights of given graphs.
+
+    Self-loops keep weight 1 where weights are masks on messages: layers that put a loop at every
+    node replace those of the graph, and what then happens to a loop's mask depends on how many
+    nodes of the batch have one.
+    """
+    loops = graphs.edge_index[0] == graphs.edge_index[1]
+    if adapter.weighting in (None, "none"):  # the graphs of fit(), if any, may have had no edges
+        adapter.probe(graphs)
+
+    def predict(edge_weight: Tensor | None) -> Tensor:
+        if edge_weight is not None and adapter.weighting == "message":
+            edge_weight = torch.where(loops, 1.0, edge_weight)
+        output = adapter.predict(graphs, edge_weight, **model_kwargs)
+        check_rows(output, graphs.num_graphs)
+        return output
+
+    return predict
+
+
+def no_edges(graphs: GraphBatch) -> Tensor | None:
+    """An empty mask if there is no edge to explain."""
+    return None if graphs.edge_index.shape[1] else torch.zeros(0)

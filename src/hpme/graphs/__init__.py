@@ -1,0 +1,1 @@
+"""Flat tensors that everything runs on: graphs in a store, batches, pairs, ego graphs."""

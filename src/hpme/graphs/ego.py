@@ -1,0 +1,228 @@
+"""Ego graphs: what a node-level model sees of a large graph when it looks at single nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from hpme.errors import InputError
+from hpme.graphs.adjacency import Adjacency
+from hpme.graphs.batch import GraphStore, check_graph_tensors
+from hpme.graphs.segment import exclusive_cumsum, segment_sum
+
+NUM_HOPS = 3
+"""Radius of ego graphs: as many layers as most node-level models have."""
+MAX_EDGES = 2**21
+"""Edges looked at together; bounds the memory on large graphs."""
+
+
+@dataclass(frozen=True)
+class EgoGraphs:
+    """Ego graphs of some nodes, in the order of these nodes.
+
+    Args:
+        store: The graphs; the anchor of each is its target node.
+        node_ids: Number of every node of the store in the whole graph.
+        edge_ids: Position of every edge of the store in the whole graph.
+    """
+
+    store: GraphStore
+    node_ids: Tensor
+    edge_ids: Tensor
+
+
+@dataclass(frozen=True)
+class WholeGraph:
+    r"""A graph of which ego graphs are cut out.
+
+    The ego graph of a node has all nodes from which it is reached within ``num_hops`` edges, and
+    all edges between them, both in the order of the whole graph, as PyG's ``k_hop_subgraph`` has
+    them.
+
+    Args:
+        x: Node features :math:`[N, F]`.
+        edge_index: Directed edges :math:`[2, E]`.
+        edge_attr: Edge features, if any.
+        edge_weight: Edge weights, if any.
+        y: Labels of the nodes, if any.
+        num_hops: Radius of the ego graphs.
+        max_edges: Edges looked at together.
+    """
+
+    x: Tensor
+    edge_index: Tensor
+    edge_attr: Tensor | None = None
+    edge_weight: Tensor | None = None
+    y: Tensor | None = None
+    num_hops: int = NUM_HOPS
+    max_edges: int = field(default=MAX_EDGES, repr=False)
+
+    def __post_init__(self) -> None:
+        check_graph_tensors(self.x, self.edge_index, self.edge_attr)
+        edges = self.edge_index
+        if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < len(self.x):
+            raise InputError(
+                f"edge_index out of range: node numbers must lie in [0, {len(self.x)})"
+            )
+        if self.edge_weight is not None and self.edge_weight.shape != edges.shape[1:]:
+            raise InputError(
+                f"edge_weight must have shape [{edges.shape[1]}], one value per edge, got "
+                f"{tuple(self.edge_weight.shape)}"
+            )
+        if self.num_hops < 1:
+            raise InputError(f"num_hops must be at least 1, got {self.num_hops}")
+
+    @classmethod
+    def of(cls, data: Data, *, num_hops: int = NUM_HOPS) -> WholeGraph:
+        """Reads a PyG graph; ``y`` is taken if it has one value per node."""
+        if not isinstance(data, Data):
+            raise InputError(
+                f"index numbers the nodes of one graph: pass a Data, not {type(data).__name__}"
+            )
+        y = data.get("y")
+        labelled = isinstance(y, Tensor) and y.dim() == 1 and len(y) == data.num_nodes
+        return cls(
+            data.get("x"),
+            data.get("edge_index"),
+            data.get("edge_attr"),
+            data.get("edge_weight"),
+            y if labelled else None,
+            num_hops,
+        )
+
+    @cached_property
+    def _inward(self) -> Adjacency:
+        return Adjacency.of(self.edge_index.flip(0), len(self.x))
+
+    @cached_property
+    def _reach(self) -> Tensor:
+        """Upper bound of the edges that are looked at for the ego graph of every node."""
+        source, target = self.edge_index
+        degree = self._inward.degree
+        bound = degree
+        for _ in range(self.num_hops):
+            bound = degree + segment_sum(bound[source], target, len(self.x))
+            bound = bound.clamp(max=max(1, self.edge_index.shape[1]))
+        return bound + 1
+
+    def parts(self, nodes: Tensor, batch_size: int) -> Iterator[EgoGraphs]:
+        """Ego graphs of consecutive nodes, few enough at a time for any memory.
+
+        Args:
+            nodes: Their target nodes; repetition is allowed.
+            batch_size: At most this many at a time.
+        """
+        few = exclusive_cumsum(self._reach[nodes]) // self.max_edges
+        many = torch.arange(nodes.numel(), device=nodes.device) // batch_size
+        group = torch.unique_consecutive(torch.stack([few, many]), dim=1, return_counts=True)
+        for part in nodes.split(group[1].tolist()):  # type: ignore[no-untyped-call]
+            yield self._cut_out(part)
+
+    def ego_graphs(self, nodes: Tensor) -> EgoGraphs:
+        """Ego graphs of any number of nodes."""
+        parts = list(self.parts(nodes, max(1, nodes.numel())))
+        if len(parts) == 1:
+            return parts[0]
+        stores = [part.store for part in parts]
+        anchors = [store.anchors for store in stores if store.anchors is not None]
+        return EgoGraphs(
+            store=GraphStore(
+                x=torch.cat([store.x for store in stores]),
+                local_edge_index=torch.cat([store.local_edge_index for store in stores], dim=1),
+                sizes=torch.cat([store.sizes for store in stores]),
+                edge_counts=torch.cat([store.edge_counts for store in stores]),
+                edge_attr=_cat([store.edge_attr for store in stores]),
+                edge_weight=_cat([store.edge_weight for store in stores]),
+                y=_cat([store.y for store in stores]),
+                anchors=torch.cat(anchors),
+            ),
+            node_ids=torch.cat([part.node_ids for part in parts]),
+            edge_ids=torch.cat([part.edge_ids for part in parts]),
+        )
+
+    def _cut_out(self, nodes: Tensor) -> EgoGraphs:
+        # A node of an ego graph is a number: that of its graph times num_nodes, plus its own.
+        num_nodes, device = len(self.x), nodes.device
+        roots = torch.arange(nodes.numel(), device=device) * num_nodes + nodes
+        seen = frontier = roots
+        for _ in range(self.num_hops):
+            rows, owner = self._inward.rows(frontier % num_nodes)
+            found = frontier[owner] // num_nodes * num_nodes + self._inward.target[rows]
+            found = torch.unique(found)
+            frontier = found[~_among(found, seen)[1]]
+            seen = torch.cat([seen, frontier]).sort().values
+        graph, node_ids = seen // num_nodes, seen % num_nodes
+        sizes = torch.bincount(graph, minlength=nodes.numel())
+        start = exclusive_cumsum(sizes)
+
+        rows, target = self._inward.rows(node_ids)
+        source = graph[target] * num_nodes + self._inward.target[rows]
+        source, inside = _among(source, seen)
+        source, target, rows = source[inside], target[inside], rows[inside]
+        edge_ids, edge_graph = self._inward.edge[rows], graph[target]
+        order = torch.argsort(edge_graph * max(1, self.edge_index.shape[1]) + edge_ids)
+        edge_ids, edge_graph = edge_ids[order], edge_graph[order]
+        edge_index = torch.stack([source[order], target[order]]) - start[edge_graph]
+        return EgoGraphs(
+            store=GraphStore(
+                x=self.x[node_ids],
+                local_edge_index=edge_index,
+                sizes=sizes,
+                edge_counts=torch.bincount(edge_graph, minlength=nodes.numel()),
+                edge_attr=None if self.edge_attr is None else self.edge_attr[edge_ids],
+                edge_weight=None if self.edge_weight is None else self.edge_weight[edge_ids],
+                y=None if self.y is None else self.y[nodes],
+                anchors=(torch.searchsorted(seen, roots) - start).unsqueeze(1),
+            ),
+            node_ids=node_ids,
+            edge_ids=edge_ids,
+        )
+
+
+def node_index(index: int | Sequence[int] | Tensor | None, num_nodes: int, device: Any) -> Tensor:
+    """Node numbers as a tensor, from what users pass as ``index``.
+
+    Args:
+        index: One node, several, a boolean mask over all nodes, or ``None`` for all nodes.
+        num_nodes: Number of nodes.
+        device: Where the graph is.
+
+    Raises:
+        InputError: If a number is out of range, or there is none.
+    """
+    if index is None:
+        return torch.arange(num_nodes, device=device)
+    try:
+        nodes = torch.as_tensor(index, device=device)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"index must hold node numbers: {error}") from error
+    if nodes.dtype == torch.bool:
+        if nodes.shape != (num_nodes,):
+            raise InputError(f"a boolean index must have shape [{num_nodes}], one flag per node")
+        nodes = nodes.nonzero()
+    nodes = nodes.view(-1)
+    if nodes.numel() == 0:
+        raise InputError("index is empty: name at least one node")
+    if nodes.is_floating_point() or nodes.is_complex():
+        raise InputError(f"index must hold whole numbers, got {nodes.dtype}")
+    if not 0 <= int(nodes.min()) <= int(nodes.max()) < num_nodes:
+        bad = int(nodes[(nodes < 0) | (nodes >= num_nodes)][0])
+        raise InputError(f"index {bad} is out of range: node numbers must lie in [0, {num_nodes})")
+    return nodes.long()
+
+
+def _among(values: Tensor, sorted_values: Tensor) -> tuple[Tensor, Tensor]:
+    """Position of every value in a sorted row, and whether it is there at all."""
+    position = torch.searchsorted(sorted_values, values).clamp(max=sorted_values.numel() - 1)
+    return position, sorted_values[position] == values
+
+
+def _cat(values: list[Tensor | None]) -> Tensor | None:
+    given = [value for value in values if value is not None]
+    return torch.cat(given) if given else None

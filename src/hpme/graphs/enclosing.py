@@ -1,0 +1,235 @@
+"""Enclosing subgraphs of links with double-radius node labels (DRNL), as SEAL defines them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch_geometric.data import Data
+
+from hpme.errors import InputError
+from hpme.graphs.adjacency import Adjacency
+from hpme.graphs.flat import FlatGraphs
+
+NUM_LABELS = 24
+"""Columns of the one-hot labels; the last one stands for all higher labels, too."""
+CHUNK = 512
+"""Links whose subgraphs are cut out at the same time; bounds the memory."""
+
+
+def enclosing_subgraph(
+    data: Data,
+    links: Iterable[tuple[int, int]] | Tensor,
+    *,
+    num_hops: int = 1,
+    num_labels: int = NUM_LABELS,
+    use_x: bool = False,
+) -> list[Data]:
+    """The enclosing subgraph of every link: what SEAL looks at to tell whether the link exists.
+
+    It has the two ends and all nodes within ``num_hops`` of either, whatever the direction of
+    edges, and the edges between them, but never the link itself, in neither direction. Links that
+    exist and links that do not are treated alike; ``y`` says which it was, 1 or 0. An end without
+    other edges is a node without edges.
+
+    Every graph has ``x``, the one-hot label of each node's place relative to the two ends (see
+    :func:`drnl`); ``edge_index``; ``y``; ``anchors``, the positions of the first and the second
+    end; and ``node_ids``, the nodes' numbers in ``data``. Labels are features: masking edges
+    leaves them as they are.
+
+    Args:
+        data: A graph with ``edge_index``.
+        links: Pairs of nodes, or a tensor of shape ``[links, 2]``; repetition is allowed.
+        num_hops: Radius of the neighbourhoods.
+        num_labels: Columns of the one-hot labels.
+        use_x: Whether the nodes' own features follow the labels in ``x``.
+
+    Raises:
+        InputError: If a link has an end that is no node, or joins a node to itself.
+    """
+    base = BaseGraph.of(data, use_x=use_x)
+    pairs = _checked_links(links, base.num_nodes).to(base.edge_index.device)
+    flat = cut_out(base, pairs, num_hops=num_hops, num_labels=num_labels)
+    nodes, edges = flat.sizes.tolist(), flat.edge_counts.tolist()
+    columns = zip(
+        flat.node["x"].split(nodes),  # type: ignore[no-untyped-call]
+        flat.edge_index.split(edges, dim=1),  # type: ignore[no-untyped-call]
+        base.has(pairs).long().split(1),  # type: ignore[no-untyped-call]
+        flat.graph["anchors"],
+        flat.node["node_ids"].split(nodes),  # type: ignore[no-untyped-call]
+        strict=True,
+    )
+    names = ("x", "edge_index", "y", "anchors", "node_ids")
+    return [Data(**dict(zip(names, values, strict=True))) for values in columns]
+
+
+@dataclass(frozen=True)
+class BaseGraph:
+    """The graph links are part of.
+
+    Args:
+        edge_index: Directed edges.
+        num_nodes: Number of nodes.
+        x: Node features, if they are to be used.
+    """
+
+    edge_index: Tensor
+    num_nodes: int
+    x: Tensor | None = None
+
+    @classmethod
+    def of(cls, data: Data, *, use_x: bool) -> BaseGraph:
+        """Reads and checks a PyG graph."""
+        edge_index, x = data.get("edge_index"), data.get("x")
+        if not isinstance(edge_index, Tensor) or edge_index.dim() != 2 or len(edge_index) != 2:
+            raise InputError("the graph has no edge_index of shape [2, edges]")
+        if edge_index.dtype != torch.long:
+            raise InputError(f"edge_index must be torch.long, got {edge_index.dtype}")
+        num_nodes = int(data.num_nodes or 0)
+        if (
+            edge_index.numel()
+            and not 0 <= int(edge_index.min()) <= int(edge_index.max()) < num_nodes
+        ):
+            raise InputError(f"edge_index out of range: node numbers must lie in [0, {num_nodes})")
+        if use_x and (not isinstance(x, Tensor) or x.dim() != 2 or not x.is_floating_point()):
+            raise InputError("use_x=True needs features x: a floating-point [nodes, features]")
+        return cls(edge_index, num_nodes, x if use_x else None)
+
+    def links(self) -> Tensor:
+        """Every linked pair of different nodes once, ``[L, 2]``."""
+        proper = self.edge_index[:, self.edge_index[0] != self.edge_index[1]]
+        key = torch.unique(self.key(*proper))
+        return torch.stack([key // self.num_nodes, key % self.num_nodes], dim=1)
+
+    def without(self, links: Tensor) -> BaseGraph:
+        """The graph without some links, in both directions."""
+        gone = torch.isin(self.key(*self.edge_index), self.key(*links.T))
+        return replace(self, edge_index=self.edge_index[:, ~gone])
+
+    def key(self, source: Tensor, target: Tensor) -> Tensor:
+        """One number per pair of nodes, whatever their order."""
+        return torch.minimum(source, target) * self.num_nodes + torch.maximum(source, target)
+
+    def has(self, links: Tensor) -> Tensor:
+        """Whether each pair ``[L, 2]`` is joined, in either direction."""
+        return torch.isin(self.key(*links.T), self.key(*self.edge_index))
+
+
+def cut_out(base: BaseGraph, links: Tensor, *, num_hops: int, num_labels: int) -> FlatGraphs:
+    """Enclosing subgraphs of links ``[L, 2]`` with ``x``, ``node_ids`` and ``anchors``.
+
+    Raises:
+        InputError: If ``num_hops`` or ``num_labels`` is too small.
+    """
+    if num_hops < 1 or num_labels < 2:
+        raise InputError(
+            f"num_hops must be at least 1 and num_labels at least 2, got {num_hops}, {num_labels}"
+        )
+    either_way = torch.cat([base.edge_index, base.edge_index.flip(0)], dim=1)
+    reach = Adjacency.of(either_way, base.num_nodes)
+    edges = Adjacency.of(base.edge_index, base.num_nodes)
+    parts = [
+        _cut_out(base, part, reach, edges, num_hops, num_labels)
+        for part in links.split(CHUNK)  # type: ignore[no-untyped-call]
+    ]
+    return FlatGraphs.concatenate(parts)
+
+
+def _cut_out(
+    base: BaseGraph,
+    links: Tensor,
+    reach: Adjacency,
+    edges: Adjacency,
+    num_hops: int,
+    num_labels: int,
+) -> FlatGraphs:
+    # A node of a subgraph is a number: that of its link times num_nodes, plus its own.
+    first = torch.arange(len(links), device=links.device) * base.num_nodes
+    ends = first.unsqueeze(1) + links
+    nodes = frontier = torch.unique(ends)
+    for _ in range(num_hops):
+        found = _step(reach, frontier, base.num_nodes)
+        frontier = torch.unique(found[~torch.isin(found, nodes)])
+        nodes = torch.cat([nodes, frontier])
+    nodes = nodes.sort().values
+    link, number = nodes // base.num_nodes, nodes % base.num_nodes
+    sizes = torch.bincount(link, minlength=len(links))
+    start = sizes.cumsum(0) - sizes
+    anchors = torch.searchsorted(nodes, ends)
+
+    target, source = edges.neighbours(number)
+    target = first[link[source]] + target
+    position = torch.searchsorted(nodes, target).clamp(max=nodes.numel() - 1)
+    inside = nodes[position] == target
+    edge_index = torch.stack([source[inside], position[inside]])
+    end = torch.zeros_like(nodes, dtype=torch.bool).index_fill(0, anchors.flatten(), True)
+    loop = edge_index[0] == edge_index[1]
+    edge_index = edge_index[:, loop | ~end[edge_index].all(0)]
+
+    label = drnl(edge_index, nodes.numel(), anchors).clamp(max=num_labels - 1)
+    x = F.one_hot(label, num_labels).float()
+    if base.x is not None:
+        x = torch.cat([x, base.x[number].float()], dim=1)
+    owner = link[edge_index[0]]
+    return FlatGraphs(
+        sizes=sizes,
+        edge_counts=torch.bincount(owner, minlength=len(links)),
+        edge_index=edge_index - start[owner],
+        node={"x": x, "node_ids": number},
+        graph={"anchors": anchors - start.unsqueeze(1)},
+    )
+
+
+def _step(reach: Adjacency, nodes: Tensor, num_nodes: int) -> Tensor:
+    neighbour, owner = reach.neighbours(nodes % num_nodes)
+    return nodes[owner] // num_nodes * num_nodes + neighbour
+
+
+def drnl(edge_index: Tensor, num_nodes: int, ends: Tensor) -> Tensor:
+    r"""Double-radius node labels of enclosing subgraphs laid out as one disconnected graph.
+
+    With :math:`d_u` the distance of a node to the first end while the second is taken out,
+    :math:`d_v` the other way round, :math:`d = d_u + d_v` and integer division, the label is
+    :math:`1 + \min(d_u, d_v) + (d / 2) (d / 2 + d \bmod 2 - 1)`. Both ends have label 1, nodes
+    that do not reach both ends have 0. Edges count in both directions.
+
+    Args:
+        edge_index: Edges :math:`[2, E]`, without the links themselves.
+        num_nodes: Number of nodes.
+        ends: The two ends :math:`[L, 2]` of every subgraph's link.
+    """
+    reach = Adjacency.of(torch.cat([edge_index, edge_index.flip(0)], dim=1), num_nodes)
+    first = reach.distances(ends[:, 0], without=ends[:, 1])
+    second = reach.distances(ends[:, 1], without=ends[:, 0])
+    total = first + second
+    half, odd = total // 2, total % 2
+    label = 1 + torch.minimum(first, second) + half * (half + odd - 1)
+    label = torch.where((first < 0) | (second < 0), 0, label)
+    return label.index_fill(0, ends.flatten(), 1)
+
+
+def _checked_links(links: Any, num_nodes: int) -> Tensor:
+    try:
+        pairs = torch.as_tensor(links if isinstance(links, Tensor) else list(links))
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"links must be pairs of node numbers: {error}") from error
+    if pairs.dim() != 2 or pairs.shape[1] != 2 or len(pairs) == 0:
+        raise InputError(
+            f"links must be at least one pair of node numbers, shape [links, 2], got shape "
+            f"{tuple(pairs.shape)}; transpose an edge_index first"
+        )
+    if pairs.is_floating_point() or pairs.is_complex() or pairs.dtype == torch.bool:
+        raise InputError(f"links must be whole numbers, got {pairs.dtype}")
+    for bad, problem in (
+        ((pairs < 0) | (pairs >= num_nodes), f"node numbers must lie in [0, {num_nodes})"),
+        ((pairs[:, :1] == pairs[:, 1:]), "a link joins two different nodes"),
+    ):
+        rows = bad.any(1).nonzero().view(-1)
+        if rows.numel():
+            row = int(rows[0])
+            raise InputError(f"link {row} is {tuple(pairs[row].tolist())}: {problem}")
+    return pairs.long()

@@ -1,0 +1,5 @@
+"""One HTML page with explanations of many graphs; it opens without a network."""
+
+from hpme.report.page import report
+
+__all__ = ["report"]

@@ -1,0 +1,243 @@
+"""Explanations of many graphs on a page, with what the model makes of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from hpme import __version__
+from hpme.errors import InputError
+from hpme.graphs.batch import GraphStore
+from hpme.graphs.segment import segment_mean
+from hpme.metrics.selection import PairTable
+from hpme.models.task import Mode
+from hpme.report.drawing import draw_graphs
+from hpme.report.predictions import Predictions
+from hpme.report.subgraphs import Sizes, edge_scores, pair_nodes, rank_pairs
+from hpme.report.template import Column, decimals, render, shares, whole_numbers
+from hpme.report.truth import Truth
+from hpme.report.verdict import verdict
+from hpme.storage import write_atomically
+
+DEFAULT_KEEP = 0.2
+RANDOM = "random edges"
+Metrics = Mapping[str, Sequence[float]]
+
+
+def report(
+    model: nn.Module,
+    graphs: Sequence[Any],
+    explanations: Mapping[str, Sequence[Any]] | Sequence[Any],
+    path: str | Path,
+    *,
+    title: str | None = None,
+    mode: Mode | None = None,
+    model_config: Any = None,
+    names: Sequence[str] | None = None,
+    class_names: Sequence[str] | None = None,
+    reports: Mapping[str, Any] | None = None,
+    metrics: Metrics | None = None,
+    keep: float | None = None,
+    steps: int = 20,
+    seed: int = 0,
+    progress: bool = False,
+) -> Path:
+    """Writes one HTML file with all explanations; it opens in a browser without a network.
+
+    For every graph a slider chooses how many of the heaviest edges count, and the page shows what
+    the model predicts on these edges alone and on the graph without them. Both are the model's
+    outputs on graphs whose other edges were deleted, computed here for up to ``steps + 1`` sizes;
+    nodes and self-loops stay. As a line to compare with, the same is done with edges in random
+    order. Scores of the two directions between nodes are averaged; equal scores are ordered at
+    random. A score that is no number counts as the lowest.
+
+    Args:
+        model: The explained model; it is left exactly as it was.
+        graphs: Graphs, with ``edge_mask`` and ``node_mask`` where there is ground truth, ``smiles``
+            where they are molecules, and ``name`` or ``y`` if they have any.
+        explanations: One explanation per graph, or such a list per explainer by name. Numbers in
+            an explanation's ``quality``, a mapping by name, become metrics.
+        path: Where to write; ``.html``.
+        title: Title of the page.
+        mode: ``"regression"`` or ``"binary_classification"`` if the model returns one value per
+            graph.
+        model_config: PyG's ``ModelConfig``, in place of ``mode``.
+        names: Names of the graphs; by default their ``name``, else their number.
+        class_names: Names of the classes; by default their number.
+        reports: What explainers report about their fit, such as ``HPMEExplainer.report``, by name.
+        metrics: Further numbers by name, one for each graph, to show and to sort by.
+        keep: Share of edges kept when the page opens; by default that between pooled nodes if
+            explanations have them, else 0.2.
+        steps: Largest number of steps of a slider.
+        seed: Decides the order of equal scores and of the random edges.
+        progress: Whether to draw progress bars (on terminals only).
+
+    Raises:
+        InputError: If there is nothing to show, lengths differ, or a number is out of range.
+    """
+    path, graphs = Path(path), list(graphs)
+    named = (
+        dict(explanations)
+        if isinstance(explanations, Mapping)
+        else {"explanation": list(explanations)}
+    )
+    _check(path, graphs, named, names, reports, metrics, keep, steps)
+    store = GraphStore.from_graphs(graphs)
+    if bool((store.sizes == 0).any()):
+        number = int((store.sizes == 0).nonzero()[0])
+        raise InputError(f"graph {number} has no nodes; leave empty graphs out")
+    whole = store.batch()
+    table, index = PairTable.of(whole), pair_nodes(whole)
+    scores = {name: table.mean(edge_scores(e, store, name)) for name, e in named.items()}
+    generator = torch.Generator().manual_seed(seed)
+    scores[_unused(RANDOM, named)] = torch.rand(table.graph.numel(), generator=generator).double()
+    ranks = {name: rank_pairs(table, score, seed) for name, score in scores.items()}
+    sizes = Sizes.grid(table.counts, steps)
+    predictions = Predictions.of(
+        model, store, table, ranks, sizes, mode=mode, model_config=model_config, progress=progress
+    )
+    truth = Truth.of(graphs, table)
+    pairs = index.t().split(table.counts.tolist())  # type: ignore[no-untyped-call]
+    drawings = draw_graphs(graphs, [part.numpy() for part in pairs], progress=progress)
+    title = title or f"Explanations of {type(model).__name__}"
+    entries = [
+        {
+            **(_entry(named[name], scores[name], graphs, truth) if name in named else {}),
+            **verdict((reports or {}).get(name)),
+            "name": name,
+            "baseline": name not in named,
+            "rank": whole_numbers(ranks[name]),
+            "alone": predictions.column(predictions.alone[name]),
+            "without": predictions.column(predictions.without[name]),
+        }
+        for name in scores
+    ]
+    data = {
+        "title": title,
+        "model": type(model).__name__,
+        "version": __version__,
+        "classes": predictions.classes(class_names),
+        "keep": _pooled_share(named, table, index + whole.ptr[table.graph])
+        if keep is None
+        else keep,
+        "names": _names(graphs, names),
+        "smiles": [_text(graph.get("smiles")) for graph in graphs],
+        "nodes": whole_numbers(store.sizes),
+        "edges": whole_numbers(table.counts),
+        "ends": whole_numbers(index.t().reshape(-1)),
+        "places": _places(drawings.positions, whole.batch, len(store)),
+        "label": whole_numbers(drawings.label),
+        "labels": drawings.labels,
+        "bond": whole_numbers(drawings.bond),
+        "molecule": whole_numbers(drawings.molecule),
+        "truth": truth.columns(),
+        "stepCounts": whole_numbers(sizes.counts),
+        "steps": whole_numbers(sizes.kept),
+        "prediction": predictions.column(predictions.full),
+        "y": None if store.y is None else decimals(store.y),
+        "metrics": {name: decimals(_numbers(values)) for name, values in (metrics or {}).items()},
+        "explainers": entries,
+    }
+    write_atomically(path, render(title, data).encode())
+    return path
+
+
+def _entry(
+    explanations: Sequence[Any], score: Tensor, graphs: Sequence[Any], truth: Truth
+) -> dict[str, Any]:
+    """What the page knows about an explainer beside predictions."""
+    finite = score[score.isfinite()]
+    low, high = (float(finite.min()), float(finite.max())) if finite.numel() else (0.0, 1.0)
+    metrics = {"AUC": decimals(truth.auc(explanations, graphs))} if truth else {}
+    qualities = [explanation.get("quality") or {} for explanation in explanations]
+    for name in dict.fromkeys(name for quality in qualities for name in quality):
+        metrics[str(name)] = decimals(_numbers([q.get(name, math.nan) for q in qualities]))
+    pooled = _pooled(explanations)
+    return {
+        "score": shares(score, low, high),
+        "broken": int((~score.isfinite()).sum()),
+        "pooled": None if pooled is None else whole_numbers(pooled),
+        "metrics": metrics,
+    }
+
+
+def _pooled(explanations: Sequence[Any]) -> Tensor | None:
+    """Pooled nodes of all graphs, if all explanations have them."""
+    masks = [explanation.get("pooled") for explanation in explanations]
+    return None if any(mask is None for mask in masks) else torch.cat(masks).bool()
+
+
+def _pooled_share(named: Mapping[str, Sequence[Any]], table: PairTable, ends: Tensor) -> float:
+    """Mean share of edges between pooled nodes, by the first explainer that has them."""
+    for explanations in named.values():
+        pooled = _pooled(explanations)
+        if pooled is not None and table.graph.numel():
+            inside = pooled[ends].all(0).double()
+            share = segment_mean(inside, table.graph, table.counts.numel())
+            return round(float(share[table.counts > 0].mean().clamp(0.02, 0.98)), 2)
+    return DEFAULT_KEEP
+
+
+def _places(positions: Tensor, batch: Tensor, count: int) -> Column:
+    """Positions as whole numbers, the longer side of every graph from 0 to 65534."""
+    owner = batch.unsqueeze(1).expand_as(positions)
+    bound = positions.new_zeros(count, 2)
+    low = bound.scatter_reduce(0, owner, positions, "amin", include_self=False)
+    high = bound.scatter_reduce(0, owner, positions, "amax", include_self=False)
+    span = (high - low).amax(1, keepdim=True).clamp(min=1e-9)
+    return whole_numbers(((positions - low[batch]) / span[batch] * 65534).round().reshape(-1))
+
+
+def _names(graphs: Sequence[Any], given: Sequence[str] | None) -> list[str]:
+    if given is not None:
+        return [str(name) for name in given]
+    return [_text(graph.get("name")) or f"graph {i}" for i, graph in enumerate(graphs)]
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _numbers(values: Sequence[float]) -> Tensor:
+    return torch.tensor([float(value) for value in values], dtype=torch.double)
+
+
+def _unused(name: str, taken: Mapping[str, Any]) -> str:
+    while name in taken:
+        name += " again"
+    return name
+
+
+def _check(
+    path: Path,
+    graphs: Sequence[Any],
+    named: Mapping[str, Sequence[Any]],
+    names: Sequence[str] | None,
+    reports: Mapping[str, Any] | None,
+    metrics: Metrics | None,
+    keep: float | None,
+    steps: int,
+) -> None:
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"'{path}' must end in .html")
+    if not graphs:
+        raise InputError("no graphs to show; pass at least one")
+    if not named:
+        raise InputError("no explanations to show; pass those of at least one explainer")
+    if names is not None and len(names) != len(graphs):
+        raise InputError(f"{len(graphs)} graphs need as many names, got {len(names)}")
+    for name in reports or {}:
+        if name not in named:
+            raise InputError(f"a report of '{name}', but no explanations; use the same names")
+    for name, values in (metrics or {}).items():
+        if len(values) != len(graphs):
+            raise InputError(f"metric '{name}' has {len(values)} values for {len(graphs)} graphs")
+    if keep is not None and not 0 <= keep <= 1:
+        raise InputError(f"keep is a share between 0 and 1, got {keep}")
+    if steps < 1:
+        raise InputError(f"steps must be at least 1, got {steps}")

@@ -1,5 +1,0 @@
-"""One HTML page with explanations of many graphs; it opens without a network."""
-
-from hpme.viz.page.page import report
-
-__all__ = ["report"]
