@@ -18,6 +18,10 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
+from hpme.explainers.hpme.criterion import criterion
+from hpme.explainers.hpme.hardmix import HardMix
+from hpme.explainers.hpme.mixup import select
+from hpme.explainers.hpme.pool import top_nodes
 from torch import Tensor
 
 from hpme.bench import Experiment, parse_seeds
@@ -26,10 +30,6 @@ from hpme.bench.run import subject
 from hpme.bench.suites import VARIANTS
 from hpme.data import GraphStore
 from hpme.explainers import HPMEExplainer
-from hpme.explainers.hpme.criterion import criterion
-from hpme.explainers.hpme.hardmix import HardMix
-from hpme.explainers.hpme.mixup import select
-from hpme.explainers.hpme.pool import top_nodes
 from hpme.explainers.shared.context import TargetContext
 from hpme.explainers.shared.edge_mlp import EdgeMLP
 from hpme.metrics import edge_auc, explanation_auc

@@ -24,15 +24,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from hpme.explainers.hpme.hardmix import HardMix
+from hpme.explainers.hpme.objective import Objective
+from hpme.explainers.hpme.pool import Pool, PoolSize
 from torch_geometric.data import Batch
 from torch_geometric.explain import Explainer, GNNExplainer, PGExplainer
 
 from hpme.data import GraphDataset, GraphStore, load_dataset
 from hpme.explainers import EXPLAINERS, HPMEExplainer
 from hpme.explainers.hpme.gradient import train_epoch
-from hpme.explainers.hpme.hardmix import HardMix
-from hpme.explainers.hpme.objective import Objective
-from hpme.explainers.hpme.pool import Pool, PoolSize
 from hpme.explainers.shared.context import TargetContext
 from hpme.explainers.shared.edge_mlp import EdgeMLP
 from hpme.models import Recipe, TargetGNN, load_or_train

@@ -16,7 +16,7 @@ from hpme.errors import UnknownNameError
 from hpme.explainers.att import AttentionExplainer
 from hpme.explainers.gnnexplainer import GNNExplainer
 from hpme.explainers.grad import GradExplainer
-from hpme.explainers.hpme import HPMEExplainer
+from hpme.explainers.hpme import HPMEExplainer, HPMEGradientExplainer
 from hpme.explainers.matchexplainer import MatchExplainer
 from hpme.explainers.metagnn import MetaGNNExplainer
 from hpme.explainers.mixupexplainer import MixupExplainer
@@ -31,6 +31,7 @@ GROUP = "hpme.explainers"
 """Entry point group of explainers in other packages."""
 OURS: tuple[type[GraphExplainer], ...] = (
     HPMEExplainer,
+    HPMEGradientExplainer,
     RandomExplainer,
     GradExplainer,
     AttentionExplainer,

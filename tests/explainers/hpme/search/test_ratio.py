@@ -5,8 +5,8 @@ import pytest
 from finder import NODES, PLANTED, Finder, planted_graphs
 from hpme.errors import InputError
 from hpme.explainers import HPMEExplainer
-from hpme.explainers.hpme.ratio import RATIOS, RatioPoint, choose_ratio
 from hpme.explainers.hpme.report import FitReport
+from hpme.explainers.hpme.search.ratio import RATIOS, RatioPoint, choose_ratio
 
 
 @pytest.mark.parametrize(
