@@ -33,9 +33,7 @@ def test_prediction_loss_is_zero_on_the_prediction_itself():
 
 
 def test_the_gate_is_the_only_path_to_the_pool():
-    mix = mix_of(
-        Finder(), planted_graphs(12), k=12
-    )  # so that the nodes the target looks at are pooled
+    mix = mix_of(Finder(), planted_graphs(12), k=12)  # all nodes the target looks at are pooled
     pool = Pool(mix.context.h.shape[1], generator=mix.generator)
     pool.bias.data.fill_(1.0)  # no unit is dead
     edge_mlp = EdgeMLP(mix.context.h.shape[1], generator=mix.generator)
@@ -53,7 +51,7 @@ def test_training_lowers_the_loss():
     objective, ids = Objective(mix), torch.arange(12)
 
     def loss():
-        return sum(float(objective(pool, edge_mlp, ids, beta=3.0)) for _ in range(5))
+        return sum(objective(pool, edge_mlp, ids, beta=3.0).item() for _ in range(5))
 
     before = loss()
     optimiser = torch.optim.Adam([*pool.parameters(), *edge_mlp.parameters()], lr=0.03)
