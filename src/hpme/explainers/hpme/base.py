@@ -42,14 +42,8 @@ Score = Literal["edge", "node", "both"]
 SEARCH_EDGES = 50_000
 """A scorer for all graphs needs no more to be found, and large graphs would take long."""
 HOST_FIELDS = (
-    "x",
-    "local_edge_index",
-    "sizes",
-    "edge_counts",
-    "edge_attr",
-    "edge_weight",
-    "anchors",
-)
+    "x", "local_edge_index", "sizes", "edge_counts", "edge_attr", "edge_weight", "anchors",
+)  # fmt: skip
 
 
 class HPMEBase(MixingExplainer):
@@ -242,7 +236,6 @@ class HPMEBase(MixingExplainer):
 
     def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
         """Takes the sizes of the kept hosts from the saved tensors."""
-        hosts = {name: state_dict.get(f"host_{name}") for name in HOST_FIELDS}
-        for name, value in hosts.items():
-            self.register_buffer(f"host_{name}", value)
+        for name in HOST_FIELDS:
+            self.register_buffer(f"host_{name}", state_dict.get(f"host_{name}"))
         return super().load_state_dict(state_dict, *args, **kwargs)

@@ -22,17 +22,15 @@ class Mix:
     Args:
         graphs: The mixup graphs; edges come as all forward edges, then all backward edges.
         transplanted: Boolean pair mask :math:`\tilde{M}`, true inside the inserted subgraph.
-        forward_pairs: Pair number of every forward edge.
-        backward_pairs: Pair number of every backward edge.
         pair_index: Connected pairs ``[2, P]`` of the mixup graphs.
+        pair_of_edge: Pair number of every edge.
         origin: For every node its row in all host nodes followed by all source nodes.
     """
 
     graphs: GraphBatch
     transplanted: Tensor
-    forward_pairs: Tensor
-    backward_pairs: Tensor
     pair_index: Tensor
+    pair_of_edge: Tensor
     origin: Tensor
 
     def per_node(self, host_values: Tensor, source_values: Tensor) -> Tensor:
@@ -41,7 +39,7 @@ class Mix:
 
     def per_edge(self, pair_values: Tensor) -> Tensor:
         """Values of pairs at their edges."""
-        return pair_values.index_select(0, torch.cat([self.forward_pairs, self.backward_pairs]))
+        return pair_values.index_select(0, self.pair_of_edge)
 
 
 def structural_mixup(
@@ -127,7 +125,8 @@ def structural_mixup(
     )
     transplanted = torch.zeros(pair_index.shape[1], dtype=torch.bool, device=pair_index.device)
     transplanted[: inner.numel()] = True
-    return Mix(graphs, transplanted, forward_pairs, backward_pairs, pair_index, origin)
+    pair_of_edge = torch.cat([forward_pairs, backward_pairs])
+    return Mix(graphs, transplanted, pair_index, pair_of_edge, origin)
 
 
 def _swap_boundary(

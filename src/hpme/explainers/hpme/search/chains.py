@@ -114,25 +114,19 @@ class SubsetSearch:
             if number == max(1, self.rounds // 2):
                 candidates.finalists = candidates.best_chains()[: self._survivors()]
             for chain in candidates.finalists:
-                pool = self._round(mix, scores[chain])
+                found = search_subsets(mix, scores[chain], subsets=self.subsets, draws=self.draws)
+                pool = fit_pools(mix, found.advantage[None], found.gain[None], hops=self.hops)
                 candidates.add(pool, chain)
                 scores[chain] = mix.scores(pool)[0]
                 advance(1)
         if candidates.settled():
             advance(len(candidates.finalists) * self.refine)
-        else:
-            self._refine(mix, candidates, advance)
-        return candidates
-
-    def _refine(self, mix: HardMix, candidates: Candidates, advance: Callable[[int], None]) -> None:
+            return candidates
         refinement = Refinement(self.refine, hops=self.hops)
         for chain in candidates.finalists:
             for pool in refinement.find(mix, candidates.best(chain), advance=advance):
                 candidates.add(pool, chain)
+        return candidates
 
     def _survivors(self) -> int:
         return min(self.chains, max(2, -(-self.chains // 2)))
-
-    def _round(self, mix: HardMix, score: Tensor) -> Pool:
-        found = search_subsets(mix, score, subsets=self.subsets, draws=self.draws)
-        return fit_pools(mix, found.advantage[None], found.gain[None], hops=self.hops)

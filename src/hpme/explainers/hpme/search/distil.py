@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from hpme.explainers.hpme.method.objective import bce_loss
 from hpme.explainers.hpme.method.pool import Pool
@@ -54,7 +54,11 @@ def fit_pools(
         # Summed over pools: they share no parameter, so each is fitted as if alone.
         return (weight * error).mean(1).sum()
 
-    minimise(pool, loss, steps, lr)
+    optimiser = torch.optim.Adam(pool.parameters(), lr=lr)
+    for _ in range(steps):
+        optimiser.zero_grad()
+        loss().backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
     return pool
 
 
@@ -92,12 +96,3 @@ def fit_edge_mlp(
         train_epoch(optimiser, loss, len(store), batch_size, mix.generator)
         advance(1)
     return edge_mlp
-
-
-def minimise(module: nn.Module, loss: Callable[[], Tensor], steps: int, lr: float) -> None:
-    """Plain Adam on the parameters of a module."""
-    optimiser = torch.optim.Adam(module.parameters(), lr=lr)
-    for _ in range(steps):
-        optimiser.zero_grad()
-        loss().backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
