@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from hpme.explainers.hpme.hardmix import HardMix
 from hpme.explainers.hpme.pool import Pool
 from hpme.explainers.shared.edge_mlp import EdgeMLP
-from hpme.graphs.batch import GraphBatch
+from hpme.graphs import GraphBatch
 from hpme.graphs.segment import standardise_in_segment
 
 

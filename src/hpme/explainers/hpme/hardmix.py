@@ -11,7 +11,7 @@ from hpme.explainers.hpme.mixup import Attach, Selection, select, structural_mix
 from hpme.explainers.hpme.neighbor import Neighbor, NeighborSampler
 from hpme.explainers.hpme.pool import Pool, PoolSize, hop_features, rank_nodes, top_nodes
 from hpme.explainers.shared.context import TargetContext, batches
-from hpme.graphs.batch import GraphBatch
+from hpme.graphs import GraphBatch
 
 
 @dataclass(frozen=True)

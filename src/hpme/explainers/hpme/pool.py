@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from hpme.errors import InputError
-from hpme.graphs.batch import GraphBatch
+from hpme.graphs import GraphBatch
 from hpme.graphs.segment import rank_in_segment
 
 

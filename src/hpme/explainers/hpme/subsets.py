@@ -11,7 +11,7 @@ from hpme.explainers.hpme.distil import standardise
 from hpme.explainers.hpme.hardmix import HardMix
 from hpme.explainers.hpme.mixup import Selection, select
 from hpme.explainers.hpme.pool import top_nodes
-from hpme.graphs.batch import GraphBatch
+from hpme.graphs import GraphBatch
 from hpme.graphs.segment import rank_in_segment
 
 
