@@ -31,7 +31,7 @@ from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.shared.context import TargetContext
 from hpme.explainers.shared.edge_mlp import EdgeMLP
 from hpme.metrics import edge_auc, explanation_auc
-from hpme.models.adapter import frozen
+from hpme.models.freezing import frozen
 
 SELECTIONS = ("chosen", "ground truth", "with neighbours", "random")
 

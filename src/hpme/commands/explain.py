@@ -27,7 +27,7 @@ from hpme.data import GraphStore
 from hpme.data.dataset import DEFAULT_POOL_RATIO
 from hpme.errors import InputError
 from hpme.explainers import EXPLAINERS, GraphExplainer, HPMEExplainer, explainer_class
-from hpme.models.adapter import ModelAdapter, frozen
+from hpme.models.explained import ExplainedModel
 from hpme.models.task import Mode, check_rows
 from hpme.viz import report
 
@@ -235,8 +235,9 @@ def _choose(
 
 def _try(model: torch.nn.Module, graphs: Sequence[Data], mode: Mode | None) -> None:
     """Calls the model once, so that what is wrong shows before any work."""
-    with frozen(model), torch.no_grad():
-        output = ModelAdapter(model).predict(GraphStore.from_graphs(graphs).batch())
+    explained = ExplainedModel(model)
+    with explained.frozen(), torch.no_grad():
+        output = explained.adapter().predict(GraphStore.from_graphs(graphs).batch())
     check_rows(output, len(graphs))
     if mode is None and (output.dim() == 1 or output.shape[1] == 1):
         refuse(
