@@ -16,18 +16,13 @@ def experiments(seeds: Sequence[int]) -> list[Experiment]:
     """Seeds are those the targets are trained with; nothing is explained."""
     return [
         Experiment(
-            dataset,
-            None,
-            seed,
-            model=model,
-            variant=VARIANTS.get(dataset),
-            target_seed=seed,
+            name, None, seed, model=model, variant=VARIANTS.get(name), target_seed=seed,
             metrics=("target",),
         )
-        for dataset in CLASSIFICATION + REGRESSION
+        for name in CLASSIFICATION + REGRESSION
         for model in ("gcn", "gin", "gat")
         for seed in seeds
-    ]
+    ]  # fmt: skip
 
 
 def blocks(cells: Cells, _: Results) -> list[Block]:
@@ -36,5 +31,5 @@ def blocks(cells: Cells, _: Results) -> list[Block]:
 
 
 SUITE = Suite(
-    "backbones", "Targets GCN, GIN and GAT on their test split", experiments, (0,), blocks
+    "backbones", "Targets GCN, GIN and GAT on their test split", experiments, blocks, (0,)
 )

@@ -10,30 +10,21 @@ from matplotlib.colors import Normalize
 from matplotlib.lines import Line2D
 from torch_geometric.explain import Explanation
 
-from hpme.bench.experiment import Experiment
 from hpme.paper.shared.cells import Cells
 from hpme.paper.shared.document import Block, Picture
 from hpme.paper.shared.names import dataset_title
 from hpme.paper.shared.pictures import by_dataset, exhibited, frame, items_of, with_scores
 from hpme.paper.shared.results import Results
-from hpme.paper.shared.suite import ONE_SEED, Suite, experiments_of
+from hpme.paper.shared.suite import ONE_SEED, Suite, each, together
 from hpme.viz.molecules import MoleculePainter, can_draw_molecules
 from hpme.viz.nodelink import NodeLinkPainter
 from hpme.viz.painter import Painter, undirected_edges, undirected_weights
 from hpme.viz.style import INK, POOLED
 
+OF_CLASSES = ("ba-2motifs", "ba-houseandgrid", "benzene")
+OF_VALUES = ("ba-motif-volume", "house-grid-volume")
+METRICS = ("auc", "explanations")
 COMMON = ("hpme", "proxyexplainer", "mixupexplainer", "metagnn")
-
-
-def experiments(seeds: Sequence[int]) -> list[Experiment]:
-    """Datasets of both tasks."""
-    classification = ("ba-2motifs", "ba-houseandgrid", "benzene")
-    regression = ("ba-motif-volume", "house-grid-volume")
-    metrics = ("auc", "explanations")
-    return [
-        *experiments_of(classification, COMMON, seeds, metrics=metrics),
-        *experiments_of(regression, (*COMMON, "regexplainer", "att"), seeds, metrics=metrics),
-    ]
 
 
 def blocks(cells: Cells, _: Results) -> list[Block]:
@@ -106,4 +97,13 @@ def _explanation(item: Mapping[str, Any]) -> Explanation:
     return explanation
 
 
-SUITE = Suite("cases", "Explanations to look at", experiments, ONE_SEED, blocks)
+SUITE = Suite(
+    "cases",
+    "Explanations to look at",
+    together(
+        each(OF_CLASSES, COMMON, metrics=METRICS),
+        each(OF_VALUES, (*COMMON, "regexplainer", "att"), metrics=METRICS),
+    ),
+    blocks,
+    ONE_SEED,
+)

@@ -7,7 +7,6 @@ from typing import Any
 
 from torch_geometric.data import Data
 
-from hpme.bench.experiment import Experiment
 from hpme.paper.shared.cells import Cells
 from hpme.paper.shared.document import Block, Picture
 from hpme.paper.shared.names import dataset_title
@@ -23,20 +22,12 @@ from hpme.paper.shared.pictures import (
     with_scores,
 )
 from hpme.paper.shared.results import Results
-from hpme.paper.shared.suite import ONE_SEED, Suite, experiments_of
+from hpme.paper.shared.suite import ONE_SEED, Suite, each, together
 from hpme.viz.nodelink import NodeLinkPainter
 
+OF_CLASSES = ("hpme", "proxyexplainer", "mixupexplainer")
+OF_VALUES = ("hpme", "regexplainer", "mixupexplainer")
 METRICS = ("auc", "explanations", "mixups")
-
-
-def experiments(seeds: Sequence[int]) -> list[Experiment]:
-    """A dataset of each task."""
-    of_classes = ("hpme", "proxyexplainer", "mixupexplainer")
-    of_values = ("hpme", "regexplainer", "mixupexplainer")
-    return [
-        *experiments_of(["ba-housegrid"], of_classes, seeds, metrics=METRICS),
-        *experiments_of(["ba-motif-volume"], of_values, seeds, metrics=METRICS),
-    ]
 
 
 def blocks(cells: Cells, _: Results) -> list[Block]:
@@ -85,4 +76,13 @@ def mixup_picture(graphs: Sequence[Any], mixups: Mapping[str, Sequence[Data]]) -
     return figure
 
 
-SUITE = Suite("mixups", "Mixup graphs to look at", experiments, ONE_SEED, blocks)
+SUITE = Suite(
+    "mixups",
+    "Mixup graphs to look at",
+    together(
+        each(["ba-housegrid"], OF_CLASSES, metrics=METRICS),
+        each(["ba-motif-volume"], OF_VALUES, metrics=METRICS),
+    ),
+    blocks,
+    ONE_SEED,
+)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from torch_geometric.data import Data
 
-from hpme.bench.experiment import Experiment
 from hpme.paper.mixups import METRICS
 from hpme.paper.shared.cells import Cells
 from hpme.paper.shared.document import Block, Picture
@@ -25,15 +24,12 @@ from hpme.paper.shared.pictures import (
     with_scores,
 )
 from hpme.paper.shared.results import Results
-from hpme.paper.shared.suite import ONE_SEED, Suite, experiments_of
+from hpme.paper.shared.suite import ONE_SEED, Suite, each
 from hpme.viz.nodelink import NodeLinkPainter
 from hpme.viz.style import INK, plain
 
-
-def experiments(seeds: Sequence[int]) -> list[Experiment]:
-    """The partner is one of the most similar graphs, or one of the least similar."""
-    options = [{"neighbor": "near"}, {"neighbor": "far"}]
-    return experiments_of(["ba-housegrid"], ["hpme"], seeds, options=options, metrics=METRICS)
+NEIGHBORS = [{"neighbor": "near"}, {"neighbor": "far"}]
+"""The partner is one of the most similar graphs, or one of the least similar."""
 
 
 def blocks(cells: Cells, _: Results) -> list[Block]:
@@ -88,5 +84,9 @@ def partner_picture(rows: Mapping[str, tuple[Any, Any, Data]]) -> Any:
 
 
 SUITE = Suite(
-    "sizes", "Mixup with near and with far graphs to look at", experiments, ONE_SEED, blocks
+    "sizes",
+    "Mixup with near and with far graphs to look at",
+    each(["ba-housegrid"], ["hpme"], options=NEIGHBORS, metrics=METRICS),
+    blocks,
+    ONE_SEED,
 )

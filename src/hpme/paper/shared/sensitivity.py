@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hpme.paper.shared.annex import annex
 from hpme.paper.shared.cells import Cells
 from hpme.paper.shared.comparison import scores_of
 from hpme.paper.shared.document import Block, Picture
-from hpme.paper.shared.names import OURS, dataset_title, method_title
+from hpme.paper.shared.names import OURS, method_title
 from hpme.paper.shared.numbers import paper_table
 from hpme.paper.shared.remarks import join_words
 from hpme.paper.shared.results import Results
@@ -15,55 +17,49 @@ from hpme.viz.charts import Curve, sensitivity_chart
 
 
 def sensitivity(
-    cells: Cells, results: Results, option: str, xlabel: str, *, mark_truth: bool = False
-) -> list[Block]:
-    """AUC by value of an option: a table, and a curve per dataset beside the second-best method.
+    option: str, xlabel: str, *, mark_truth: bool = False
+) -> Callable[[Cells, Results], list[Block]]:
+    """A page on an option: AUC as a table, and as curves beside the second-best method.
 
     Args:
-        cells: The cells.
-        results: All results, for the other methods.
         option: Name of the option.
         xlabel: Its name in the figure.
         mark_truth: Whether to mark the ratio of the ground truth.
     """
-    curves, sources = [], []
-    for dataset in dict.fromkeys(cell.template.dataset for cell in cells.every):
-        points = {
-            float(cell.template.options[option]): cell.stat("auc")
-            for cell in cells.every
-            if cell.template.dataset == dataset and option in cell.template.options
-        }
-        known = {x: s.std for x, s in sorted(points.items()) if s.mean is not None}
-        if not known:
-            continue
-        rival, source = second_best(dataset, results)
-        sources.append(source)
-        curves.append(
-            Curve(
-                title=dataset_title(dataset),
-                x=list(known),
-                mean=[mean for x in known if (mean := points[x].mean) is not None],
-                std=list(known.values()),
-                rival=rival,
-                reference=truth_ratio(dataset, results) if mark_truth else None,
+
+    def blocks(cells: Cells, results: Results) -> list[Block]:
+        title = results.suites[cells.suite].title
+        table = score_table(cells.suite, f"Edge ROC-AUC, {title}", cells, ["auc"])
+        curves, sources = [], []
+        for column, dataset in cells.columns.items():
+            stats = {
+                float(cell.template.options[option]): cell.stat("auc")
+                for cell in cells.every
+                if cell.column == column and option in cell.template.options
+            }
+            means = {x: stat.mean for x, stat in sorted(stats.items()) if stat.mean is not None}
+            if means:
+                rival, source = second_best(dataset, results)
+                std = [stats[x].std for x in means]
+                truth = truth_ratio(dataset, results) if mark_truth else None
+                curves.append(Curve(column, list(means), list(means.values()), std, rival, truth))
+                sources.append(source)
+        pictures = []
+        if curves:
+            figure = sensitivity_chart(
+                curves,
+                xlabel=xlabel,
+                ylabel="AUC",
+                ours=method_title(OURS),
+                reference="ratio of the ground truth" if mark_truth else None,
             )
-        )
-    name, title = cells.suite, results.suites[cells.suite].title
-    blocks: list[Block] = [score_table(name, f"Edge ROC-AUC, {title}", cells, ["auc"])]
-    if curves:
-        figure = sensitivity_chart(
-            curves,
-            xlabel=xlabel,
-            ylabel="AUC",
-            ours=method_title(OURS),
-            reference="ratio of the ground truth" if mark_truth else None,
-        )
-        known_sources = dict.fromkeys(source for source in sources if source)
-        caption = "Mean over seeds, and its standard deviation as a band."
-        if known_sources:
-            caption += f" Dashed: the second-best method, {join_words(known_sources)}."
-        blocks.append(Picture(name, caption, figure))
-    return [*blocks, *annex(cells)]
+            caption = "Mean over seeds, and its standard deviation as a band."
+            known = dict.fromkeys(source for source in sources if source)
+            caption += f" Dashed: the second-best method, {join_words(known)}." if known else ""
+            pictures.append(Picture(cells.suite, caption, figure))
+        return [table, *pictures, *annex(cells)]
+
+    return blocks
 
 
 def second_best(dataset: str, results: Results) -> tuple[tuple[str, float] | None, str]:
