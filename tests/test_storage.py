@@ -119,16 +119,9 @@ def test_a_file_is_made_by_one_at_a_time(tmp_path):
 def test_a_lock_left_by_a_killed_process_is_free(tmp_path):
     path = tmp_path / "file"
     program = (
-<<<<<<< HEAD
-        "import os, signal, sys; from pathlib import Path; from hpme.storage import locked; "
-        "held = locked(Path(sys.argv[1])); held.__enter__(); os.kill(os.getpid(), signal.SIGKILL)"
-    )
-    lock = tmp_path / ".file.lock"
-=======
         "import os, signal, sys; from pathlib import Path; from hpme.storage import locked\n"
         "with locked(Path(sys.argv[1])): os.kill(os.getpid(), signal.SIGKILL)"
     )
->>>>>>> graphs
     killed = subprocess.run([sys.executable, "-c", program, str(path)], check=False)
     assert killed.returncode == -signal.SIGKILL
     assert [item.name for item in tmp_path.iterdir()] == [".file.lock"]
