@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 from typing import Any, Literal, get_args
 
 import torch
+from torch import Tensor
 
 from hpme.errors import InputError
 from hpme.explainers.hpme.method.mask import mix_mask
@@ -32,6 +33,7 @@ from hpme.explainers.shared.context import TargetContext, batches
 from hpme.explainers.shared.edge_mlp import EdgeMLP
 from hpme.explainers.shared.mixing import MixingExplainer, MixupGraphs
 from hpme.graphs import GraphBatch, GraphStore
+from hpme.graphs.tensors import from_tensors, to_tensors
 from hpme.models.adapter import ModelAdapter
 from hpme.models.explained import Model
 from hpme.models.task import Task
@@ -41,9 +43,8 @@ logger = logging.getLogger("hpme")
 Score = Literal["edge", "node", "both"]
 SEARCH_EDGES = 50_000
 """A scorer for all graphs needs no more to be found, and large graphs would take long."""
-HOST_FIELDS = (
-    "x", "local_edge_index", "sizes", "edge_counts", "edge_attr", "edge_weight", "anchors",
-)  # fmt: skip
+HOST = "host_"
+"""What names of tensors of kept hosts begin with."""
 
 
 class HPMEBase(MixingExplainer):
@@ -69,6 +70,7 @@ class HPMEBase(MixingExplainer):
     """
 
     chooses_size = True
+    needs_weights = False  # the search asks about graphs, not about weights of edges
     mixup: bool = True
     """Whether the model is shown mixups; the ablation w/o Mix shows it the pooled subgraph."""
 
@@ -197,11 +199,26 @@ class HPMEBase(MixingExplainer):
 
     def _keep_hosts(self, store: GraphStore) -> None:
         """A few of the fitted graphs stay with the explainer, as hosts for :meth:`quality`."""
-        for name in HOST_FIELDS:
-            self.register_buffer(f"host_{name}", getattr(store, name))
+        node, graph = (
+            {k: v for k, v in level.items() if k != "y"} for level in (store.node, store.graph)
+        )
+        kept = GraphStore(
+            store.sizes, store.edge_counts, store.local_edge_index, node, store.edge, graph
+        )
+        tensors = to_tensors(kept)
+        self._set_hosts({HOST + name.replace(".", "__"): v for name, v in tensors.items()})
+
+    def _set_hosts(self, tensors: Mapping[str, Tensor]) -> None:
+        for name in [name for name in self._buffers if name.startswith(HOST)]:
+            del self._buffers[name]
+        for name, value in tensors.items():
+            self.register_buffer(name, value)
 
     def _hosts(self) -> GraphStore:
-        return GraphStore.of(**{name: getattr(self, f"host_{name}") for name in HOST_FIELDS})
+        kept = {name: value for name, value in self._buffers.items() if name.startswith(HOST)}
+        return from_tensors(
+            {name.removeprefix(HOST).replace("__", ".", 1): v for name, v in kept.items()}
+        )
 
     def _meta(self) -> dict[str, Any]:
         assert self.pool is not None and self.report is not None
@@ -229,6 +246,5 @@ class HPMEBase(MixingExplainer):
 
     def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
         """Takes the sizes of the kept hosts from the saved tensors."""
-        for name in HOST_FIELDS:
-            self.register_buffer(f"host_{name}", state_dict.get(f"host_{name}"))
+        self._set_hosts({name: v for name, v in state_dict.items() if name.startswith(HOST)})
         return super().load_state_dict(state_dict, *args, **kwargs)

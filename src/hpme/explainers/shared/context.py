@@ -63,8 +63,9 @@ class TargetContext:
         if bool((store.sizes == 0).any()):
             graph = int((store.sizes == 0).nonzero()[0])
             raise InputError(f"graph {graph} has no nodes; remove empty graphs before fitting")
-        store = store.seen()  # else steps of explainers would leave gradients on users' tensors
         explained = ExplainedModel.of(model, **facts)
+        # Else steps of explainers would leave gradients on users' tensors.
+        store = store.seen(everything=explained.reads_all)
         adapter = explained.adapter()
         embeddings = []
         for ids in batches(torch.arange(len(store)), batch_size):

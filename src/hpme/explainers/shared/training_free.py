@@ -39,12 +39,12 @@ class TrainingFreeExplainer(GraphExplainer):
     def _fit(self, context: TargetContext, *, progress: bool) -> None:
         self.task = context.task
 
-    def _task_of(self, output: Tensor) -> Task:
-        """The task of a model that gave this output."""
-        if self.task is not None:
+    def _task_of(self, adapter: ModelAdapter, output: Tensor) -> Task:
+        """What an output of the model means, as it is asked for now."""
+        if self.task is not None and not adapter.view.asked:
             return self.task
         # The spread over the graphs at hand would make masks depend on which ones come together.
-        return replace(Task.resolve(output, self._config), scale=1.0)
+        return replace(adapter.view.task(output), scale=1.0)
 
     def _meta(self) -> dict[str, Any]:
         return {"task": None if self.task is None else asdict(self.task)}
