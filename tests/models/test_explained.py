@@ -70,6 +70,10 @@ def test_explainers_metrics_and_the_page_take_it_and_a_store(tmp_path):
         for one, other in zip(found, expected, strict=True):
             assert torch.equal(one.edge_mask, other.edge_mask)
         assert ours.explain(model, graphs, progress=False)[0].keys() == expected[0].keys()
+    (unfitted,) = GradExplainer().explain(explained, store[0], progress=False)
+    assert unfitted.edge_mask.shape == found[0].edge_mask.shape  # it knows what the output means
+    with pytest.raises(InputError, match="regression or a binary"):
+        GradExplainer().explain(model, store[0], progress=False)
     whole = GraphStore.from_graphs(found, whole=True)
     for metric in (fidelity, robust_fidelity):
         one, other = metric(explained, whole, 2), metric(model, expected, 2, mode="regression")
