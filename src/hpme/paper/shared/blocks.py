@@ -17,6 +17,8 @@ from hpme.paper.shared.scores import join_words, score_table
 from hpme.paper.shared.suite import CLASSIFICATION, REGRESSION
 from hpme.viz.charts import Curve, sensitivity_chart
 
+TASKS = {"classification": CLASSIFICATION, "regression": REGRESSION}
+
 
 def annex(cells: Cells) -> list[Table]:
     """Explained models and costs of a suite."""
@@ -116,9 +118,6 @@ def cost_table(name: str, caption: str, cells: Cells) -> Table | None:
         "other numbers they depend on the machine and on what else it did."
     )
     return Table(name, caption, "Method", tuple(columns), tuple(rows), (note,))
-
-
-TASKS = {"classification": CLASSIFICATION, "regression": REGRESSION}
 
 
 def tables_by_task(cells: Cells) -> list[Block]:
