@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -136,6 +136,12 @@ class GraphStore:
 
     def __len__(self) -> int:
         return int(self.sizes.numel())
+
+    def __getitem__(self, number: int) -> Data:
+        return self.subset(torch.tensor([number])).to_data_list()[0]
+
+    def __iter__(self) -> Iterator[Data]:
+        return iter(self.to_data_list())
 
     @property
     def x(self) -> Tensor:
@@ -315,11 +321,7 @@ class GraphStore:
         )
 
     def seen(self, *, everything: bool = False) -> GraphStore:
-        """The graphs with what training and explaining read, without the history of tensors.
-
-        Args:
-            everything: Whether models read all attributes, not those of :data:`SEEN` only.
-        """
+        """The graphs as models see them, without the history of tensors: :data:`SEEN`, or all."""
         node, edge, graph = (
             {name: value.detach() for name, value in level.items() if everything or name in SEEN}
             for level in (self.node, self.edge, self.graph)

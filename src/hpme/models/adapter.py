@@ -16,6 +16,7 @@ from hpme.models.calling import Call, Caller, takes_model
 from hpme.models.embedding import Embedding, EmbeddingProbe, target_nodes
 from hpme.models.message_mask import message_mask
 from hpme.models.output import OutputView, described
+from hpme.models.task import Task
 
 Weighting = Literal["edge_weight", "message", "none"]
 
@@ -76,6 +77,10 @@ class ModelAdapter:
             call=call,
             view=self.view,
         )
+
+    def task(self, output: Tensor) -> Task:
+        """What an output means, see :meth:`~hpme.models.output.OutputView.task`."""
+        return self.view.task(output)
 
     def describe(self) -> str:
         """One line on how the model is used."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from hpme.paper.shared.annex import annex
-from hpme.paper.shared.cells import Cells
+from hpme.paper.shared.blocks import annex
+from hpme.paper.shared.cells import Cells, Results
 from hpme.paper.shared.document import Block, Picture
 from hpme.paper.shared.names import method_title
-from hpme.paper.shared.results import Results
 from hpme.paper.shared.scores import score_table
 from hpme.paper.shared.suite import Options, Suite, each, together
 from hpme.viz.charts import Bar, bar_chart

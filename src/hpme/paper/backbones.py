@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hpme.bench.experiment import Experiment
-from hpme.paper.shared.annex import target_tables
-from hpme.paper.shared.cells import Cells
+from hpme.paper.shared.blocks import target_tables
+from hpme.paper.shared.cells import Cells, Results
 from hpme.paper.shared.document import Block
-from hpme.paper.shared.results import Results
 from hpme.paper.shared.suite import CLASSIFICATION, REGRESSION, VARIANTS, Suite
 
 

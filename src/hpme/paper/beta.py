@@ -1,6 +1,6 @@
 """HPME by gradient, by weight of the BCE."""
 
-from hpme.paper.shared.sensitivity import sensitivity
+from hpme.paper.shared.blocks import sensitivity
 from hpme.paper.shared.suite import Suite, each
 
 DATASETS = ("ba-houseandgrid", "benzene", "ba-motif-volume", "house-grid-volume")

@@ -10,11 +10,7 @@ from matplotlib.colors import Normalize
 from matplotlib.lines import Line2D
 from torch_geometric.explain import Explanation
 
-from hpme.paper.shared.cells import Cells
-from hpme.paper.shared.document import Block, Picture
-from hpme.paper.shared.names import dataset_title
-from hpme.paper.shared.pictures import by_dataset, exhibited, frame, items_of, with_scores
-from hpme.paper.shared.results import Results
+from hpme.paper.shared.pictures import Item, Shown, frame, picture_page, shown_graphs
 from hpme.paper.shared.suite import ONE_SEED, Suite, each, together
 from hpme.viz.molecules import MoleculePainter, can_draw_molecules
 from hpme.viz.nodelink import NodeLinkPainter
@@ -27,27 +23,10 @@ METRICS = ("auc", "explanations")
 COMMON = ("hpme", "proxyexplainer", "mixupexplainer", "metagnn")
 
 
-def blocks(cells: Cells, _: Results) -> list[Block]:
-    """Pictures, and AUCs below."""
-    return with_scores(case_pictures(cells), cells)
-
-
-def case_pictures(cells: Cells) -> list[Picture]:
-    """One picture per dataset: ground truth and explanations of all methods that were run."""
-    pictures = []
-    for name, records in by_dataset(cells, "explanations").items():
-        graphs = exhibited(records, "explanations")
-        shown = {
-            method: [_explanation(item) for item in items_of(record, "explanations", graphs)]
-            for method, record in records.items()
-        }
-        caption = (
-            f"{dataset_title(name)}: ground truth, and as many of the heaviest edges of each "
-            "explanation; nodes that HPME pooled are marked."
-        )
-        figure = case_picture(list(graphs.values()), shown)
-        pictures.append(Picture(f"{cells.suite}-{name}", caption, figure, chart=False))
-    return pictures
+def draw(shown: Shown) -> Any:
+    """Ground truth and explanations of all methods that were run."""
+    explanations = {row: [_explanation(item) for item in items] for row, items in shown.items()}
+    return case_picture(shown_graphs(shown), explanations)
 
 
 def case_picture(graphs: Sequence[Any], explanations: Mapping[str, Sequence[Any]]) -> Any:
@@ -90,7 +69,7 @@ def heaviest(graph: Any, explanation: Any) -> Explanation:
     return result
 
 
-def _explanation(item: Mapping[str, Any]) -> Explanation:
+def _explanation(item: Item) -> Explanation:
     explanation = Explanation(edge_mask=torch.tensor(item["edge_mask"], dtype=torch.float))
     if "pooled" in item:
         explanation.pooled = torch.tensor(item["pooled"], dtype=torch.bool)
@@ -104,6 +83,11 @@ SUITE = Suite(
         each(OF_CLASSES, COMMON, metrics=METRICS),
         each(OF_VALUES, (*COMMON, "regexplainer", "att"), metrics=METRICS),
     ),
-    blocks,
+    picture_page(
+        "explanations",
+        draw,
+        "ground truth, and as many of the heaviest edges of each explanation; nodes that HPME "
+        "pooled are marked.",
+    ),
     ONE_SEED,
 )

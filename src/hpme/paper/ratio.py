@@ -1,6 +1,6 @@
 """HPME by pooling ratio."""
 
-from hpme.paper.shared.sensitivity import sensitivity
+from hpme.paper.shared.blocks import sensitivity
 from hpme.paper.shared.suite import Options, Suite, each
 
 DATASETS = ("benzene", "ba-housegrid", "ba-motif-volume", "ba-motif-counting")

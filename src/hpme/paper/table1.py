@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from hpme.paper.shared.annex import annex
-from hpme.paper.shared.blocks import tables_by_task
-from hpme.paper.shared.cells import Cells
+from hpme.paper.shared.blocks import annex, tables_by_task
+from hpme.paper.shared.cells import Cells, Results
 from hpme.paper.shared.comparison import comparison_table, dataset_ranks, scores_of, tests_of
 from hpme.paper.shared.document import Block, Picture
 from hpme.paper.shared.names import OURS, method_title
-from hpme.paper.shared.results import Results
 from hpme.paper.shared.suite import (
     CLASSIFICATION,
     REGRESSION,

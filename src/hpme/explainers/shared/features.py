@@ -35,7 +35,7 @@ def feature_importance(
         **model_kwargs: Further arguments of the model.
     """
     output = adapter.predict(graphs, **model_kwargs)
-    task = adapter.view.task(output)
+    task = adapter.task(output)
     before = task.values(output)
     change = nodes.new_zeros(graphs.num_graphs, graphs.x.shape[1])
     for column in range(graphs.x.shape[1]):

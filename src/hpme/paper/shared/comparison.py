@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from scipy import stats
 
 from hpme.paper.shared.cells import Cells
+from hpme.paper.shared.document import MISSING, Column, Entry, Table
 from hpme.paper.shared.names import OURS, method_title, metric_of
-from hpme.paper.shared.remarks import join_words
-from hpme.paper.shared.tables import MISSING, Column, Entry, Table
+from hpme.paper.shared.scores import join_words
 
 Pair = tuple[str, int]
 """A dataset and a seed."""

@@ -10,9 +10,8 @@ from hpme.bench.experiment import Experiment
 from hpme.explainers import EXPLAINERS, GraphExplainer
 
 if TYPE_CHECKING:
-    from hpme.paper.shared.cells import Cells
+    from hpme.paper.shared.cells import Cells, Results
     from hpme.paper.shared.document import Block
-    from hpme.paper.shared.results import Results
 
 SEEDS = tuple(range(100, 110))
 """The paper repeats everything ten times; these seeds were not used in development."""
