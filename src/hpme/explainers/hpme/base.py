@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import Any, Literal, get_args
 
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from hpme.errors import InputError
+from hpme.explainers.hpme.effects import Effect, effects_of
 from hpme.explainers.hpme.method.mask import mix_mask
 from hpme.explainers.hpme.method.mixup import Attach
 from hpme.explainers.hpme.method.pool import Pool, PoolSize, hop_features
@@ -31,8 +32,10 @@ from hpme.explainers.shared.base import Masks
 from hpme.explainers.shared.checks import at_least, positive
 from hpme.explainers.shared.context import TargetContext, batches
 from hpme.explainers.shared.edge_mlp import EdgeMLP
+from hpme.explainers.shared.explanation import Explanation
 from hpme.explainers.shared.mixing import MixingExplainer, MixupGraphs
 from hpme.graphs import GraphBatch, GraphStore
+from hpme.graphs.reading import Attributes
 from hpme.graphs.tensors import from_tensors, to_tensors
 from hpme.models.adapter import ModelAdapter
 from hpme.models.explained import Model
@@ -185,17 +188,47 @@ class HPMEBase(MixingExplainer):
             model: The model the explainer was fitted to; it is left exactly as it was.
             graphs: A dataset, a list of ``Data`` or of explanations, or a loader.
         """
-        self._check_fitted()
-        assert self.pool is not None and self.task is not None
-        store = GraphStore.from_graphs(graphs)
-        generator = torch.Generator().manual_seed(self.seed)
         result: list[Quality] = []
+        for mix, count in self._mixes(model, graphs):
+            assert self.pool is not None
+            result += quality_of(mix, count, self.pool, self.rival)
+        return result
+
+    def effects(self, model: Model, graphs: Iterable[Any], *, draws: int = 16) -> list[Effect]:
+        """Whether pooled regions and single nodes raise or lower the output, and by how much.
+
+        Args:
+            model: The model the explainer was fitted to; it is left exactly as it was.
+            graphs: A dataset, a list of ``Data`` or of explanations, or a loader. Explanations in
+                a list have their ``effect`` as an attribute afterwards.
+            draws: Hosts per graph; more give narrower intervals.
+        """
+        at_least("draws", draws, 1)
+        result: list[Effect] = []
+        for mix, count in self._mixes(model, graphs):
+            assert self.pool is not None
+            result += effects_of(mix, count, self.pool, draws=draws)
+        if isinstance(graphs, list):
+            for explanation, effect in zip(graphs, result, strict=True):
+                if isinstance(explanation, Explanation):
+                    explanation.effect = effect
+        return result
+
+    def _mixes(self, model: Model, graphs: Iterable[Any]) -> Iterator[tuple[HardMix, int]]:
+        """Graphs a batch at a time, joined with the kept hosts, and the number of graphs."""
+        self._check_fitted()
+        if self.answers:
+            raise InputError(
+                "the explainer was fitted to several targets; ask explainer.answers[target]"
+            )
+        explained = self._leveled(model, None)
+        attributes: Attributes = "fitting" if explained.reads_all else "seen"
+        store = GraphStore.from_graphs(graphs, attributes=attributes)
+        generator = torch.Generator().manual_seed(self.seed)
         for ids in batches(torch.arange(len(store)), self.batch_size):
             mixed = store.subset(ids).joined(self._hosts())
             with self._context(model, mixed, task=self.task) as context:
-                mix = self._mix(context, generator)
-                result += quality_of(mix, ids.numel(), self.pool, self.rival)
-        return result
+                yield self._mix(context, generator), ids.numel()
 
     def _keep_hosts(self, store: GraphStore) -> None:
         """A few of the fitted graphs stay with the explainer, as hosts for :meth:`quality`."""

@@ -18,8 +18,8 @@ from hpme.models.chemprop.package import chemprop_module
 
 _MODULES = ("chemprop.nn.", "torch.nn.modules.")
 """Where classes of layers, transforms and metrics come from; making one runs nothing else."""
+_DICTIONARY = "lightning.fabric.utilities.data.AttributeDict"
 _OTHERS = {
-    "lightning.fabric.utilities.data.AttributeDict",
     "torchmetrics.metric.jit_distributed_available",
     *(
         f"torchmetrics.utilities.data.dim_zero_{how}"
@@ -79,13 +79,15 @@ def _trusted(path: Path) -> dict[str, Any]:
 
 
 def _safe(path: Path) -> dict[str, Any]:
-    foreign, known = [], []
+    foreign: list[str] = []
+    known: list[Any] = []
     for name in get_unsafe_globals_in_checkpoint(path):
-        found = _known(name)
+        # Torch fills plain dictionaries only; this one adds nothing that is needed.
+        found = dict if name == _DICTIONARY else _known(name)
         if found is None:
             foreign.append(name)
         else:
-            known.append(found)
+            known.append((found, name))
     if foreign:
         raise StorageError(
             f"'{path}' names code that is not Chemprop's ({', '.join(sorted(foreign))}), which "

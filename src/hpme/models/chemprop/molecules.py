@@ -51,16 +51,18 @@ def molecules(
 def _featurizer(model: nn.Module | None, point: Any) -> Any:
     """The featurizer whose widths, with the additional features, are those of the network."""
     module = chemprop_module("featurizers")
-    extra_atom, extra_bond = _width(point.V_f), _width(point.E_f)
-    tried, bond = [], module.MultiHotBondFeaturizer()
-    for mode in module.AtomFeatureMode:
-        atom = module.get_multi_hot_atom_featurizer(mode)
-        if mode == module.AtomFeatureMode.RIGR:
-            bond = chemprop_module("featurizers.bond").RIGRBondFeaturizer()
-        made = module.SimpleMoleculeMolGraphFeaturizer(atom, bond, extra_atom, extra_bond)
+    bonds_of = {"RIGR": chemprop_module("featurizers.bond").RIGRBondFeaturizer}
+    tried = []
+    for mode in ("V2", "V1", "ORGANIC", "RIGR"):
+        made = module.SimpleMoleculeMolGraphFeaturizer(
+            module.get_multi_hot_atom_featurizer(mode),
+            bonds_of.get(mode, module.MultiHotBondFeaturizer)(),
+            extra_atom_fdim=_width(point.V_f),
+            extra_bond_fdim=_width(point.E_f),
+        )
         if model is None or (made.atom_fdim, made.bond_fdim) == _widths(model):
             return made
-        tried.append(f"{mode.name} {made.atom_fdim} and {made.bond_fdim}")
+        tried.append(f"{mode} {made.atom_fdim} and {made.bond_fdim}")
     atoms, bonds = _widths(model)  # type: ignore[arg-type]
     raise InputError(
         f"the network takes {atoms} features per atom and {bonds} per bond, but Chemprop's "

@@ -59,7 +59,7 @@ def explained(
         meaning = {"mode": "binary_classification", "return_type": "probs"}
     else:
         meaning = {"mode": "regression"}
-    given = {"embedding_layer": "message_passing", "names": tasks, **meaning, **options}
+    given = {"embedding_layer": "message_passing", "tasks": tasks, **meaning, **options}
     return ExplainedModel(model, call=call, **given)
 
 
