@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from hpme.errors import InputError, ModelError
-from hpme.models.output import OutputView, described, position
+from hpme.models.output import OutputView, position
+from hpme.models.task import described
 
 LOGITS = torch.tensor([[2.0, 0.5, -1.0], [0.0, 0.0, 0.0]])
 

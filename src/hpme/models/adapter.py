@@ -15,8 +15,8 @@ from hpme.graphs import GraphBatch
 from hpme.models.calling import Call, Caller, takes_model
 from hpme.models.embedding import Embedding, EmbeddingProbe, target_nodes
 from hpme.models.message_mask import message_mask
-from hpme.models.output import OutputView, described
-from hpme.models.task import Task
+from hpme.models.output import OutputView
+from hpme.models.task import Task, check_rows, described
 
 Weighting = Literal["edge_weight", "message", "none"]
 
@@ -163,7 +163,9 @@ class ModelAdapter:
         probe = EmbeddingProbe(self.model, graphs, self.level, self.embedding_layer)
         with probe.watching():
             output = self._call(graphs, edge_weight, self.weighting or "none", **model_kwargs)
-        embedding = probe.found(self._read(graphs, output))
+        output = self._read(graphs, output)
+        check_rows(output, graphs.num_graphs)
+        embedding = probe.found(output)
         self.embedding_source = embedding.source
         return embedding
 

@@ -61,7 +61,8 @@ class Caller:
     def usual(self) -> bool:
         """Whether the model is called as ``model(x, edge_index, ...)``, as far as names tell."""
         pools = self.level != "graph" or self.keywords or "batch" in self.names
-        own = self.call is not None or len(self.names) < 2 or self.names[0] in OTHERS
+        head = self.names[:2]
+        own = self.call is not None or len(head) < 2 or head[0] in OTHERS or "batch" in head
         return pools and not own
 
     @property

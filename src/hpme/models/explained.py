@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, fields, replace
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 from torch import Tensor, nn
 from torch_geometric.explain import ModelConfig
@@ -86,10 +86,7 @@ class ExplainedModel:
         """The level as it was given, or that of the configuration."""
         if self.level is not None or self.model_config is None:
             return self.level
-        level = ModelConfig.cast(self.model_config).task_level.value
-        if level not in get_args(Level):
-            raise InputError(f"task level '{level}' is not supported; use one of {get_args(Level)}")
-        return cast(Level, level)
+        return cast(Level, ModelConfig.cast(self.model_config).task_level.value)
 
     def adapter(self, *, weighting: Weighting | None = None) -> ModelAdapter:
         """What calls the model; use inside :meth:`frozen`.

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from hpme.errors import InputError, ModelError
-from hpme.models.task import Mode, ReturnType, Task
+from hpme.models.task import Mode, ReturnType, Task, described
 
 Name = int | str
 Target = Name | tuple[Name, Name]
@@ -176,17 +176,6 @@ def position(name: Target, count: int, names: Sequence[str] | None, kind: str) -
         return int(name)
     hint = f"; name them with {_plural(kind)}=[...]" if isinstance(name, str) and not names else ""
     raise InputError(f"unknown {kind} {name!r}; valid: {_listed(names, count)}{hint}")
-
-
-def described(output: Any) -> str:
-    """An output in words, for messages."""
-    if isinstance(output, Tensor):
-        return f"a tensor of shape {tuple(output.shape)}"
-    if isinstance(output, Mapping):
-        return f"a dictionary with {', '.join(map(repr, output))}"
-    if isinstance(output, list | tuple):
-        return f"a {type(output).__name__} of {len(output)}: " + ", ".join(map(described, output))
-    return f"of type {type(output).__name__}"
 
 
 def _plural(kind: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from abc import abstractmethod
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -22,8 +21,6 @@ from hpme.models.task import check_rows
 
 if TYPE_CHECKING:
     from hpme.explainers.shared.base import Masks
-
-logger = logging.getLogger("hpme")
 
 
 class Asking:
@@ -51,14 +48,21 @@ class Asking:
         if target is None and self.answers:
             target = self._predicted(explained, graphs, **model_kwargs)
         asked = groups(target, graphs.num_graphs)
+        if (
+            target is not None
+            and self.needs_fit
+            and not self.answers
+            and "target" not in self.facts
+        ):
+            self._check_predicted(explained, graphs, asked, **model_kwargs)
+            asked = groups(None, graphs.num_graphs)
         answers = [self._answer(explained, graphs, one, **model_kwargs) for one, _ in asked]
-        masks = answers[0]
-        if len(answers) > 1:
-            number = torch.zeros(graphs.num_graphs, dtype=torch.long)
-            for position_, (_, ids) in enumerate(asked):
-                number[ids] = position_
-            masks = _joined(answers, graphs, number)
-        return masks
+        if len(answers) == 1:
+            return answers[0]
+        number = torch.zeros(graphs.num_graphs, dtype=torch.long)
+        for place, (_, ids) in enumerate(asked):
+            number[ids] = place
+        return _joined(answers, graphs, number)
 
     def _answer(
         self,
@@ -78,15 +82,12 @@ class Asking:
                 )
             masks: Masks = self.answers[key]._answer(explained, graphs, target, **model_kwargs)
             return masks
-        fitted = numbered(self.facts.get("target"), explained)
-        if self.needs_fit and key != fitted:
-            if fitted is not None:
-                raise InputError(
-                    f"the explainer was fitted to target {self.facts['target']!r}, not to "
-                    f"{target!r}; fit it to both: fit(..., target=[...])"
-                )
-            self._check_predicted(explained, graphs, target, **model_kwargs)
-            target = None
+        fitted = self.facts.get("target")
+        if self.needs_fit and key != numbered(fitted, explained):
+            raise InputError(
+                f"the explainer was fitted to target {fitted!r}, not to {target!r}; fit it to "
+                "both: fit(..., target=[...])"
+            )
         explained = replace(explained, target=target)
         with explained.frozen(), torch.enable_grad():
             adapter = explained.adapter(weighting=self.weighting)
@@ -111,19 +112,20 @@ class Asking:
         self,
         explained: ExplainedModel,
         graphs: GraphBatch,
-        target: Target | None,
+        asked: list[tuple[Target | None, Tensor]],
         **model_kwargs: Any,
     ) -> None:
         """Refuses targets an explainer knows nothing about: it was fitted to predicted classes."""
         predicted = self._predicted(explained, graphs, **model_kwargs)
-        wanted = explained.view.class_number(target)
-        other = (predicted != wanted).nonzero().view(-1)
-        if other.numel():
-            raise InputError(
-                f"the explainer was fitted to predicted classes, and graph {int(other[0])} is "
-                f"predicted {int(predicted[other[0]])}, not {target!r}; fit it to the classes that "
-                "will be asked about: fit(..., target=[...])"
-            )
+        for target, ids in asked:
+            wanted = explained.view.class_number(target)
+            other = ids[(predicted[ids] != wanted).to(ids.device)]
+            if other.numel():
+                raise InputError(
+                    f"the explainer was fitted to predicted classes, and graph {int(other[0])} is "
+                    f"predicted {int(predicted[other[0]])}, not {target!r}; fit it to the classes "
+                    "that will be asked about: fit(..., target=[...])"
+                )
 
     def _told_apart(self, explained: ExplainedModel, store: GraphStore) -> GraphStore:
         """The graphs that are predicted one of the two classes that are told apart."""
@@ -172,16 +174,8 @@ class Asking:
         return result
 
     def supports(self) -> bool:
-        """All of PyG's settings but edge masks for features of edges."""
-        config: Any = self.explainer_config  # type: ignore[attr-defined]
-        if config.edge_mask_type in (None, MaskType.object):
-            return True
-        logger.error(
-            "%s does not support edge_mask_type='%s' (use 'object')",
-            type(self).__name__,
-            config.edge_mask_type.value,
-        )
-        return False
+        """All settings of PyG's ``Explainer``."""
+        return True
 
 
 def _joined(answers: list[Masks], graphs: GraphBatch, number: Tensor) -> Masks:

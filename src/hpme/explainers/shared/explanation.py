@@ -90,13 +90,12 @@ class Explanation(PyGExplanation):  # type: ignore[misc]
             path: A ``.png`` or ``.svg`` file to write; without it the SVG text is returned.
         """
         # Pictures are built on explanations, so they are looked up when one is drawn.
-        gallery = importlib.import_module("hpme.viz.gallery")
+        from hpme.viz.gallery import gallery, picture
+
         graph = Data(**{name: self[name] for name in _SHOWN if self.get(name) is not None})
         if path is None:
-            text: str = gallery.picture([graph], [self], ".svg").decode()
-            return text
-        written: Path = gallery.gallery([graph], [self], path)
-        return written
+            return picture([graph], [self], ".svg").decode()
+        return gallery([graph], [self], path)
 
     def _repr_html_(self) -> str:
         return self.draw()
