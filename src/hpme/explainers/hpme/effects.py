@@ -12,8 +12,11 @@ from torch import Tensor
 from hpme.explainers.hpme.method.pool import Pool
 from hpme.explainers.hpme.method.selection import Selection, by_boundary
 from hpme.explainers.hpme.search.hardmix import HardMix
+from hpme.graphs.segment import exclusive_cumsum
 
 CONFIDENCE = 0.95
+SIZE_GROUPS = 4
+"""Graphs of like size are asked about together; a sweep is as long as the largest of them."""
 
 
 @dataclass(frozen=True)
@@ -60,25 +63,42 @@ def effects_of(mix: HardMix, count: int, pool: Pool, *, draws: int) -> list[Effe
     """
     graphs, total = mix.graphs, mix.graphs.num_graphs
     hosts = torch.randint(count, total, (draws, count), generator=mix.generator)
-    own = torch.arange(count).expand(draws, -1)
-    before = _outcome(mix, mix.context.values[None, :count])[0]
+    every = torch.arange(count)
+    own = every.expand(draws, -1)
+    before = _outcome(mix, mix.context.values[None, :count], every)[0]
     pooled = mix.select(mix.scores(pool))[torch.zeros(draws, dtype=torch.long)]
-    region = before - _outcome(mix, _values(mix, mix.predict(hosts, pooled, own, pooled)))
+    output = _values(mix, mix.predict(hosts, pooled, own, pooled))
+    region = before - _outcome(mix, output, every)
     overall = _interval(region)
     sizes = graphs.sizes[:count]
     nodes = torch.full((int(sizes.sum()), 3), torch.nan)
-    if graphs.anchors is None and len(nodes):
-        longest = int(sizes.max())
-        step = torch.arange(longest).repeat_interleave(draws)
-        single = _one_node(mix, step)
-        output = mix.predict(hosts.repeat(longest, 1), single, own.repeat(longest, 1), single)
-        change = before - _outcome(mix, _values(mix, output)).view(longest, draws, count)
-        table = torch.stack([_interval(change[k]) for k in range(longest)])
-        batch = graphs.batch[: len(nodes)]
-        nodes = table[torch.arange(len(nodes)) - graphs.ptr[batch], batch]
+    if graphs.anchors is None:
+        for ids in sizes.argsort().chunk(min(count, SIZE_GROUPS)):
+            rows, table = _node_effects(mix, ids, hosts[:, ids], before[ids])
+            nodes[rows] = table
     parts = nodes.split(sizes.tolist())  # type: ignore[no-untyped-call]
-    rows = zip(overall.tolist(), parts, strict=True)
-    return [Effect(mean, low, high, part) for (mean, low, high), part in rows]
+    rows_of = zip(overall.tolist(), parts, strict=True)
+    return [Effect(mean, low, high, part) for (mean, low, high), part in rows_of]
+
+
+def _node_effects(
+    mix: HardMix, ids: Tensor, hosts: Tensor, before: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Numbers of all nodes of some graphs, and their effects ``[n, 3]``.
+
+    In row ``k`` of a sweep every graph gives its ``k``-th node away; smaller graphs begin again.
+    """
+    graphs, (draws, count) = mix.graphs, hosts.shape
+    longest = int(graphs.sizes[ids].max())
+    step = torch.arange(longest).repeat_interleave(draws)
+    single, own = _one_node(mix, step), ids.expand(draws * longest, -1)
+    output = _values(mix, mix.predict(hosts.repeat(longest, 1), single, own, single))
+    change = before - _outcome(mix, output, ids).view(longest, draws, count)
+    table = _interval(change.transpose(0, 1).flatten(1)).view(longest, count, 3)
+    column = torch.arange(count).repeat_interleave(graphs.sizes[ids])
+    rows = graphs.ptr[ids][column]
+    number = torch.arange(len(rows)) - exclusive_cumsum(graphs.sizes[ids])[column]
+    return rows + number, table[number, column]
 
 
 def _one_node(mix: HardMix, step: Tensor) -> Selection:
@@ -93,13 +113,13 @@ def _values(mix: HardMix, output: Tensor) -> Tensor:
     return mix.context.task.values(output.flatten(0, 1)).view(*output.shape[:2], -1)
 
 
-def _outcome(mix: HardMix, values: Tensor) -> Tensor:
-    """The number an effect is about, from values ``[R, B, C]``."""
-    context, count = mix.context, values.shape[1]
+def _outcome(mix: HardMix, values: Tensor, ids: Tensor) -> Tensor:
+    """The number an effect is about, from values ``[R, B, C]`` for the graphs ``ids``."""
+    context = mix.context
     if not context.task.classification:
         return values.mean(2) * context.task.scale
     chosen = torch.ones_like(context.target) if context.adapter.view.asked else context.target
-    return values.gather(2, chosen[:count].view(1, -1, 1).expand(len(values), -1, 1)).squeeze(2)
+    return values.gather(2, chosen[ids].view(1, -1, 1).expand(len(values), -1, 1)).squeeze(2)
 
 
 def _interval(change: Tensor) -> Tensor:
