@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from hpme.errors import InputError
 from hpme.graphs.batch import GraphBatch, Graphs, GraphStore
+from hpme.graphs.perturb import chunks, keep_edges
 from hpme.graphs.segment import concatenated_ranges
-from hpme.metrics.deletion import chunks, keep_edges
 from hpme.metrics.selection import PairTable, truth_edges
 from hpme.metrics.value import GraphScores
 from hpme.models.adapter import Level, ModelAdapter, frozen

@@ -12,8 +12,8 @@ from torch import Tensor
 from hpme.errors import InputError
 from hpme.graphs.batch import GraphBatch, GraphStore
 from hpme.graphs.edge_pairs import EdgePairs
+from hpme.graphs.perturb import chunks, keep_edges
 from hpme.graphs.segment import concatenated_ranges
-from hpme.metrics.deletion import chunks, keep_edges
 from hpme.metrics.selection import PairTable
 from hpme.models.adapter import ModelAdapter
 from hpme.models.task import check_rows
