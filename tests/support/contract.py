@@ -40,6 +40,8 @@ CHEAP = {
     "mixupexplainer": {"epochs": 3},
     "proxyexplainer": {"epochs": 2, "proxy_steps": 2},
     "regexplainer": {"epochs": 3},
+    "occlusion": {},
+    "integratedgradients": {"steps": 4},
 }
 SLUGS = list(CHEAP)
 FEATURES, EDGE_FEATURES, CLASSES = 3, 2, 3

@@ -4,9 +4,11 @@ from hpme.explainers.att import AttentionExplainer
 from hpme.explainers.gnnexplainer import GNNExplainer
 from hpme.explainers.grad import GradExplainer
 from hpme.explainers.hpme import HPMEExplainer
+from hpme.explainers.integratedgradients import IntegratedGradientsExplainer
 from hpme.explainers.matchexplainer import MatchExplainer
 from hpme.explainers.metagnn import MetaGNNExplainer
 from hpme.explainers.mixupexplainer import MixupExplainer
+from hpme.explainers.occlusion import OcclusionExplainer
 from hpme.explainers.pgexplainer import PGExplainer
 from hpme.explainers.proxyexplainer import ProxyExplainer
 from hpme.explainers.random import RandomExplainer
@@ -23,11 +25,13 @@ __all__ = [
     "GradExplainer",
     "GraphExplainer",
     "HPMEExplainer",
+    "IntegratedGradientsExplainer",
     "MatchExplainer",
     "MetaGNNExplainer",
     "MixingExplainer",
     "MixupExplainer",
     "MixupGraphs",
+    "OcclusionExplainer",
     "PGExplainer",
     "ProxyExplainer",
     "RandomExplainer",

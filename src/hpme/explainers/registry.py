@@ -17,9 +17,11 @@ from hpme.explainers.att import AttentionExplainer
 from hpme.explainers.gnnexplainer import GNNExplainer
 from hpme.explainers.grad import GradExplainer
 from hpme.explainers.hpme import HPMEExplainer
+from hpme.explainers.integratedgradients import IntegratedGradientsExplainer
 from hpme.explainers.matchexplainer import MatchExplainer
 from hpme.explainers.metagnn import MetaGNNExplainer
 from hpme.explainers.mixupexplainer import MixupExplainer
+from hpme.explainers.occlusion import OcclusionExplainer
 from hpme.explainers.pgexplainer import PGExplainer
 from hpme.explainers.proxyexplainer import ProxyExplainer
 from hpme.explainers.random import RandomExplainer
@@ -42,6 +44,8 @@ OURS: tuple[type[GraphExplainer], ...] = (
     MixupExplainer,
     ProxyExplainer,
     RegExplainer,
+    OcclusionExplainer,
+    IntegratedGradientsExplainer,
 )
 logger = logging.getLogger("hpme")
 
