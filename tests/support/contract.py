@@ -42,6 +42,7 @@ CHEAP = {
     "regexplainer": {"epochs": 3},
     "occlusion": {},
     "integratedgradients": {"steps": 4},
+    "subgraphx": {"rollouts": 2, "samples": 2, "children": 3},
 }
 SLUGS = list(CHEAP)
 FEATURES, EDGE_FEATURES, CLASSES = 3, 2, 3

@@ -16,6 +16,7 @@ from hpme.explainers.regexplainer import RegExplainer
 from hpme.explainers.registry import EXPLAINERS, explainer_class
 from hpme.explainers.shared.base import GraphExplainer
 from hpme.explainers.shared.mixing import MixingExplainer, MixupGraphs
+from hpme.explainers.subgraphx import SubgraphXExplainer
 from hpme.explainers.tagexplainer import TAGExplainer
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "ProxyExplainer",
     "RandomExplainer",
     "RegExplainer",
+    "SubgraphXExplainer",
     "TAGExplainer",
     "explainer_class",
 ]

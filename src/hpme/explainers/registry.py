@@ -27,6 +27,7 @@ from hpme.explainers.proxyexplainer import ProxyExplainer
 from hpme.explainers.random import RandomExplainer
 from hpme.explainers.regexplainer import RegExplainer
 from hpme.explainers.shared.base import GraphExplainer
+from hpme.explainers.subgraphx import SubgraphXExplainer
 from hpme.explainers.tagexplainer import TAGExplainer
 
 GROUP = "hpme.explainers"
@@ -46,6 +47,7 @@ OURS: tuple[type[GraphExplainer], ...] = (
     RegExplainer,
     OcclusionExplainer,
     IntegratedGradientsExplainer,
+    SubgraphXExplainer,
 )
 logger = logging.getLogger("hpme")
 
