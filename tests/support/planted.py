@@ -72,3 +72,11 @@ def regression_target():
         torch.default_generator.manual_seed(2)
         model.out = nn.Linear(16, 1)
     return model
+
+
+def decided_target():
+    """The contract's GCN with outputs far enough apart that features change probabilities."""
+    model = make_target("gcn").eval()
+    with torch.no_grad():
+        model.out.weight *= 100
+    return model

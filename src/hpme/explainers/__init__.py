@@ -8,6 +8,7 @@ from hpme.explainers.integratedgradients import IntegratedGradientsExplainer
 from hpme.explainers.matchexplainer import MatchExplainer
 from hpme.explainers.metagnn import MetaGNNExplainer
 from hpme.explainers.mixupexplainer import MixupExplainer
+from hpme.explainers.myerson import MyersonExplainer
 from hpme.explainers.occlusion import OcclusionExplainer
 from hpme.explainers.pgexplainer import PGExplainer
 from hpme.explainers.proxyexplainer import ProxyExplainer
@@ -32,6 +33,7 @@ __all__ = [
     "MixingExplainer",
     "MixupExplainer",
     "MixupGraphs",
+    "MyersonExplainer",
     "OcclusionExplainer",
     "PGExplainer",
     "ProxyExplainer",

@@ -21,6 +21,7 @@ from hpme.explainers.integratedgradients import IntegratedGradientsExplainer
 from hpme.explainers.matchexplainer import MatchExplainer
 from hpme.explainers.metagnn import MetaGNNExplainer
 from hpme.explainers.mixupexplainer import MixupExplainer
+from hpme.explainers.myerson import MyersonExplainer
 from hpme.explainers.occlusion import OcclusionExplainer
 from hpme.explainers.pgexplainer import PGExplainer
 from hpme.explainers.proxyexplainer import ProxyExplainer
@@ -48,6 +49,7 @@ OURS: tuple[type[GraphExplainer], ...] = (
     OcclusionExplainer,
     IntegratedGradientsExplainer,
     SubgraphXExplainer,
+    MyersonExplainer,
 )
 logger = logging.getLogger("hpme")
 

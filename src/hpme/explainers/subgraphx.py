@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ from hpme.explainers.shared.base import Masks
 from hpme.explainers.shared.checks import at_least, positive
 from hpme.explainers.shared.lift import from_nodes
 from hpme.explainers.shared.noise import node_keys, uniform
-from hpme.explainers.shared.replicas import ReplicaModel, Replicas, predicted
+from hpme.explainers.shared.replicas import ReplicaModel, predicted
 from hpme.explainers.shared.training_free import TrainingFreeExplainer
 from hpme.graphs.batch import GraphBatch
 from hpme.graphs.segment import (
@@ -219,16 +219,7 @@ class Reward:
         return reward.round(decimals=5)
 
     def _values(self, kept: Tensor, graph: Tensor) -> Tensor:
-        ids, ptr = self.board.ids[graph], self.board.model.graphs.ptr
-
-        def zeroed(replicas: Replicas) -> GraphBatch:
-            graphs = replicas.graphs
-            number = replicas.number[graphs.batch]
-            assert graphs.node_ids is not None
-            there = kept[number, graphs.node_ids - ptr[ids[number]]]
-            return replace(graphs, x=graphs.x * there.unsqueeze(1))
-
-        values = self.task.values(self.board.model(ids, zeroed))
+        values = self.task.values(self.board.model.on_features_of(self.board.ids[graph], kept))
         return values if self.classes is None else values.gather(1, self.classes[graph, None])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -86,6 +86,22 @@ class ReplicaModel:
             check_rows(output, part.numel())
             outputs.append(output.double())
         return torch.cat(outputs)
+
+    def on_features_of(self, ids: Tensor, kept: Tensor) -> Tensor:
+        """Outputs of replicas in which the features of all but some nodes are zeroed.
+
+        Args:
+            ids: Graph number of every replica.
+            kept: Boolean :math:`[R, n]`, the nodes of every replica by their place in the graph.
+        """
+
+        def change(replicas: Replicas) -> GraphBatch:
+            graphs = replicas.graphs
+            place = torch.arange(graphs.num_nodes) - graphs.ptr[graphs.batch]
+            there = kept[replicas.number[graphs.batch], place]
+            return replace(graphs, x=graphs.x.masked_fill(~there.unsqueeze(1), 0.0))
+
+        return self(ids, change)
 
     def whole(self) -> tuple[Tensor, Tensor]:
         """Numbers of all graphs with nodes, and the outputs on them as they are."""
