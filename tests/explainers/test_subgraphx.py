@@ -69,10 +69,10 @@ def test_reward_is_the_shapley_value(hops):
     board = board_of(model, graphs)
     outputs = board.model.whole()[1]
     reward = Reward(board, Task("multiclass_classification"), outputs.argmax(1), 3000, hops)
-    for graph, nodes in ((0, {0, 1}), (1, {0, 2, 3})):
+    for graph, nodes in ((0, {2, 5}), (1, {3, 4}), (1, {0, 1})):
         expected = slow_shapley(model, graphs[graph], nodes, hops)
         assert abs(expected) > 0.05
-        assert float(reward(*subset(board, graph, nodes))) == pytest.approx(expected, abs=0.02)
+        assert float(reward(*subset(board, graph, nodes))) == pytest.approx(expected, abs=0.004)
 
 
 def test_regression_rewards_are_absolute():
