@@ -2,9 +2,11 @@
 
 import copy
 import random
+import runpy
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 
 import networkx as nx
 import numpy as np
@@ -24,12 +26,17 @@ from torch_geometric.nn import (
 )
 from torch_geometric.utils import from_networkx, to_undirected
 
-from hpme.explainers import explainer_class
+from hpme.explainers import EXPLAINERS, explainer_class
 from hpme.models import build_model
+
+# The explainer the examples teach is held to the same contract.
+EXAMPLE = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "own_explainer.py"))
+EXPLAINERS["similarity"] = EXAMPLE["SimilarityExplainer"]
 
 # One line per explainer: arguments that make fitting cheap.
 CHEAP = {
-    "hpme": {"k": 4, "epochs": 3, "restarts": 2, "rounds": 2, "subsets": 4, "refine": 1},
+    "hpme": {"k": 4, "epochs": 3, "restarts": 2, "rounds": 1, "subsets": 4, "refine": 1},
+    "hpme-gradient": {"k": 4, "epochs": 3, "starts": 2, "start_epochs": 3},
     "random": {},
     "grad": {},
     "att": {},
@@ -45,6 +52,7 @@ CHEAP = {
     "integratedgradients": {"steps": 4},
     "subgraphx": {"rollouts": 2, "samples": 2, "children": 3},
     "myerson": {"exact_nodes": 6, "samples": 3},
+    "similarity": {"power": 2.0},
 }
 # Those that need a package which is not installed, and why.
 LEFT_OUT = (

@@ -15,8 +15,7 @@ from hpme.explainers.shared.checks import at_least
 from hpme.explainers.shared.lift import from_edges, from_nodes, squash
 from hpme.explainers.shared.replicas import explained_output, predicted
 from hpme.explainers.shared.training_free import TrainingFreeExplainer, no_edges, weighted_model
-from hpme.graphs.batch import GraphBatch
-from hpme.graphs.edge_pairs import EdgePairs
+from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
 from hpme.models.task import check_rows
 
@@ -67,22 +66,24 @@ class IntegratedGradientsExplainer(TrainingFreeExplainer):
 
             if not graphs.num_nodes:
                 return from_nodes(torch.zeros(0), graphs)
-            shares = self._shares(predict, graphs.x).sum(2)
+            shares = self._shares(adapter, predict, graphs.x).sum(2)
             return from_nodes(squash(shares.abs().sum(0)), graphs)
         empty = no_edges(graphs)
         if empty is not None:
             return from_edges(empty, graphs)
         weight = torch.ones(graphs.edge_index.shape[1]).to(graphs.x)
-        shares = self._shares(weighted_model(adapter, graphs, model_kwargs), weight)
-        pairs = EdgePairs.of(graphs)
-        both = torch.stack([pairs.sum(column) for column in shares])
+        shares = self._shares(adapter, weighted_model(adapter, graphs, model_kwargs), weight)
+        pairs = graphs.pairs
+        both = torch.stack([pairs.per_edge(pairs.sum(column)) for column in shares])
         return from_edges(squash(both.abs().sum(0)), graphs)
 
-    def _shares(self, predict: Callable[[Tensor], Tensor], whole: Tensor) -> Tensor:
+    def _shares(
+        self, adapter: ModelAdapter, predict: Callable[[Tensor], Tensor], whole: Tensor
+    ) -> Tensor:
         """What every element of ``whole`` adds to each of the K explained outputs."""
         with torch.no_grad():
             output = predict(whole)
-        task = self._task_of(output)
+        task = self._task_of(adapter, output)
         classes = predicted(task, output)
         return integrate(
             lambda part: explained_output(task, predict(part), classes), whole, self.steps

@@ -17,7 +17,7 @@ from hpme.explainers.shared.lift import from_nodes, squash
 from hpme.explainers.shared.noise import node_keys
 from hpme.explainers.shared.replicas import ReplicaModel, explained_output, predicted
 from hpme.explainers.shared.training_free import TrainingFreeExplainer
-from hpme.graphs.batch import GraphBatch
+from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
 
 MOST_NODES = 1500
@@ -76,7 +76,7 @@ class MyersonExplainer(TrainingFreeExplainer):
             )
         model = ReplicaModel(adapter, graphs, model_kwargs)
         ids, output = model.whole()
-        task = self._task_of(output)
+        task = self._task_of(adapter, output)
         classes = predicted(task, output)
         keys = node_keys(graphs, self.seed)
         for row, graph in enumerate(ids.tolist()):

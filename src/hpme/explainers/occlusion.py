@@ -19,8 +19,7 @@ from hpme.explainers.shared.replicas import (
     predicted,
 )
 from hpme.explainers.shared.training_free import TrainingFreeExplainer
-from hpme.graphs.batch import GraphBatch
-from hpme.graphs.edge_pairs import EdgePairs
+from hpme.graphs import GraphBatch
 from hpme.graphs.perturb import keep_edges
 from hpme.models.adapter import ModelAdapter
 
@@ -60,16 +59,18 @@ class OcclusionExplainer(TrainingFreeExplainer):
         self.unit = unit
 
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
+        if not graphs.num_nodes:
+            return from_edges(torch.zeros(0), graphs)
         model = ReplicaModel(adapter, graphs, model_kwargs)
         if self.unit == "node":
             return from_nodes(self._scores(model, graphs.batch, _without_node), graphs)
-        pairs = EdgePairs.of(graphs)
+        pairs = graphs.pairs
 
         def without_pair(replicas: Replicas) -> GraphBatch:
             gone = replicas.number[replicas.graphs.edge_batch]
             return keep_edges(replicas.graphs, pairs.of_edge[replicas.edge_ids] != gone)
 
-        scores = self._scores(model, graphs.batch[pairs.index[0]], without_pair)
+        scores = self._scores(model, pairs.graph, without_pair)
         return from_edges(pairs.per_edge(scores), graphs)
 
     def _scores(self, model: ReplicaModel, owner: Tensor, without: Change) -> Tensor:
@@ -77,7 +78,7 @@ class OcclusionExplainer(TrainingFreeExplainer):
         if not owner.numel():
             return torch.zeros(0)
         ids, output = model.whole()
-        task = self._task_of(output)
+        task = self._task_of(model.adapter, output)
         row = torch.searchsorted(ids, owner)
         output = output[row]
         classes = predicted(task, output)

@@ -18,7 +18,7 @@ from hpme.explainers.shared.lift import from_nodes
 from hpme.explainers.shared.noise import node_keys, uniform
 from hpme.explainers.shared.replicas import ReplicaModel, predicted
 from hpme.explainers.shared.training_free import TrainingFreeExplainer
-from hpme.graphs.batch import GraphBatch
+from hpme.graphs import GraphBatch
 from hpme.graphs.segment import (
     concatenated_ranges,
     exclusive_cumsum,
@@ -102,7 +102,7 @@ class SubgraphXExplainer(TrainingFreeExplainer):
             return from_nodes(scores, graphs)
         model = ReplicaModel(adapter, graphs, model_kwargs)
         ids, output = model.whole()
-        task = self._task_of(output)
+        task = self._task_of(adapter, output)
         classes = predicted(task, output)
         keys = node_keys(graphs, self.seed)
         for rows in self._parts(graphs.sizes[ids]):
@@ -149,8 +149,9 @@ class Board:
     def edges(self, graph: Tensor) -> Tensor:
         """Edges ``[2, E]`` of one row per entry of ``graph``, as places in the flat table."""
         store, ids = self.model.store, self.ids[graph]
-        edges, row = concatenated_ranges(store.edge_start[ids], store.edge_counts[ids])
-        return store.local_edge_index[:, edges] + row * self.width
+        edges, row = store.edges_of(ids)
+        places: Tensor = store.local_edge_index[:, edges] + row * self.width
+        return places
 
     def key(self, member: Tensor, graph: Tensor) -> Tensor:
         """An integer that belongs to every row's set of nodes."""

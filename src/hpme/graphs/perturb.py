@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from hpme.graphs.batch import GraphBatch, GraphStore
+from hpme.graphs.batch import GraphBatch
 from hpme.graphs.segment import exclusive_cumsum
+from hpme.graphs.store import GraphStore
 
 MAX_ELEMENTS = 30_000
 """Nodes and edges per forward pass; few enough for the cache of a processor."""
@@ -32,33 +32,13 @@ def keep_edges(graphs: GraphBatch, kept: Tensor, *, drop_isolated: bool = False)
         drop_isolated: Whether nodes without a kept edge to another node go, too, with their
             self-loops. Anchors stay, and so do all nodes of a graph that would have none left.
     """
-    if drop_isolated:
-        nodes = _connected(graphs, kept)
-        kept = kept & nodes[graphs.edge_index[0]]
-    graphs = replace(
-        graphs,
-        edge_index=graphs.edge_index[:, kept],
-        edge_attr=None if graphs.edge_attr is None else graphs.edge_attr[kept],
-        edge_weight=None if graphs.edge_weight is None else graphs.edge_weight[kept],
-        pairs=None,
-    )
-    if not drop_isolated:
-        return graphs
-    number = nodes.long().cumsum(0) - 1
-    return replace(
-        graphs,
-        x=graphs.x[nodes],
-        edge_index=number[graphs.edge_index],
-        batch=graphs.batch[nodes],
-        node_ids=None if graphs.node_ids is None else graphs.node_ids[nodes],
-        anchors=None if graphs.anchors is None else number[graphs.anchors],
-    )
+    graphs = graphs.edges(kept)
+    return graphs.nodes(_connected(graphs)) if drop_isolated else graphs
 
 
-def _connected(graphs: GraphBatch, kept: Tensor) -> Tensor:
+def _connected(graphs: GraphBatch) -> Tensor:
     """Boolean :math:`[N]`: nodes to stay if isolated ones go."""
-    source, target = graphs.edge_index
-    ends = graphs.edge_index[:, kept & (source != target)].flatten()
+    ends = graphs.edge_index[:, ~graphs.loops].flatten()
     nodes = torch.zeros_like(graphs.batch, dtype=torch.bool)
     nodes[ends] = True
     if graphs.anchors is not None:

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from hpme.graphs.batch import GraphStore
+from hpme.graphs import GraphStore, Pairs
 from hpme.graphs.perturb import chunks, keep_edges
 from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum
-from hpme.metrics.selection import PairTable
 from hpme.models.adapter import ModelAdapter
 from hpme.models.task import check_rows
 
@@ -37,7 +36,7 @@ Keep = Callable[[Replicas], Tensor]
 """Which pairs of replicas stay, as a boolean tensor."""
 
 
-def replicate(table: PairTable, ids: Tensor) -> Replicas:
+def replicate(table: Pairs, ids: Tensor) -> Replicas:
     """The pairs of replicas of the graphs with the given numbers."""
     pairs, owner = concatenated_ranges(table.start[ids], table.counts[ids])
     return Replicas(ids, pairs, owner, exclusive_cumsum(table.counts[ids]))
@@ -46,7 +45,7 @@ def replicate(table: PairTable, ids: Tensor) -> Replicas:
 def outputs(
     adapter: ModelAdapter,
     store: GraphStore,
-    table: PairTable,
+    table: Pairs,
     keep: Keep,
     samples: int = 1,
     *,
@@ -68,7 +67,7 @@ def outputs(
     ids = torch.arange(len(store), device=store.sizes.device).repeat_interleave(samples)
     for part in chunks(store, ids):
         replicas = replicate(table, part)
-        edges, owner = concatenated_ranges(store.edge_start[part], store.edge_counts[part])
+        edges, owner = store.edges_of(part)
         of_edge = table.of_edge[edges]
         shift = (replicas.ptr - table.start[part])[owner]
         place = torch.where(of_edge < 0, of_edge, of_edge + shift)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from hpme.explainers.shared.base import Masks
-from hpme.graphs.batch import GraphBatch
+from hpme.graphs import GraphBatch
 
 
 def squash(score: Tensor) -> Tensor:

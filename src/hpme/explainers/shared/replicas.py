@@ -9,9 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hpme.graphs.batch import GraphBatch, GraphStore
+from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.perturb import chunks
-from hpme.graphs.segment import concatenated_ranges
 from hpme.models.adapter import ModelAdapter
 from hpme.models.task import Task, check_rows
 
@@ -50,19 +49,9 @@ class ReplicaModel:
         self, adapter: ModelAdapter, graphs: GraphBatch, model_kwargs: dict[str, Any]
     ) -> None:
         self.adapter, self.graphs, self.model_kwargs = adapter, graphs, model_kwargs
-        # A user's batch vector may come with edges in any order.
+        # A user's batch vector may come with edges in any order; the store groups them by graph.
         self._order = torch.argsort(graphs.edge_batch, stable=True)
-        local = graphs.edge_index - graphs.ptr[graphs.edge_batch]
-        anchors = graphs.anchors
-        self.store = GraphStore(
-            x=graphs.x,
-            local_edge_index=local[:, self._order],
-            sizes=graphs.sizes,
-            edge_counts=torch.bincount(graphs.edge_batch, minlength=graphs.num_graphs),
-            edge_attr=None if graphs.edge_attr is None else graphs.edge_attr[self._order],
-            edge_weight=None if graphs.edge_weight is None else graphs.edge_weight[self._order],
-            anchors=None if anchors is None else anchors - graphs.ptr.unsqueeze(1),
-        )
+        self.store = GraphStore.from_graphs(graphs)
 
     @torch.no_grad()
     def __call__(self, ids: Tensor, change: Change) -> Tensor:
@@ -78,9 +67,7 @@ class ReplicaModel:
         for part in chunks(self.store, ids):
             number = torch.arange(first, first + part.numel(), device=part.device)
             first += part.numel()
-            edges, _ = concatenated_ranges(
-                self.store.edge_start[part], self.store.edge_counts[part]
-            )
+            edges, _ = self.store.edges_of(part)
             replicas = Replicas(self.store.batch(part), self._order[edges], number)
             output = self.adapter.predict(change(replicas), **self.model_kwargs)
             check_rows(output, part.numel())

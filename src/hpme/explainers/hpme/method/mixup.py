@@ -1,0 +1,221 @@
+r"""Structural mixup (Eq. str_mixup): the pooled subgraph of :math:`G'` gives way to that of :math:`G`."""  # noqa: E501
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from hpme.explainers.hpme.method.selection import Selection
+from hpme.graphs import GraphBatch
+from hpme.graphs.segment import exclusive_cumsum
+
+Attach = Literal["swap", "rank"]
+
+
+@dataclass(frozen=True)
+class Mix:
+    r"""A batch of mixup graphs :math:`G^{(mix)}`.
+
+    Args:
+        graphs: The mixup graphs; edges come as all forward edges, then all backward edges.
+        transplanted: Boolean pair mask :math:`\tilde{M}`, true inside the inserted subgraph.
+        pair_index: Connected pairs ``[2, P]`` of the mixup graphs.
+        pair_of_edge: Pair number of every edge.
+        origin: For every node its row in all host nodes followed by all source nodes.
+    """
+
+    graphs: GraphBatch
+    transplanted: Tensor
+    pair_index: Tensor
+    pair_of_edge: Tensor
+    origin: Tensor
+
+    def per_node(self, host_values: Tensor, source_values: Tensor) -> Tensor:
+        """Values of host and source nodes at the nodes of the mixup graphs."""
+        return torch.cat([host_values, source_values]).index_select(0, self.origin)
+
+    def per_edge(self, pair_values: Tensor) -> Tensor:
+        """Values of pairs at their edges."""
+        return pair_values.index_select(0, self.pair_of_edge)
+
+
+def structural_mixup(
+    source: GraphBatch,
+    chosen: Selection,
+    host: GraphBatch,
+    removed: Selection,
+    generator: torch.Generator,
+    attach: Attach = "swap",
+) -> Mix:
+    r"""Puts the ``chosen`` subgraph of source :math:`i` in place of the ``removed`` one of host :math:`i`.
+
+    Inside the subgraph and outside it, this is Eq. str_mixup,
+    :math:`\mathbf{A}^{(mix)} = \mathbf{A}' - \mathbf{S}'(\mathbf{A}')^*\mathbf{S}'^\top +
+    \mathbf{S}'\mathbf{A}^*\mathbf{S}'^\top`. What differs is how the two are joined, that is where a
+    boundary edge of the host, one that lost its inner end, is attached:
+
+    * ``attach="swap"``: to the inner end of a boundary edge of the source, at random. Each of these
+      is used once: if the host has more, the rest is dropped; if it has fewer, they serve again.
+      Inserted nodes have as many edges as they had, so the subgraph looks to the target as it did
+      at home.
+    * ``attach="rank"``: to the inserted node of the same rank (see
+      :func:`~hpme.explainers.hpme.method.selection.by_boundary`), which is the
+      paper's equation if both subgraphs have :math:`m` nodes. If they differ in size, rank
+      :math:`k` goes to :math:`k \bmod m`, and pairs that fall together are merged.
+
+    Anchors must be among the chosen and among the removed nodes. The anchors of the source take the
+    place of those of the host, the first that of the first: boundary edges at an anchor of the
+    host are attached to that of the source, and only they are.
+
+    Both batches need their pairs.
+    """  # noqa: E501
+    assert source.pairs is not None and host.pairs is not None
+    rest = (~removed.keep).nonzero().squeeze(1)
+    inserted = chosen.keep.nonzero().squeeze(1)
+    rest_count = torch.bincount(host.batch[rest], minlength=host.num_graphs)
+    count = torch.bincount(source.batch[inserted], minlength=source.num_graphs)
+    total = rest.numel() + inserted.numel()
+    first_slot = (rest_count + count).cumsum(0) - count
+    source_at = first_slot[source.batch] + chosen.order
+    host_at = first_slot[host.batch] + removed.order % count.clamp(min=1)[host.batch]
+    before = exclusive_cumsum(count)[host.batch[rest]]
+    host_at[rest] = torch.arange(rest.numel(), device=rest.device) + before
+    origin = torch.empty(total, dtype=torch.long, device=rest.device)
+    origin[host_at[rest]] = rest
+    origin[source_at[inserted]] = host.num_nodes + inserted
+
+    inner = chosen.keep[source.pairs.index].all(0).nonzero().squeeze(1)
+    gone = removed.keep[host.pairs.index]
+    host_index = host_at[host.pairs.index]
+    if attach == "swap":
+        outer = (~gone.any(0)).nonzero().squeeze(1)
+        inner_end, partner = _swap_boundary(source, chosen, host, gone, generator)
+        joined = torch.where(gone[:, partner], source_at[inner_end], host_index[:, partner])
+        outer_index = torch.cat([host_index[:, outer], joined], dim=1)
+        outer = torch.cat([outer, partner])
+    else:
+        # A host pair goes with the removed subgraph, or if nothing was inserted to attach to.
+        empty = (count == 0)[host.pairs.graph]
+        outer = (~gone.all(0) & ~(gone.any(0) & empty)).nonzero().squeeze(1)
+        outer_index = host_index[:, outer]
+    ways = torch.stack([host.pairs.forward[outer], host.pairs.backward[outer]])
+    outer_index, ways = _merge(outer_index, ways, gone[:, outer].any(0), total)
+    ways = torch.where(ways < 0, ways, ways + source.edge_index.shape[1])
+
+    pair_index = torch.cat([source_at[source.pairs.index[:, inner]], outer_index], dim=1)
+    # Edge of every pair in the row of all source edges followed by all host edges.
+    forward = torch.cat([source.pairs.forward[inner], ways[0]])
+    backward = torch.cat([source.pairs.backward[inner], ways[1]])
+    forward_pairs = (forward >= 0).nonzero().squeeze(1)
+    backward_pairs = (backward >= 0).nonzero().squeeze(1)
+    edges = torch.cat([forward[forward_pairs], backward[backward_pairs]])
+    graphs = GraphBatch(
+        x=torch.cat([host.x, source.x]).index_select(0, origin),
+        edge_index=torch.cat(
+            [pair_index[:, forward_pairs], pair_index[:, backward_pairs].flip(0)], dim=1
+        ),
+        batch=torch.repeat_interleave(rest_count + count, output_size=total),
+        num_graphs=source.num_graphs,
+        edge_attr=_carry(source.edge_attr, host.edge_attr, edges),
+        edge_weight=_carry(source.edge_weight, host.edge_weight, edges),
+        anchors=None if source.anchors is None else source_at[source.anchors],
+    )
+    transplanted = torch.zeros(pair_index.shape[1], dtype=torch.bool, device=pair_index.device)
+    transplanted[: inner.numel()] = True
+    pair_of_edge = torch.cat([forward_pairs, backward_pairs])
+    return Mix(graphs, transplanted, pair_index, pair_of_edge, origin)
+
+
+def _swap_boundary(
+    source: GraphBatch,
+    chosen: Selection,
+    host: GraphBatch,
+    gone: Tensor,
+    generator: torch.Generator,
+) -> tuple[Tensor, Tensor]:
+    """Inner ends of the boundary edges of the source, and for each a boundary pair of its host.
+
+    Boundary edges of source and host are shuffled; the first of one meets the first of the other,
+    and so on in turns. Those at an anchor meet those at the same anchor, all others meet others.
+    """
+    assert source.pairs is not None and host.pairs is not None
+    ours = chosen.keep[source.pairs.index]
+    inner_end = torch.where(ours[0], source.pairs.index[0], source.pairs.index[1])
+    lost_end = torch.where(gone[0], host.pairs.index[0], host.pairs.index[1])
+    ours_of, theirs_of = _group(source, inner_end), _group(host, lost_end)
+    offered = _shuffled((ours[0] != ours[1]).nonzero().squeeze(1), ours_of, generator)
+    asking = _shuffled((gone[0] != gone[1]).nonzero().squeeze(1), theirs_of, generator)
+    groups = source.num_graphs * (1 + source.anchors_per_graph)
+    group = ours_of[offered]
+    supply = torch.bincount(group, minlength=groups)
+    demand = torch.bincount(theirs_of[asking], minlength=groups)
+    turn = torch.arange(offered.numel(), device=group.device) - exclusive_cumsum(supply)[group]
+    served = demand[group] > 0
+    group, turn = group[served], turn[served]
+    return inner_end[offered[served]], asking[
+        exclusive_cumsum(demand)[group] + turn % demand[group]
+    ]
+
+
+def _group(graphs: GraphBatch, ends: Tensor) -> Tensor:
+    """The graph of every pair, told apart by whether its end is an anchor, and which."""
+    assert graphs.pairs is not None
+    if graphs.anchor_order is None:
+        return graphs.pairs.graph
+    return graphs.pairs.graph * (1 + graphs.anchors_per_graph) + graphs.anchor_order[ends]
+
+
+def _shuffled(pairs: Tensor, graph: Tensor, generator: torch.Generator) -> Tensor:
+    """Pairs in random order within their graphs."""
+    noise = torch.rand(pairs.shape, generator=generator).to(pairs.device)
+    return pairs[(graph[pairs] + noise.double()).argsort()]
+
+
+def _merge(index: Tensor, ways: Tensor, boundary: Tensor, total: int) -> tuple[Tensor, Tensor]:
+    """Makes one pair of boundary pairs that fall together; only they can.
+
+    Args:
+        index: Nodes ``[2, P]`` of the pairs.
+        ways: Forward and backward edge ``[2, P]`` of the pairs, -1 for none. In each direction
+            the first pair that has an edge gives it.
+        boundary: Boolean pair mask.
+        total: Number of nodes.
+    """
+    place = boundary.nonzero().squeeze(1)
+    ends = index[:, place]
+    key = ends.min(0).values * total + ends.max(0).values
+    key, order = key.sort(stable=True)
+    is_first = torch.ones_like(key, dtype=torch.bool)
+    is_first[1:] = key[1:] != key[:-1]
+    if bool(is_first.all()):
+        return index, ways
+    pair = place[order]
+    if bool((ways < 0).any()):
+        ways = _gather_ways(index, ways, pair, is_first)
+    once = torch.ones_like(boundary)
+    once[pair[~is_first]] = False
+    return index[:, once], ways[:, once]
+
+
+def _gather_ways(index: Tensor, ways: Tensor, pair: Tensor, is_first: Tensor) -> Tensor:
+    """Gives the first of the pairs that fall together the directions that only others have."""
+    group, first = is_first.cumsum(0) - 1, pair[is_first]
+    turned = index[0, pair] != index[0, first[group]]
+    mine = torch.where(turned, ways[:, pair].flip(0), ways[:, pair])
+    none = pair.numel()
+    position = torch.where(mine < 0, none, torch.arange(none, device=pair.device))
+    best = position.new_full((2, first.numel()), none)
+    best = best.scatter_reduce(1, group.expand(2, -1), position, "amin")
+    gathered = torch.cat([mine, mine.new_full((2, 1), -1)], dim=1).gather(1, best)
+    ways = ways.clone()
+    ways[:, first] = gathered
+    return ways
+
+
+def _carry(ours: Tensor | None, theirs: Tensor | None, edges: Tensor) -> Tensor | None:
+    if ours is None or theirs is None:
+        return None
+    return torch.cat([ours, theirs])[edges]

@@ -1,0 +1,101 @@
+"""Hard mixes of the fitted graphs: many selections evaluated in one forward pass of the target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from hpme.explainers.hpme.method.mixer import Mixer
+from hpme.explainers.hpme.method.mixup import Attach, structural_mixup
+from hpme.explainers.hpme.method.pool import Pool, PoolSize, hop_features
+from hpme.explainers.hpme.method.selection import Selection, by_boundary, top_nodes
+from hpme.explainers.hpme.search.hosts import HostSampler, Neighbor
+from hpme.explainers.shared.context import TargetContext, batches
+from hpme.graphs import GraphBatch
+
+
+@dataclass(frozen=True)
+class HardMix(Mixer):
+    """A mixer that asks the target about many selections of all its graphs; all weights are one.
+
+    Args:
+        max_nodes: Nodes per forward pass; few enough for the processor's cache.
+    """
+
+    max_nodes: int = 20_000
+
+    @classmethod
+    def build(
+        cls,
+        context: TargetContext,
+        size: PoolSize,
+        neighbor: Neighbor,
+        attach: Attach,
+        generator: torch.Generator,
+        batch_size: int,
+    ) -> HardMix:
+        """Prepares the graphs of a context, a part at a time."""
+        parts = []
+        for ids in batches(torch.arange(len(context.store)), batch_size):
+            graphs = context.store.batch(ids)
+            parts.append(hop_features(context.h[graphs.node_ids], graphs))
+        hosts = HostSampler(context.graph_embedding, context.values, generator, neighbor)
+        return cls(context, torch.cat(parts, dim=1), size, hosts, generator, attach)
+
+    @cached_property
+    def graphs(self) -> GraphBatch:
+        """All graphs as one batch."""
+        return self.context.store.batch()
+
+    @cached_property
+    def m(self) -> Tensor:
+        """Preserved nodes of every graph."""
+        return self.size(self.graphs.sizes)
+
+    @torch.no_grad()
+    def scores(self, pool: Pool) -> Tensor:
+        """Scores ``[P, N]`` of all nodes."""
+        return self.score(pool, self.graphs)
+
+    def select(self, score: Tensor) -> Selection:
+        """Pooled nodes ``[P, N]`` of all graphs, by scores of all nodes."""
+        return by_boundary(top_nodes(score, self.graphs, self.m).keep, self.graphs, self.generator)
+
+    def draw(self, draws: int) -> Tensor:
+        """Hosts ``[draws, B]`` of all graphs."""
+        ids = torch.arange(len(self.context.store))
+        return torch.stack([self.draw_hosts(ids) for _ in range(draws)])
+
+    @torch.no_grad()
+    def predict(
+        self, source: Tensor, chosen: Selection, host: Tensor, removed: Selection
+    ) -> Tensor:
+        """Outputs ``[R, B, C]`` of hard mixes, in as few forward passes as memory allows.
+
+        Args:
+            source: Graph numbers ``[R, B]`` whose ``chosen`` nodes are inserted.
+            chosen: Selections ``[R, N]`` over all nodes of the store.
+            host: Graph numbers ``[R, B]`` whose ``removed`` nodes make room.
+            removed: Selections ``[R, N]``.
+        """
+        per_row = int(self.context.store.sizes[source[0]].sum())
+        share = max(1, self.max_nodes // max(1, per_row))
+        outputs = []
+        for rows in batches(torch.arange(source.shape[0]), share):
+            give = self.context.store.batch(source[rows].flatten(), with_pairs=True)
+            take = self.context.store.batch(host[rows].flatten(), with_pairs=True)
+            row_of_graph = rows.repeat_interleave(source.shape[1])
+            mix = structural_mixup(
+                give,
+                chosen[row_of_graph[give.batch], give.node_ids],
+                take,
+                removed[row_of_graph[take.batch], take.node_ids],
+                self.generator,
+                self.attach,
+            )
+            outputs.append(self.context.predict(mix.graphs))
+        output = torch.cat(outputs)
+        return output.view(source.shape[0], source.shape[1], -1)

@@ -1,0 +1,72 @@
+r"""The pooling ratio :math:`r`, chosen from the graphs and the model alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+
+from hpme.explainers.hpme.method.pool import PoolSize
+from hpme.explainers.hpme.search.chains import SubsetSearch
+from hpme.explainers.hpme.search.criterion import criterion
+from hpme.explainers.hpme.search.hardmix import HardMix
+
+RATIOS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+"""Ratios that are tried."""
+TOLERANCE = 0.04
+"""How much of the random disagreement a smaller ratio may leave more than the best one."""
+TRIAL_GRAPHS = 128
+"""Graphs the short searches see."""
+
+
+@dataclass(frozen=True)
+class RatioPoint:
+    """What a short search with one ratio came to.
+
+    Args:
+        ratio: The ratio.
+        disagreement: Of the best pool found.
+        random_disagreement: Of random selections of the same size.
+    """
+
+    ratio: float
+    disagreement: float
+    random_disagreement: float
+
+    @property
+    def left(self) -> float:
+        """Share of the random disagreement that the pool leaves."""
+        return self.disagreement / max(self.random_disagreement, 1e-6)
+
+
+def choose_ratio(curve: list[RatioPoint]) -> float:
+    """The smallest ratio whose pool leaves little more than the best one.
+
+    A larger one never keeps the prediction worse, since it may hold the same nodes; so what counts
+    is where the curve becomes flat.
+    """
+    best = min(point.left for point in curve)
+    return min(point.ratio for point in curve if point.left <= best + TOLERANCE)
+
+
+def ratio_curve(mix: HardMix, *, advance: Callable[[int], None]) -> list[RatioPoint]:
+    """A short search with each of :data:`RATIOS`, on draws of :math:`G'` that all of them share.
+
+    Args:
+        mix: The graphs; its pooled size is ignored.
+        advance: Called after every ratio.
+    """
+    search = SubsetSearch(chains=2, rounds=2, refine=0, draws=1)
+    hosts = mix.draw(3)
+    noise = torch.rand(2, mix.graphs.num_nodes, generator=mix.generator).to(mix.features)
+    curve = []
+    for ratio in RATIOS:
+        sized = replace(mix, size=PoolSize(ratio))
+        candidates = search.find(sized, advance=lambda _: None)
+        chosen = sized.select(sized.scores(candidates.best()))
+        random = sized.select(noise)
+        found, chance = (criterion(sized, part, hosts)[:, 0].mean() for part in (chosen, random))
+        curve.append(RatioPoint(ratio, float(found), float(chance)))
+        advance(1)
+    return curve

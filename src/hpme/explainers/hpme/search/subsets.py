@@ -1,0 +1,109 @@
+"""Search over node subsets: which subset of each graph carries its prediction elsewhere?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from hpme.explainers.hpme.method.selection import by_boundary, top_nodes
+from hpme.explainers.hpme.search.criterion import bounded_loss
+from hpme.explainers.hpme.search.distil import standardise
+from hpme.explainers.hpme.search.hardmix import HardMix
+from hpme.graphs import GraphBatch
+from hpme.graphs.segment import rank_in_segment
+
+
+@dataclass(frozen=True)
+class SubsetLabels:
+    """What the best subsets say about nodes.
+
+    Args:
+        advantage: Share of the best subsets that hold a node, minus that of all proposals, ``[N]``.
+        gain: How much better the best subsets of a graph are than its average one, ``[B]``.
+    """
+
+    advantage: Tensor
+    gain: Tensor
+
+
+def propose_subsets(mix: HardMix, score: Tensor, count: int) -> Tensor:
+    """Proposals ``[count, N]``, each of the pooled size.
+
+    40 % grow at random along edges, 40 % grow guided by ``score``, the rest are guided but free of
+    edges; the last is the selection of ``score`` itself. All grow from the anchors, if any.
+    """
+    graphs, m = mix.graphs, mix.m
+    number = torch.arange(count)
+    sharpness = torch.where(number % 2 == 0, 2.0, 1.0)
+    guide = torch.where(number < 0.4 * count, 0.0, sharpness)
+    die = torch.randint(6, (count, graphs.num_graphs), generator=mix.generator)
+    seeds = torch.where((number < 0.8 * count).unsqueeze(1), (die - 2).clamp(min=1), m)
+    guided = standardise(score.unsqueeze(0), graphs) * guide.unsqueeze(1)
+    keep = _grow(guided, graphs, m, seeds, mix.generator)
+    keep[-1] = top_nodes(score.unsqueeze(0), graphs, m).keep[0]
+    return keep
+
+
+def _grow(
+    score: Tensor, graphs: GraphBatch, m: Tensor, seeds: Tensor, generator: torch.Generator
+) -> Tensor:
+    """Samples ``m`` nodes by the softmax of ``score``; all but the first ``seeds`` touch others.
+
+    Anchors are the first nodes, together they count as one. Large subsets take several nodes at a
+    time, so the number of steps is bounded.
+    """
+    source, target = graphs.edge_index
+    rows = torch.arange(score.shape[0]).unsqueeze(1)
+    segment = (rows * graphs.num_graphs + graphs.batch).flatten()
+    ptr = (rows * graphs.num_nodes + graphs.ptr).flatten()
+    keep = torch.zeros_like(score, dtype=torch.bool)
+    if graphs.anchors is not None:
+        keep[:, graphs.anchors.flatten()] = True
+        seeds = seeds + graphs.anchors_per_graph - 1
+    steps = min(int(m.max()), 12)
+    for step in range(1, steps + 1):
+        quota = (m * step / steps).ceil().long()
+        size = torch.zeros(score.shape[0], graphs.num_graphs).index_add(
+            1, graphs.batch, keep.float()
+        )
+        missing = quota - size
+        touching = torch.zeros_like(score).index_add(1, target, keep[:, source].to(score.dtype))
+        free = size < seeds
+        allowed = ~keep & ((touching > 0) | free[:, graphs.batch])
+        uniform = torch.rand(score.shape, generator=generator).clamp(1e-6, 1 - 1e-6)
+        value = torch.where(allowed, score - (-uniform.log()).log(), -1e9)
+        rank = rank_in_segment(value.flatten(), segment, ptr).view_as(value)
+        keep |= allowed & (rank < missing[:, graphs.batch])
+    return keep
+
+
+@torch.no_grad()
+def search_subsets(mix: HardMix, score: Tensor, *, subsets: int, draws: int) -> SubsetLabels:
+    """One round: proposes subsets, inserts each into other graphs, labels the nodes.
+
+    Inserted into a host whose region (by ``score``) was removed, a good subset brings the
+    prediction of its graph. All subsets of all graphs are one batch.
+
+    Args:
+        mix: The graphs.
+        score: Node scores ``[N]`` that define the region of every other graph.
+        subsets: Proposals per graph.
+        draws: Hosts per graph, shared by its proposals.
+    """
+    graphs = mix.graphs
+    keep = propose_subsets(mix, score, subsets)
+    candidate = by_boundary(keep, graphs, mix.generator)
+    region = mix.select(score.unsqueeze(0))[torch.zeros(subsets, dtype=torch.long)]
+    own = torch.arange(graphs.num_graphs).expand(subsets, -1)
+    loss = torch.zeros(subsets, graphs.num_graphs)
+    for _ in range(draws):
+        hosts = mix.draw(1).expand(subsets, -1)
+        loss += bounded_loss(mix.context, mix.predict(own, candidate, hosts, region), own)
+    best = loss <= loss.kthvalue(max(2, subsets // 8), dim=0).values
+    share = best / best.sum(0)
+    kept = keep.to(score.dtype)
+    frequency = (share[:, graphs.batch] * kept).sum(0)
+    gain = (loss.mean(0) - (share * loss).sum(0)).clamp(min=0) / draws + 1e-3
+    return SubsetLabels(frequency - kept.mean(0), gain)

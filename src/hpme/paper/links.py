@@ -1,0 +1,20 @@
+"""Link prediction: robust fidelity."""
+
+from hpme.paper import nodes
+from hpme.paper.shared.blocks import graph_means
+from hpme.paper.shared.suite import Suite, each
+
+DATASETS = [f"{name}-links" for name in nodes.DATASETS]
+METHODS = ("random", "pgexplainer", "hpme")
+"""There is no ground truth, so HPME chooses the pooled size itself."""
+
+SUITE = Suite(
+    "links",
+    "Robust fidelity for link prediction",
+    each(DATASETS, METHODS, model="dgcnn", metrics=("robust_fidelity",)),
+    graph_means(
+        "Robust fidelity, link prediction",
+        ("robust_fidelity_plus", "robust_fidelity_minus"),
+        "links",
+    ),
+)

@@ -1,0 +1,109 @@
+"""A table or figure of the paper: the experiments behind it, and what shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hpme.bench.experiment import Experiment
+from hpme.explainers import EXPLAINERS, GraphExplainer
+
+if TYPE_CHECKING:
+    from hpme.paper.shared.cells import Cells
+    from hpme.paper.shared.document import Block
+    from hpme.paper.shared.results import Results
+
+SEEDS = tuple(range(100, 110))
+"""The paper repeats everything ten times; these seeds were not used in development."""
+ONE_SEED = (100,)
+"""For pictures."""
+CLASSIFICATION = (
+    "ba-2motifs",
+    "ba-housegrid",
+    "spmotif",
+    "ba-houseandgrid",
+    "alkane-carbonyl",
+    "fluoride-carbonyl",
+    "benzene",
+)
+REGRESSION = (
+    "ba-motif-volume",
+    "house-grid-volume",
+    "ba-motif-counting",
+    "triangles",
+    "crippen",
+    "house-orgrid-volume",
+)
+VARIANTS = {"alkane-carbonyl": "downsampled"}
+"""Where the paper does not use the dataset's first variant."""
+
+Options = Mapping[str, Any]
+Experiments = Callable[[Sequence[int]], list[Experiment]]
+"""The experiments of given seeds."""
+
+
+@dataclass(frozen=True)
+class Suite:
+    """One table or figure.
+
+    Args:
+        name: Its name on the command line.
+        title: What it shows.
+        experiments: The experiments of given seeds, those of one dataset together.
+        blocks: What shows its cells; by default all that was measured.
+        seeds: Seeds it is meant to be run with.
+    """
+
+    name: str
+    title: str
+    experiments: Experiments
+    blocks: Callable[[Cells, Results], list[Block]] | None = None
+    seeds: tuple[int, ...] = SEEDS
+
+
+def each(
+    datasets: Iterable[str],
+    methods: Iterable[str],
+    *,
+    options: Sequence[Options] = ({},),
+    metrics: tuple[str, ...] = ("auc",),
+    **changes: Any,
+) -> Experiments:
+    """Every method with every choice of options on every dataset.
+
+    Args:
+        datasets: Names of datasets.
+        methods: Names of explainers; each explains the model it is made for.
+        options: Choices of options.
+        metrics: What to measure.
+        changes: Other fields of the experiments.
+    """
+    return lambda seeds: [
+        Experiment(
+            dataset,
+            method,
+            seed,
+            options=choice,
+            metrics=metrics,
+            **{
+                "model": EXPLAINERS.get(method, GraphExplainer).default_model,
+                "variant": VARIANTS.get(dataset),
+                **changes,
+            },
+        )
+        for dataset in datasets
+        for method in methods
+        for choice in options
+        for seed in seeds
+    ]
+
+
+def together(*parts: Experiments) -> Experiments:
+    """The experiments of several parts, one after the other."""
+    return lambda seeds: [experiment for part in parts for experiment in part(seeds)]
+
+
+def registered_elsewhere() -> list[str]:
+    """Explainers of other packages."""
+    return [name for name, kind in EXPLAINERS.items() if not kind.__module__.startswith("hpme.")]
