@@ -51,7 +51,8 @@ class ReplicaModel:
         self.adapter, self.graphs, self.model_kwargs = adapter, graphs, model_kwargs
         # A user's batch vector may come with edges in any order; the store groups them by graph.
         self._order = torch.argsort(graphs.edge_batch, stable=True)
-        self.store = GraphStore.from_graphs(graphs)
+        # Models do not see other attributes, labels among them.
+        self.store = GraphStore.from_graphs(replace(graphs, node={}, edge={}, graph={}))
 
     @torch.no_grad()
     def __call__(self, ids: Tensor, change: Change) -> Tensor:
