@@ -107,7 +107,7 @@ def examine(
         labels: Classes whose probabilities are compared; by default the predicted ones.
         scale: Unit of differences in regression, see :obj:`~hpme.metrics.judge.Scale`.
     """
-    store = GraphStore.from_graphs(explanations)
+    store = explained.read(explanations).seen(everything=explained.reads_all)
     table = store.pairs.proper
     score = table.mean(edge_scores(explanations))
     total = len(store)

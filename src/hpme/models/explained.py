@@ -12,6 +12,8 @@ from torch_geometric.explain import ModelConfig
 
 from hpme.data.info import Level
 from hpme.errors import InputError
+from hpme.graphs import GraphStore
+from hpme.graphs.reading import Attributes
 from hpme.models.adapter import ModelAdapter, Weighting
 from hpme.models.calling import Call, Caller
 from hpme.models.freezing import check_module, frozen
@@ -121,6 +123,11 @@ class ExplainedModel:
             target=self.target,
             contrast=self.contrast,
         )
+
+    def read(self, graphs: Any) -> GraphStore:
+        """The graphs with all that the model may read of them."""
+        attributes: Attributes = "fitting" if self.reads_all else "seen"
+        return GraphStore.from_graphs(graphs, attributes=attributes)
 
     @property
     def reads_all(self) -> bool:

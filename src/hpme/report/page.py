@@ -88,7 +88,8 @@ def report(
         else {"explanation": list(explanations)}
     )
     _check(path, graphs, named, names, reports, metrics, keep, steps)
-    store = GraphStore.from_graphs(graphs)
+    explained = ExplainedModel.of(model, mode=mode, model_config=model_config)
+    store = explained.read(graphs)
     if bool((store.sizes == 0).any()):
         number = int((store.sizes == 0).nonzero()[0])
         raise InputError(f"graph {number} has no nodes; leave empty graphs out")
@@ -98,7 +99,6 @@ def report(
     scores[_unused(RANDOM, named)] = torch.rand(len(pairs), generator=generator).double()
     ranks = {name: _ranks(pairs, score, seed) for name, score in scores.items()}
     sizes = Sizes.grid(pairs.counts, steps)
-    explained = ExplainedModel.of(model, mode=mode, model_config=model_config)
     predictions = Predictions.of(explained, store, pairs, ranks, sizes, progress=progress)
     truth = Truth.of(graphs, pairs)
     ends = pairs.index.t().split(pairs.counts.tolist())  # type: ignore[no-untyped-call]

@@ -35,7 +35,6 @@ from hpme.explainers.shared.edge_mlp import EdgeMLP
 from hpme.explainers.shared.explanation import Explanation
 from hpme.explainers.shared.mixing import MixingExplainer, MixupGraphs
 from hpme.graphs import GraphBatch, GraphStore
-from hpme.graphs.reading import Attributes
 from hpme.graphs.tensors import from_tensors, to_tensors
 from hpme.models.adapter import ModelAdapter
 from hpme.models.explained import Model
@@ -194,7 +193,9 @@ class HPMEBase(MixingExplainer):
             result += quality_of(mix, count, self.pool, self.rival)
         return result
 
-    def effects(self, model: Model, graphs: Iterable[Any], *, draws: int = 16) -> list[Effect]:
+    def effects(
+        self, model: Model, graphs: Iterable[Any], *, draws: int = 16, nodes: bool = True
+    ) -> list[Effect]:
         """Whether pooled regions and single nodes raise or lower the output, and by how much.
 
         Args:
@@ -202,12 +203,13 @@ class HPMEBase(MixingExplainer):
             graphs: A dataset, a list of ``Data`` or of explanations, or a loader. Explanations in
                 a list have their ``effect`` as an attribute afterwards.
             draws: Hosts per graph; more give narrower intervals.
+            nodes: Whether single nodes are asked about; that takes a mix per node and host.
         """
         at_least("draws", draws, 1)
         result: list[Effect] = []
         for mix, count in self._mixes(model, graphs):
             assert self.pool is not None
-            result += effects_of(mix, count, self.pool, draws=draws)
+            result += effects_of(mix, count, self.pool, draws=draws, nodes=nodes)
         if isinstance(graphs, list):
             for explanation, effect in zip(graphs, result, strict=True):
                 if isinstance(explanation, Explanation):
@@ -221,9 +223,7 @@ class HPMEBase(MixingExplainer):
             raise InputError(
                 "the explainer was fitted to several targets; ask explainer.answers[target]"
             )
-        explained = self._leveled(model, None)
-        attributes: Attributes = "fitting" if explained.reads_all else "seen"
-        store = GraphStore.from_graphs(graphs, attributes=attributes)
+        store = self._leveled(model, None).read(graphs)
         generator = torch.Generator().manual_seed(self.seed)
         for ids in batches(torch.arange(len(store)), self.batch_size):
             mixed = store.subset(ids).joined(self._hosts())

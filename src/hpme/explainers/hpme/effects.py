@@ -32,8 +32,8 @@ class Effect:
         mean: Mean change; positive if the region raises the output.
         low: Lower end of its 95 % confidence interval over hosts.
         high: Upper end.
-        nodes: Mean, low and high for every node, ``[N, 3]``; NaN where graphs are about nodes,
-            which cannot give way.
+        nodes: Mean, low and high for every node, ``[N, 3]``; NaN if they were not asked about, and
+            where graphs are about nodes, which cannot give way.
     """
 
     mean: float
@@ -52,7 +52,9 @@ class Effect:
 
 
 @torch.no_grad()
-def effects_of(mix: HardMix, count: int, pool: Pool, *, draws: int) -> list[Effect]:
+def effects_of(
+    mix: HardMix, count: int, pool: Pool, *, draws: int, nodes: bool = True
+) -> list[Effect]:
     """Effects in the first ``count`` graphs of a mix; the others are their hosts.
 
     Args:
@@ -60,6 +62,7 @@ def effects_of(mix: HardMix, count: int, pool: Pool, *, draws: int) -> list[Effe
         count: Number of graphs asked about.
         pool: Which nodes are pooled.
         draws: Hosts per graph.
+        nodes: Whether single nodes are asked about.
     """
     graphs, total = mix.graphs, mix.graphs.num_graphs
     hosts = torch.randint(count, total, (draws, count), generator=mix.generator)
@@ -71,12 +74,12 @@ def effects_of(mix: HardMix, count: int, pool: Pool, *, draws: int) -> list[Effe
     region = before - _outcome(mix, output, every)
     overall = _interval(region)
     sizes = graphs.sizes[:count]
-    nodes = torch.full((int(sizes.sum()), 3), torch.nan)
-    if graphs.anchors is None:
+    node_table = torch.full((int(sizes.sum()), 3), torch.nan)
+    if nodes and graphs.anchors is None:
         for ids in sizes.argsort().chunk(min(count, SIZE_GROUPS)):
             rows, table = _node_effects(mix, ids, hosts[:, ids], before[ids])
-            nodes[rows] = table
-    parts = nodes.split(sizes.tolist())  # type: ignore[no-untyped-call]
+            node_table[rows] = table
+    parts = node_table.split(sizes.tolist())  # type: ignore[no-untyped-call]
     rows_of = zip(overall.tolist(), parts, strict=True)
     return [Effect(mean, low, high, part) for (mean, low, high), part in rows_of]
 

@@ -26,7 +26,6 @@ from hpme.explainers.shared.storing import Stored
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.checks import check_graph_tensors
 from hpme.graphs.ego import NUM_HOPS, WholeGraph
-from hpme.graphs.reading import Attributes
 from hpme.models.adapter import ModelAdapter, Weighting
 from hpme.models.calling import LINK
 from hpme.models.explained import ExplainedModel, Model, known_facts
@@ -289,8 +288,7 @@ class GraphExplainer(Asking, Stored, Configured, ExplainerAlgorithm):  # type: i
         """The graphs as they are, or the ego graphs of nodes or links of one graph."""
         level = explained.known_level
         if index is None and not (level in ("node", "edge") and is_whole(graphs)):
-            attributes: Attributes = "fitting" if explained.reads_all else "seen"
-            return Collection(GraphStore.from_graphs(graphs, attributes=attributes))
+            return Collection(explained.read(graphs))
         if level == "graph":
             raise InputError(
                 "index names nodes or links, but the task level is 'graph': give another, or fit "
@@ -347,5 +345,5 @@ def _explanations(store: GraphStore, masks: Masks) -> list[Explanation]:
     """One explanation per graph: its masks, and the graph without its label."""
     given = masks.given()
     edge = {"edge_mask": given.pop("edge_mask")}
-    shown = replace(store, graph={k: v for k, v in store.graph.items() if k == "anchors"})
+    shown = replace(store, graph={k: v for k, v in store.graph.items() if k != "y"})
     return shown.with_attributes(node=given, edge=edge).to_data_list(Explanation)
