@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import http.client
 import logging
 import os
-import urllib.error
-import urllib.request
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from hpme.errors import StorageError
-from hpme.progress import progress_bar
-from hpme.storage import write_atomically
 
 DATA_DIR_VARIABLE = "HPME_DATA_DIR"
 MIRROR_VARIABLE = "HPME_MIRROR_URL"
@@ -79,58 +74,44 @@ class DataFile:
                     f"one at {self.url}, or remove it to have it fetched"
                 )
             return own
-        cached = root / "files" / self.folder / self.name
-        if cached.is_file():
-            if self._is_intact(cached):
-                return cached
-            logger.warning("cached file '%s' is damaged; fetching it again", cached)
-        content = self._fetch(cached, progress)
-        try:
-            write_atomically(cached, content)
-        except OSError as error:
-            raise StorageError(f"cannot write '{cached}': {error}; set HPME_CACHE_DIR") from error
-        return cached
+        return self._fetch(root / "files" / self.folder / self.name, progress)
 
     def _is_intact(self, path: Path) -> bool:
+        import pooch
+
         try:
-            return self._matches(path.read_bytes())
+            return bool(pooch.file_hash(path) == self.sha256)
         except OSError as error:
             raise StorageError(f"'{path}' cannot be read: {error}") from error
 
-    def _matches(self, content: bytes) -> bool:
-        return hashlib.sha256(content).hexdigest() == self.sha256
+    def _fetch(self, cached: Path, progress: bool) -> Path:
+        """The cached file if it is intact, else a new one; a file is there as a whole or not."""
+        import pooch  # with its HTTP client, too much for who has the files
+        import requests
 
-    def _fetch(self, cached: Path, progress: bool) -> bytes:
-        remedy = f"{_where_to_put(self.folder, self.name)}, or at '{cached}'"
+        if cached.is_file() and not self._is_intact(cached):
+            logger.warning("cached file '%s' is damaged; fetching it again", cached)
         if not self.url.startswith(("http://", "https://")):
             raise StorageError(f"'{self.url}' is no web address; correct {MIRROR_VARIABLE}")
-        request = urllib.request.Request(self.url, headers={"User-Agent": "hpme"})
-        content = bytearray()
+        remedy = f"{_where_to_put(self.folder, self.name)}, or at '{cached}'"
+        download = pooch.HTTPDownloader(
+            progressbar=progress and sys.stderr.isatty(), timeout=TIMEOUT
+        )
         try:
-            with (
-                urllib.request.urlopen(request, timeout=TIMEOUT) as response,
-                progress_bar(f"fetching {self.name}", self.size, enabled=progress) as advance,
-            ):
-                # One block too many is enough to know that it is another file.
-                while len(content) <= self.size and (block := response.read(1 << 16)):
-                    content += block
-                    advance(len(block))
-        except (OSError, http.client.HTTPException) as error:
+            pooch.retrieve(self.url, self.sha256, cached.name, cached.parent, downloader=download)
+        except ValueError as error:
+            raise StorageError(
+                f"what came from {self.url} is not '{self.name}' as published (SHA-256 "
+                f"{self.sha256}); get the right file and {remedy}"
+            ) from error
+        except requests.RequestException as error:
             raise StorageError(
                 f"'{self.name}' is not on this machine and cannot be fetched from {self.url}: "
                 f"{error}; {remedy}"
             ) from error
-        if len(content) < self.size:
-            raise StorageError(
-                f"only {len(content):,} of {self.size:,} bytes of '{self.name}' came from "
-                f"{self.url}; try again, or fetch it yourself: {remedy}"
-            )
-        if not self._matches(bytes(content)):
-            raise StorageError(
-                f"what came from {self.url} is not '{self.name}' as published (SHA-256 "
-                f"{self.sha256}); get the right file and {remedy}"
-            )
-        return bytes(content)
+        except OSError as error:
+            raise StorageError(f"cannot write '{cached}': {error}; set HPME_CACHE_DIR") from error
+        return cached
 
 
 def _in_data_dir(folder: str, name: str) -> Path | None:
