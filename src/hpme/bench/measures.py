@@ -35,16 +35,10 @@ from hpme.models import TargetGNN, predict
 
 
 class Measured(NamedTuple):
-    """A metric of an experiment.
-
-    Args:
-        value: The value, ``None`` if undefined.
-        spread: Standard deviation over graphs, if the value is a mean over graphs.
-        reason: Why the value is undefined.
-    """
+    """A metric of an experiment."""
 
     value: float | None
-    spread: float | None = None
+    spread: float | None = None  # standard deviation, if the value is a mean over graphs
     reason: str | None = None
 
     @classmethod

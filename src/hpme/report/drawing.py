@@ -43,18 +43,10 @@ class Bond(IntEnum):
 
 @dataclass(frozen=True)
 class Drawings:
-    """All graphs, nodes and edges laid end to end.
+    """All graphs, nodes and edges laid end to end."""
 
-    Args:
-        positions: ``[N, 2]``, y downwards; units differ from graph to graph.
-        label: Number of every node's label in ``labels``.
-        labels: The labels.
-        bond: How every edge is drawn.
-        molecule: Whether a graph is drawn as a molecule.
-    """
-
-    positions: Tensor
-    label: Tensor
+    positions: Tensor  # [N, 2], y downwards; units differ from graph to graph
+    label: Tensor  # number of every node's label in labels
     labels: list[Label]
     bond: Tensor
     molecule: Tensor
@@ -63,13 +55,7 @@ class Drawings:
 def draw_graphs(
     graphs: Sequence[Any], edges: Sequence[npt.NDArray[np.int64]], *, progress: bool = False
 ) -> Drawings:
-    """Places all graphs; those with ``smiles`` as molecules, if RDKit is there and reads them.
-
-    Args:
-        graphs: The graphs.
-        edges: For every graph the edges to draw, ``[P, 2]``.
-        progress: Whether to draw a progress bar.
-    """
+    """Places all graphs; those with ``smiles`` as molecules, if RDKit is there and reads them."""
     positions: list[Positions] = []
     labels: dict[Label, int] = {NO_LABEL: 0}
     label, bond, molecules = [], [], []

@@ -18,19 +18,12 @@ from hpme.report.template import Column, decimals, shares
 
 @dataclass(frozen=True)
 class Predictions:
-    """Class probabilities, or values in their own unit.
-
-    Args:
-        task: What the model's output means.
-        full: One row per graph.
-        alone: For every explainer one row per graph and size: the heaviest edges alone.
-        without: The same for the graph without these edges.
-    """
+    """Class probabilities, or values in their own unit."""
 
     task: Task
-    full: Tensor
-    alone: dict[str, Tensor]
-    without: dict[str, Tensor]
+    full: Tensor  # one row per graph
+    alone: dict[str, Tensor]  # by explainer, one row per graph and size: the heaviest edges alone
+    without: dict[str, Tensor]  # the same for the graph without these edges
 
     @classmethod
     def of(

@@ -19,15 +19,10 @@ from hpme.models.task import check_rows
 
 @dataclass(frozen=True)
 class Sizes:
-    r"""Numbers of edges to keep, some for every graph, laid end to end.
+    r"""Numbers of edges to keep, some for every graph, laid end to end."""
 
-    Args:
-        kept: The numbers; for every graph they rise from 0 to all its edges.
-        counts: How many of them every graph has.
-    """
-
-    kept: Tensor
-    counts: Tensor
+    kept: Tensor  # the numbers; for every graph they rise from 0 to all its edges
+    counts: Tensor  # how many of them every graph has
 
     @classmethod
     def grid(cls, edge_counts: Tensor, steps: int) -> Sizes:

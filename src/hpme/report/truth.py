@@ -16,17 +16,11 @@ from hpme.report.template import Column, whole_numbers
 
 @dataclass(frozen=True)
 class Truth:
-    """What is marked in which graphs.
+    """What is marked in which graphs."""
 
-    Args:
-        graph: Whether a graph has any ground-truth edge.
-        pair: Whether a pair of connected nodes is ground truth.
-        node: Whether a node is.
-    """
-
-    graph: Tensor
-    pair: Tensor
-    node: Tensor
+    graph: Tensor  # whether a graph has any ground-truth edge
+    pair: Tensor  # whether a pair of connected nodes is ground truth
+    node: Tensor  # whether a node is
 
     @classmethod
     def of(cls, graphs: Sequence[Any], pairs: Pairs) -> Truth:

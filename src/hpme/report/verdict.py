@@ -8,12 +8,7 @@ from hpme.explainers.hpme.report import FitReport
 
 
 def verdict(report: Any) -> dict[str, Any]:
-    """A line to show (``evidence``), its warnings, and whether it is ``good``.
-
-    Args:
-        report: A :class:`~hpme.explainers.hpme.report.FitReport`, anything else with ``summary()``
-            and ``warnings``, or ``None`` for an explainer that does not check itself.
-    """
+    """A line to show (``evidence``), its warnings, and whether it is ``good``."""
     if report is None:
         return {"evidence": None, "warnings": [], "good": None}
     text = _plain(report) if isinstance(report, FitReport) else str(report.summary())

@@ -30,32 +30,18 @@ class Bar:
 
 @dataclass(frozen=True)
 class Curve:
-    """A panel of a sensitivity chart.
-
-    Args:
-        title: What stands above it.
-        x: Values of the option, ascending.
-        mean: Mean score at each.
-        std: Its spread at each; ``None`` for none.
-        rival: Name and score of the second-best method, drawn as a dashed line.
-        reference: A value of the option to mark.
-    """
+    """A panel of a sensitivity chart."""
 
     title: str
-    x: Sequence[float]
+    x: Sequence[float]  # values of the option, ascending
     mean: Sequence[float]
-    std: Sequence[float | None]
-    rival: tuple[str, float] | None = None
-    reference: float | None = None
+    std: Sequence[float | None]  # its spread at each; None for none
+    rival: tuple[str, float] | None = None  # name and score of the second-best method
+    reference: float | None = None  # a value of the option to mark
 
 
 def bar_chart(groups: Mapping[str, Mapping[str, Bar]], *, ylabel: str) -> Any:
-    """Groups of bars with error bars, the same bars in every group.
-
-    Args:
-        groups: Bars by title of the group, then by title of the bar.
-        ylabel: What their height is.
-    """
+    """Groups of bars with error bars, the same bars in every group."""
     names = list(dict.fromkeys(name for bars in groups.values() for name in bars))
     figure: Any = Figure(figsize=(max(4.5, 0.75 + 1.55 * len(groups)), 3.1), layout="constrained")
     axes = figure.subplots()
@@ -92,15 +78,7 @@ def bar_chart(groups: Mapping[str, Mapping[str, Bar]], *, ylabel: str) -> Any:
 def sensitivity_chart(
     curves: Sequence[Curve], *, xlabel: str, ylabel: str, ours: str, reference: str | None = None
 ) -> Any:
-    """One panel per dataset: the mean as a line, its spread as a band, the rival dashed.
-
-    Args:
-        curves: The panels.
-        xlabel: Name of the option.
-        ylabel: Name of the score.
-        ours: Name of the method.
-        reference: Name of the marked value of the option.
-    """
+    """One panel per dataset: the mean as a line, its spread as a band, the rival dashed."""
     figure: Any = Figure(figsize=(max(3.4, 2.75 * len(curves)), 2.75), layout="constrained")
     panels = figure.subplots(1, len(curves), squeeze=False)[0]
     for axes, curve in zip(panels, curves, strict=True):
@@ -142,13 +120,7 @@ def sensitivity_chart(
 def rank_chart(
     ranks: Mapping[str, Sequence[float]], *, ours: str, equal: Sequence[str] = ()
 ) -> Any:
-    """Ranks of methods on datasets: a faint dot per dataset, a large one for the mean.
-
-    Args:
-        ranks: Ranks by method, 1 for the best.
-        ours: The method to stand out.
-        equal: Methods that no test tells from it; their mean is drawn hollow.
-    """
+    """Ranks of methods on datasets: a faint dot per dataset, a large one for the mean, hollow if ``equal``."""
     means = {name: statistics.fmean(values) for name, values in ranks.items()}
     order = sorted(means, key=lambda name: (means[name], name))
     figure: Any = Figure(figsize=(6.4, 0.85 + 0.31 * len(order)), layout="constrained")

@@ -29,17 +29,11 @@ Colour = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Bands:
-    """What lies under the lines of a molecule.
+    """What lies under the lines of a molecule."""
 
-    Args:
-        bonds: Ends, colour and width of every band; later ones cover earlier ones.
-        atoms: Colour of the disc of every atom that has one.
-        rings: Atoms with a ring around them.
-    """
-
-    bonds: list[tuple[int, int, Colour, float]]
-    atoms: dict[int, Colour]
-    rings: list[int]
+    bonds: list[tuple[int, int, Colour, float]]  # ends, colour and width; later ones on top
+    atoms: dict[int, Colour]  # colour of the disc of every atom that has one
+    rings: list[int]  # atoms with a ring around them
 
 
 def can_draw_molecules(graphs: Sequence[Any]) -> bool:
@@ -54,18 +48,14 @@ def can_draw_molecules(graphs: Sequence[Any]) -> bool:
 
 
 class MoleculePainter:
-    """Draws molecules; an atom has the colour of its heaviest bond.
-
-    Args:
-        suffix: ``".png"``, where RDKit's pixels are pasted, or ``".svg"``, where its shapes are.
-    """
+    """Draws molecules; an atom has the colour of its heaviest bond."""
 
     panel = (3.3, 2.2)
     truth_colour = TRUTH_BAND
     colours = BANDS
 
     def __init__(self, suffix: str) -> None:
-        self._svg = suffix == ".svg"
+        self._svg = suffix == ".svg"  # else RDKit's pixels are pasted in place of its shapes
         self._shapes: list[tuple[Any, str]] = []
 
     def draw_truth(self, axes: Any, graph: Any) -> None:

@@ -12,17 +12,11 @@ from hpme.graphs.segment import reverse_edge_index
 
 
 class Painter(Protocol):
-    """Draws graphs; all panels of a graph place its nodes alike.
+    """Draws graphs; all panels of a graph place its nodes alike."""
 
-    Attributes:
-        panel: Width and height of a panel in inches.
-        truth_colour: Colour of the ground truth.
-        colours: Colours of edge weights, from light to heavy.
-    """
-
-    panel: tuple[float, float]
+    panel: tuple[float, float]  # width and height of a panel in inches
     truth_colour: str
-    colours: Any
+    colours: Any  # colours of edge weights, from light to heavy
 
     def draw_truth(self, axes: Any, graph: Any) -> None:
         """Draws a graph with its ground truth marked."""

@@ -26,11 +26,8 @@ class RayExecutor:
     """One core per job, on whichever machine has one free; a lost machine's jobs begin again.
 
     The other machines need this package and nothing else: datasets and targets are made once and
-    sent to whoever needs them, and results come back to this process.
-
-    Args:
-        address: Address of a running cluster, ``host:port`` or ``ray://host:port``; by default
-            Ray is started on this machine.
+    sent to whoever needs them, and results come back to this process. Without an address Ray is
+    started on this machine.
     """
 
     def __init__(self, address: str | None = None) -> None:

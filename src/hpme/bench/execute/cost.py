@@ -19,11 +19,7 @@ SECONDS_PER_STEP = 0.02
 
 
 class CostModel:
-    """Estimates seconds by the most similar results.
-
-    Args:
-        records: Results to learn from.
-    """
+    """Estimates seconds by the most similar results."""
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self._per_graph: dict[tuple[object, ...], list[float]] = defaultdict(list)

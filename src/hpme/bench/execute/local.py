@@ -18,11 +18,7 @@ _CONTEXT = multiprocessing.get_context("spawn")  # a fork would inherit locks of
 
 
 class LocalExecutor:
-    """Worker processes with one thread each; one that dies fails its own job and is replaced.
-
-    Args:
-        workers: Number of processes.
-    """
+    """Worker processes with one thread each; one that dies fails its own job and is replaced."""
 
     def __init__(self, workers: int) -> None:
         self._idle = [_Worker() for _ in range(workers)]

@@ -15,16 +15,7 @@ from hpme.bench.record import Record
 
 
 class Watch:
-    """Shows what has ended and how long the rest will take.
-
-    Args:
-        todo: The experiments to be run.
-        costs: Estimates, made better by every result.
-        workers: Jobs at the same time.
-        console: Where to draw.
-        every: Seconds between lines where there is no terminal.
-        clock: Tells the time in seconds.
-    """
+    """Shows what has ended and how long the rest will take."""
 
     def __init__(
         self,

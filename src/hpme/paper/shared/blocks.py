@@ -144,15 +144,7 @@ def graph_means(
     more: Sequence[str] = (),
     note: str | None = None,
 ) -> Callable[[Cells, Results], list[Block]]:
-    """A page of metrics that are means over graphs, a table by task; those of no task come first.
-
-    Args:
-        caption: What the metrics are.
-        metrics: Their names.
-        papers: Tables of the paper to stand beside them.
-        more: Further metrics, for a table of their own.
-        note: The table of the paper that the last remark is about.
-    """
+    """A page of metrics that are means over graphs, a table by task; those of no task come first."""
 
     def blocks(cells: Cells, _: Results) -> list[Block]:
         paper = {key: value for name in papers for key, value in paper_table(name).items()}
@@ -185,13 +177,7 @@ def all_metrics(cells: Cells, title: str) -> list[Block]:
 def sensitivity(
     option: str, xlabel: str, *, mark_truth: bool = False
 ) -> Callable[[Cells, Results], list[Block]]:
-    """A page on an option: AUC as a table, and as curves beside the second-best method.
-
-    Args:
-        option: Name of the option.
-        xlabel: Its name in the figure.
-        mark_truth: Whether to mark the ratio of the ground truth.
-    """
+    """A page on an option: AUC as a table, and as curves beside the second-best method."""
 
     def blocks(cells: Cells, results: Results) -> list[Block]:
         title = results.suites[cells.suite].title

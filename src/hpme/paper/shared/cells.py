@@ -24,17 +24,11 @@ NOT_MEASURED = "not measured"
 
 @dataclass(frozen=True)
 class Stat:
-    """A metric over the seeds of a cell.
-
-    Args:
-        by_seed: Its defined values.
-        std: Population standard deviation; ``None`` if there is nothing it could be of.
-        undefined: Why it is undefined, and for how many seeds.
-    """
+    """A metric over the seeds of a cell."""
 
     by_seed: Mapping[int, float]
-    std: float | None
-    undefined: Mapping[str, int]
+    std: float | None  # population standard deviation; None if there is nothing it could be of
+    undefined: Mapping[str, int]  # why it is undefined, and for how many seeds
 
     @property
     def mean(self) -> float | None:
@@ -44,23 +38,14 @@ class Stat:
 
 @dataclass(frozen=True)
 class Cell:
-    """One experiment of a suite over seeds.
+    """One experiment of a suite over seeds."""
 
-    Args:
-        template: The experiment as the suite has it, with the first seed it was run with.
-        row: Title of its row, the method.
-        column: Title of its column, the dataset.
-        records: Its results, one per seed, ordered by seed. All have the same settings.
-        left_out: Number of results with other settings.
-        failures: Messages of seeds that failed and have no result.
-    """
-
-    template: Experiment
-    row: str
-    column: str
-    records: tuple[Record, ...] = ()
-    left_out: int = 0
-    failures: tuple[str, ...] = ()
+    template: Experiment  # the experiment as the suite has it, with the first seed it was run with
+    row: str  # title of its row, the method
+    column: str  # title of its column, the dataset
+    records: tuple[Record, ...] = ()  # one per seed, ordered by seed, all of the same settings
+    left_out: int = 0  # number of results with other settings
+    failures: tuple[str, ...] = ()  # messages of seeds that failed and have no result
 
     @property
     def empty(self) -> bool:
@@ -68,13 +53,7 @@ class Cell:
         return not (self.records or self.failures)
 
     def stat(self, metric: str, spread: Spread = "seeds") -> Stat:
-        """A metric over seeds.
-
-        Args:
-            metric: Name of the metric.
-            spread: What the standard deviation is over: ``"seeds"``, which takes at least two, or
-                ``"graphs"``, all graphs of all seeds together.
-        """
+        """A metric over seeds; its spread over at least two seeds, or over all their graphs."""
         by_seed: dict[int, float] = {}
         inside: list[float] = []
         undefined: Counter[str] = Counter()
@@ -98,15 +77,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells of a suite as rows and columns; those with nothing in them are left out.
-
-    Args:
-        suite: Name of the suite.
-        every: All cells, the empty ones included.
-    """
+    """The cells of a suite as rows and columns; those with nothing in them are left out."""
 
     suite: str
-    every: tuple[Cell, ...]
+    every: tuple[Cell, ...]  # all cells, the empty ones included
 
     def __bool__(self) -> bool:
         return bool(self.rows)
@@ -167,11 +141,6 @@ def gather(
     A result belongs to a cell whatever its seed. Results with other settings than the suite's
     (fewer graphs, shorter training) belong there, too, unless there are some with the suite's;
     settings are never mixed in one cell.
-
-    Args:
-        suite: The suite.
-        records: Any results.
-        failures: What :meth:`ResultStore.failures` yields.
     """
     templates = _templates(suite, 0)
     found: dict[Subject, dict[tuple[int, ...], dict[int, Record]]] = {s: {} for s in templates}

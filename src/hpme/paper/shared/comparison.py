@@ -19,23 +19,14 @@ Pair = tuple[str, int]
 
 @dataclass(frozen=True)
 class PairedTest:
-    """A method against another on the same datasets and seeds.
+    """A method against another on the same datasets and seeds."""
 
-    Args:
-        pairs: Number of pairs with both values.
-        wins: How often the first is better.
-        losses: How often it is worse.
-        median: Median difference, first minus second.
-        p: Two-sided Wilcoxon signed-rank test; ``None`` without a difference to test.
-        p_holm: The same after Holm's correction for the number of tests.
-    """
-
-    pairs: int
-    wins: int
+    pairs: int  # number of pairs with both values
+    wins: int  # how often the first is better
     losses: int
-    median: float | None
-    p: float | None
-    p_holm: float | None = None
+    median: float | None  # median difference, first minus second
+    p: float | None  # two-sided Wilcoxon signed-rank test; None without a difference to test
+    p_holm: float | None = None  # the same after Holm's correction for the number of tests
 
     @property
     def ties(self) -> int:
@@ -49,10 +40,6 @@ def dataset_ranks(
     """Ranks of every method on each of the datasets that all have, and these datasets.
 
     A rank is 1 for the best, ties are shared. A rank among fewer methods would be easier to get.
-
-    Args:
-        scores: Scores by method and dataset.
-        higher: Whether higher is better.
     """
     seen = dict.fromkeys(dataset for values in scores.values() for dataset in values)
     common = [d for d in seen if all(d in values for values in scores.values())]

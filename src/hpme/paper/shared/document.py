@@ -22,16 +22,9 @@ MISSING, UNDEFINED, FAILED = "—", "undefined", "failed"
 
 @dataclass(frozen=True)
 class Entry:
-    """What stands in a cell.
+    """What stands in a cell."""
 
-    Args:
-        text: The value, or why there is none.
-        best: Whether it is the best of its column.
-        paper: The paper's value.
-        mark: Letters of footnotes.
-    """
-
-    text: str
+    text: str  # the value, or why there is none
     best: bool = False
     paper: str | None = None
     mark: str = ""
@@ -55,25 +48,15 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """A table, free of any markup.
-
-    Args:
-        name: Name of its file.
-        caption: What it shows.
-        corner: Heading of the row titles.
-        columns: Headings.
-        rows: Title and cells of every row.
-        notes: Remarks on the whole table.
-        marks: Letter and text of every footnote.
-    """
+    """A table, free of any markup."""
 
     name: str
     caption: str
-    corner: str
+    corner: str  # heading of the row titles
     columns: tuple[Column, ...]
-    rows: tuple[tuple[str, tuple[Entry, ...]], ...]
+    rows: tuple[tuple[str, tuple[Entry, ...]], ...]  # title and cells of every row
     notes: tuple[str, ...] = ()
-    marks: tuple[tuple[str, str], ...] = ()
+    marks: tuple[tuple[str, str], ...] = ()  # letter and text of every footnote
 
     @property
     def identifier(self) -> str:
@@ -149,12 +132,7 @@ def escape_markdown(text: str) -> str:
 
 
 def fill(template: str, **values: Any) -> str:
-    """A template with values filled in, each escaped for the format of the template.
-
-    Args:
-        template: Name of a file in ``templates``, such as ``table.md.j2``.
-        values: What the template asks for.
-    """
+    """A template with values filled in, each escaped for the format of the template."""
     return _environment(template.split(".")[1]).get_template(template).render(values)
 
 
@@ -190,19 +168,12 @@ def _environment(suffix: str) -> Environment:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure and what it shows.
-
-    Args:
-        name: Name of its files.
-        caption: What it shows.
-        figure: A matplotlib figure.
-        chart: Whether it is lines and text, which scale, rather than many small shapes.
-    """
+    """A figure and what it shows."""
 
     name: str
     caption: str
     figure: Any
-    chart: bool = True
+    chart: bool = True  # whether it is lines and text, which scale, rather than many small shapes
 
 
 Block = str | Table | Picture
@@ -211,13 +182,7 @@ Block = str | Table | Picture
 
 @dataclass(frozen=True)
 class Page:
-    """What belongs to one suite.
-
-    Args:
-        name: Name of its file.
-        title: Its heading.
-        blocks: Its content.
-    """
+    """What belongs to one suite."""
 
     name: str
     title: str
@@ -225,13 +190,7 @@ class Page:
 
 
 def files_of(pages: Sequence[Page], title: str, introduction: Sequence[str]) -> dict[str, bytes]:
-    """All files of a report by path; the same pages give the same bytes.
-
-    Args:
-        pages: The pages.
-        title: Title of the report.
-        introduction: Paragraphs before them.
-    """
+    """All files of a report by path; the same pages give the same bytes."""
     files: dict[str, bytes] = {}
     images: dict[str, str] = {}
     for page in pages:

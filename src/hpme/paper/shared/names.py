@@ -19,16 +19,10 @@ OPTIONS = {"bce_weight": "β", "ratio": "r"}
 
 @dataclass(frozen=True)
 class Metric:
-    """A column of numbers.
-
-    Args:
-        title: What stands above it.
-        higher: Whether higher is better; ``None`` if neither is.
-        digits: Digits behind the point.
-    """
+    """A column of numbers."""
 
     title: str
-    higher: bool | None = True
+    higher: bool | None = True  # whether higher is better; None if neither is
     digits: int = 3
 
     @property

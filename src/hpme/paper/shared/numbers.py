@@ -11,15 +11,10 @@ from hpme.errors import UnknownNameError
 
 
 class PaperValue(NamedTuple):
-    """A printed value.
-
-    Args:
-        mean: The value.
-        std: What stands behind its ±, if anything.
-    """
+    """A printed value."""
 
     mean: float
-    std: float | None
+    std: float | None  # what stands behind its ±, if anything
 
 
 PaperTable = dict[str, dict[str, dict[str, PaperValue]]]
@@ -27,13 +22,7 @@ PaperTable = dict[str, dict[str, dict[str, PaperValue]]]
 
 
 def paper_table(name: str) -> PaperTable:
-    """A table of the paper, as it prints it.
-
-    Args:
-        name: ``table1``, ``nodes``, ``links``, ``shift`` (main text), ``shift-classification`` and
-            ``shift-regression`` (appendix), ``fidelity``, ``targets-classification`` or
-            ``targets-regression`` (percent, but for RMSE).
-    """
+    """A table of the paper, as it prints it."""
     values: PaperTable = {
         dataset: {
             method: {metric: PaperValue(*value) for metric, value in metrics.items()}

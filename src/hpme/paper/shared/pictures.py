@@ -33,13 +33,7 @@ MIXUP_PANEL = (2.6, 2.5)
 def picture_page(
     exhibit: str, draw: Callable[[Shown], Any], caption: str
 ) -> Callable[[Cells, Results], list[Block]]:
-    """A page of pictures, one per dataset, and how good the runs are that they come from.
-
-    Args:
-        exhibit: What the pictures are of, a key of :obj:`hpme.bench.exhibits.EXHIBITS`.
-        draw: Makes a figure of it.
-        caption: What the figure shows.
-    """
+    """A page of pictures, one per dataset, and how good the runs are that they come from."""
 
     def blocks(cells: Cells, _: Results) -> list[Block]:
         pictures = [

@@ -25,17 +25,7 @@ def score_table(
     spread: Spread = "seeds",
     notes: Iterable[str] = (),
 ) -> Table:
-    """Mean and spread of metrics for every method and dataset, the paper's values beside them.
-
-    Args:
-        name: Name of the table.
-        caption: What it shows.
-        cells: The cells.
-        metrics: Metrics to show; those that no record of a column has are left out.
-        paper: The paper's values.
-        spread: What the standard deviation is over.
-        notes: Further remarks.
-    """
+    """Mean and spread of metrics for every method and dataset that has any; the paper's beside them."""
     footnotes, shown = Footnotes(), cells.shown()
     measured = {(cell.column, name) for cell in shown for r in cell.records for name in r.values}
     places = [
@@ -171,15 +161,7 @@ def method_notes(cells: Sequence[Cell]) -> list[str]:
 def cell_notes(
     cell: Cell | None, stat: Stat | None, metric: str, *, seeds: int, common: str
 ) -> list[str]:
-    """What sets a cell apart from the others of its table.
-
-    Args:
-        cell: The cell.
-        stat: The metric in it.
-        metric: Name of the metric.
-        seeds: Number of seeds of most cells.
-        common: Settings that are the same in the whole table, see :func:`common_settings`.
-    """
+    """What sets a cell apart from the others of its table."""
     if cell is None:
         return []
     remarks, count = [], len(cell.records)
