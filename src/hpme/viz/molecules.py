@@ -14,7 +14,7 @@ from torch import Tensor
 
 from hpme.data.molecules.chem import rdkit_module, read_molecule
 from hpme.errors import HPMEError
-from hpme.viz.painter import undirected_edges, undirected_weights
+from hpme.viz.nodelink import NodeLinkPainter, undirected_edges, undirected_weights
 from hpme.viz.style import BANDS, INK, POOLED, TRUTH_BAND
 
 PIXELS_PER_INCH = 220
@@ -100,6 +100,14 @@ class MoleculePainter:
             self._shapes.append((axes, drawing))
         else:
             axes.imshow(imread(io.BytesIO(drawing)))
+
+
+Painter = MoleculePainter | NodeLinkPainter
+
+
+def painter_of(graphs: Sequence[Any], suffix: str) -> Painter:
+    """What draws graphs; all panels of a graph place its nodes alike."""
+    return MoleculePainter(suffix) if can_draw_molecules(graphs) else NodeLinkPainter()
 
 
 @lru_cache(maxsize=16)

@@ -9,7 +9,7 @@ from typing import Any
 from hpme.bench.execute.jobs import Done, Job, work
 from hpme.bench.experiment import Experiment
 from hpme.bench.outcome import recipe_of
-from hpme.bench.record import Failure
+from hpme.bench.store import Failure
 from hpme.data.cache import default_root
 from hpme.data.registry import dataset_path, load_dataset
 from hpme.errors import ClusterError, InputError, MissingPackageError

@@ -10,10 +10,8 @@ from typing import Any, Literal, Protocol
 import torch
 
 from hpme.bench.experiment import Experiment
-from hpme.bench.plan import Plan
-from hpme.bench.record import Failure, Record
 from hpme.bench.run import run_experiment, subject
-from hpme.bench.store import ResultStore
+from hpme.bench.store import Failure, Plan, Record, ResultStore
 
 Kind = Literal["target", "experiment"]
 

@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 
 from hpme.bench.execute.jobs import Done, Job, work
-from hpme.bench.record import Failure
+from hpme.bench.store import Failure
 
 _CONTEXT = multiprocessing.get_context("spawn")  # a fork would inherit locks of torch's threads
 

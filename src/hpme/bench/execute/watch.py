@@ -1,17 +1,68 @@
-"""Progress of a long run: a bar on terminals, a line now and then elsewhere."""
+"""A long run: estimates of how long it takes, and its progress as a bar or as lines."""
 
 from __future__ import annotations
 
+import statistics
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from hpme.bench.execute.cost import CostModel
 from hpme.bench.execute.jobs import Done
-from hpme.bench.experiment import Experiment
-from hpme.bench.record import Record
+from hpme.bench.experiment import Experiment, canonical_json
+from hpme.bench.store import Record
+from hpme.data import DATASETS
+from hpme.explainers import EXPLAINERS
+from hpme.models import recipe_for
+
+UNKNOWN_SECONDS = 1.0
+"""For what is no explainer."""
+SECONDS_PER_STEP = 0.02
+"""Typical for the training of a target."""
+
+
+class CostModel:
+    """Estimates seconds by the most similar results."""
+
+    def __init__(self, records: Iterable[Record] = ()) -> None:
+        self._per_graph: dict[tuple[object, ...], list[float]] = defaultdict(list)
+        for record in records:
+            self.learn(record)
+
+    def learn(self, record: Record) -> None:
+        """Takes another result into account."""
+        cost = record.cost
+        seconds = cost["fit_seconds"] + cost["explain_seconds"] + cost["metric_seconds"]
+        for kind in _kinds(record.experiment):
+            self._per_graph[kind].append(seconds / max(1, record.context["graphs"]))
+
+    def seconds(self, experiment: Experiment) -> float:
+        """What an experiment takes on one core, its target not counted."""
+        for kind in _kinds(experiment):
+            if kind in self._per_graph:
+                return statistics.fmean(self._per_graph[kind]) * experiment.graphs
+        explainer = EXPLAINERS.get(experiment.explainer or "")
+        typical = UNKNOWN_SECONDS if explainer is None else explainer.typical_seconds
+        return typical * experiment.graphs / 200
+
+    def measured(self, experiment: Experiment) -> bool:
+        """Whether the estimate comes from results of this explainer on this dataset."""
+        return any(kind in self._per_graph for kind in _kinds(experiment)[:-1])
+
+
+def target_seconds(experiment: Experiment) -> float:
+    """What the training of a target typically takes on one core."""
+    longest = recipe_for(DATASETS[experiment.dataset]).max_steps
+    return SECONDS_PER_STEP * min(longest, experiment.train_steps or longest)
+
+
+def _kinds(experiment: Experiment) -> list[tuple[object, ...]]:
+    """Groups of alike experiments, from narrow to wide."""
+    options = canonical_json(dict(experiment.options))
+    explainer, dataset = experiment.explainer, experiment.dataset
+    return [(explainer, dataset, experiment.metrics, options), (explainer, dataset), (explainer,)]
 
 
 class Watch:

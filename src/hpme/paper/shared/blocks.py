@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from hpme.bench.record import Record
+from hpme.bench.store import Record
 from hpme.data import DATASETS
 from hpme.paper.shared.cells import Cells, Results
 from hpme.paper.shared.comparison import scores_of
@@ -144,7 +144,7 @@ def graph_means(
     more: Sequence[str] = (),
     note: str | None = None,
 ) -> Callable[[Cells, Results], list[Block]]:
-    """A page of metrics that are means over graphs, a table by task; those of no task come first."""
+    """A page of metrics that are means over graphs, a table by task; without a task first."""
 
     def blocks(cells: Cells, _: Results) -> list[Block]:
         paper = {key: value for name in papers for key, value in paper_table(name).items()}

@@ -12,8 +12,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from hpme.bench.experiment import Experiment, canonical_json
-from hpme.bench.record import Record
-from hpme.bench.store import ResultStore
+from hpme.bench.store import Record, ResultStore
 from hpme.paper.shared.names import dataset_title, method_title
 from hpme.paper.shared.suite import Suite, registered_elsewhere
 

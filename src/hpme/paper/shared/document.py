@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
-from hpme.viz.render import render
+from hpme.viz.style import render
 
 MISSING, UNDEFINED, FAILED = "—", "undefined", "failed"
 

@@ -18,7 +18,7 @@ from hpme.paper.shared.document import Block, Picture
 from hpme.paper.shared.names import dataset_title
 from hpme.paper.shared.scores import score_table
 from hpme.viz.layout import node_positions
-from hpme.viz.painter import undirected_edges, undirected_weights
+from hpme.viz.nodelink import empty_panel, undirected_edges, undirected_weights
 from hpme.viz.style import BORDER, EXPLAINED, INK, OTHERS, plain
 
 Item = Mapping[str, Any]
@@ -109,10 +109,7 @@ def draw_mixup(axes: Any, graph: Any, mixed: Data) -> None:
     positions = node_positions(base.edge_index, size)
     lines = positions[mixed.edge_index[:, chosen].t().numpy()]
     share, bridge, red = weight[chosen], mixed.bridge[chosen], mixed.transplanted[chosen]
-    axes.set_aspect("equal")
-    axes.set_axis_off()
-    axes.set_xlim(-1.12, 1.12)
-    axes.set_ylim(-1.12, 1.12)
+    empty_panel(axes)
     for mask, colours in ((~bridge & ~red, OTHERS), (red, EXPLAINED)):
         part = share[mask].numpy()
         style = {"colors": colours(part), "linewidths": 0.8 + 2.6 * part}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from hpme.bench.experiment import GROUND_TRUTH
-from hpme.bench.record import Record
+from hpme.bench.store import Record
 from hpme.data import DATASETS
 from hpme.explainers import EXPLAINERS, GraphExplainer
 from hpme.paper.shared.cells import NOT_MEASURED, Cell, Cells, Spread, Stat
@@ -25,7 +25,7 @@ def score_table(
     spread: Spread = "seeds",
     notes: Iterable[str] = (),
 ) -> Table:
-    """Mean and spread of metrics for every method and dataset that has any; the paper's beside them."""
+    """Mean and spread of metrics for each method and dataset that has any; the paper's beside."""
     footnotes, shown = Footnotes(), cells.shown()
     measured = {(cell.column, name) for cell in shown for r in cell.records for name in r.values}
     places = [
