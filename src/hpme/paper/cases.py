@@ -32,10 +32,6 @@ def case_picture(graphs: Sequence[Any], explanations: Mapping[str, Sequence[Any]
     """Ground truth beside the heaviest edges of each explainer, a row per graph.
 
     Of every explanation as many edges are drawn as the ground truth has. Pooled nodes are marked.
-
-    Args:
-        graphs: Graphs with ``edge_mask`` and ``node_mask``.
-        explanations: One explanation per graph, by name of the explainer.
     """
     painter = painter_of(graphs, ".png")
     figure, rows = frame(len(graphs), ["Ground truth", *explanations], painter.panel)

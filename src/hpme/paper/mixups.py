@@ -35,13 +35,8 @@ def mixup_picture(graphs: Sequence[Any], mixups: Mapping[str, Sequence[Data]]) -
     """Ground truth beside the mixup graphs of each explainer, a row per graph.
 
     Edges of the explanation are red, all others blue, darker the more they weigh; random edges
-    between two joined graphs are dashed. Of complete graphs the heaviest edges are drawn.
-
-    Args:
-        graphs: Graphs with ``edge_mask`` and ``node_mask``.
-        mixups: One mixup graph per graph, by name of the explainer, with ``edge_weight`` and the
-            boolean edge masks ``transplanted`` and ``bridge``, see
-            :class:`~hpme.explainers.MixupGraphs`.
+    between two joined graphs are dashed. Of complete graphs the heaviest edges are drawn. What a
+    mixup graph holds is said at :class:`~hpme.explainers.MixupGraphs`.
     """
     painter = NodeLinkPainter()
     figure, rows = frame(len(graphs), ["Ground truth", *mixups], MIXUP_PANEL)

@@ -42,12 +42,7 @@ def draw(shown: Shown) -> Any:
 
 
 def partner_picture(rows: Mapping[str, tuple[Any, Any, Data]]) -> Any:
-    """A graph, the graph it is mixed with, and the mixup of both; a row for each.
-
-    Args:
-        rows: Graph, partner and mixup graph by title of the row, see
-            :func:`~hpme.paper.mixups.mixup_picture`.
-    """
+    """A graph, the graph it is mixed with, and the mixup of both, by title of the row."""
     painter = NodeLinkPainter()
     titles = ["Ground truth", "Ground truth of the partner", "Mixup graph"]
     figure, panels = frame(len(rows), titles, MIXUP_PANEL)

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hpme.bench.store import Record
 from hpme.data import DATASETS
-from hpme.paper.shared.cells import Cells, Results
-from hpme.paper.shared.comparison import scores_of
+from hpme.paper.shared.cells import Cells, Results, Spread
 from hpme.paper.shared.document import MISSING, Block, Column, Entry, Picture, Table
-from hpme.paper.shared.names import OURS, dataset_title, method_title, metric_of
-from hpme.paper.shared.numbers import paper_note, paper_table
+from hpme.paper.shared.names import (
+    OURS,
+    dataset_title,
+    method_title,
+    metric_of,
+    paper_note,
+    paper_table,
+)
 from hpme.paper.shared.scores import join_words, score_table
-from hpme.paper.shared.suite import CLASSIFICATION, REGRESSION
+from hpme.paper.shared.suite import CLASSIFICATION, REGRESSION, Show
 from hpme.viz.charts import Curve, sensitivity_chart
 
 TASKS = {"classification": CLASSIFICATION, "regression": REGRESSION}
@@ -120,43 +125,39 @@ def cost_table(name: str, caption: str, cells: Cells) -> Table | None:
     return Table(name, caption, "Method", tuple(columns), tuple(rows), (note,))
 
 
-def tables_by_task(cells: Cells) -> list[Block]:
-    """AUC on graphs, beside the paper's."""
-    paper = paper_table("table1")
+def score_tables(
+    cells: Cells, caption: str, metrics: Sequence[str], *papers: str, spread: Spread = "seeds"
+) -> list[Block]:
+    """A table for each task, whose name the caption has room for; without a task first."""
+    rest = {cell.template.dataset for cell in cells.every} - {*CLASSIFICATION, *REGRESSION}
     return [
         score_table(
-            f"{cells.suite}-{task}", f"Edge ROC-AUC, graph {task}", part, ["auc"], paper=paper
+            f"{cells.suite}-{task}" if task else cells.suite,
+            caption.format(task),
+            part,
+            metrics,
+            paper=paper_table(*papers),
+            spread=spread,
         )
-        for task, datasets in TASKS.items()
+        for task, datasets in {"": rest, **TASKS}.items()
         if (part := cells.part(datasets))
     ]
 
 
-def by_task(cells: Cells, _: Results) -> list[Block]:
-    """A page of :func:`tables_by_task`."""
-    return [*tables_by_task(cells), *annex(cells)]
-
-
-def graph_means(
+def score_page(
     caption: str,
     metrics: Sequence[str],
     *papers: str,
+    spread: Spread = "seeds",
     more: Sequence[str] = (),
     note: str | None = None,
-) -> Callable[[Cells, Results], list[Block]]:
-    """A page of metrics that are means over graphs, a table by task; without a task first."""
+) -> Show:
+    """A page of :func:`score_tables`, ``more`` metrics in a table of their own, and a remark."""
 
     def blocks(cells: Cells, _: Results) -> list[Block]:
-        paper = {key: value for name in papers for key, value in paper_table(name).items()}
-        rest = set(cells.columns.values()) - {*CLASSIFICATION, *REGRESSION}
-        found: list[Block] = []
-        for task, datasets in {"": rest, **TASKS}.items():
-            if part := cells.part(datasets):
-                name = f"{cells.suite}-{task}" if task else cells.suite
-                text = f"{caption}, {task}" if task else caption
-                found.append(score_table(name, text, part, metrics, paper=paper, spread="graphs"))
+        found = score_tables(cells, caption, metrics, *papers, spread=spread)
         text = "Further measures of the same explanations"
-        others = score_table(f"{cells.suite}-more", text, cells, more, spread="graphs")
+        others = score_table(f"{cells.suite}-more", text, cells, more, spread=spread)
         found[1:1] = [others] if others.columns else []
         remark = paper_note(note) if note else None
         return [*found, *annex(cells), *([remark] if remark else [])]
@@ -174,9 +175,7 @@ def all_metrics(cells: Cells, title: str) -> list[Block]:
     return [*tables, *annex(cells)]
 
 
-def sensitivity(
-    option: str, xlabel: str, *, mark_truth: bool = False
-) -> Callable[[Cells, Results], list[Block]]:
+def sensitivity(option: str, xlabel: str, *, mark_truth: bool = False) -> Show:
     """A page on an option: AUC as a table, and as curves beside the second-best method."""
 
     def blocks(cells: Cells, results: Results) -> list[Block]:
@@ -218,7 +217,7 @@ def second_best(dataset: str, results: Results) -> tuple[tuple[str, float] | Non
     """The best other method on a dataset, and where that is known from."""
     scores, source = {}, "as measured here"
     if "table1" in results.cells:
-        measured = scores_of(results.cells["table1"].part([dataset]), "auc")
+        measured = results.cells["table1"].part([dataset]).means("auc")
         scores = {row: max(values.values()) for row, values in measured.items()}
         scores.pop(method_title(OURS), None)
     if not scores:

@@ -120,6 +120,15 @@ class Cells:
         chosen = rows or self.rows
         return [r for cell in self.shown() if cell.row in chosen for r in cell.records]
 
+    def means(self, metric: str) -> dict[str, dict[str, float]]:
+        """Mean scores by row and column."""
+        scores: dict[str, dict[str, float]] = {}
+        for cell in self.shown():
+            mean = cell.stat(metric).mean
+            if mean is not None:
+                scores.setdefault(cell.row, {})[cell.column] = mean
+        return scores
+
     def part(self, datasets: Iterable[str]) -> Cells:
         """The columns of some datasets; rows stay in their order."""
         wanted, rows = set(datasets), list(dict.fromkeys(cell.row for cell in self.every))

@@ -7,8 +7,8 @@ import functools
 import html
 import itertools
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from string import ascii_lowercase
 from typing import Any, NamedTuple
 
@@ -74,26 +74,13 @@ class Table:
         return groups
 
 
-@dataclass
-class Footnotes:
-    """Gives every remark a letter, the same remark the same one."""
+class Footnotes(dict[str, str]):
+    """Letters of remarks, in the order they are asked for."""
 
-    letters: dict[str, str] = field(default_factory=dict)
-
-    def mark(self, texts: Iterable[str]) -> str:
-        """Letters of remarks."""
-        return ",".join(self._letter(text) for text in texts)
-
-    def _letter(self, text: str) -> str:
-        if text not in self.letters:
-            first, second = divmod(len(self.letters), len(ascii_lowercase))
-            prefix = ascii_lowercase[first - 1] if first else ""
-            self.letters[text] = prefix + ascii_lowercase[second]
-        return self.letters[text]
-
-    def list(self) -> tuple[tuple[str, str], ...]:
-        """Letters and remarks in the order they came up."""
-        return tuple((letter, text) for text, letter in self.letters.items())
+    def __missing__(self, text: str) -> str:
+        first, second = divmod(len(self), len(ascii_lowercase))
+        self[text] = (ascii_lowercase[first - 1] if first else "") + ascii_lowercase[second]
+        return self[text]
 
 
 _LATEX = {
@@ -189,7 +176,7 @@ class Page:
     blocks: tuple[Block, ...]
 
 
-def files_of(pages: Sequence[Page], title: str, introduction: Sequence[str]) -> dict[str, bytes]:
+def files_of(pages: Sequence[Page], title: str, introduction: str) -> dict[str, bytes]:
     """All files of a report by path; the same pages give the same bytes."""
     files: dict[str, bytes] = {}
     images: dict[str, str] = {}

@@ -17,6 +17,7 @@ from hpme.paper.shared.cells import Cells, Results
 from hpme.paper.shared.document import Block, Picture
 from hpme.paper.shared.names import dataset_title
 from hpme.paper.shared.scores import score_table
+from hpme.paper.shared.suite import Show
 from hpme.viz.layout import node_positions
 from hpme.viz.nodelink import empty_panel, undirected_edges, undirected_weights
 from hpme.viz.style import BORDER, EXPLAINED, INK, OTHERS, plain
@@ -30,9 +31,7 @@ MOST_EDGES = 64
 MIXUP_PANEL = (2.6, 2.5)
 
 
-def picture_page(
-    exhibit: str, draw: Callable[[Shown], Any], caption: str
-) -> Callable[[Cells, Results], list[Block]]:
+def picture_page(exhibit: str, draw: Callable[[Shown], Any], caption: str) -> Show:
     """A page of pictures, one per dataset, and how good the runs are that they come from."""
 
     def blocks(cells: Cells, _: Results) -> list[Block]:
@@ -126,12 +125,13 @@ def draw_mixup(axes: Any, graph: Any, mixed: Data) -> None:
 
 def draw_mixup_key(figure: Any, panels: Any, mixups: Sequence[Data]) -> None:
     """Legend and scale below mixup graphs."""
-    handles = [Line2D([], [], color=colours(0.9), lw=3) for colours in (EXPLAINED, OTHERS)]
-    labels = ["from the explanation", "from the rest"]
+    handles = [
+        Line2D([], [], color=EXPLAINED(0.9), lw=3, label="from the explanation"),
+        Line2D([], [], color=OTHERS(0.9), lw=3, label="from the rest"),
+    ]
     if any(bool(mixed.bridge.any()) for mixed in mixups):
-        handles.append(Line2D([], [], color=BORDER, lw=1.3, ls="--"))
-        labels.append("random connection")
-    figure.legend(handles, labels, loc="outside lower left", ncols=3, frameon=False, fontsize=9)
+        handles.append(Line2D([], [], color=BORDER, lw=1.3, ls="--", label="random connection"))
+    figure.legend(handles=handles, loc="outside lower left", ncols=3, frameon=False, fontsize=9)
     bar = figure.colorbar(
         ScalarMappable(Normalize(0, 1), OTHERS), ax=panels.ravel().tolist(),
         orientation="vertical", shrink=0.35, aspect=22, pad=0.01, anchor=(0, 0),
