@@ -7,28 +7,13 @@ from typing import Any
 
 import torch
 
+from hpme import metrics
 from hpme.bench.experiment import GROUND_TRUTH
 from hpme.bench.outcome import Outcome, without_ground_truth
 from hpme.data import GraphDataset, GraphStore
 from hpme.errors import InputError
 from hpme.explainers import MixingExplainer
-from hpme.metrics import (
-    GraphScores,
-    MetricValue,
-    accuracy,
-    explanation_auc,
-    explanation_auc_per_graph,
-    macro_f1,
-    mape,
-    precision_at_k,
-    rmse,
-    truth_shift,
-    truth_sizes,
-)
-from hpme.metrics import fidelity as plain_fidelity
-from hpme.metrics import robust_fidelity as robust
-from hpme.metrics import shift as shift_between
-from hpme.metrics import simoar as simoar_of
+from hpme.metrics import GraphScores, MetricValue
 from hpme.metrics.simoar import simoar_references
 from hpme.models import predict
 
@@ -40,28 +25,28 @@ EXHIBITED = 3
 def auc(outcome: Outcome) -> Measured:
     """Edge ROC-AUC against the ground truth, pooled over all edges and as a mean over graphs."""
     explanations, graphs = outcome.explanations, outcome.graphs
-    mean = explanation_auc(explanations, graphs, reduction="per_graph")
-    single = GraphScores(explanation_auc_per_graph(explanations, graphs), mean.reason or "")
+    mean = metrics.explanation_auc(explanations, graphs, reduction="per_graph")
+    single = GraphScores(metrics.explanation_auc_per_graph(explanations, graphs), mean.reason or "")
     return {
-        "auc": explanation_auc(explanations, graphs),
+        "auc": metrics.explanation_auc(explanations, graphs),
         "auc_per_graph": single if mean.reason is None else mean,
     }
 
 
 def precision(outcome: Outcome) -> Measured:
     """Share of ground truth among as many of the best edges as the ground truth has."""
-    return {"precision": precision_at_k(outcome.explanations, outcome.graphs)}
+    return {"precision": metrics.precision_at_k(outcome.explanations, outcome.graphs)}
 
 
 def fidelity(outcome: Outcome) -> Measured:
     """What deleting the explanation, or all else, does to the prediction."""
-    result = _of_explanations(plain_fidelity, outcome)
+    result = _of_explanations(metrics.fidelity, outcome)
     return {"fidelity_plus": result.plus, "fidelity_minus": result.minus}
 
 
 def robust_fidelity(outcome: Outcome) -> Measured:
     """Fidelity under small random deletions, with the paper's parameters."""
-    result = _of_explanations(robust, outcome)
+    result = _of_explanations(metrics.robust_fidelity, outcome)
     return {"robust_fidelity_plus": result.plus, "robust_fidelity_minus": result.minus}
 
 
@@ -69,7 +54,7 @@ def simoar(outcome: Outcome) -> Measured:
     """SimOAR with the paper's parameters; of random and of no explanations for comparison."""
     references = _of_explanations(simoar_references, outcome)
     return {
-        "simoar": _of_explanations(simoar_of, outcome),
+        "simoar": _of_explanations(metrics.simoar, outcome),
         "simoar_random": references.random,
         "simoar_empty": references.empty,
     }
@@ -83,15 +68,15 @@ def shift(outcome: Outcome) -> Measured:
     """
     model = outcome.target.model
     if outcome.experiment.explainer == GROUND_TRUTH:
-        result = truth_shift(model, outcome.graphs)
+        result = metrics.truth_shift(model, outcome.graphs)
     elif isinstance(outcome.explainer, MixingExplainer):
         graphs = without_ground_truth(outcome.graphs + outcome.companions)
         mixups = outcome.explainer.mixup_graphs(model, graphs, mode=outcome.mode)
-        result = shift_between(model, graphs, mixups.graphs, mixups.edge_weight)
+        result = metrics.shift(model, graphs, mixups.graphs, mixups.edge_weight)
     else:
         graphs = without_ground_truth(outcome.graphs)
         weight = torch.cat([explanation.edge_mask for explanation in outcome.explanations])
-        result = shift_between(model, graphs, graphs, weight)
+        result = metrics.shift(model, graphs, graphs, weight)
     count = len(outcome.graphs)  # companions are there to be mixed with
     return {
         name: GraphScores(scores.per_graph[:count], scores.why)
@@ -106,14 +91,17 @@ def target(outcome: Outcome) -> Measured:
     output, labels = predict(outcome.target.model, store), store.y
     assert labels is not None
     if dataset.info.task == "regression":
-        return {"rmse": rmse(output, labels), "mape": mape(output, labels)}
-    return {"accuracy": accuracy(output, labels), "macro_f1": macro_f1(output, labels)}
+        return {"rmse": metrics.rmse(output, labels), "mape": metrics.mape(output, labels)}
+    return {
+        "accuracy": metrics.accuracy(output, labels),
+        "macro_f1": metrics.macro_f1(output, labels),
+    }
 
 
 def _of_explanations(metric: Callable[..., Any], outcome: Outcome) -> Any:
     """A metric of explanations with as many edges as the ground truth, if there is one."""
     truth = outcome.dataset.has_ground_truth
-    size = truth_sizes(outcome.graphs) if truth else outcome.dataset.pool_ratio
+    size = metrics.truth_sizes(outcome.graphs) if truth else outcome.dataset.pool_ratio
     model, seed = outcome.target.model, outcome.experiment.seed
     return metric(model, outcome.explanations, size, mode=outcome.mode, seed=seed)
 

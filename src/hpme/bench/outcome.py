@@ -91,7 +91,8 @@ class Outcome:
     @property
     def mode(self) -> Mode:
         """What the target's output means."""
-        return mode_of(self.dataset)
+        regression = self.dataset.info.task == "regression"
+        return "regression" if regression else "multiclass_classification"
 
     @cached_property
     def predictions(self) -> Tensor:
@@ -167,11 +168,13 @@ def explain(
     numbers, others = dataset.explained(seed, count), dataset.companions(seed, count)
     graphs = [dataset[int(number)] for number in numbers]
     company = [dataset[int(number)] for number in others]
-    if experiment.explainer == GROUND_TRUTH:
-        truth = [_truth(graph) for graph in graphs]
-        return Outcome(experiment, dataset, target, numbers.tolist(), graphs, company, truth)
-    explainer, source = make_explainer(experiment.explainer, dataset, seed, experiment.options)
     inputs = without_ground_truth(graphs)
+    chosen = Outcome(experiment, dataset, target, numbers.tolist(), graphs, company, [])
+    if experiment.explainer == GROUND_TRUTH:
+        pairs = zip(inputs, graphs, strict=True)
+        truth = [Explanation(**seen.to_dict(), edge_mask=g.edge_mask.float()) for seen, g in pairs]
+        return replace(chosen, explanations=truth)
+    explainer, source = make_explainer(experiment.explainer, dataset, seed, experiment.options)
     start = time.perf_counter()
     fit_graphs = inputs + without_ground_truth(company)
     if explainer.needs_labels:
@@ -179,33 +182,17 @@ def explain(
         known = torch.isin(torch.cat([numbers, others]), dataset.split["train"]).tolist()
         labelled = without_ground_truth(graphs + company, keep=("y",))
         fit_graphs = [graph for graph, ok in zip(labelled, known, strict=True) if ok]
-    explainer.fit(target.model, fit_graphs, mode=mode_of(dataset), progress=progress)
+    explainer.fit(target.model, fit_graphs, mode=chosen.mode, progress=progress)
     fitted = time.perf_counter()
     explanations = explainer.explain(target.model, inputs, progress=progress)
-    return Outcome(
-        experiment=experiment,
-        dataset=dataset,
-        target=target,
-        numbers=numbers.tolist(),
-        graphs=graphs,
-        companions=company,
+    return replace(
+        chosen,
         explanations=explanations,
         explainer=explainer,
         pool_ratio_source=source,
         fit_seconds=fitted - start,
         explain_seconds=time.perf_counter() - fitted,
     )
-
-
-def _truth(graph: Data) -> Explanation:
-    """The ground truth as an explanation."""
-    (inputs,) = without_ground_truth([graph])
-    return Explanation(**inputs.to_dict() | {"edge_mask": graph.edge_mask.float()})
-
-
-def mode_of(dataset: GraphDataset) -> Mode:
-    """The task of a dataset in PyG's words."""
-    return "regression" if dataset.info.task == "regression" else "multiclass_classification"
 
 
 def without_ground_truth(graphs: Iterable[Data], keep: tuple[str, ...] = ()) -> list[Data]:

@@ -128,13 +128,9 @@ class ResultStore:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
 
-    def path(self, experiment: Experiment) -> Path:
-        """Where the result of an experiment is stored."""
-        return self.folder / "results" / f"{experiment.key}.json"
-
-    def failure_path(self, experiment: Experiment) -> Path:
-        """Where the failure of an experiment is stored."""
-        return self.folder / "failures" / f"{experiment.key}.json"
+    def path(self, experiment: Experiment, kind: str = "results") -> Path:
+        """Where the result of an experiment is stored, or its failure (``"failures"``)."""
+        return self.folder / kind / f"{experiment.key}.json"
 
     def get(self, experiment: Experiment) -> Record | None:
         """The intact result of an experiment; ``None`` if there is none, so that it must be run."""
@@ -151,12 +147,12 @@ class ResultStore:
     def put(self, record: Record) -> None:
         """Stores a result, and forgets that the experiment failed before."""
         write_atomically(self.path(record.experiment), record.to_bytes())
-        self.failure_path(record.experiment).unlink(missing_ok=True)
+        self.path(record.experiment, "failures").unlink(missing_ok=True)
 
     def put_failure(self, experiment: Experiment, failure: Failure) -> None:
         """Stores why an experiment failed; it is tried again in the next run."""
         content = {"key": experiment.key, "experiment": experiment.to_dict(), **asdict(failure)}
-        write_atomically(self.failure_path(experiment), canonical_json(content))
+        write_atomically(self.path(experiment, "failures"), canonical_json(content))
 
     def records(self) -> Iterator[Record]:
         """All intact results, in the order of their keys."""

@@ -53,17 +53,14 @@ def report_files(
             f"'{folder}' holds no result of {join_words(asked)}; run "
             f"'hpme bench {asked[0]} --out {folder}'"
         )
-    pages = [_page(suites[name], results) for name in chosen]
+    pages = []
+    for name in chosen:
+        suite, cells = suites[name], results.cells[name]
+        show = suite.blocks or all_metrics
+        pages.append(Page(name, suite.title, tuple(show(cells, results))))
     files = files_of(pages, TITLE, _introduction(results))
     listed = "\n".join(sorted([*files, MANIFEST])) + "\n"
     return {**files, MANIFEST: listed.encode()}
-
-
-def _page(suite: Suite, results: Results) -> Page:
-    cells = results.cells[suite.name]
-    show = suite.blocks
-    blocks = all_metrics(cells, suite.title) if show is None else show(cells, results)
-    return Page(suite.name, suite.title, tuple(blocks))
 
 
 def _introduction(results: Results) -> str:

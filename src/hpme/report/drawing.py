@@ -11,12 +11,11 @@ import torch
 from torch import Tensor
 
 from hpme.data.molecules.chem import rdkit_module
-from hpme.errors import HPMEError
 from hpme.graphs import Pairs
 from hpme.progress import progress_bar
 from hpme.report.template import Column, whole_numbers
 from hpme.viz.layout import Positions, node_positions
-from hpme.viz.molecules import placed_molecule
+from hpme.viz.molecules import molecule_of
 
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 SUPERSCRIPTS = str.maketrans("0123456789+-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻")
@@ -55,7 +54,7 @@ def draw_graphs(
     parts = pairs.index.t().split(pairs.counts.tolist())  # type: ignore[no-untyped-call]
     with progress_bar("drawing", len(graphs), enabled=progress) as advance:
         for graph, ends in zip(graphs, parts, strict=True):
-            molecule = _molecule_of(graph)
+            molecule = molecule_of(graph)
             molecules.append(molecule is not None)
             if molecule is None:
                 positions.append(node_positions(graph.edge_index, graph.num_nodes))
@@ -87,16 +86,6 @@ def _places(positions: Tensor, batch: Tensor, count: int) -> Column:
     high = bound.scatter_reduce(0, owner, positions, "amax", include_self=False)
     span = (high - low).amax(1, keepdim=True).clamp(min=1e-9)
     return whole_numbers(((positions - low[batch]) / span[batch] * 65534).round().reshape(-1))
-
-
-def _molecule_of(graph: Any) -> Any:
-    smiles = graph.get("smiles")
-    if not isinstance(smiles, str):
-        return None
-    try:
-        return placed_molecule(smiles, graph.num_nodes)
-    except HPMEError:  # no RDKit, or a text that is no SMILES
-        return None
 
 
 def _label(atom: Any, places: Positions) -> Label:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,41 +15,29 @@ from hpme.graphs import GraphStore, Pairs
 from hpme.metrics import explanation_auc_per_graph
 from hpme.report.template import Column, decimals, shares, whole_numbers
 
+Truth = dict[str, Tensor]
+"""Whether each ``graph`` has ground truth, each ``pair`` of joined nodes is, and each ``node``."""
 
-@dataclass(frozen=True)
-class Truth:
-    """What is marked in which graphs."""
 
-    graph: Tensor  # whether a graph has any ground-truth edge
-    pair: Tensor  # whether a pair of connected nodes is ground truth
-    node: Tensor  # whether a node is
+def truth_of(graphs: Sequence[Any], pairs: Pairs) -> Truth | None:
+    """Reads ``edge_mask`` and ``node_mask`` of graphs; ``None`` if no edge is marked."""
+    edges = [_mask(graph, "edge_mask", graph.num_edges) for graph in graphs]
+    nodes = [_mask(graph, "node_mask", graph.num_nodes) for graph in graphs]
+    has = torch.tensor([bool(mask.any()) for mask in edges])
+    if not has.any():
+        return None
+    return {"graph": has, "pair": pairs.any(torch.cat(edges)), "node": torch.cat(nodes)}
 
-    @classmethod
-    def of(cls, graphs: Sequence[Any], pairs: Pairs) -> Truth:
-        """Reads ``edge_mask`` and ``node_mask`` where graphs have them."""
-        edges = [_mask(graph, "edge_mask", graph.num_edges) for graph in graphs]
-        nodes = [_mask(graph, "node_mask", graph.num_nodes) for graph in graphs]
-        has = torch.tensor([bool(mask.any()) for mask in edges])
-        return cls(has, pairs.any(torch.cat(edges)), torch.cat(nodes))
 
-    def __bool__(self) -> bool:
-        return bool(self.graph.any())
-
-    def columns(self) -> dict[str, Column] | None:
-        """The masks for the page, ``None`` if nothing is marked."""
-        if not self:
-            return None
-        return {name: whole_numbers(getattr(self, name)) for name in ("graph", "pair", "node")}
-
-    def auc(self, explanations: Sequence[Any], graphs: Sequence[Any]) -> Tensor:
-        """AUC of every graph, NaN where there is no ground truth."""
-        values = torch.full((len(graphs),), torch.nan, dtype=torch.double)
-        chosen = self.graph.nonzero().view(-1).tolist()
-        found = explanation_auc_per_graph(
-            [explanations[i] for i in chosen], [graphs[i] for i in chosen]
-        )
-        values[chosen] = torch.as_tensor(found, dtype=torch.double)
-        return values
+def _auc(truth: Truth, explanations: Sequence[Any], graphs: Sequence[Any]) -> Tensor:
+    """AUC of every graph, NaN where there is no ground truth."""
+    values = torch.full((len(graphs),), torch.nan, dtype=torch.double)
+    chosen = truth["graph"].nonzero().view(-1).tolist()
+    found = explanation_auc_per_graph(
+        [explanations[i] for i in chosen], [graphs[i] for i in chosen]
+    )
+    values[chosen] = torch.as_tensor(found, dtype=torch.double)
+    return values
 
 
 def _mask(graph: Any, name: str, count: int) -> Tensor:
@@ -84,12 +71,12 @@ def edge_scores(explanations: Sequence[Any], store: GraphStore, name: str) -> Te
 
 
 def entry(
-    explanations: Sequence[Any], score: Tensor, graphs: Sequence[Any], truth: Truth
+    explanations: Sequence[Any], score: Tensor, graphs: Sequence[Any], truth: Truth | None
 ) -> dict[str, Any]:
     """What the page knows about an explainer beside predictions."""
     finite = score[score.isfinite()]
     low, high = (float(finite.min()), float(finite.max())) if finite.numel() else (0.0, 1.0)
-    metrics = {"AUC": decimals(truth.auc(explanations, graphs))} if truth else {}
+    metrics = {"AUC": decimals(_auc(truth, explanations, graphs))} if truth else {}
     qualities = [explanation.get("quality") or {} for explanation in explanations]
     for name in dict.fromkeys(name for quality in qualities for name in quality):
         metrics[str(name)] = numbers([q.get(name, math.nan) for q in qualities])

@@ -7,17 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from hpme import __version__
 from hpme.errors import InputError
-from hpme.graphs import GraphStore, Pairs
+from hpme.graphs import GraphStore
 from hpme.graphs.segment import segment_mean
 from hpme.metrics.selection import ranks as ranks_of
 from hpme.models.explained import ExplainedModel, Model
 from hpme.models.task import Mode
 from hpme.report.drawing import draw_graphs
-from hpme.report.entries import Truth, edge_scores, entry, numbers, pooled_nodes, verdict
+from hpme.report.entries import edge_scores, entry, numbers, pooled_nodes, truth_of, verdict
 from hpme.report.predictions import Predictions, Sizes
 from hpme.report.template import decimals, render, whole_numbers
 from hpme.storage import write_atomically
@@ -92,12 +91,20 @@ def report(
     pairs = store.pairs.proper
     scores = {name: pairs.mean(edge_scores(e, store, name)) for name, e in named.items()}
     generator = torch.Generator().manual_seed(seed)
-    scores[_unused(RANDOM, named)] = torch.rand(len(pairs), generator=generator).double()
-    ranks = {name: _ranks(pairs, score, seed) for name, score in scores.items()}
+    random = RANDOM
+    while random in named:
+        random += " again"
+    scores[random] = torch.rand(len(pairs), generator=generator).double()
+    ranks = {}
+    for name, score in scores.items():
+        known = score.nan_to_num(-torch.inf, torch.inf, -torch.inf)
+        ranks[name] = ranks_of(pairs, known, torch.Generator().manual_seed(seed))
     sizes = Sizes.grid(pairs.counts, steps)
     explained = ExplainedModel.of(model, mode=mode, model_config=model_config)
     predictions = Predictions.of(explained, store, pairs, ranks, sizes, progress=progress)
-    truth = Truth.of(graphs, pairs)
+    truth = truth_of(graphs, pairs)
+    if names is None:
+        names = [_text(graph.get("name")) or f"graph {i}" for i, graph in enumerate(graphs)]
     model_name = type(explained.model).__name__
     title = title or f"Explanations of {model_name}"
     entries = [
@@ -118,13 +125,13 @@ def report(
         "version": __version__,
         "classes": predictions.classes(class_names),
         "keep": _pooled_share(named, store) if keep is None else keep,
-        "names": _names(graphs, names),
+        "names": [str(name) for name in names],
         "smiles": [_text(graph.get("smiles")) for graph in graphs],
         "nodes": whole_numbers(store.sizes),
         "edges": whole_numbers(pairs.counts),
         "ends": whole_numbers(pairs.index.t().reshape(-1)),
         **draw_graphs(graphs, pairs, store.node_graph, progress=progress),
-        "truth": truth.columns(),
+        "truth": {k: whole_numbers(v) for k, v in truth.items()} if truth else None,
         "stepCounts": whole_numbers(sizes.counts),
         "steps": whole_numbers(sizes.kept),
         "prediction": predictions.column(predictions.full),
@@ -134,12 +141,6 @@ def report(
     }
     write_atomically(path, render(title, data).encode())
     return path
-
-
-def _ranks(pairs: Pairs, score: Tensor, seed: int) -> Tensor:
-    """Rank of every pair in its graph; equal scores at random, those that are no number last."""
-    score = score.nan_to_num(-torch.inf, torch.inf, -torch.inf)
-    return ranks_of(pairs, score, torch.Generator().manual_seed(seed))
 
 
 def _pooled_share(named: Mapping[str, Sequence[Any]], store: GraphStore) -> float:
@@ -155,20 +156,8 @@ def _pooled_share(named: Mapping[str, Sequence[Any]], store: GraphStore) -> floa
     return DEFAULT_KEEP
 
 
-def _names(graphs: Sequence[Any], given: Sequence[str] | None) -> list[str]:
-    if given is not None:
-        return [str(name) for name in given]
-    return [_text(graph.get("name")) or f"graph {i}" for i, graph in enumerate(graphs)]
-
-
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
-
-
-def _unused(name: str, taken: Mapping[str, Any]) -> str:
-    while name in taken:
-        name += " again"
-    return name
 
 
 def _check(

@@ -92,23 +92,17 @@ class Watch:
 
     def ended(self, done: Done) -> None:
         """Takes note of a job."""
-        experiment = done.job.experiment
+        experiment, failed = done.job.experiment, done.failure is not None
         if done.job.kind == "target":
-            ready = done.failure is None
-            self._last = f"target of {experiment.dataset} {'ready' if ready else 'failed'}"
-            if not ready:
-                target = experiment.target
-                lost = [e.key for e in self._left.values() if e.target == target]
-                self._failed += len(lost)
-                for key in lost:
-                    del self._left[key]
-            return
-        self._left.pop(experiment.key, None)
-        self._last = str(experiment)
-        if done.result is None:
-            self._failed += 1
-            self._last += " failed"
+            self._last = f"target of {experiment.dataset} {'failed' if failed else 'ready'}"
+            gone = [e for e in self._left.values() if failed and e.target == experiment.target]
         else:
+            self._last = f"{experiment}{' failed' if failed else ''}"
+            gone = [experiment]
+        for lost in gone:
+            self._failed += failed
+            self._left.pop(lost.key, None)
+        if done.result is not None:
             self._costs.learn(Record.from_dict(done.result))
 
     def pulse(self) -> None:

@@ -165,8 +165,9 @@ def score_page(
     return blocks
 
 
-def all_metrics(cells: Cells, title: str) -> list[Block]:
+def all_metrics(cells: Cells, results: Results) -> list[Block]:
     """All that was measured, a table for each metric."""
+    title = results.suites[cells.suite].title
     metrics = dict.fromkeys(name for record in cells.records() for name in record.values)
     tables = [
         score_table(f"{cells.suite}-{name}", f"{title}: {metric_of(name).title}", cells, [name])

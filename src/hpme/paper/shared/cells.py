@@ -167,19 +167,29 @@ def gather(
         if subject_of(experiment) in failed:
             message = f"{failure['error']}: {failure['message']}".strip().splitlines()[0]
             failed[subject_of(experiment)][experiment.seed] = message
-    titles = _titles(templates.values())
-    cells = [
-        _cell(suite, template, title, found[subject], failed[subject])
-        for (subject, template), title in zip(templates.items(), titles, strict=True)
-    ]
+    cells = []
+    for (subject, template), title in zip(templates.items(), _titles(templates), strict=True):
+        groups, chosen = found[subject], {}
+        if groups:
+            own = _settings(suite, template)
+            chosen = groups[max(groups, key=lambda s: (s == own, len(groups[s]), s))]
+            template = _templates(suite, min(chosen))[subject]
+        cell = Cell(
+            template,
+            *title,
+            records=tuple(chosen[seed] for seed in sorted(chosen)),
+            left_out=sum(map(len, groups.values())) - len(chosen),
+            failures=tuple(t for seed, t in sorted(failed[subject].items()) if seed not in chosen),
+        )
+        cells.append(cell)
     others = registered_elsewhere()  # nobody misses what only this machine knows
     kept = [cell for cell in cells if not (cell.empty and cell.template.explainer in others)]
     return Cells(suite.name, tuple(kept))
 
 
-def _titles(experiments: Iterable[Experiment]) -> list[tuple[str, str]]:
+def _titles(templates: Mapping[Subject, Experiment]) -> list[tuple[str, str]]:
     """Row and column of each; model and variant are named where there are several."""
-    every = list(experiments)
+    every = templates.values()
     models = Counter(name for name, _ in {(e.explainer, e.model) for e in every})
     variants = Counter(name for name, _ in {(e.dataset, e.variant) for e in every})
     titles = []
@@ -215,27 +225,6 @@ def _settings(suite: Suite, experiment: Experiment) -> tuple[int, ...]:
     template = _templates(suite, experiment.seed)[subject_of(experiment)]
     size, steps = experiment.size or 0, experiment.train_steps or 0
     return experiment.graphs, size, experiment.target_seed - template.target_seed, steps
-
-
-def _cell(
-    suite: Suite,
-    template: Experiment,
-    title: tuple[str, str],
-    groups: Mapping[tuple[int, ...], Mapping[int, Record]],
-    failed: Mapping[int, str],
-) -> Cell:
-    chosen: Mapping[int, Record] = {}
-    if groups:
-        own = _settings(suite, template)
-        chosen = groups[max(groups, key=lambda s: (s == own, len(groups[s]), s))]
-        template = _templates(suite, min(chosen))[subject_of(template)]
-    return Cell(
-        template,
-        *title,
-        records=tuple(chosen[seed] for seed in sorted(chosen)),
-        left_out=sum(len(group) for group in groups.values()) - len(chosen),
-        failures=tuple(text for seed, text in sorted(failed.items()) if seed not in chosen),
-    )
 
 
 @dataclass(frozen=True)

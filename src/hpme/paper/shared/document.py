@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from string import ascii_lowercase
-from typing import Any, NamedTuple
+from typing import Any
 
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
@@ -38,14 +38,6 @@ class Column:
     group: str = ""
 
 
-class Group(NamedTuple):
-    """Neighbouring columns under one heading: its text, their first, and how many they are."""
-
-    title: str
-    first: int
-    span: int
-
-
 @dataclass(frozen=True)
 class Table:
     """A table, free of any markup."""
@@ -64,14 +56,12 @@ class Table:
         return re.sub(r"[^A-Za-z0-9-]", "-", self.name)
 
     @property
-    def groups(self) -> list[Group]:
-        """Headings above those of the columns; none if no column has one."""
-        if not any(column.group for column in self.columns):
-            return []
-        groups: list[Group] = []
-        for title, members in itertools.groupby(self.columns, key=lambda column: column.group):
-            groups.append(Group(title, sum(g.span for g in groups), len(list(members))))
-        return groups
+    def groups(self) -> list[tuple[str, int, int]]:
+        """Headings above those of the columns, if any: text, first column, and how many."""
+        groups: list[tuple[str, int, int]] = []
+        for title, members in itertools.groupby(column.group for column in self.columns):
+            groups.append((title, sum(span for *_, span in groups), len(list(members))))
+        return groups if any(title for title, *_ in groups) else []
 
 
 class Footnotes(dict[str, str]):
@@ -187,16 +177,13 @@ def files_of(pages: Sequence[Page], title: str, introduction: str) -> dict[str, 
             elif isinstance(block, Picture):
                 for suffix in (".png", ".pdf"):
                     files[f"figures/{block.name}{suffix}"] = render(block.figure, suffix)
-                images[block.name] = _data_uri(block, files)
+                kind, content = "png", files[f"figures/{block.name}.png"]
+                if block.chart:
+                    kind, content = "svg+xml", render(block.figure, ".svg")
+                encoded = base64.b64encode(content).decode()
+                images[block.name] = f"data:image/{kind};base64,{encoded}"
         files[f"{page.name}.md"] = fill("page.md.j2", page=page).encode()
     report = {"title": title, "introduction": introduction, "pages": pages}
     files["index.md"] = fill("index.md.j2", **report).encode()
     files["report.html"] = fill("report.html.j2", images=images, **report).encode()
     return files
-
-
-def _data_uri(picture: Picture, files: dict[str, bytes]) -> str:
-    kind, content = "png", files[f"figures/{picture.name}.png"]
-    if picture.chart:
-        kind, content = "svg+xml", render(picture.figure, ".svg")
-    return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
