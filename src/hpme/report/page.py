@@ -78,11 +78,7 @@ def report(
         InputError: If there is nothing to show, lengths differ, or a number is out of range.
     """
     path, graphs = Path(path), list(graphs)
-    named = (
-        dict(explanations)
-        if isinstance(explanations, Mapping)
-        else {"explanation": list(explanations)}
-    )
+    named = explanations if isinstance(explanations, Mapping) else {"explanation": explanations}
     _check(path, graphs, named, names, reports, metrics, keep, steps)
     store = GraphStore.from_graphs(graphs)
     if bool((store.sizes == 0).any()):

@@ -37,11 +37,6 @@ class Sizes:
         curve = (edge_counts[graph] * (step / steps) ** 2).round().long()
         return cls(torch.maximum(step, curve), counts)
 
-    @property
-    def graph(self) -> Tensor:
-        """Graph number of every size."""
-        return torch.repeat_interleave(self.counts)
-
 
 @dataclass(frozen=True)
 class Predictions:
@@ -116,7 +111,7 @@ def _predict_parts(
     edge_rank = pairs.per_edge(rank, loops=0)
     loop = pairs.of_edge < 0
     alone, without, done = [], [], 0
-    for ids in chunks(store, sizes.graph):
+    for ids in chunks(store, torch.repeat_interleave(sizes.counts)):
         size = sizes.kept[done : done + ids.numel()]
         done += ids.numel()
         edges, owner = store.edges_of(ids)

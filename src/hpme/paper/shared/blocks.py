@@ -37,7 +37,9 @@ def target_tables(name: str, records: Iterable[Record]) -> list[Table]:
     targets: dict[tuple[Any, ...], Record] = {}
     for record in records:
         targets.setdefault(record.experiment.target, record)
-    order = sorted(targets.values(), key=_target_order)
+    place = {dataset: number for number, dataset in enumerate(DATASETS)}
+    order = sorted(targets.values(), key=lambda record: [*map(str, record.experiment.target)])
+    order.sort(key=lambda record: place.get(record.experiment.dataset, len(place)))
     tables = []
     for task, metrics in (("classification", ("accuracy", "macro_f1")),
                           ("regression", ("rmse", "mape"))):  # fmt: skip
@@ -79,13 +81,6 @@ def _target_table(name: str, task: str, metrics: tuple[str, ...], records: list[
         rows=tuple(rows),
         notes=tuple(notes),
     )
-
-
-def _target_order(record: Record) -> tuple[Any, ...]:
-    e = record.experiment
-    names = list(DATASETS)
-    place = names.index(e.dataset) if e.dataset in names else len(names)
-    return place, *(str(part) for part in e.target)
 
 
 def _test_metrics(record: Record) -> Mapping[str, float]:
