@@ -42,9 +42,7 @@ def rmse(output: Tensor, labels: Tensor) -> MetricValue:
 def mape(output: Tensor, labels: Tensor) -> MetricValue:
     """Mean absolute error relative to the labels, as a fraction; undefined if a label is 0.
 
-    Args:
-        output: A model's output, one value per graph.
-        labels: Value of every graph.
+    Arguments are those of :func:`rmse`.
     """
     zeros = int((labels == 0).sum())
     why = f"{zeros} of {labels.numel()} labels are 0, and an error relative to 0 is undefined"

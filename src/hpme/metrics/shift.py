@@ -57,9 +57,8 @@ def shift(
         graphs: The original graphs :math:`G`.
         others: One graph :math:`G'` for each, such as mixup graphs.
         edge_weight: Weights of the edges of ``others``, if they are weighted.
-        embedding_layer: As in :class:`~hpme.models.adapter.ModelAdapter`; of use for node-level
-            models, and for graph-level ones whose readout is not found.
-        level: As in :class:`~hpme.models.adapter.ModelAdapter`.
+        embedding_layer, level: As in :class:`~hpme.models.adapter.ModelAdapter`; the layer is of
+            use for node-level models, and for graph-level ones whose readout is not found.
     """  # noqa: E501
     before, after = _weighted(graphs, None), _weighted(others, edge_weight)
     if len(before) != len(after):

@@ -106,8 +106,7 @@ def explanation_auc_per_graph(
     """:func:`edge_auc_per_graph` of explanations, one value for each of ``graphs``.
 
     Args:
-        explanations: What an explainer returned, in the order of ``graphs``.
-        graphs: Graphs with a boolean ``edge_mask``.
+        explanations, graphs: As in :func:`explanation_auc`.
         alternatives: For every graph node masks, each of which would do as ground truth, such as
             :meth:`hpme.data.GraphDataset.alternatives`: then the value is the highest AUC among
             them. Edges with both ends in a mask are ground truth, and ``edge_mask`` is not read.
@@ -132,8 +131,7 @@ def precision_at_k(
     graphs without ground truth and for NaN scores.
 
     Args:
-        explanations: What an explainer returned, in the order of ``graphs``.
-        graphs: Graphs with a boolean ``edge_mask``.
+        explanations, graphs: As in :func:`explanation_auc`.
         size: Number of pairs, see :obj:`~hpme.metrics.selection.Size`; by default that of the
             ground truth of each graph, where precision and recall are the same.
     """

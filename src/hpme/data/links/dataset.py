@@ -35,9 +35,7 @@ class LinkDataset(GraphDataset):
 
     Args:
         store: The graphs, with ``anchors`` and ``part`` (0 train, 1 val, 2 test).
-        info: What the dataset is.
-        variant: Variant the graph was built as.
-        seed: Seed of the graph and of the split.
+        info, variant, seed: As in :class:`GraphDataset`; the seed is that of the split, too.
     """
 
     def __init__(self, store: GraphStore, info: DatasetInfo, variant: str, seed: int) -> None:
