@@ -54,7 +54,6 @@ def file():
         base="https://upstream.invalid/repository",
         path="data/some.csv",
         sha256=hashlib.sha256(CONTENT).hexdigest(),
-        size=len(CONTENT),
     )
 
 

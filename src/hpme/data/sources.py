@@ -5,8 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from hpme.errors import StorageError
 
@@ -18,29 +23,30 @@ TIMEOUT = 30.0
 logger = logging.getLogger(__name__)
 
 
-def find_data_file(folder: str, name: str) -> Path:
-    """Path of ``name``, looked for in ``$HPME_DATA_DIR/folder``, then in ``$HPME_DATA_DIR``.
+def read_official(name: str, needed: Sequence[str]) -> tuple[Path, dict[str, Any]]:
+    """Path and arrays of a file in ``$HPME_DATA_DIR/official``, else in ``$HPME_DATA_DIR``.
 
     Raises:
-        StorageError: If the file is in neither place; the message says where to put it.
+        StorageError: If the file is in neither place, or lacks an array that is needed.
     """
-    path = _in_data_dir(folder, name)
+    path = _in_data_dir("official", name)
     if path is None:
-        raise StorageError(f"'{name}' not found; {_where_to_put(folder, name)}")
-    return path
+        raise StorageError(f"'{name}' not found; {_where_to_put('official', name)}")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return path, {key: file[key] for key in {*file, *needed}}
+    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise StorageError(
+            f"'{path}' cannot be read ({error}); replace it by an intact copy with the arrays "
+            f"{', '.join(needed[:-1])} and {needed[-1]}"
+        ) from error
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file that others publish, with the digest it must have.
+    """A file published at ``path`` of the repository ``base``, with the digest it must have.
 
-    Args:
-        name: Its name.
-        folder: Folder below ``$HPME_DATA_DIR`` and the cache in which it is looked for.
-        base: Address of the repository it is published in.
-        path: Where it is in the repository.
-        sha256: Digest of its content.
-        size: Its size in bytes.
+    It is looked for in ``folder`` below ``$HPME_DATA_DIR`` and the cache.
     """
 
     name: str
@@ -48,7 +54,6 @@ class DataFile:
     base: str
     path: str
     sha256: str
-    size: int
 
     @property
     def url(self) -> str:
@@ -58,10 +63,6 @@ class DataFile:
 
     def locate(self, root: Path, *, progress: bool = True) -> Path:
         """Path of an intact copy: in ``$HPME_DATA_DIR``, else in the cache, else fetched into it.
-
-        Args:
-            root: The cache folder.
-            progress: Whether to draw a progress bar while fetching (on terminals only).
 
         Raises:
             StorageError: If the user's own copy is another file, or none can be had.
