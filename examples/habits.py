@@ -1,21 +1,27 @@
-"""Clones, tables and pictures, as scikit-learn and pandas users expect them."""
+"""Clones, tables and pictures, as users of scikit-learn and pandas expect them."""
 
+import torch
 from sklearn.base import clone
 
 from hpme.data import load_dataset
 from hpme.explainers import GNNExplainer
-from hpme.models import load_or_train
+from hpme.models import build_model
 
-dataset = load_dataset("ba-2motifs", size=200)
-model, _ = load_or_train(dataset, "gcn", seed=0)
 
-first = GNNExplainer(epochs=50)
-second = clone(first).set_params(seed=1)
-graphs = [dataset[0], dataset[1]]
-explanations = second.explain(model, graphs, progress=False)
+def main() -> None:
+    torch.manual_seed(0)
+    dataset = load_dataset("ba-2motifs", size=20, progress=False)
+    model = build_model("gcn", dataset.num_features, dataset.num_classes)  # or one you trained
 
-table = explanations[0].to_frame()  # one row per edge; to_frame("nodes") for nodes
-heaviest = table.sort_values("importance", ascending=False).head(6)
-print(heaviest.to_string(index=False))
-picture = explanations[0].draw()  # the SVG that notebooks show; draw("a.png") writes a file
-print(f"{len(table)} rows, picture of {len(picture):,} letters")
+    first = GNNExplainer(epochs=20)
+    second = clone(first).set_params(seed=1)
+    explanation = second.explain(model, [dataset[0]], progress=False)[0]
+
+    table = explanation.to_frame()  # one row per edge; to_frame("nodes") for explainers with those
+    print(table.sort_values("importance", ascending=False).head(6).to_string(index=False))
+    picture = explanation.draw()  # the SVG that notebooks show; draw("a.png") writes a file
+    print(f"{len(table)} rows, picture of {len(picture):,} letters")
+
+
+if __name__ == "__main__":
+    main()

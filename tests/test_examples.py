@@ -20,7 +20,7 @@ EXPECTED = {
     "regression": (AUC, 0.9),
     "reuse_explainer": (r"(\d+) edge weights, identical: True", 100),
     "any_forward": (AUC, 0.8),
-    "why_not": (r"sign as expected in (\d+) of 200 graphs", 150),
+    "why_not": (r"sign as expected in (\d+) of 40 graphs", 36),
     "habits": (r"(\d+) rows, picture of", 40),
     "link_predictor": (r"links explained: (\d+)", 8),
     "chemprop_molecules": (r"atom ROC-AUC of amides: (\d\.\d+)", 0.8),
