@@ -17,8 +17,10 @@ logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
 pl.seed_everything(0, verbose=False)
 
 # Molecules with and without an amide group, and a network that learns to tell them apart.
-ends = ["C", "CC", "CCC", "CCCC", "c1ccccc1", "CCO", "FCC", "ClCCC", "N#CC", "CSC", "C1CCCC1"]
-smiles = [f"{a}{group}{b}" for a in ends for group in ("C(=O)N", "CC", "COC", "CS") for b in ends]
+ends = ["C", "CC", "CCC", "c1ccccc1", "CCO", "CCF", "C1CCCC1"]
+smiles = [
+    f"{a}{group}{b}" for a in ends[:5] for group in ("C(=O)N", "CC", "COC", "CS") for b in ends
+]
 amide = ["C(=O)N" in text for text in smiles]
 points = [
     data.MoleculeDatapoint.from_smi(text, np.array([float(label)]))
@@ -29,12 +31,12 @@ model = models.MPNN(nn.BondMessagePassing(d_h=64), nn.SumAggregation(), head, ba
 quiet = dict.fromkeys(
     ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False
 )
-trainer = pl.Trainer(max_epochs=20, accelerator="cpu", **quiet)
+trainer = pl.Trainer(max_epochs=15, accelerator="cpu", **quiet)
 trainer.fit(model, data.build_dataloader(data.MoleculeDataset(points), num_workers=0))
 
 known = explained(model)  # how the network is called, and what its output means
 graphs = molecules(points, model)
-explainer = HPMEExplainer(k=4, restarts=2).fit(known, graphs, progress=False)
+explainer = HPMEExplainer(k=4, restarts=2, rounds=2).fit(known, graphs, progress=False)
 explanations = explainer.explain(known, graphs, progress=False)
 
 pattern = Chem.MolFromSmarts("C(=O)N")

@@ -156,7 +156,8 @@ class GraphExplainer(Asking, Stored, Configured, ExplainerAlgorithm):  # type: i
         explained = self._explained(model, **facts)
         store = self._source(explained, graphs, index).store
         self.fitted = not self.needs_fit  # an interrupted fit must not pass for the one before
-        self.level = explained.known_level or natural_level(store.anchors)
+        natural = natural_level(store.anchors) if index is None else index_level(index)
+        self.level = explained.known_level or natural
         self.facts = known_facts(explained)
         self.answers = {}
         if is_several(target):
