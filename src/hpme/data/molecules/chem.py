@@ -131,6 +131,10 @@ def read_molecule(smiles: str, *, hydrogens: bool = False) -> Any:
         InputError: If the string is not a molecule; the message says why.
     """
     chem, base = rdkit_module("Chem"), rdkit_module("rdBase")
+    if (
+        len(smiles.split()) > 1
+    ):  # RDKit would read what comes before it, and take the rest for a name
+        raise InputError("a blank inside the SMILES; names belong into a column of their own")
     with base.BlockLogs():  # a failure is reported by the caller, with its row
         molecule = chem.MolFromSmiles(smiles.strip())
         if molecule is None:
