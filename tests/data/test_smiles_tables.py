@@ -32,6 +32,8 @@ def test_one_and_one_point_zero_are_one_class_among_words():
     dataset = from_smiles(SMILES, ["1", "1.0", "other", "1.00", 1])
     assert dataset.rule == "given classes: 0 = 1, 1 = other"
     assert dataset._data.y.tolist() == [0, 0, 1, 0, 0]
+    signs = from_smiles(SMILES, ["+", "-", "-", "+", "+"])
+    assert signs._data.y.tolist() == [0, 1, 1, 0, 0]
 
 
 def test_a_blank_inside_a_smiles_is_named(tmp_path):

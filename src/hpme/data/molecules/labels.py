@@ -15,7 +15,7 @@ from hpme.errors import InputError
 
 MAX_CLASSES = 100
 """More different labels than this are taken for numbers by mistake."""
-MISSING = {"", "nan", "na", "n/a", "#n/a", "<na>", "none", "null", "inf", "infinity"}
+MISSING = {"nan", "na", "n/a", "#n/a", "<na>", "none", "null", "inf", "infinity"}
 """What tables write where there is no label, in small letters and without sign."""
 
 
@@ -81,7 +81,7 @@ def _text(label: Any) -> str | None:
     if hasattr(label, "item"):  # of NumPy or PyTorch
         label = label.item()
     text = str(int(label) if isinstance(label, bool) else label).strip()
-    return None if text.lower().lstrip("+-") in MISSING else text
+    return None if not text or text.lower().lstrip("+-") in MISSING else text
 
 
 def _number(text: str | None) -> float | None:
