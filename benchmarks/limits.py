@@ -26,10 +26,8 @@ from hpme.bench.run import subject
 from hpme.bench.suites import VARIANTS
 from hpme.data import GraphStore
 from hpme.explainers import HPMEExplainer
-from hpme.explainers.hpme.criterion import criterion
-from hpme.explainers.hpme.hardmix import HardMix
-from hpme.explainers.hpme.mixup import select
-from hpme.explainers.hpme.pool import top_nodes
+from hpme.explainers.hpme.search.criterion import criterion
+from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.shared.context import TargetContext
 from hpme.explainers.shared.edge_mlp import EdgeMLP
 from hpme.metrics import edge_auc, explanation_auc
@@ -59,15 +57,12 @@ def hard_mix(outcome: Outcome, context: TargetContext, marked: Tensor) -> Tensor
     mix = HardMix.build(
         context, explainer.size, explainer.neighbor, explainer.attach, generator, 512
     )
-    graphs = context.store.batch()
-    source, target = graphs.edge_index
+    source, target = mix.graphs.edge_index
     near = marked.index_add(0, target, marked[source]).clamp(max=1)
     noise = torch.rand(marked.shape, generator=generator)
-    with torch.no_grad():
-        chosen = mix.score(explainer.pool, graphs)[0]
+    chosen = mix.scores(explainer.pool)[0]
     scores = torch.stack([chosen, marked + 0.1 * noise, marked + 0.3 * near + 0.1 * noise, noise])
-    keep = top_nodes(scores, graphs, mix.size(graphs.sizes))
-    return criterion(mix, select(keep, graphs, generator), mix.draw(4))
+    return criterion(mix, mix.select(scores), mix.draw(4))
 
 
 def measure(dataset: str, seed: int, target_seed: int) -> dict[str, float]:

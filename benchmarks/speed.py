@@ -28,11 +28,10 @@ from torch_geometric.data import Batch
 from torch_geometric.explain import Explainer, GNNExplainer, PGExplainer
 
 from hpme.data import GraphDataset, GraphStore, load_dataset
-from hpme.explainers import EXPLAINERS, HPMEExplainer
-from hpme.explainers.hpme.gradient import train_epoch
-from hpme.explainers.hpme.hardmix import HardMix
-from hpme.explainers.hpme.objective import Objective
-from hpme.explainers.hpme.pool import Pool, PoolSize
+from hpme.explainers import EXPLAINERS, HPMEExplainer, HPMEGradientExplainer
+from hpme.explainers.hpme.method.pool import Pool, PoolSize
+from hpme.explainers.hpme.method.training import Objective, train
+from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.shared.context import TargetContext
 from hpme.explainers.shared.edge_mlp import EdgeMLP
 from hpme.models import Recipe, TargetGNN, load_or_train
@@ -78,8 +77,8 @@ def epoch_seconds(
         objective = Objective(mix)
         seconds = {
             "hpme": median_seconds(
-                lambda: train_epoch(
-                    objective, pool, edge_mlp, optimiser, 1.0, len(store), gate=True
+                lambda: list(
+                    train(objective, pool, edge_mlp, optimiser, [1.0], len(store), gate=True)
                 ),
                 rounds,
             ),
@@ -160,7 +159,7 @@ def method_seconds(dataset: GraphDataset, ids: torch.Tensor) -> dict[str, dict[s
         model = targets["gat" if name == "att" else "gcn"]
         options = {"ratio": dataset.pool_ratio} if "ratio" in kind.option_names() else {}
         # HPME's epochs are a small part of its fit, so their difference would be noise.
-        learns = "epochs" in kind.option_names() and name != "hpme"
+        learns = "epochs" in kind.option_names() and not name.startswith("hpme")
         fits = {}
         for epochs in (1, 1, 11) if learns else (1,):  # the first warms up
             explainer = kind(**options, **({"epochs": epochs} if learns else {}))
@@ -184,9 +183,7 @@ def fit_cost(count: int) -> dict[str, float]:
     dataset = load_dataset("ba-2motifs", size=max(count, 1000))
     model = quick_target(load_dataset("ba-2motifs"))
     graphs = dataset[:count]
-    explainer = HPMEExplainer(
-        ratio=dataset.pool_ratio, search="gradient", search_graphs=64, epochs=1
-    )
+    explainer = HPMEGradientExplainer(ratio=dataset.pool_ratio, search_graphs=64, epochs=1)
     explainer.fit(model, graphs)
     explainer.search_graphs, explainer.epochs = 64, 5
     start = time.process_time()

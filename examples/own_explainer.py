@@ -1,7 +1,11 @@
 """Put an explainer of your own beside the others in the benchmark: python examples/own_explainer.py.
 
 A subclass of ``GraphExplainer`` says how important edges are; fitting, batching, PyG's interface,
-saving and checks come with the base class.
+saving and checks come with the base class. A line in the ``pyproject.toml`` of its package makes
+it known to the command line, to benchmarks and to the processes they start::
+
+    [project.entry-points."hpme.explainers"]
+    similarity = "my_package.similarity:SimilarityExplainer"
 """  # noqa: E501
 
 from torch.nn.functional import cosine_similarity
@@ -20,6 +24,7 @@ class SimilarityExplainer(GraphExplainer):
     """
 
     slug = "similarity"
+    title = "Similarity"
     summary = "Cosine similarity of the node embeddings at both ends."
     needs_fit = False
 
@@ -28,16 +33,14 @@ class SimilarityExplainer(GraphExplainer):
         self.power = power  # arguments are kept under their own names: save() writes them
 
     def _explain(self, adapter, graphs, **model_kwargs) -> Masks:
-        h = adapter.embed(graphs, **model_kwargs).nodes
+        h = adapter.embed(graphs, **model_kwargs).nodes.detach()
         source, target = graphs.edge_index  # of all graphs of the batch
         score = (1 + cosine_similarity(h[source], h[target])) / 2
-        return Masks(edge_mask=score**self.power)
-
-
-EXPLAINERS[SimilarityExplainer.slug] = SimilarityExplainer
+        return Masks(edge_mask=score.clamp(0, 1) ** self.power)
 
 
 def main() -> None:
+    EXPLAINERS[SimilarityExplainer.slug] = SimilarityExplainer  # no package, so for this process
     for name in ("random", "similarity", "hpme"):
         small = {"size": 200, "graphs": 30, "train_steps": 400}  # leave out for the full protocol
         record = run_experiment(Experiment("ba-2motifs", name, seed=0, **small))

@@ -2,8 +2,10 @@
 
 import copy
 import random
+import runpy
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 
 import networkx as nx
 import numpy as np
@@ -23,12 +25,17 @@ from torch_geometric.nn import (
 )
 from torch_geometric.utils import from_networkx, to_undirected
 
-from hpme.explainers import explainer_class
+from hpme.explainers import EXPLAINERS, explainer_class
 from hpme.models import build_model
+
+# The explainer the examples teach is held to the same contract.
+EXAMPLE = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "own_explainer.py"))
+EXPLAINERS["similarity"] = EXAMPLE["SimilarityExplainer"]
 
 # One line per explainer: arguments that make fitting cheap.
 CHEAP = {
-    "hpme": {"k": 4, "epochs": 3, "restarts": 2, "rounds": 2, "subsets": 4, "refine": 1},
+    "hpme": {"k": 4, "epochs": 3, "restarts": 2, "rounds": 1, "subsets": 4, "refine": 1},
+    "hpme-gradient": {"k": 4, "epochs": 3, "starts": 2, "start_epochs": 3},
     "random": {},
     "grad": {},
     "att": {},
@@ -40,6 +47,7 @@ CHEAP = {
     "mixupexplainer": {"epochs": 3},
     "proxyexplainer": {"epochs": 2, "proxy_steps": 2},
     "regexplainer": {"epochs": 3},
+    "similarity": {"power": 2.0},
 }
 SLUGS = list(CHEAP)
 FEATURES, EDGE_FEATURES, CLASSES = 3, 2, 3

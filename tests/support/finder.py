@@ -6,6 +6,11 @@ from torch_geometric.data import Data
 from torch_geometric.nn import global_add_pool
 from torch_geometric.utils import erdos_renyi_graph, to_undirected
 
+from hpme.data import GraphStore
+from hpme.explainers.hpme.method.pool import PoolSize
+from hpme.explainers.hpme.search.hardmix import HardMix
+from hpme.explainers.shared.context import TargetContext
+
 NODES, PLANTED = 12, 3
 
 
@@ -36,3 +41,15 @@ def planted_graphs(count=40, seed=0):
         x[where, 0] += 3 * torch.rand(1, generator=generator)
         graphs.append(Data(x=x, edge_index=to_undirected(torch.cat([noise, path], dim=1))))
     return graphs
+
+
+def mix_of(model, graphs, k=PLANTED, neighbor="contrast"):
+    """Hard mixes of graphs under a regression model."""
+    store = GraphStore.from_graphs(graphs)
+    context = TargetContext.build(model, store, batch_size=64, mode="regression")
+    generator = torch.Generator().manual_seed(0)
+    return HardMix.build(context, PoolSize(k=k), neighbor, "swap", generator, 64)
+
+
+def planted_mix(neighbor="contrast", count=40):
+    return mix_of(Finder(), planted_graphs(count), neighbor=neighbor)

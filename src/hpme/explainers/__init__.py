@@ -3,7 +3,7 @@
 from hpme.explainers.att import AttentionExplainer
 from hpme.explainers.gnnexplainer import GNNExplainer
 from hpme.explainers.grad import GradExplainer
-from hpme.explainers.hpme import HPMEExplainer
+from hpme.explainers.hpme import HPMEExplainer, HPMEGradientExplainer
 from hpme.explainers.matchexplainer import MatchExplainer
 from hpme.explainers.metagnn import MetaGNNExplainer
 from hpme.explainers.mixupexplainer import MixupExplainer
@@ -23,6 +23,7 @@ __all__ = [
     "GradExplainer",
     "GraphExplainer",
     "HPMEExplainer",
+    "HPMEGradientExplainer",
     "MatchExplainer",
     "MetaGNNExplainer",
     "MixingExplainer",

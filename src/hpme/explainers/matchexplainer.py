@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hpme.explainers.hpme.pool import PoolSize
+from hpme.explainers.hpme.method.pool import PoolSize
 from hpme.explainers.shared.base import GraphExplainer, Masks
 from hpme.explainers.shared.checks import at_least
 from hpme.explainers.shared.context import TargetContext, batches

@@ -16,7 +16,7 @@ from hpme.errors import UnknownNameError
 from hpme.explainers.att import AttentionExplainer
 from hpme.explainers.gnnexplainer import GNNExplainer
 from hpme.explainers.grad import GradExplainer
-from hpme.explainers.hpme import HPMEExplainer
+from hpme.explainers.hpme import HPMEExplainer, HPMEGradientExplainer
 from hpme.explainers.matchexplainer import MatchExplainer
 from hpme.explainers.metagnn import MetaGNNExplainer
 from hpme.explainers.mixupexplainer import MixupExplainer
@@ -31,6 +31,7 @@ GROUP = "hpme.explainers"
 """Entry point group of explainers in other packages."""
 OURS: tuple[type[GraphExplainer], ...] = (
     HPMEExplainer,
+    HPMEGradientExplainer,
     RandomExplainer,
     GradExplainer,
     AttentionExplainer,
@@ -43,6 +44,8 @@ OURS: tuple[type[GraphExplainer], ...] = (
     ProxyExplainer,
     RegExplainer,
 )
+DESCRIPTION = ("slug", "title", "summary")
+"""What an explainer says about itself."""
 logger = logging.getLogger("hpme")
 
 
@@ -78,6 +81,8 @@ def _registered_elsewhere(
             continue
         if not (isinstance(explainer, type) and issubclass(explainer, GraphExplainer)):
             logger.warning("'%s' (%s) is no GraphExplainer; left out", point.name, point.value)
+        elif missing := [name for name in DESCRIPTION if not hasattr(explainer, name)]:
+            logger.warning("%s has no %s; left out", point.value, " and no ".join(missing))
         elif explainer.slug in known or explainer.slug in found:
             logger.warning("'%s' is registered twice; %s is left out", explainer.slug, point.value)
         else:

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from torch_geometric.data import Data
 
 from hpme.data import GraphStore
-from hpme.explainers.hpme.mixup import select, structural_mixup
-from hpme.explainers.hpme.pool import rank_nodes, top_nodes
-from hpme.explainers.hpme.subsets import _grow
+from hpme.explainers.hpme.method.mixup import structural_mixup
+from hpme.explainers.hpme.method.selection import by_boundary, top_nodes
+from hpme.explainers.hpme.search.subsets import _grow
 
 
 @st.composite
@@ -43,7 +43,7 @@ def batch_of(graphs):
 def test_anchors_rank_first(graphs, seed):
     batch = batch_of(graphs)
     score = 1e30 * torch.randn(4, batch.num_nodes, generator=torch.Generator().manual_seed(seed))
-    rank = rank_nodes(score, batch)
+    rank = top_nodes(score, batch, batch.sizes).order
     expected = torch.arange(batch.anchors_per_graph).expand_as(batch.anchors)
     assert torch.equal(rank[:, batch.anchors], expected.expand(4, *expected.shape))
     rest = batch.anchor_order == batch.anchors_per_graph
@@ -75,12 +75,12 @@ def test_the_anchor_of_the_host_is_replaced(graphs, seed, attach):
     generator = torch.Generator().manual_seed(seed)
     sizes = [1 + seed % batch.num_nodes for batch in (source, host)]
     chosen, removed = (
-        select(
+        by_boundary(
             top_nodes(
                 torch.rand(1, batch.num_nodes, generator=generator),
                 batch,
                 torch.tensor([max(size, batch.anchors_per_graph)]),
-            ),
+            ).keep,
             batch,
             generator,
         )[0]
@@ -118,7 +118,7 @@ def test_centre_meets_centre_in_a_known_case():
     source, host = batch_of([star(0)]), batch_of([star(0)])
     keep = torch.tensor([True, True, False, False, False])
     generator = torch.Generator().manual_seed(0)
-    chosen = select(keep[None], source, generator)[0]
+    chosen = by_boundary(keep[None], source, generator)[0]
     mix = structural_mixup(source, chosen, host, chosen, generator)
     found = {tuple(sorted(pair)) for pair in mix.origin[mix.graphs.edge_index].t().tolist()}
     # 0-4 are nodes of the host, 5-9 of the source; 5 is the inserted centre, 6 its leaf.

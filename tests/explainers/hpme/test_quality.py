@@ -11,42 +11,33 @@ from hpme.explainers import HPMEExplainer
 from hpme.explainers.hpme.quality import Quality, spread_over
 
 
-@pytest.fixture(scope="module")
-def fitted():
-    graphs = planted_graphs()
-    return HPMEExplainer(k=PLANTED).fit(Finder(), graphs, mode="regression"), graphs
-
-
 def mean(values):
     return sum(values) / len(values)
 
 
-def test_good_explanations_have_good_quality(fitted):
-    explainer, graphs = fitted
-    quality = explainer.quality(Finder(), graphs)
+def test_good_explanations_have_good_quality(fitted, graphs):
+    quality = fitted.quality(Finder(), graphs)
     assert len(quality) == len(graphs)
     assert mean([q.kept for q in quality]) > 0.9
     assert mean([q.lost for q in quality]) > 0.7
     assert mean([q.stable for q in quality]) > 0.9
 
 
-def test_a_wrong_pool_has_bad_quality(fitted):
-    explainer, graphs = fitted
-    good = explainer.quality(Finder(), graphs)
-    right = explainer.pool.projection.data.clone()
+def test_a_wrong_pool_has_bad_quality(fitted, graphs):
+    good = fitted.quality(Finder(), graphs)
+    right = fitted.pool.projection.data.clone()
     try:
-        explainer.pool.projection.data.neg_()
-        bad = explainer.quality(Finder(), graphs)
+        fitted.pool.projection.data.neg_()
+        bad = fitted.quality(Finder(), graphs)
     finally:
-        explainer.pool.projection.data = right
+        fitted.pool.projection.data = right
     assert mean([q.kept for q in bad]) < 0.5 * mean([q.kept for q in good])
     assert mean([q.stable for q in bad]) < 0.5
 
 
-def test_does_not_depend_on_company_or_process(fitted, tmp_path):
-    explainer, graphs = fitted
-    together = explainer.quality(Finder(), graphs[:6])
-    explainer.save(tmp_path / "e.safetensors")
+def test_does_not_depend_on_company_or_process(fitted, graphs, tmp_path):
+    together = fitted.quality(Finder(), graphs[:6])
+    fitted.save(tmp_path / "e.safetensors")
     loaded = HPMEExplainer.load(tmp_path / "e.safetensors")
     # Boundary edges are joined at random, so single values move a little.
     alone = [loaded.quality(Finder(), [graph])[0] for graph in graphs[:6]]

@@ -28,7 +28,7 @@ def mixes(slug, target="gcn"):
 
 
 def test_who_mixes():
-    assert MIXING == ["hpme", "mixupexplainer", "proxyexplainer", "regexplainer"]
+    assert MIXING == ["hpme", "hpme-gradient", "mixupexplainer", "proxyexplainer", "regexplainer"]
 
 
 @slugs
@@ -108,7 +108,7 @@ def test_hpme_transplants_the_pooled_subgraph():
 
 def test_hpme_without_mixup_shows_the_subgraph_alone():
     case = fitted("hpme")
-    explainer = make_explainer("hpme", search="gradient", mixup=False)
+    explainer = make_explainer("hpme-gradient", mixup=False)
     explainer.fit(case.model, case.graphs, progress=False)
     mix = explainer.mixup_graphs(case.model, case.graphs)
     assert mix.partners.tolist() == list(range(len(case.graphs)))

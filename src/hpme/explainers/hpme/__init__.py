@@ -1,5 +1,6 @@
-"""HPME: pooling, structural mixup, objective, search."""
+"""HPME: ``method`` is the paper, equation by equation, ``search`` is how the pool is found."""
 
 from hpme.explainers.hpme.explainer import HPMEExplainer
+from hpme.explainers.hpme.gradient import HPMEGradientExplainer
 
-__all__ = ["HPMEExplainer"]
+__all__ = ["HPMEExplainer", "HPMEGradientExplainer"]

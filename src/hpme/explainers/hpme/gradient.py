@@ -1,112 +1,121 @@
-r"""How a pool is found: the gradient-trained search, closest to the paper's text."""
+"""HPME by gradient: the paper's Algorithm 1."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
 
 import torch
+from torch import Tensor
 
-from hpme.explainers.hpme.criterion import criterion, joint_rank
-from hpme.explainers.hpme.objective import Objective
-from hpme.explainers.hpme.pool import Pool
+from hpme.errors import InputError
+from hpme.explainers.hpme.base import HPMEBase
+from hpme.explainers.hpme.method.pool import Pool
+from hpme.explainers.hpme.method.training import Objective, train
+from hpme.explainers.hpme.report import FitReport, report_on
+from hpme.explainers.hpme.search.criterion import criterion, joint_rank
+from hpme.explainers.hpme.search.hardmix import HardMix
+from hpme.explainers.shared.checks import at_least, positive
 from hpme.explainers.shared.edge_mlp import EdgeMLP
+from hpme.progress import progress_bar
 
-Advance = Callable[[int], None]
+RANDOM_POOLS = 64
+"""Random pools the starts are chosen from."""
+CHECKPOINTS = 3
+"""Evenly spaced states of each start that compete in the end."""
 
 
-@dataclass(frozen=True)
-class GradientSearch:
-    r"""Trains :math:`\phi` and :math:`\theta` together from several starts and keeps the best.
+class HPMEGradientExplainer(HPMEBase):
+    r"""Trains the pool :math:`Q_\phi` and the edge MLP :math:`P_\theta` on the paper's objective.
 
-    Training a pool by gradient often ends near where it began, so it begins at the best of many
-    random pools, and the best checkpoint is chosen by the same criterion.
+    :math:`\mathcal{L} = \mathcal{L}_{pred} + \beta \mathcal{L}_{BCE}` (Eq. finall_loss, Algorithm
+    1). Training a pool by gradient often ends near where it began, so it begins at the best of many
+    random pools; the best checkpoint is chosen by the criterion of :class:`HPMEExplainer`, and its
+    edge MLP is trained on.
 
     Args:
-        random_pools: Random pools to begin with.
-        starts: How many of them are trained.
-        epochs: Epochs of each.
-        checkpoints: Evenly spaced states of each run that compete in the end.
-        beta: First and last weight of the (mean) BCE; it grows linearly.
-        lr: Learning rate of Adam.
-        weight_decay: Weight decay of Adam.
-        draws: Shared draws of :math:`G'` for the final choice.
+        mixup: If false, the model sees the pooled subgraph alone (ablation w/o Mix).
+        bce_weight: Weight :math:`\beta` of the mean BCE on the chosen pool; while pools are trained
+            it grows from 3 % to 30 % of that. 0 is the ablation w/o BCE.
+        pool_layers: Pooling layers :math:`L`.
+        gate: ``"tanh"`` multiplies transplanted features by :math:`\tanh(s)`; ``None`` is the
+            paper's equation to the letter, which leaves :math:`\phi` without a gradient.
+        temperature: :math:`\tau` of the binary concrete distribution.
+        starts: Pools that are trained.
+        start_epochs: Epochs of each.
+        **options: Arguments of :class:`~hpme.explainers.hpme.base.HPMEBase`.
     """
 
-    random_pools: int = 64
-    starts: int = 6
-    epochs: int = 40
-    checkpoints: int = 3
-    beta: tuple[float, float] = (0.3, 3.0)
-    lr: float = 0.01
-    weight_decay: float = 5e-4
-    draws: int = 3
+    slug = "hpme-gradient"
+    title = "HPME by gradient"
+    summary = "Hard-perturbation mixup trained by gradient, the algorithm the paper prints."
+    typical_seconds = 12.0
 
-    def steps(self) -> int:
-        """Training steps of a whole search per mini-batch."""
-        return self.starts * self.epochs
+    def __init__(
+        self,
+        *,
+        mixup: bool = True,
+        bce_weight: float = 10.0,
+        pool_layers: int = 1,
+        gate: Literal["tanh"] | None = "tanh",
+        temperature: float = 1.0,
+        starts: int = 6,
+        start_epochs: int = 40,
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        self.mixup, self.bce_weight, self.pool_layers = mixup, bce_weight, pool_layers
+        self.gate, self.temperature = gate, temperature
+        self.starts, self.start_epochs = starts, start_epochs
+        if gate not in ("tanh", None):
+            raise InputError(f"gate must be 'tanh' or None, got {gate!r}")
+        at_least("bce_weight", bce_weight, 0)
+        positive("temperature", temperature)
+        for name in ("pool_layers", "starts", "start_epochs"):
+            at_least(name, getattr(self, name), 1)
 
-    def find(
-        self, objective: Objective, *, layers: int, batch_size: int, advance: Advance
-    ) -> tuple[Pool, EdgeMLP]:
+    def _search(self, few: HardMix, everything: HardMix, *, progress: bool) -> FitReport:
+        total = self.starts * self.start_epochs + self.epochs
+        with progress_bar("training pool and edge MLP", total, enabled=progress) as advance:
+            self.pool, self.edge_mlp = self._best_start(few, advance)
+            report = report_on(few, self.pool, None, "gradient")
+            betas = [self.bce_weight] * self.epochs
+            for _ in self._train(everything, self.pool, self.edge_mlp, betas, learn_pool=False):
+                advance(1)
+        return report
+
+    def _best_start(self, mix: HardMix, advance: Callable[[int], None]) -> tuple[Pool, EdgeMLP]:
         """The best pool and the edge MLP that was trained with it."""
-        mix = objective.mix
-        graphs = mix.context.store.batch()
-        channels = mix.context.h.shape[1]
-        pools = Pool(channels, self.random_pools, layers, generator=mix.generator)
-        selection = mix.select(mix.score(pools, graphs), graphs)
-        order = joint_rank(criterion(mix, selection, mix.draw(1))).argsort()[: self.starts]
-        candidates: list[tuple[Pool, EdgeMLP]] = []
-        for start in order:
-            pool = pools.pick(start.view(1))
-            edge_mlp = EdgeMLP(channels, generator=mix.generator)
-            candidates += self._train(objective, pool, edge_mlp, batch_size, advance)
-        first, *others = [pool for pool, _ in candidates]
-        selection = mix.select(mix.score(first.merge(*others), graphs), graphs)
-        choice = joint_rank(criterion(mix, selection, mix.draw(self.draws)))
-        return candidates[int(choice.argmin())]
+        channels, epochs = mix.context.h.shape[1], self.start_epochs
+        pools = Pool(channels, RANDOM_POOLS, self.pool_layers, generator=mix.generator)
+        marks = {epochs * (i + 1) // CHECKPOINTS for i in range(CHECKPOINTS)}
+        low, high = 0.03 * self.bce_weight, 0.3 * self.bce_weight
+        betas = [low + (high - low) * (epoch / max(1, epochs - 1)) for epoch in range(epochs)]
+        saved: list[tuple[Pool, EdgeMLP]] = []
+        for start in _rank(mix, pools, draws=1).argsort()[: self.starts]:
+            trained = pools.pick(start.view(1)), EdgeMLP(channels, generator=mix.generator)
+            for epoch in self._train(mix, *trained, betas, learn_pool=True):
+                advance(1)
+                if epoch in marks:
+                    saved.append(copy.deepcopy(trained))
+        first, *others = [pool for pool, _ in saved]
+        return saved[int(_rank(mix, first.merge(*others), draws=3).argmin())]
 
     def _train(
         self,
-        objective: Objective,
+        mix: HardMix,
         pool: Pool,
         edge_mlp: EdgeMLP,
-        batch_size: int,
-        advance: Advance,
-    ) -> list[tuple[Pool, EdgeMLP]]:
-        marks = {self.epochs * (i + 1) // self.checkpoints for i in range(self.checkpoints)}
-        saved = []
-        parameters = [*pool.parameters(), *edge_mlp.parameters()]
+        betas: list[float],
+        *,
+        learn_pool: bool,
+    ) -> Iterator[int]:
+        objective = Objective(mix, self.mixup, self.gate is not None, self.temperature)
+        parameters = [*(pool.parameters() if learn_pool else ()), *edge_mlp.parameters()]
         optimiser = torch.optim.Adam(parameters, lr=self.lr, weight_decay=self.weight_decay)
-        for epoch in range(self.epochs):
-            share = epoch / max(1, self.epochs - 1)
-            beta = self.beta[0] + (self.beta[1] - self.beta[0]) * share
-            train_epoch(objective, pool, edge_mlp, optimiser, beta, batch_size, gate=True)
-            advance(1)
-            if epoch + 1 in marks:
-                saved.append((copy.deepcopy(pool), copy.deepcopy(edge_mlp)))
-        return saved
+        return train(objective, pool, edge_mlp, optimiser, betas, self.batch_size, gate=learn_pool)
 
 
-def train_epoch(
-    objective: Objective,
-    pool: Pool,
-    edge_mlp: EdgeMLP,
-    optimiser: torch.optim.Optimizer,
-    beta: float,
-    batch_size: int,
-    *,
-    gate: bool,
-) -> float:
-    """One pass over all graphs in random mini-batches; returns the mean loss."""
-    total = len(objective.mix.context.store)
-    order = torch.randperm(total, generator=objective.mix.generator)
-    summed = 0.0
-    for ids in order.split(batch_size):  # type: ignore[no-untyped-call]
-        optimiser.zero_grad()
-        loss = objective(pool, edge_mlp, ids, beta, gate=gate)
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
-        summed += float(loss.detach()) * ids.numel()
-    return summed / total
+def _rank(mix: HardMix, pools: Pool, draws: int) -> Tensor:
+    return joint_rank(criterion(mix, mix.select(mix.scores(pools)), mix.draw(draws)))

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from hpme.explainers.hpme.hardmix import HardMix
-from hpme.explainers.hpme.mixup import Selection
-from hpme.explainers.hpme.pool import Pool
-from hpme.explainers.hpme.search import selection_of
+from hpme.explainers.hpme.method.pool import Pool
+from hpme.explainers.hpme.method.selection import Selection
+from hpme.explainers.hpme.search.criterion import closeness
+from hpme.explainers.hpme.search.hardmix import HardMix
 
 
 @dataclass(frozen=True)
@@ -46,35 +46,25 @@ def quality_of(
     neither on chance nor on what else is asked about.
     """
     context = mix.context
-    chosen = selection_of(mix, pool)
+    chosen = mix.select(mix.scores(pool))
     distance = torch.cdist(context.values[:count].double(), context.values[count:].double())
     draws = min(draws, distance.shape[1])
     hosts = count + distance.topk(draws, dim=1).indices.T
     own = torch.arange(count).expand(draws, -1)
-    rows = torch.zeros(draws, dtype=torch.long)
-    everywhere = chosen[rows]
-    target = context.target[:count]
-    kept = _closeness(mix, mix.predict(own, everywhere, hosts, everywhere), target)
-    rest = _closeness(mix, mix.predict(hosts, everywhere, own, everywhere), target)
-    stable = _overlap(mix, chosen, rival)[:count]
+    pooled = chosen[torch.zeros(draws, dtype=torch.long)]
+    kept = closeness(context, mix.predict(own, pooled, hosts, pooled), own).mean(0)
+    rest = closeness(context, mix.predict(hosts, pooled, own, pooled), own).mean(0)
+    stable = _common(mix, chosen, rival)[:count]
     columns = (kept.tolist(), (1 - rest).tolist(), stable.tolist())
     return [Quality(*values) for values in zip(*columns, strict=True)]
 
 
-def _closeness(mix: HardMix, output: Tensor, target: Tensor) -> Tensor:
-    """Mean over draws of how near outputs ``[D, B, C]`` are to the explained predictions."""
-    values = mix.context.task.values(output.flatten(0, 1)).view(*output.shape[:2], -1)
-    if mix.context.task.classification:
-        index = target.view(1, -1, 1).expand(values.shape[0], -1, 1)
-        return values.gather(2, index).squeeze(2).mean(0)
-    return (1 - (values - target).abs().mean(2)).clamp(min=0).mean(0)
-
-
-def _overlap(mix: HardMix, chosen: Selection, rival: Pool | None) -> Tensor:
-    graphs = mix.context.store.batch()
+def _common(mix: HardMix, chosen: Selection, rival: Pool | None) -> Tensor:
+    """Share of the pooled nodes of every graph that a rival pools, too."""
+    graphs = mix.graphs
     if rival is None:
         return torch.full((graphs.num_graphs,), torch.nan)
-    both = chosen.keep[0] & selection_of(mix, rival).keep[0]
+    both = chosen.keep[0] & mix.select(mix.scores(rival)).keep[0]
     common = torch.bincount(graphs.batch[both], minlength=graphs.num_graphs)
     pooled = torch.bincount(graphs.batch[chosen.keep[0]], minlength=graphs.num_graphs)
     return common / pooled.clamp(min=1)

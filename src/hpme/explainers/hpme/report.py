@@ -8,12 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hpme.explainers.hpme.criterion import criterion
-from hpme.explainers.hpme.hardmix import HardMix
-from hpme.explainers.hpme.mixup import select
-from hpme.explainers.hpme.pool import Pool, top_nodes
-from hpme.explainers.hpme.ratio import RatioPoint
-from hpme.explainers.hpme.search import Candidates, selection_of
+from hpme.explainers.hpme.method.pool import Pool
+from hpme.explainers.hpme.search.chains import Candidates
+from hpme.explainers.hpme.search.criterion import criterion
+from hpme.explainers.hpme.search.hardmix import HardMix
+from hpme.explainers.hpme.search.ratio import RatioPoint
 
 WEAK_EVIDENCE = 0.25
 """Evidence below this is called weak. On the seeds used for development it was 0.03 on Triangles,
@@ -25,7 +24,7 @@ class FitReport:
     r"""Evidence for the chosen pool.
 
     Disagreement is 0 if the hard mix always keeps the prediction and about 1 if it says nothing
-    about it; see :func:`~hpme.explainers.hpme.criterion.criterion`.
+    about it; see :func:`~hpme.explainers.hpme.search.criterion.criterion`.
 
     Args:
         disagreement: Of the chosen pool, on fresh draws of :math:`G'`.
@@ -104,13 +103,10 @@ def report_on(
     mix: HardMix, pool: Pool, candidates: Candidates | None, search: str, *, draws: int = 2
 ) -> FitReport:
     """Compares a pool with random selections and with its complement on fresh draws."""
-    graphs = mix.context.store.batch()
-    m = mix.size(graphs.sizes)
-    with torch.no_grad():
-        score = mix.score(pool, graphs)
+    score = mix.scores(pool)
     noise = torch.rand(3, score.shape[1], generator=mix.generator).to(score)
-    keep = top_nodes(torch.cat([score, -score, noise]), graphs, m)
-    values = criterion(mix, select(keep, graphs, mix.generator), mix.draw(draws)).tolist()
+    selection = mix.select(torch.cat([score, -score, noise]))
+    values = criterion(mix, selection, mix.draw(draws)).tolist()
     random = torch.tensor(values[2:]).mean(0).tolist()
     return FitReport(
         disagreement=values[0][0],
@@ -119,7 +115,7 @@ def report_on(
         loss=values[0][1],
         random_loss=random[1],
         agreement=None if candidates is None else _agreement(candidates),
-        pool_ratio=float((m / graphs.sizes).mean()),
+        pool_ratio=float((mix.m / mix.graphs.sizes).mean()),
         embedding=mix.context.adapter.describe(),
         search=search,
     )
@@ -128,18 +124,16 @@ def report_on(
 def _agreement(candidates: Candidates) -> float | None:
     """Mean overlap above chance between the best pools of the restarts that ran to the end."""
     mix = candidates.mix
-    best: dict[int, int] = {}
-    for number in candidates.order():
-        best.setdefault(candidates.chains[number], number)
-    picked = [best[chain] for chain in candidates.finalists]
-    if len(picked) < 2:
+    if len(candidates.finalists) < 2:
         return None
-    keep = [selection_of(mix, candidates.pools[number]).keep[0] for number in picked]
-    pairs = [_overlap(mix, a, b) for i, a in enumerate(keep) for b in keep[:i]]
+    best = [candidates.best(chain) for chain in candidates.finalists]
+    keep = [mix.select(mix.scores(pool)).keep[0] for pool in best]
+    pairs = [_above_chance(a, b) for i, a in enumerate(keep) for b in keep[:i]]
     return sum(pairs) / len(pairs)
 
 
-def _overlap(mix: HardMix, a: Tensor, b: Tensor) -> float:
+def _above_chance(a: Tensor, b: Tensor) -> float:
+    """Overlap of two node masks, 0 for that of random ones and 1 for equal ones."""
     chance = float((a.float().mean() + b.float().mean()) / 2)
     shared = float((a & b).sum()) / max(1.0, float(a.sum()))
     return (shared - chance) / max(1e-6, 1 - chance)

@@ -1,4 +1,4 @@
-r"""Structural mixup: the pooled subgraph of :math:`G'` is replaced by that of :math:`G`."""
+r"""Structural mixup (Eq. str_mixup): the pooled subgraph of :math:`G'` gives way to that of :math:`G`."""  # noqa: E501
 
 from __future__ import annotations
 
@@ -8,28 +8,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from hpme.explainers.hpme.pool import rank_nodes
+from hpme.explainers.hpme.method.selection import Selection
 from hpme.graphs.batch import GraphBatch
 from hpme.graphs.segment import exclusive_cumsum
 
 Attach = Literal["swap", "rank"]
-
-
-@dataclass(frozen=True)
-class Selection:
-    r"""Pooled nodes of a batch of graphs.
-
-    Args:
-        keep: Boolean node mask, :math:`I^L`.
-        order: Rank of each pooled node among those of its graph; decides which inserted node
-            takes the place of which removed one.
-    """
-
-    keep: Tensor
-    order: Tensor
-
-    def __getitem__(self, index: object) -> Selection:
-        return Selection(self.keep[index], self.order[index])  # type: ignore[index]
 
 
 @dataclass(frozen=True)
@@ -39,17 +22,15 @@ class Mix:
     Args:
         graphs: The mixup graphs; edges come as all forward edges, then all backward edges.
         transplanted: Boolean pair mask :math:`\tilde{M}`, true inside the inserted subgraph.
-        forward_pairs: Pair number of every forward edge.
-        backward_pairs: Pair number of every backward edge.
         pair_index: Connected pairs ``[2, P]`` of the mixup graphs.
+        pair_of_edge: Pair number of every edge.
         origin: For every node its row in all host nodes followed by all source nodes.
     """
 
     graphs: GraphBatch
     transplanted: Tensor
-    forward_pairs: Tensor
-    backward_pairs: Tensor
     pair_index: Tensor
+    pair_of_edge: Tensor
     origin: Tensor
 
     def per_node(self, host_values: Tensor, source_values: Tensor) -> Tensor:
@@ -58,24 +39,7 @@ class Mix:
 
     def per_edge(self, pair_values: Tensor) -> Tensor:
         """Values of pairs at their edges."""
-        return pair_values.index_select(0, torch.cat([self.forward_pairs, self.backward_pairs]))
-
-
-def select(keep: Tensor, graphs: GraphBatch, generator: torch.Generator) -> Selection:
-    """Orders pooled nodes by the number of edges that leave the pooled subgraph, ties at random.
-
-    Matching by node number would leak how a generator numbers its motifs.
-
-    Args:
-        keep: Boolean ``[P, N]``, one row per selection.
-        graphs: The graphs.
-        generator: Breaks ties.
-    """
-    source, target = graphs.edge_index
-    noise = torch.rand(keep.shape, generator=generator).to(graphs.x)
-    leaving = (0.5 * noise).index_add(1, source, (~keep[:, target]).to(graphs.x.dtype))
-    score = torch.where(keep, leaving, -1.0)
-    return Selection(keep, rank_nodes(score, graphs))
+        return pair_values.index_select(0, self.pair_of_edge)
 
 
 def structural_mixup(
@@ -88,7 +52,7 @@ def structural_mixup(
 ) -> Mix:
     r"""Puts the ``chosen`` subgraph of source :math:`i` in place of the ``removed`` one of host :math:`i`.
 
-    Inside the subgraph and outside it, this is the paper's equation,
+    Inside the subgraph and outside it, this is Eq. str_mixup,
     :math:`\mathbf{A}^{(mix)} = \mathbf{A}' - \mathbf{S}'(\mathbf{A}')^*\mathbf{S}'^\top +
     \mathbf{S}'\mathbf{A}^*\mathbf{S}'^\top`. What differs is how the two are joined, that is where a
     boundary edge of the host, one that lost its inner end, is attached:
@@ -97,7 +61,8 @@ def structural_mixup(
       is used once: if the host has more, the rest is dropped; if it has fewer, they serve again.
       Inserted nodes have as many edges as they had, so the subgraph looks to the target as it did
       at home.
-    * ``attach="rank"``: to the inserted node of the same rank (see :func:`select`), which is the
+    * ``attach="rank"``: to the inserted node of the same rank (see
+      :func:`~hpme.explainers.hpme.method.selection.by_boundary`), which is the
       paper's equation if both subgraphs have :math:`m` nodes. If they differ in size, rank
       :math:`k` goes to :math:`k \bmod m`, and pairs that fall together are merged.
 
@@ -160,7 +125,8 @@ def structural_mixup(
     )
     transplanted = torch.zeros(pair_index.shape[1], dtype=torch.bool, device=pair_index.device)
     transplanted[: inner.numel()] = True
-    return Mix(graphs, transplanted, forward_pairs, backward_pairs, pair_index, origin)
+    pair_of_edge = torch.cat([forward_pairs, backward_pairs])
+    return Mix(graphs, transplanted, pair_index, pair_of_edge, origin)
 
 
 def _swap_boundary(

@@ -2,7 +2,6 @@
 
 from types import SimpleNamespace
 
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +9,8 @@ from torch_geometric.data import Data
 from torch_geometric.utils import to_dense_adj
 
 from hpme.data import GraphStore
-from hpme.explainers.hpme.mixup import Selection, select, structural_mixup
+from hpme.explainers.hpme.method.mixup import structural_mixup
+from hpme.explainers.hpme.method.selection import Selection
 
 
 @st.composite
@@ -282,44 +282,3 @@ def test_swap_keeps_the_degrees_of_inserted_nodes():
     assert {(u[1], v[1]) for u, v in single.edges if u[0] == "source"} == {(0, 1)}
     joins = {(u[1], v[1]) for u, v in pair.edges if u[0] == "source" and v[0] == "host"}
     assert joins == {(0, 1), (4, 1)}
-
-
-# Which inserted node takes the place of which ####################################################
-
-
-@given(st.lists(graph(), min_size=1, max_size=3), st.integers(0, 1000), st.integers(1, 3))
-def test_select_ranks_by_edges_that_leave(graphs, seed, rows):
-    batch = batch_of(graphs)
-    generator = torch.Generator().manual_seed(seed)
-    keep = torch.rand(rows, batch.num_nodes, generator=generator) < 0.5
-    chosen = select(keep, batch, generator)
-    assert torch.equal(chosen.keep, keep)
-    for row in range(rows):
-        picked = chosen[row]
-        for number in range(batch.num_graphs):
-            nodes = [v for v in range(batch.num_nodes)
-                     if batch.batch[v] == number and keep[row, v]]  # fmt: skip
-            leaving = {
-                v: sum(u == v and not keep[row, w] for u, w in batch.edge_index.t().tolist())
-                for v in nodes
-            }
-            order = sorted(nodes, key=lambda v: int(picked.order[v]))
-            assert [int(picked.order[v]) for v in order] == list(range(len(nodes)))
-            counts = [leaving[v] for v in order]
-            assert counts == sorted(counts, reverse=True)
-
-
-def test_select_breaks_ties_at_random():
-    batch = batch_of([undirected(4, (0, 1), (1, 2), (2, 3), (3, 0))])
-    generator = torch.Generator().manual_seed(0)
-    keep = torch.ones(200, 4, dtype=torch.bool)
-    first = select(keep, batch, generator).order.argmin(1)
-    assert torch.bincount(first, minlength=4).min() > 20
-
-
-@pytest.mark.parametrize("seed", [0, 1])
-def test_select_repeats_with_its_generator(seed):
-    batch = batch_of([undirected(4, (0, 1), (1, 2), (2, 3), (3, 0))])
-    keep = torch.ones(5, 4, dtype=torch.bool)
-    orders = [select(keep, batch, torch.Generator().manual_seed(seed)).order for _ in range(2)]
-    assert torch.equal(*orders)

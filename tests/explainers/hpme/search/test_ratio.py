@@ -2,47 +2,50 @@
 
 import pytest
 
-from finder import NODES, PLANTED, Finder, planted_graphs
+from finder import NODES, PLANTED, Finder
 from hpme.errors import InputError
 from hpme.explainers import HPMEExplainer
-from hpme.explainers.hpme.ratio import RATIOS, RatioPoint, choose_ratio
 from hpme.explainers.hpme.report import FitReport
+from hpme.explainers.hpme.search import ratio
+from hpme.explainers.hpme.search.ratio import RatioPoint, choose_ratio
 
 
 @pytest.mark.parametrize(
-    ("left", "ratio"),
+    ("left", "expected"),
     [
         ((0.9, 0.5, 0.01, 0.0, 0.0), 0.3),  # flat from the third on
         ((0.9, 0.5, 0.2, 0.1, 0.05), 0.5),  # never flat: the last
         ((0.2, 0.6, 0.3, 0.2, 0.19), 0.1),  # a short search may fail at larger ratios
     ],
 )
-def test_the_smallest_of_the_good_ratios(left, ratio):
+def test_the_smallest_of_the_good_ratios(left, expected):
     ratios = (0.1, 0.2, 0.3, 0.4, 0.5)
     curve = [RatioPoint(r, value * 1.5, 1.5) for r, value in zip(ratios, left, strict=True)]
-    assert choose_ratio(curve) == ratio
+    assert choose_ratio(curve) == expected
+
+
+FEW = (0.1, 0.2, 0.3, 0.5, 0.8)
 
 
 @pytest.fixture(scope="module")
-def fitted():
-    graphs = planted_graphs()
-    explainer = HPMEExplainer(restarts=2, rounds=2, epochs=5)
-    return explainer.fit(Finder(), graphs, mode="regression"), graphs
+def fitted(graphs):
+    explainer = HPMEExplainer(restarts=2, rounds=1, refine=0, epochs=2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ratio, "RATIOS", FEW)
+        return explainer.fit(Finder(), graphs, mode="regression")
 
 
 def test_the_planted_size_is_chosen(fitted):
-    explainer, _ = fitted
-    assert PLANTED / NODES <= explainer.size.ratio <= 0.4
-    assert explainer.ratio == "auto"
-    assert [point.ratio for point in explainer.report.ratio_curve] == list(RATIOS)
-    assert "chosen without labels" in explainer.report.summary()
-    assert FitReport.from_dict(explainer.report.to_dict()) == explainer.report
+    assert PLANTED / NODES <= fitted.size.ratio <= 0.4
+    assert fitted.ratio == "auto"
+    assert [point.ratio for point in fitted.report.ratio_curve] == list(FEW)
+    assert "chosen without labels" in fitted.report.summary()
+    assert FitReport.from_dict(fitted.report.to_dict()) == fitted.report
 
 
 def test_the_chosen_size_is_saved(fitted, tmp_path):
-    explainer, _ = fitted
-    explainer.save(tmp_path / "e.safetensors")
-    assert HPMEExplainer.load(tmp_path / "e.safetensors").size == explainer.size
+    fitted.save(tmp_path / "e.safetensors")
+    assert HPMEExplainer.load(tmp_path / "e.safetensors").size == fitted.size
 
 
 def test_a_given_size_is_taken():

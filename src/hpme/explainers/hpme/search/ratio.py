@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from hpme.explainers.hpme.criterion import criterion
-from hpme.explainers.hpme.hardmix import HardMix
-from hpme.explainers.hpme.mixup import select
-from hpme.explainers.hpme.pool import PoolSize, top_nodes
-from hpme.explainers.hpme.search import SubsetSearch, selection_of
+from hpme.explainers.hpme.method.pool import PoolSize
+from hpme.explainers.hpme.search.chains import SubsetSearch
+from hpme.explainers.hpme.search.criterion import criterion
+from hpme.explainers.hpme.search.hardmix import HardMix
 
 RATIOS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 """Ratios that are tried."""
@@ -59,14 +58,14 @@ def ratio_curve(mix: HardMix, *, advance: Callable[[int], None]) -> list[RatioPo
         advance: Called after every ratio.
     """
     search = SubsetSearch(chains=2, rounds=2, refine=0, draws=1)
-    graphs, hosts = mix.context.store.batch(), mix.draw(3)
-    noise = torch.rand(2, graphs.num_nodes, generator=mix.generator).to(mix.features)
+    hosts = mix.draw(3)
+    noise = torch.rand(2, mix.graphs.num_nodes, generator=mix.generator).to(mix.features)
     curve = []
     for ratio in RATIOS:
         sized = replace(mix, size=PoolSize(ratio))
         candidates = search.find(sized, advance=lambda _: None)
-        chosen = selection_of(sized, candidates.pools[candidates.order()[0]])
-        random = select(top_nodes(noise, graphs, sized.size(graphs.sizes)), graphs, mix.generator)
+        chosen = sized.select(sized.scores(candidates.best()))
+        random = sized.select(noise)
         found, chance = (criterion(sized, part, hosts)[:, 0].mean() for part in (chosen, random))
         curve.append(RatioPoint(ratio, float(found), float(chance)))
         advance(1)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from hpme.explainers.hpme.distil import standardise
-from hpme.explainers.hpme.hardmix import HardMix
-from hpme.explainers.hpme.mixup import Selection, select
-from hpme.explainers.hpme.pool import top_nodes
+from hpme.explainers.hpme.method.selection import by_boundary, top_nodes
+from hpme.explainers.hpme.search.criterion import bounded_loss
+from hpme.explainers.hpme.search.distil import standardise
+from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.graphs.batch import GraphBatch
 from hpme.graphs.segment import rank_in_segment
 
@@ -20,12 +20,10 @@ class SubsetLabels:
     """What the best subsets say about nodes.
 
     Args:
-        frequency: Share of the best subsets that hold a node, ``[N]``.
-        advantage: The same minus the share of all proposals.
+        advantage: Share of the best subsets that hold a node, minus that of all proposals, ``[N]``.
         gain: How much better the best subsets of a graph are than its average one, ``[B]``.
     """
 
-    frequency: Tensor
     advantage: Tensor
     gain: Tensor
 
@@ -36,16 +34,15 @@ def propose_subsets(mix: HardMix, score: Tensor, count: int) -> Tensor:
     40 % grow at random along edges, 40 % grow guided by ``score``, the rest are guided but free of
     edges; the last is the selection of ``score`` itself. All grow from the anchors, if any.
     """
-    graphs = mix.context.store.batch()
+    graphs, m = mix.graphs, mix.m
     number = torch.arange(count)
     sharpness = torch.where(number % 2 == 0, 2.0, 1.0)
     guide = torch.where(number < 0.4 * count, 0.0, sharpness)
-    m = mix.size(graphs.sizes)
     die = torch.randint(6, (count, graphs.num_graphs), generator=mix.generator)
     seeds = torch.where((number < 0.8 * count).unsqueeze(1), (die - 2).clamp(min=1), m)
     guided = standardise(score.unsqueeze(0), graphs) * guide.unsqueeze(1)
     keep = _grow(guided, graphs, m, seeds, mix.generator)
-    keep[-1] = top_nodes(score.unsqueeze(0), graphs, m)[0]
+    keep[-1] = top_nodes(score.unsqueeze(0), graphs, m).keep[0]
     return keep
 
 
@@ -95,32 +92,18 @@ def search_subsets(mix: HardMix, score: Tensor, *, subsets: int, draws: int) -> 
         subsets: Proposals per graph.
         draws: Hosts per graph, shared by its proposals.
     """
-    graphs = mix.context.store.batch()
+    graphs = mix.graphs
     keep = propose_subsets(mix, score, subsets)
-    candidate = select(keep, graphs, mix.generator)
-    region = mix.select(score.unsqueeze(0), graphs)
-    everywhere = Selection(region.keep.expand_as(keep), region.order.expand_as(keep))
+    candidate = by_boundary(keep, graphs, mix.generator)
+    region = mix.select(score.unsqueeze(0))[torch.zeros(subsets, dtype=torch.long)]
     own = torch.arange(graphs.num_graphs).expand(subsets, -1)
     loss = torch.zeros(subsets, graphs.num_graphs)
-    ids = torch.arange(graphs.num_graphs)
     for _ in range(draws):
-        hosts = mix.neighbors.draw(ids).expand(subsets, -1)
-        loss += bounded_loss(mix, mix.predict(own, candidate, hosts, everywhere), own)
+        hosts = mix.draw(1).expand(subsets, -1)
+        loss += bounded_loss(mix.context, mix.predict(own, candidate, hosts, region), own)
     best = loss <= loss.kthvalue(max(2, subsets // 8), dim=0).values
     share = best / best.sum(0)
     kept = keep.to(score.dtype)
     frequency = (share[:, graphs.batch] * kept).sum(0)
     gain = (loss.mean(0) - (share * loss).sum(0)).clamp(min=0) / draws + 1e-3
-    return SubsetLabels(frequency, frequency - kept.mean(0), gain)
-
-
-def bounded_loss(mix: HardMix, output: Tensor, wanted: Tensor) -> Tensor:
-    """How far outputs ``[R, B, C]`` are from the predictions of graphs ``wanted``, at most 1 or 4.
-
-    A confident target makes unbounded losses depend on a few graphs.
-    """
-    context = mix.context
-    values = context.task.values(output.flatten(0, 1)).view(*wanted.shape, -1)
-    if context.task.classification:
-        return 1 - values.gather(2, context.target[wanted].unsqueeze(2)).squeeze(2)
-    return ((values - context.target[wanted]) ** 2).mean(2).clamp(max=4)
+    return SubsetLabels(frequency - kept.mean(0), gain)

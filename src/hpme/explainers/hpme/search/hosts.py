@@ -13,7 +13,7 @@ Neighbor = Literal["contrast", "random", "near", "far"]
 
 
 @dataclass(frozen=True)
-class NeighborSampler:
+class HostSampler:
     r"""Draws one :math:`G'` for every graph.
 
     Args:
@@ -35,7 +35,7 @@ class NeighborSampler:
     neighbor: Neighbor = "contrast"
     tries: int = 8
 
-    def draw(self, ids: Tensor) -> Tensor:
+    def __call__(self, ids: Tensor) -> Tensor:
         """Graph numbers of the hosts of the graphs ``ids``."""
         if self.neighbor == "random":
             return self._random(ids, 1)[0]

@@ -1,4 +1,4 @@
-r"""The hard perturbation operator :math:`Q_\phi`: which nodes of a graph explain it."""
+r"""The hard perturbation operator :math:`Q_\phi`: what it keeps of a graph (Eq. graph_pooling)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from hpme.errors import InputError
+from hpme.explainers.hpme.method.selection import top_nodes
 from hpme.graphs.batch import GraphBatch
-from hpme.graphs.segment import rank_in_segment
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,6 @@ class PoolSize:
             assert self.ratio is not None
             m = (sizes * self.ratio + 1e-4).floor().long()
         return torch.minimum(m.clamp(min=2), sizes)
-
-
-def gcn_norm(graphs: GraphBatch) -> tuple[Tensor, Tensor]:
-    """Weights of edges and of self-loops in the symmetric GCN normalisation."""
-    source, target = graphs.edge_index
-    degree = 1 + torch.bincount(target, minlength=graphs.num_nodes).to(graphs.x.dtype)
-    scale = degree.rsqrt()
-    return scale[source] * scale[target], scale**2
 
 
 def propagate(h: Tensor, graphs: GraphBatch, keep: Tensor) -> Tensor:
@@ -147,7 +139,7 @@ class Pool(nn.Module):
             # A node dropped by an earlier layer must rank below every node that goes on.
             share = (m / graphs.sizes.clamp(min=1)) ** (layer / self.layers)
             left = torch.maximum(m, (graphs.sizes * share).round().long())
-            keep = top_nodes(score, graphs, left)
+            keep = top_nodes(score, graphs, left).keep
             gated = z * (score.tanh() * keep).unsqueeze(-1)
             next_score, z = self._layer(layer, propagate(gated, graphs, keep))
             dropped = score.detach() - score.detach().amax() + next_score.detach().amin() - 1
@@ -164,29 +156,11 @@ class Pool(nn.Module):
 def hop_features(h: Tensor, graphs: GraphBatch, hops: int = 2) -> Tensor:
     r""":math:`\hat{\mathbf{A}}^k \mathbf{H}` for :math:`k = 0 .. hops`, as ``[hops + 1, N, d]``."""
     source, target = graphs.edge_index
-    edge_norm, self_norm = (norm.to(h.dtype).unsqueeze(-1) for norm in gcn_norm(graphs))
+    degree = 1 + torch.bincount(target, minlength=graphs.num_nodes).to(h.dtype)
+    scale = degree.rsqrt().unsqueeze(-1)
+    edge_norm, self_norm = scale[source] * scale[target], scale**2
     features = [h]
     for _ in range(hops):
         message = features[-1].index_select(0, source) * edge_norm
         features.append((features[-1] * self_norm).index_add(0, target, message))
     return torch.stack(features)
-
-
-def rank_nodes(score: Tensor, graphs: GraphBatch) -> Tensor:
-    """Rank of every node in its graph, 0 for the highest, for each row of ``[P, N]`` scores.
-
-    Anchors come first, whatever their scores: a graph is about them, so no pool goes without.
-    """
-    if graphs.anchor_order is not None:
-        first = torch.finfo(torch.float32).max / (1 + graphs.anchor_order)
-        is_anchor = graphs.anchor_order < graphs.anchors_per_graph
-        score = torch.where(is_anchor, first.to(score.dtype), score)
-    stack = torch.arange(score.shape[0], device=score.device).unsqueeze(1)
-    segment = (stack * graphs.num_graphs + graphs.batch).flatten()
-    ptr = (stack * graphs.num_nodes + graphs.ptr).flatten()
-    return rank_in_segment(score.flatten(), segment, ptr).view_as(score)
-
-
-def top_nodes(score: Tensor, graphs: GraphBatch, m: Tensor) -> Tensor:
-    """Boolean mask of the ``m`` highest scores of every graph, for ``[P, N]`` scores."""
-    return rank_nodes(score, graphs) < m[graphs.batch]

@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from hpme.explainers.hpme.mixup import Attach, Selection, select, structural_mixup
-from hpme.explainers.hpme.neighbor import Neighbor, NeighborSampler
-from hpme.explainers.hpme.pool import Pool, PoolSize, hop_features, rank_nodes, top_nodes
+from hpme.explainers.hpme.method.mixer import Mixer
+from hpme.explainers.hpme.method.mixup import Attach, structural_mixup
+from hpme.explainers.hpme.method.pool import Pool, PoolSize, hop_features
+from hpme.explainers.hpme.method.selection import Selection, by_boundary, top_nodes
+from hpme.explainers.hpme.search.hosts import HostSampler, Neighbor
 from hpme.explainers.shared.context import TargetContext, batches
 from hpme.graphs.batch import GraphBatch
 
 
 @dataclass(frozen=True)
-class HardMix:
-    r"""The frozen target, its graphs, and how they are mixed.
+class HardMix(Mixer):
+    """A mixer that asks the target about many selections of all its graphs; all weights are one.
 
     Args:
-        context: The frozen target on the graphs.
-        features: :func:`hop_features` of all nodes.
-        size: Number of pooled nodes.
-        neighbors: How :math:`G'` is drawn.
-        generator: Source of all randomness.
-        attach: Where boundary edges go, see :func:`structural_mixup`.
         max_nodes: Nodes per forward pass; few enough for the processor's cache.
     """
 
-    context: TargetContext
-    features: Tensor
-    size: PoolSize
-    neighbors: NeighborSampler
-    generator: torch.Generator
-    attach: Attach = "swap"
     max_nodes: int = 20_000
 
     @classmethod
@@ -51,34 +42,32 @@ class HardMix:
         for ids in batches(torch.arange(len(context.store)), batch_size):
             graphs = context.store.batch(ids)
             parts.append(hop_features(context.h[graphs.node_ids], graphs))
-        neighbors = NeighborSampler(context.graph_embedding, context.values, generator, neighbor)
-        return cls(context, torch.cat(parts, dim=1), size, neighbors, generator, attach)
+        hosts = HostSampler(context.graph_embedding, context.values, generator, neighbor)
+        return cls(context, torch.cat(parts, dim=1), size, hosts, generator, attach)
 
-    def score(self, pool: Pool, graphs: GraphBatch) -> Tensor:
-        """Scores ``[P, N]`` of graphs taken from the store."""
-        features = self.features[:, graphs.node_ids]
-        score: Tensor = pool(features, graphs, self.size(graphs.sizes))
-        return score
+    @cached_property
+    def graphs(self) -> GraphBatch:
+        """All graphs as one batch."""
+        return self.context.store.batch()
 
-    def select(self, score: Tensor, graphs: GraphBatch) -> Selection:
-        """Pooled nodes ``[P, N]`` of graphs with these scores."""
-        keep = top_nodes(score.detach(), graphs, self.size(graphs.sizes))
-        return select(keep, graphs, self.generator)
+    @cached_property
+    def m(self) -> Tensor:
+        """Preserved nodes of every graph."""
+        return self.size(self.graphs.sizes)
 
-    def select_one(self, score: Tensor, graphs: GraphBatch) -> Selection:
-        """Pooled nodes ``[N]`` for the first row of scores, at the least cost.
+    @torch.no_grad()
+    def scores(self, pool: Pool) -> Tensor:
+        """Scores ``[P, N]`` of all nodes."""
+        return self.score(pool, self.graphs)
 
-        Only ``attach="rank"`` reads the order by boundary degree; otherwise any order will do.
-        """
-        if self.attach == "rank":
-            return self.select(score[:1], graphs)[0]
-        rank = rank_nodes(score.detach()[:1], graphs)[0]
-        return Selection(rank < self.size(graphs.sizes)[graphs.batch], rank)
+    def select(self, score: Tensor) -> Selection:
+        """Pooled nodes ``[P, N]`` of all graphs, by scores of all nodes."""
+        return by_boundary(top_nodes(score, self.graphs, self.m).keep, self.graphs, self.generator)
 
     def draw(self, draws: int) -> Tensor:
         """Hosts ``[draws, B]`` of all graphs."""
         ids = torch.arange(len(self.context.store))
-        return torch.stack([self.neighbors.draw(ids) for _ in range(draws)])
+        return torch.stack([self.draw_hosts(ids) for _ in range(draws)])
 
     @torch.no_grad()
     def predict(

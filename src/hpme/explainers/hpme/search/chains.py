@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from hpme.explainers.hpme.criterion import criterion, joint_rank
-from hpme.explainers.hpme.distil import fit_pools
-from hpme.explainers.hpme.hardmix import HardMix
-from hpme.explainers.hpme.mixup import Selection
-from hpme.explainers.hpme.pool import Pool
-from hpme.explainers.hpme.refine import Refinement
-from hpme.explainers.hpme.subsets import search_subsets
+from hpme.explainers.hpme.method.pool import Pool
+from hpme.explainers.hpme.search.criterion import criterion, joint_rank
+from hpme.explainers.hpme.search.distil import fit_pools
+from hpme.explainers.hpme.search.hardmix import HardMix
+from hpme.explainers.hpme.search.refine import Refinement
+from hpme.explainers.hpme.search.subsets import search_subsets
 
 SETTLED = 0.05
 """Where the best pool disagrees less than this, there is nothing left to refine."""
@@ -42,7 +41,9 @@ class Candidates:
 
     def add(self, pool: Pool, chain: int) -> None:
         """Enters a pool into the competition."""
-        self.values.append(criterion(self.mix, selection_of(self.mix, pool), self.hosts)[0])
+        self.values.append(
+            criterion(self.mix, self.mix.select(self.mix.scores(pool)), self.hosts)[0]
+        )
         self.pools.append(pool)
         self.chains.append(chain)
 
@@ -55,25 +56,18 @@ class Candidates:
         """Restarts, best first."""
         return list(dict.fromkeys(self.chains[number] for number in self.order()))
 
-    def best_of(self, chain: int) -> Pool:
-        """The best pool of a restart."""
-        return self.pools[next(n for n in self.order() if self.chains[n] == chain)]
+    def best(self, chain: int | None = None) -> Pool:
+        """The best pool, of all or of one restart."""
+        return self.pools[next(n for n in self.order() if chain in (None, self.chains[n]))]
 
     def rival(self) -> Pool | None:
         """The best pool of the second best restart, if there are two."""
         chains = self.best_chains()
-        return None if len(chains) < 2 else self.best_of(chains[1])
+        return None if len(chains) < 2 else self.best(chains[1])
 
     def settled(self) -> bool:
         """Whether the mix of the best pool keeps predictions as they are."""
         return float(self.values[self.order()[0]][0]) < SETTLED
-
-
-def selection_of(mix: HardMix, pool: Pool) -> Selection:
-    """Pooled nodes of all graphs."""
-    graphs = mix.context.store.batch()
-    with torch.no_grad():
-        return mix.select(mix.score(pool, graphs), graphs)
 
 
 @dataclass(frozen=True)
@@ -120,26 +114,19 @@ class SubsetSearch:
             if number == max(1, self.rounds // 2):
                 candidates.finalists = candidates.best_chains()[: self._survivors()]
             for chain in candidates.finalists:
-                pool = self._round(mix, scores[chain])
+                found = search_subsets(mix, scores[chain], subsets=self.subsets, draws=self.draws)
+                pool = fit_pools(mix, found.advantage[None], found.gain[None], hops=self.hops)
                 candidates.add(pool, chain)
-                with torch.no_grad():
-                    scores[chain] = mix.score(pool, mix.context.store.batch())[0]
+                scores[chain] = mix.scores(pool)[0]
                 advance(1)
         if candidates.settled():
             advance(len(candidates.finalists) * self.refine)
-        else:
-            self._refine(mix, candidates, advance)
-        return candidates
-
-    def _refine(self, mix: HardMix, candidates: Candidates, advance: Callable[[int], None]) -> None:
+            return candidates
         refinement = Refinement(self.refine, hops=self.hops)
         for chain in candidates.finalists:
-            for pool in refinement.find(mix, candidates.best_of(chain), advance=advance):
+            for pool in refinement.find(mix, candidates.best(chain), advance=advance):
                 candidates.add(pool, chain)
+        return candidates
 
     def _survivors(self) -> int:
         return min(self.chains, max(2, -(-self.chains // 2)))
-
-    def _round(self, mix: HardMix, score: Tensor) -> Pool:
-        found = search_subsets(mix, score, subsets=self.subsets, draws=self.draws)
-        return fit_pools(mix, found.advantage[None], found.gain[None], hops=self.hops)

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from hpme.explainers.hpme.criterion import criterion
-from hpme.explainers.hpme.distil import fit_pools, standardise
-from hpme.explainers.hpme.hardmix import HardMix
-from hpme.explainers.hpme.mixup import select
-from hpme.explainers.hpme.pool import Pool, top_nodes
+from hpme.explainers.hpme.method.pool import Pool
+from hpme.explainers.hpme.search.criterion import criterion
+from hpme.explainers.hpme.search.distil import fit_pools, standardise
+from hpme.explainers.hpme.search.hardmix import HardMix
 
 
 @dataclass(frozen=True)
@@ -23,7 +22,7 @@ class Refinement:
     stays as it is. Where many nodes contribute a little, the best answer then makes up for what
     was left in :math:`G'` and is wrong as a region. Here both sides change together: scores are
     moved along random directions and back, every selection that results is judged by
-    :func:`~hpme.explainers.hpme.criterion.criterion`, and the step is the average of the
+    :func:`~hpme.explainers.hpme.search.criterion.criterion`, and the step is the average of the
     directions, weighted by how much better the one side was than the other. Directions are the
     scores of pools with random weights, so whatever is found can be distilled into one pool again.
 
@@ -44,11 +43,9 @@ class Refinement:
     hops: tuple[int, ...] = (0, 1, 2)
 
     def find(self, mix: HardMix, pool: Pool, *, advance: Callable[[int], None]) -> Iterator[Pool]:
-        """Better pools, it is hoped, one after the other."""
-        graphs = mix.context.store.batch()
-        alike = torch.ones(1, graphs.num_graphs)
-        with torch.no_grad():
-            score = standardise(mix.score(pool, graphs), graphs)
+        """The pool after every third step, and the last."""
+        alike = torch.ones(1, mix.graphs.num_graphs)
+        score = standardise(mix.scores(pool), mix.graphs)
         for step in range(self.steps):
             score = self._step(mix, score, self.width * self.decay**step)
             advance(1)
@@ -57,15 +54,13 @@ class Refinement:
 
     @torch.no_grad()
     def _step(self, mix: HardMix, score: Tensor, width: float) -> Tensor:
-        graphs = mix.context.store.batch()
         random = Pool(mix.context.h.shape[1], self.pairs, hops=self.hops, generator=mix.generator)
-        direction = standardise(mix.score(random, graphs), graphs)
+        direction = standardise(mix.scores(random), mix.graphs)
         tried = torch.cat([score + width * direction, score - width * direction])
-        keep = top_nodes(tried, graphs, mix.size(graphs.sizes))
-        values = criterion(mix, select(keep, graphs, mix.generator), mix.draw(self.draws))
+        values = criterion(mix, mix.select(tried), mix.draw(self.draws))
         # Both parts of the criterion count alike, whatever their scales.
         cost = ((values - values.mean(0)) / (values.std(0) + 1e-9)).mean(1)
         there, back = cost.view(2, -1)
         gain = back - there
         gain = gain / (gain.norm() + 1e-9)
-        return standardise(score + width * (gain.unsqueeze(1) * direction).sum(0), graphs)
+        return standardise(score + width * (gain.unsqueeze(1) * direction).sum(0), mix.graphs)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from hpme.explainers.hpme.hardmix import HardMix
-from hpme.explainers.hpme.pool import Pool
+from hpme.explainers.hpme.method.objective import bce_loss
+from hpme.explainers.hpme.method.pool import Pool
+from hpme.explainers.hpme.method.training import train_epoch
+from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.shared.edge_mlp import EdgeMLP
 from hpme.graphs.batch import GraphBatch
 from hpme.graphs.segment import standardise_in_segment
@@ -41,7 +42,7 @@ def fit_pools(
         steps: Steps of Adam.
         lr: Its learning rate.
     """
-    graphs = mix.context.store.batch()
+    graphs = mix.graphs
     pool = Pool(mix.context.h.shape[1], labels.shape[0], hops=hops, generator=mix.generator)
     wanted = standardise(labels, graphs)
     weight = (weights / weights.mean(1, keepdim=True))[:, graphs.batch]
@@ -53,7 +54,11 @@ def fit_pools(
         # Summed over pools: they share no parameter, so each is fitted as if alone.
         return (weight * error).mean(1).sum()
 
-    minimise(pool, loss, steps, lr)
+    optimiser = torch.optim.Adam(pool.parameters(), lr=lr)
+    for _ in range(steps):
+        optimiser.zero_grad()
+        loss().backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
     return pool
 
 
@@ -81,24 +86,13 @@ def fit_edge_mlp(
     store, h = mix.context.store, mix.context.h
     edge_mlp = EdgeMLP(h.shape[1], generator=mix.generator)
     optimiser = torch.optim.Adam(edge_mlp.parameters(), lr=lr, weight_decay=weight_decay)
+
+    def loss(ids: Tensor) -> Tensor:
+        graphs = store.batch(ids)
+        inside = keep[graphs.node_ids][graphs.edge_index].all(0)
+        return bce_loss(edge_mlp(h[graphs.node_ids], graphs.edge_index), inside)
+
     for _ in range(epochs):
-        order = torch.randperm(len(store), generator=mix.generator)
-        for ids in order.split(batch_size):  # type: ignore[no-untyped-call]
-            graphs = store.batch(ids)
-            inside = keep[graphs.node_ids][graphs.edge_index].all(0)
-            optimiser.zero_grad()
-            logits = edge_mlp(h[graphs.node_ids], graphs.edge_index)
-            loss = F.binary_cross_entropy_with_logits(logits, inside.to(h.dtype))
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
+        train_epoch(optimiser, loss, len(store), batch_size, mix.generator)
         advance(1)
     return edge_mlp
-
-
-def minimise(module: nn.Module, loss: Callable[[], Tensor], steps: int, lr: float) -> None:
-    """Plain Adam on the parameters of a module."""
-    optimiser = torch.optim.Adam(module.parameters(), lr=lr)
-    for _ in range(steps):
-        optimiser.zero_grad()
-        loss().backward()  # type: ignore[no-untyped-call]
-        optimiser.step()

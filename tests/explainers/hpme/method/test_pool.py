@@ -1,21 +1,18 @@
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv
 from torch_geometric.utils import subgraph, to_undirected
 
 from hpme.data import GraphStore
 from hpme.errors import InputError
-from hpme.explainers.hpme.pool import (
+from hpme.explainers.hpme.method.pool import (
     Pool,
     PoolSize,
     hop_features,
     propagate,
-    rank_nodes,
-    top_nodes,
 )
+from hpme.explainers.hpme.method.selection import top_nodes
 
 CHANNELS = 4
 
@@ -111,7 +108,7 @@ def test_pick_takes_operators_out_of_a_stack():
     features, m = hop_features(batch.x, batch), torch.full((4,), 2)
     picked = pool.pick(torch.tensor([2, 0]))
     assert (picked.count, picked.layers) == (2, 2)
-    chosen = [top_nodes(p(features, batch, m), batch, m) for p in (picked, pool)]
+    chosen = [top_nodes(p(features, batch, m), batch, m).keep for p in (picked, pool)]
     assert torch.equal(chosen[0], chosen[1][[2, 0]])
     with torch.no_grad():
         picked.bias.add_(1)
@@ -125,30 +122,6 @@ def test_weights_come_from_the_generator():
     other = Pool(CHANNELS, 3, generator=torch.Generator().manual_seed(1))
     assert not torch.equal(one.projection, other.projection)
     assert torch.equal(torch.get_rng_state(), state)
-
-
-@given(
-    st.lists(st.integers(1, 6), min_size=1, max_size=5),
-    st.integers(1, 3),
-    st.integers(0, 1000),
-    st.booleans(),
-)
-def test_ranks_are_sorts_graph_by_graph(sizes, rows, seed, ties):
-    batch = make_batch(sizes, seed)
-    generator = torch.Generator().manual_seed(seed)
-    score = torch.randn(rows, batch.num_nodes, generator=generator)
-    score = score.round() if ties else score
-    m = torch.randint(1, 5, (len(sizes),), generator=generator)
-    rank, top = rank_nodes(score, batch), top_nodes(score, batch, m)
-    for row in range(rows):
-        for number, size in enumerate(sizes):
-            start = int(batch.ptr[number])
-            mine = score[row, start : start + size]
-            order = sorted(range(size), key=lambda i, mine=mine: (-float(mine[i]), i))
-            expected = [order.index(i) for i in range(size)]
-            assert rank[row, start : start + size].tolist() == expected
-            wanted = [r < int(m[number]) for r in expected]
-            assert top[row, start : start + size].tolist() == wanted
 
 
 def test_pool_size():

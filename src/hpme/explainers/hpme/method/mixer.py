@@ -1,0 +1,100 @@
+"""Structural mixup of pooled graphs (Algorithm 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from hpme.explainers.hpme.method.mixup import Attach, Mix, structural_mixup
+from hpme.explainers.hpme.method.pool import Pool, PoolSize
+from hpme.explainers.hpme.method.selection import Selection, by_boundary, top_nodes
+from hpme.explainers.shared.context import TargetContext
+from hpme.graphs.batch import GraphBatch
+
+DrawHosts = Callable[[Tensor], Tensor]
+r"""Draws the number of one :math:`G'` for each of the given graph numbers."""
+
+
+@dataclass(frozen=True)
+class PooledMix:
+    r"""What Algorithm 2 returns, and what the training needs besides.
+
+    Args:
+        mix: The mixup graphs.
+        h: :math:`\mathbf{H}^{(mix)}`. Embeddings move with their nodes; computing them anew costs
+            a forward pass and changes little.
+        gate: :math:`\tanh(s)` at inserted nodes, one elsewhere and at anchors, which are pooled
+            whatever their score.
+    """
+
+    mix: Mix
+    h: Tensor
+    gate: Tensor
+
+
+@dataclass(frozen=True)
+class Mixer:
+    r"""The frozen target, its graphs, and how they are pooled and mixed.
+
+    Args:
+        context: The frozen target on the graphs.
+        features: :func:`~hpme.explainers.hpme.method.pool.hop_features` of all nodes.
+        size: Number of pooled nodes.
+        draw_hosts: How :math:`G'` is drawn.
+        generator: Source of all randomness.
+        attach: Where boundary edges go, see
+            :func:`~hpme.explainers.hpme.method.mixup.structural_mixup`.
+    """
+
+    context: TargetContext
+    features: Tensor
+    size: PoolSize
+    draw_hosts: DrawHosts
+    generator: torch.Generator
+    attach: Attach = "swap"
+
+    def score(self, pool: Pool, graphs: GraphBatch) -> Tensor:
+        """Scores ``[P, N]`` of graphs taken from the store (Eq. graph_pooling)."""
+        score: Tensor = pool(self.features[:, graphs.node_ids], graphs, self.size(graphs.sizes))
+        return score
+
+    def pooled_mixup(
+        self, pool: Pool, ids: Tensor, draw_hosts: DrawHosts | None, *, learn: bool = False
+    ) -> PooledMix:
+        r"""Structural Mixup :math:`(G, G')` (Algorithm 2), of many graphs at once.
+
+        Args:
+            pool: :math:`Q_\phi`.
+            ids: Graph numbers of :math:`G`.
+            draw_hosts: Draws those of :math:`G'`. Without it every graph hosts its own subgraph.
+            learn: Whether scores of :math:`G` keep their gradient.
+        """
+        store, h = self.context.store, self.context.h
+        source = store.batch(ids, with_pairs=True)
+        with torch.set_grad_enabled(learn):
+            score = self.score(pool, source)
+        chosen = self._select(score, source)
+        host, removed = source, chosen
+        if draw_hosts is not None:
+            host = store.batch(draw_hosts(ids), with_pairs=True)
+            with torch.no_grad():
+                removed = self._select(self.score(pool, host), host)
+        mix = structural_mixup(source, chosen, host, removed, self.generator, self.attach)
+        gate = score[0].tanh()
+        if source.anchors is not None:
+            gate = gate.index_fill(0, source.anchors.flatten(), 1.0)
+        return PooledMix(
+            mix,
+            h=mix.per_node(h[host.node_ids], h[source.node_ids]),
+            gate=mix.per_node(torch.ones_like(host.x[:, 0]), gate),
+        )
+
+    def _select(self, score: Tensor, graphs: GraphBatch) -> Selection:
+        """Only ``attach="rank"`` reads the order by boundary degree; else any order will do."""
+        chosen = top_nodes(score.detach(), graphs, self.size(graphs.sizes))
+        if self.attach == "rank":
+            chosen = by_boundary(chosen.keep, graphs, self.generator)
+        return chosen[0]

@@ -1,0 +1,1 @@
+"""How the pool is found: hosts, hard mixes, what makes a pool good, and the searches themselves."""

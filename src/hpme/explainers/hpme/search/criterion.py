@@ -1,0 +1,89 @@
+"""How far outputs on hard mixes are from the predictions they should keep; no ground truth needed.
+
+A pool is judged by :func:`criterion`, a single subset by :func:`bounded_loss`, a single explanation
+by :func:`closeness`.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from hpme.explainers.hpme.method.objective import prediction_loss
+from hpme.explainers.hpme.method.selection import Selection
+from hpme.explainers.hpme.search.hardmix import HardMix
+from hpme.explainers.shared.context import TargetContext
+
+
+def criterion(mix: HardMix, selection: Selection, hosts: Tensor) -> Tensor:
+    r"""Disagreement and loss ``[P, 2]`` of selections on the same draws of :math:`G'`; low is good.
+
+    Disagreement is one minus the correlation of :math:`f(G^{(mix)})` with :math:`f(G)` over graphs
+    and draws, loss is :math:`\mathcal{L}_{pred}` of the hard mix (all weights one). Each alone is
+    misled on some dataset: the loss by a confident :math:`f`, the correlation by a pool that
+    shifts all predictions alike.
+
+    Args:
+        mix: The graphs and how they are mixed.
+        selection: Selections ``[P, N]``.
+        hosts: Graph numbers ``[D, B]`` shared by all of them.
+    """
+    count, (draws, graphs) = selection.keep.shape[0], hosts.shape
+    context = mix.context
+    rows = torch.arange(count).repeat_interleave(draws)
+    source = torch.arange(graphs).expand(count * draws, -1)
+    output = mix.predict(source, selection[rows], hosts.repeat(count, 1), selection[rows])
+    flat, ids = output.flatten(0, 1), source.flatten()
+    wanted = context.values[ids].view(count, draws * graphs, -1)
+    kept = context.task.values(flat).view_as(wanted)
+    loss = prediction_loss(context, flat, ids).view(count, -1).mean(1)
+    return torch.stack([1 - correlation(kept, wanted), loss], dim=1)
+
+
+def correlation(kept: Tensor, wanted: Tensor) -> Tensor:
+    """Pearson correlation over all but the first dimension, columns centred apart."""
+    kept = kept - kept.mean(1, keepdim=True)
+    wanted = wanted - wanted.mean(1, keepdim=True)
+    norm = kept.flatten(1).norm(dim=1) * wanted.flatten(1).norm(dim=1)
+    result: Tensor = (kept * wanted).flatten(1).sum(1) / (norm + 1e-9)
+    return result
+
+
+def joint_rank(values: Tensor) -> Tensor:
+    """Sum of the ranks by both parts, ties by disagreement; the lowest is the best."""
+    ranks: Tensor = values.argsort(dim=0, stable=True).argsort(dim=0).sum(1)
+    joint: Tensor = ranks + 1e-3 * values[:, 0]
+    return joint
+
+
+def closeness(context: TargetContext, output: Tensor, wanted: Tensor) -> Tensor:
+    """How near outputs are to predictions, from 0 to 1 ``[R, B]``.
+
+    The probability of the predicted class, or one minus the error in units of the spread of
+    predictions.
+
+    Args:
+        context: The frozen target on the graphs.
+        output: Outputs ``[R, B, C]``.
+        wanted: Numbers ``[R, B]`` of the graphs whose predictions are wanted.
+    """
+    values, target = _compared(context, output, wanted)
+    if context.task.classification:
+        return values.gather(2, target.unsqueeze(2)).squeeze(2)
+    return (1 - (values - target).abs().mean(2)).clamp(min=0)
+
+
+def bounded_loss(context: TargetContext, output: Tensor, wanted: Tensor) -> Tensor:
+    r""":math:`\mathcal{L}_{pred}` with a bound, 1 for classes and 4 for values; as :func:`closeness`.
+
+    A confident target makes unbounded losses depend on a few graphs.
+    """  # noqa: E501
+    if context.task.classification:
+        return 1 - closeness(context, output, wanted)
+    values, target = _compared(context, output, wanted)
+    return ((values - target) ** 2).mean(2).clamp(max=4)
+
+
+def _compared(context: TargetContext, output: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+    values = context.task.values(output.flatten(0, 1)).view(*wanted.shape, -1)
+    return values, context.target[wanted]

@@ -1,0 +1,46 @@
+"""What makes a pool, a subset or an explanation good."""
+
+from types import SimpleNamespace
+
+import torch
+
+from finder import planted_mix
+from hpme.explainers.hpme.search.criterion import (
+    bounded_loss,
+    closeness,
+    correlation,
+    criterion,
+    joint_rank,
+)
+from hpme.models.task import Task
+
+
+def test_criterion_prefers_the_planted_nodes():
+    mix = planted_mix("random")
+    planted = mix.graphs.x[:, 1]
+    noise = torch.rand(2, len(planted), generator=torch.Generator().manual_seed(0))
+    keep = torch.stack([planted, *noise])
+    values = criterion(mix, mix.select(keep), mix.draw(3))
+    assert joint_rank(values).argmin() == 0
+    assert values[0, 0] < 0.1 < values[1:, 0].min()
+
+
+def test_correlation_is_pearson():
+    a, b = torch.randn(1, 50, 1), torch.randn(1, 50, 1)
+    expected = torch.corrcoef(torch.stack([a.view(-1), b.view(-1)]))[0, 1]
+    torch.testing.assert_close(correlation(a, b)[0], expected)
+
+
+def test_bounded_and_close_for_classes():
+    context = SimpleNamespace(task=Task("multiclass_classification"), target=torch.tensor([1, 0]))
+    output, wanted = torch.tensor([[[-9.0, 9.0], [0.0, 0.0]]]), torch.tensor([[0, 1]])
+    close, loss = (measure(context, output, wanted) for measure in (closeness, bounded_loss))
+    torch.testing.assert_close(close, torch.tensor([[1.0, 0.5]]))
+    assert torch.equal(loss, 1 - close)
+
+
+def test_bounded_and_close_for_values():
+    context = SimpleNamespace(task=Task("regression", scale=2.0), target=torch.tensor([[0.0]] * 4))
+    output, wanted = torch.tensor([[[0.0], [1.0], [2.0], [200.0]]]), torch.arange(4)[None]
+    assert closeness(context, output, wanted).tolist() == [[1, 0.5, 0, 0]]
+    assert bounded_loss(context, output, wanted).tolist() == [[0, 0.25, 1, 4]]

@@ -1,0 +1,78 @@
+"""The search on a planted case: a target that looks for one kind of node, and says so."""
+
+import pytest
+import torch
+from torch import nn
+from torch_geometric.nn import global_add_pool
+
+from finder import Finder
+from hpme.errors import InputError
+from hpme.explainers import HPMEExplainer, HPMEGradientExplainer
+from hpme.explainers.hpme.report import FitReport
+
+
+def test_planted_nodes_are_found_and_reported(graphs, fitted):
+    explanations = fitted.explain(Finder(), graphs)
+    found = torch.cat([e.pooled for e in explanations])
+    planted = torch.cat([g.x[:, 1] > 0 for g in graphs])
+    assert float((found & planted).sum() / planted.sum()) > 0.95
+    assert fitted.report.warnings == []
+    assert "good evidence" in fitted.report.summary()
+    assert fitted.report.search == "subsets" and fitted.report.agreement is not None
+    assert FitReport.from_dict(fitted.report.to_dict()) == fitted.report
+
+
+def test_a_target_without_explanation_is_reported(graphs):
+    """Every node changes the prediction beyond recognition: no subgraph carries it."""
+
+    class Chaos(nn.Module):
+        def forward(self, x, edge_index, batch=None, edge_weight=None):
+            return global_add_pool(torch.cat([x, x], dim=1), batch)[:, :1].mul(50).sin()
+
+    explainer = HPMEExplainer(k=2, restarts=2, rounds=2, refine=3)
+    explainer.fit(Chaos(), graphs, mode="regression")
+    assert explainer.report.warnings
+    assert "trust with care" in explainer.report.summary()
+
+
+@pytest.mark.parametrize("score", ["edge", "node", "both"])
+def test_scores(graphs, fitted, score, monkeypatch):
+    monkeypatch.setattr(fitted, "score", score)  # read when explaining
+    explanation = fitted.explain(Finder(), graphs)[0]
+    inside = explanation.pooled[explanation.edge_index].all(0)
+    mask = explanation.edge_mask
+    if score == "both":
+        assert (mask[inside] >= 0.5).all() and (mask[~inside] <= 0.5).all()
+    if score == "node":
+        lowest = explanation.node_mask[explanation.edge_index].min(0).values.view(-1)
+        assert torch.equal(mask, lowest)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"score": "sum"}, {"neighbor": "best"}, {"attach": "glue"}, {"epochs": 0}, {"lr": 0.0},
+        {"weight_decay": -1}, {"search_graphs": 0},
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", [HPMEExplainer, HPMEGradientExplainer])
+def test_bad_arguments_of_both_are_named(kind, options):
+    with pytest.raises(InputError, match=next(iter(options))):
+        kind(k=3, **options)
+
+
+@pytest.mark.parametrize(
+    "options", [{"restarts": 0}, {"rounds": 0}, {"subsets": 1}, {"refine": -1}]
+)
+def test_bad_arguments_are_named(options):
+    with pytest.raises(InputError, match=next(iter(options))):
+        HPMEExplainer(k=3, **options)
+
+
+def test_neither_takes_what_belongs_to_the_other():
+    own, others = (set(kind.option_names()) for kind in (HPMEExplainer, HPMEGradientExplainer))
+    assert own - others == {"restarts", "rounds", "subsets", "refine"}
+    with pytest.raises(TypeError, match="mixup"):
+        HPMEExplainer(k=3, mixup=False)
+    with pytest.raises(TypeError, match="rounds"):
+        HPMEGradientExplainer(k=3, rounds=1)
