@@ -23,7 +23,7 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.utils import to_undirected
 
-from hpme.bench.memory import peak_mib, reset_peak
+from hpme.bench.run import peak_mib, reset_peak
 from hpme.explainers import explainer_class
 from hpme.models import build_model
 

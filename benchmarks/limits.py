@@ -23,7 +23,6 @@ from torch import Tensor
 from hpme.bench import Experiment, parse_seeds
 from hpme.bench.outcome import Outcome, explain, without_ground_truth
 from hpme.bench.run import subject
-from hpme.bench.suites import VARIANTS
 from hpme.data import GraphStore
 from hpme.explainers import HPMEExplainer
 from hpme.explainers.hpme.search.criterion import criterion
@@ -31,7 +30,8 @@ from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.shared.context import TargetContext
 from hpme.explainers.shared.edge_mlp import EdgeMLP
 from hpme.metrics import edge_auc, explanation_auc
-from hpme.models.adapter import frozen
+from hpme.models.freezing import frozen
+from hpme.paper.shared.suite import VARIANTS
 
 SELECTIONS = ("chosen", "ground truth", "with neighbours", "random")
 

@@ -22,7 +22,7 @@ from torch_geometric.explain import Explanation
 from hpme.data import load_dataset
 from hpme.metrics import hard_masks, robust_fidelity, truth_sizes
 from hpme.models import Recipe, TargetGNN, load_or_train
-from hpme.models.adapter import frozen
+from hpme.models.freezing import frozen
 
 SEED, ALPHA1, ALPHA2 = 0, 0.1, 0.9
 

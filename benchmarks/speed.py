@@ -35,7 +35,7 @@ from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.shared.context import TargetContext
 from hpme.explainers.shared.edge_mlp import EdgeMLP
 from hpme.models import Recipe, TargetGNN, load_or_train
-from hpme.models.adapter import frozen
+from hpme.models.freezing import frozen
 
 CONFIG = {"mode": "multiclass_classification", "task_level": "graph", "return_type": "raw"}
 

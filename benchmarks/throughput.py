@@ -15,10 +15,9 @@ import statistics
 import tempfile
 import time
 
-from hpme.bench import Experiment, ResultStore
-from hpme.bench.jobs import Job
-from hpme.bench.local import LocalExecutor
-from hpme.bench.runner import Plan, run_plan
+from hpme.bench import Experiment, Plan, ResultStore
+from hpme.bench.execute.jobs import Job, run_plan
+from hpme.bench.execute.local import LocalExecutor
 
 
 def rate(experiments: list[Experiment], workers: int) -> tuple[float, float]:

@@ -119,11 +119,11 @@ def test_a_file_is_made_by_one_at_a_time(tmp_path):
 def test_a_lock_left_by_a_killed_process_is_free(tmp_path):
     path = tmp_path / "file"
     program = (
-        "import os, signal, sys; from pathlib import Path; from hpme.storage import _acquire; "
-        "_acquire(Path(sys.argv[1])); os.kill(os.getpid(), signal.SIGKILL)"
+        "import os, signal, sys; from pathlib import Path; from hpme.storage import locked; "
+        "held = locked(Path(sys.argv[1])); held.__enter__(); os.kill(os.getpid(), signal.SIGKILL)"
     )
     lock = tmp_path / ".file.lock"
-    killed = subprocess.run([sys.executable, "-c", program, str(lock)], check=False)
+    killed = subprocess.run([sys.executable, "-c", program, str(path)], check=False)
     assert killed.returncode == -signal.SIGKILL
     assert lock.exists()
     with locked(path):

@@ -5,22 +5,19 @@ from __future__ import annotations
 import json
 import logging
 import os
-import sys
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import torch
+from filelock import FileLock, Timeout
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
 from hpme.errors import StorageError
-
-if sys.platform != "win32":
-    import fcntl
 
 logger = logging.getLogger("hpme")
 _META = "hpme"
@@ -34,39 +31,24 @@ def locked(path: Path) -> Iterator[None]:
     locks or the folder are not to be had, work goes on without: then a file may be made twice, and
     is still whole.
     """
-    lock, handle = path.with_name(f".{path.name}.lock"), None
+    lock = FileLock(path.with_name(f".{path.name}.lock"), mode=0o666)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle = _acquire(lock)
-    except OSError as error:
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            logger.info("waiting for the process that holds '%s'", lock.lock_file)
+            lock.acquire()
+    except (OSError, NotImplementedError) as error:
         logger.debug("no lock for '%s': %s", path, error)
     try:
         yield
     finally:
-        if handle is not None:
-            lock.unlink(missing_ok=True)
-            os.close(handle)
-
-
-def _acquire(lock: Path) -> int | None:
-    """Opens and locks a file; ``None`` where that is not possible."""
-    if sys.platform == "win32":
-        return None
-    while True:
-        handle = os.open(lock, os.O_CREAT | os.O_RDWR, 0o666)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            logger.info("waiting for the process that holds '%s'", lock)
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        # Whoever held it before has removed the file, and others may have made a new one.
-        try:
-            current = os.path.samestat(lock.stat(), os.fstat(handle))
-        except FileNotFoundError:
-            current = False
-        if current:
-            return handle
-        os.close(handle)
+        if lock.is_locked:
+            # Whoever waits for a file that is gone makes a new one.
+            with suppress(OSError):
+                os.unlink(lock.lock_file)
+            lock.release()
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -1,10 +1,9 @@
 import pytest
-import torch
 
 from hpme.bench import Experiment, Target
-from hpme.bench.jobs import Done, work
 from hpme.data import load_dataset
 from hpme.models import Recipe
+from inline import Inline
 
 
 @pytest.fixture(scope="session")
@@ -39,31 +38,6 @@ def tiny():
         return Experiment(dataset, explainer, seed, **settings)
 
     return make
-
-
-class Inline:
-    """Does jobs in this process, as soon as somebody waits for them."""
-
-    def __init__(self, function=work):
-        self.function, self.jobs, self.log, self.closed = function, [], [], False
-
-    @property
-    def free(self):
-        return not self.jobs
-
-    def submit(self, job):
-        self.jobs.append(job)
-        self.log.append(job)
-
-    def wait(self, timeout):
-        jobs, self.jobs = self.jobs, []
-        done = [self.function(job) for job in jobs]
-        assert all(isinstance(item, Done) for item in done)
-        torch.set_num_threads(1)
-        return done
-
-    def close(self):
-        self.closed = True
 
 
 @pytest.fixture

@@ -44,6 +44,15 @@ def test_from_dict_is_the_inverse_of_to_dict():
     assert Experiment.from_dict(experiment.to_dict()) == experiment
 
 
+def test_hpme_by_gradient_is_written_as_it_was_when_first_stored():
+    new = replace(BASE, explainer="hpme-gradient", options={"mixup": False})
+    written = new.to_dict()
+    assert (written["explainer"], list(written["options"])) == ("hpme", ["search", "mixup"])
+    assert Experiment.from_dict(written) == new
+    old = replace(BASE, options={"search": "gradient", "mixup": False})
+    assert new.key == old.key == "fead07a7f92027fd4ff8"
+
+
 @pytest.mark.parametrize("values", [{}, {"metrics": []}, {**BASE.to_dict(), "colour": 1}])
 def test_anything_else_is_refused(values):
     with pytest.raises(InputError, match="not an experiment"):

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from hpme.bench import ResultStore, run_experiment
-from hpme.bench.jobs import Failure
+from hpme.bench import Failure, ResultStore, run_experiment
 
 
 @pytest.fixture

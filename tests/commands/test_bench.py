@@ -4,64 +4,27 @@ import json
 from pathlib import Path
 
 import pytest
-import torch
-from typer.testing import CliRunner
 
-from hpme.bench import ResultStore
-from hpme.bench.jobs import Done, Failure, work
-from hpme.cli import app
-from hpme.commands import bench as command
+from hpme.bench import Failure, ResultStore, run
+from hpme.bench.execute import local
+from hpme.bench.execute.jobs import Done
+from inline import Inline
 
 CHOICE = ["--datasets", "ba-2motifs", "--explainers", "random,grad", "--seeds", "100-101"]
 SMALL = ["--size", "40", "--graphs", "4", "--train-steps", "2"]
 RUN = ["bench", "table1", *CHOICE, *SMALL]
 
 
-class Inline:
-    """Does a job when somebody waits for it; ``before`` may refuse it."""
-
-    def __init__(self, before=lambda job: None):
-        self.before, self.jobs, self.closed = before, [], False
-
-    @property
-    def free(self):
-        return not self.jobs
-
-    def submit(self, job):
-        self.jobs.append(job)
-
-    def wait(self, timeout):
-        job = self.jobs.pop()
-        done = self.before(job) or work(job)
-        torch.set_num_threads(1)
-        return [done]
-
-    def close(self):
-        self.closed = True
-
-
-@pytest.fixture(scope="session")
-def cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("cli-bench-cache")
-
-
 @pytest.fixture
 def executor(monkeypatch):
     made = Inline()
-    monkeypatch.setattr(command, "LocalExecutor", lambda workers: made)
+    monkeypatch.setattr(local, "LocalExecutor", lambda workers: made)
     return made
 
 
 @pytest.fixture
-def invoke(cache, tmp_path, monkeypatch, executor):
-    monkeypatch.setenv("HPME_CACHE_DIR", str(cache))
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.chdir(tmp_path)
-    return lambda *arguments: CliRunner().invoke(app, list(map(str, arguments)))
-
-
-def flat(text):
-    return " ".join(text.replace("│", " ").split())
+def invoke(invoke, executor):
+    return invoke
 
 
 def test_a_run_and_nothing_left_to_do(invoke, executor):
@@ -146,7 +109,7 @@ def test_an_interrupt_keeps_what_is_finished(invoke, executor):
 
 def test_results_of_other_versions_are_noted(invoke, monkeypatch):
     assert invoke(*RUN).exit_code == 0
-    monkeypatch.setattr(command, "versions", lambda: {"hpme": "99"})
+    monkeypatch.setattr(run, "versions", lambda: {"hpme": "99"})
     result = invoke(*RUN)
     assert "note: 4 results were made with" in result.stderr
 
@@ -164,7 +127,7 @@ def test_results_of_other_versions_are_noted(invoke, monkeypatch):
         (["table1", "--out", "file"], ["--out"]),
     ],
 )
-def test_wrong_usage_is_explained_before_any_work(invoke, executor, arguments, messages):
+def test_wrong_usage_is_explained_before_any_work(invoke, executor, arguments, messages, flat):
     executor.before = lambda job: pytest.fail("work has begun")
     Path("file").write_text("")
     result = invoke("bench", *arguments)

@@ -153,6 +153,6 @@ def test_named_sets_are_loaded_and_cached(name, tmp_path):
 @pytest.mark.parametrize("name", ["ba-shapes", "ba-community", "tree-grid"])
 def test_documented_sizes_are_twice_the_number_of_links(name):
     flat = DATASETS[name].build("paper", 0, DATASETS[name].num_graphs)
-    loops = int((flat.edge_index[0] == flat.edge_index[1]).sum())
+    loops = int((flat.local_edge_index[0] == flat.local_edge_index[1]).sum())
     assert loops == 0
-    assert flat.edge_index.shape[1] == DATASETS[f"{name}-links"].num_graphs
+    assert flat.local_edge_index.shape[1] == DATASETS[f"{name}-links"].num_graphs

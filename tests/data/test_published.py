@@ -19,7 +19,7 @@ from hpme.errors import InputError, StorageError
 
 def directed_edges(flat):
     graph = torch.repeat_interleave(flat.edge_counts)
-    return torch.cat([graph.view(1, -1), flat.edge_index]).t().tolist()
+    return torch.cat([graph.view(1, -1), flat.local_edge_index]).t().tolist()
 
 
 def test_ba_2motifs_equals_the_file(official):
@@ -57,7 +57,7 @@ def test_ba_2motifs_is_loaded_with_shuffled_nodes(official, tmp_path):
     assert float(position.mean()) == pytest.approx(12, abs=0.5)
     starts = torch.cat([torch.zeros(1).long(), flat.edge_counts.cumsum(0)])
     for number in range(0, 1000, 50):
-        original = flat.edge_index[:, starts[number] : starts[number + 1]]
+        original = flat.local_edge_index[:, starts[number] : starts[number + 1]]
         loaded = dataset[number].edge_index
         assert nx.is_isomorphic(nx.DiGraph(original.t().tolist()), nx.DiGraph(loaded.t().tolist()))
 

@@ -10,6 +10,7 @@ import torch
 from hpme.data import DATASETS, GraphStore, load_dataset
 from hpme.data.synthetic.motifs import CRANE, CYCLE, GRID, HOUSE
 from hpme.graphs.segment import segment_sum
+from hpme.graphs.tensors import to_tensors
 
 SIZE = 120
 GENERATED = [
@@ -81,8 +82,8 @@ def test_node_numbers_carry_no_information(load, name, variant):
 def test_seed_decides(name, variant):
     build = DATASETS[name].build
     first, again, other = build(variant, 3, 20), build(variant, 3, 20), build(variant, 4, 20)
-    for key, value in first.to_tensors().items():
-        assert torch.equal(value, again.to_tensors()[key])
+    for key, value in to_tensors(first).items():
+        assert torch.equal(value, to_tensors(again)[key])
     assert not torch.equal(first.edge_index, other.edge_index)
 
 
@@ -272,7 +273,7 @@ def test_features(load, name, width, low, high):
 )
 def test_variants_without_a_difference_are_identical(name):
     build = DATASETS[name].build
-    paper, published = build("paper", 0, 20).to_tensors(), build("published", 0, 20).to_tensors()
+    paper, published = (to_tensors(build(variant, 0, 20)) for variant in ("paper", "published"))
     assert all(torch.equal(value, published[key]) for key, value in paper.items())
 
 

@@ -9,10 +9,10 @@ from hpme.errors import InputError
 from hpme.explainers import GNNExplainer
 from hpme.explainers.shared.mask_descent import MaskDescent
 from hpme.explainers.shared.training_free import weighted_model
-from hpme.graphs.batch import GraphStore
-from hpme.graphs.edge_pairs import EdgePairs
+from hpme.graphs import GraphStore
 from hpme.metrics import explanation_auc
-from hpme.models.adapter import ModelAdapter, frozen
+from hpme.models.adapter import ModelAdapter
+from hpme.models.freezing import frozen
 from hpme.models.task import Task
 from planted import MARKED, MarkedEdges, marked_graphs
 
@@ -24,7 +24,7 @@ def descend(model, graphs, start, descent):
     batch = GraphStore.from_graphs(graphs).batch()
     with frozen(model):
         predict = weighted_model(ModelAdapter(model), batch, {})
-        return descent(predict, batch, CLASSES, EdgePairs.of(batch), start)
+        return descent(predict, batch, CLASSES, start)
 
 
 def test_parity_with_pyg():
@@ -40,7 +40,7 @@ def test_parity_with_pyg():
         torch.default_generator.manual_seed(5)
         start = torch.randn(graph.num_edges) * 2**0.5 * (2 / (2 * 9)) ** 0.5
     # One edge per pair: the pairs are the edges in another order.
-    of_edge = EdgePairs.of(GraphStore.from_graphs([graph]).batch()).of_edge
+    of_edge = GraphStore.from_graphs([graph]).pairs.of_edge
     place = torch.empty_like(start)
     place[of_edge] = start
     actual = descend(model, [graph], place, MaskDescent(50, 0.05, 0.0, 0.0))
@@ -52,7 +52,7 @@ def test_parity_with_pyg():
 def test_equals_a_slow_run_graph_by_graph():
     model, graphs = make_target("gcn").eval(), make_graphs()
     batch = GraphStore.from_graphs(graphs).batch()
-    pairs = EdgePairs.of(batch).index
+    pairs = batch.pairs.index
     start = torch.randn(pairs.shape[1], generator=torch.Generator().manual_seed(0))
     together = descend(model, graphs, start, MaskDescent(40, 0.1, 0.05, 0.5))
     keys = {tuple(pair): value for pair, value in zip(pairs.t().tolist(), start, strict=True)}

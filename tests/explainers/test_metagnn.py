@@ -11,7 +11,7 @@ from hpme.errors import InputError, ModelError, UnknownNameError
 from hpme.explainers import GradExplainer, MetaGNNExplainer
 from hpme.explainers.shared.adaptation import Adaptation, AdaptationReport
 from hpme.explainers.shared.mask_descent import MaskDescent
-from hpme.graphs.batch import GraphStore
+from hpme.graphs import GraphStore
 from hpme.models.adapter import ModelAdapter
 from hpme.models.task import Task
 
@@ -34,8 +34,8 @@ def test_one_round_equals_a_slow_one(monkeypatch):
     graphs, masks, drawn = make_graphs(), [], []
     search = MaskDescent.__call__
 
-    def recorded(self, predict, batch, task, pairs, start):
-        mask = search(self, predict, batch, task, pairs, start)
+    def recorded(self, predict, batch, task, start):
+        mask = search(self, predict, batch, task, start)
         masks.append(mask)
         drawn.append(batch)
         return mask

@@ -7,9 +7,9 @@ from contract import make_graphs, make_target
 from hpme.errors import InputError
 from hpme.explainers import PGExplainer
 from hpme.explainers.shared.context import TargetContext
-from hpme.graphs.batch import GraphStore
+from hpme.graphs import GraphStore
 from hpme.metrics import explanation_auc
-from hpme.models.adapter import frozen
+from hpme.models.freezing import frozen
 from planted import MARKED, marked_graphs
 
 

@@ -10,7 +10,7 @@ from hpme.explainers import ProxyExplainer
 from hpme.explainers.proxyexplainer import bounded
 from hpme.explainers.shared.autoencoder import AllPairs
 from hpme.explainers.shared.context import TargetContext
-from hpme.models.adapter import frozen
+from hpme.models.freezing import frozen
 
 
 def started(**options):

@@ -13,7 +13,8 @@ from hpme.explainers import TAGExplainer
 from hpme.explainers.shared.context import TargetContext
 from hpme.explainers.tagexplainer import jse_contrast, laplace, nce_contrast
 from hpme.metrics import explanation_auc
-from hpme.models.adapter import ModelAdapter, frozen
+from hpme.models.adapter import ModelAdapter
+from hpme.models.freezing import frozen
 from planted import MarkedEdges, marked_graphs, regression_target
 
 

@@ -64,13 +64,6 @@ def test_pairs_against_a_loop(numbers):
     assert pairs.index.shape[1] == len(expected)
 
 
-def test_undirected():
-    both = Data(x=torch.ones(3, 1), edge_index=torch.tensor([[0, 1, 2], [1, 0, 2]]))
-    one_way = Data(x=torch.ones(3, 1), edge_index=torch.tensor([[0, 1, 1], [1, 0, 2]]))
-    assert GraphStore.from_graphs([both]).undirected
-    assert not GraphStore.from_graphs([both, one_way]).undirected
-
-
 def test_every_kind_of_collection_gives_the_same_store():
     graphs = [graph(n) for n in range(1, 9)]
     expected = GraphStore.from_graphs(graphs)

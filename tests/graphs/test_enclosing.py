@@ -162,7 +162,7 @@ def test_unusable_graphs_and_options_are_named():
         enclosing_subgraph(data, [(0, 1)], num_hops=0)
     with pytest.raises(InputError, match="needs features x"):
         enclosing_subgraph(data, [(0, 1)], use_x=True)
-    with pytest.raises(InputError, match="no edge_index"):
+    with pytest.raises(InputError, match="edge_index must be a tensor"):
         enclosing_subgraph(Data(num_nodes=3), [(0, 1)])
     with pytest.raises(InputError, match="out of range"):
         enclosing_subgraph(Data(edge_index=data.edge_index, num_nodes=2), [(0, 1)])

@@ -10,7 +10,7 @@ from torch_geometric.nn import global_add_pool, global_mean_pool
 
 from hpme.data import GraphStore
 from hpme.errors import InputError, ModelError
-from hpme.graphs.batch import GraphBatch
+from hpme.graphs import GraphBatch
 from hpme.metrics import deletion, shift, truth_shift
 from hpme.models import build_model
 from slow_metrics import (

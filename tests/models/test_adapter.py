@@ -24,9 +24,11 @@ from torch_geometric.utils import to_dense_adj, to_undirected
 
 from hpme.data import GraphStore
 from hpme.errors import InputError, ModelError
-from hpme.graphs.batch import GraphBatch
+from hpme.graphs import GraphBatch
 from hpme.models import build_model
-from hpme.models.adapter import ModelAdapter, frozen, message_mask
+from hpme.models.adapter import ModelAdapter
+from hpme.models.freezing import frozen
+from hpme.models.message_mask import message_mask
 
 
 @pytest.fixture(autouse=True)

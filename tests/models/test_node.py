@@ -10,7 +10,8 @@ from torch_geometric.utils import to_undirected
 from hpme.data import GraphStore, WholeGraph, load_dataset
 from hpme.errors import InputError, ModelError, UnknownNameError
 from hpme.models import Recipe, build_model, load_or_train, predict
-from hpme.models.adapter import ModelAdapter, frozen
+from hpme.models.adapter import ModelAdapter
+from hpme.models.freezing import frozen
 from hpme.models.registry import name_for
 
 NAMES = ("node-gcn", "node-gin", "node-gat")
@@ -100,7 +101,7 @@ def test_a_named_layer_wins(egos):
 def test_weight_zero_equals_deletion(make, egos):
     adapter = ModelAdapter(make(), level="node")
     deleted = torch.arange(egos.edge_index.shape[1]) % 3 == 0
-    kept = GraphStore(
+    kept = GraphStore.of(
         x=egos.x,
         local_edge_index=egos.edge_index[:, ~deleted],
         sizes=torch.tensor([egos.num_nodes]),

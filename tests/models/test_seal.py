@@ -13,7 +13,8 @@ from torch_geometric.utils import to_undirected
 from hpme.data import GraphStore, LinkDataset, enclosing_subgraph
 from hpme.errors import InputError
 from hpme.models import DGCNN, Recipe, build_model, load_or_train, predict, train_target
-from hpme.models.adapter import ModelAdapter, frozen
+from hpme.models.adapter import ModelAdapter
+from hpme.models.freezing import frozen
 from hpme.models.seal import SortPool
 
 FEATURES = 24

@@ -9,7 +9,7 @@ import torch
 from torch_geometric.data import Data
 
 from hpme.data import DATASETS, GraphDataset, GraphStore, load_dataset
-from hpme.data.info import Level, Task
+from hpme.data.info import DatasetLevel, TaskKind
 from hpme.errors import InputError
 from hpme.models import (
     GCN,
@@ -159,4 +159,4 @@ def test_a_dataset_has_its_own_recipe_or_that_of_its_level_or_task(name):
 
 def test_recipes_are_of_known_tasks_levels_and_datasets():
     """A misspelt key would silently fall back to the recipe of the task."""
-    assert set(RECIPES) <= {*get_args(Task), *get_args(Level), *DATASETS}
+    assert set(RECIPES) <= {*get_args(TaskKind), *get_args(DatasetLevel), *DATASETS}

@@ -12,6 +12,8 @@ from hpme.errors import InputError
 
 RESULT_VERSION = 2
 """Part of every key; raise it when a change to explainers or metrics alters results."""
+GROUND_TRUTH = "ground-truth"
+"""In place of an explainer: the ground truth is taken for the explanation."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,9 @@ class Experiment:
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as JSON values."""
-        return {**asdict(self), "options": dict(self.options), "metrics": list(self.metrics)}
+        explainer, options = stored_spelling(self.explainer, self.options)
+        metrics = list(self.metrics)
+        return {**asdict(self), "explainer": explainer, "options": options, "metrics": metrics}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Experiment:
@@ -77,7 +81,9 @@ class Experiment:
             InputError: If a field is missing or unknown.
         """
         try:
-            return cls(**{**values, "metrics": tuple(values["metrics"])})
+            explainer, options = _spelling(values["explainer"], values["options"])
+            metrics = tuple(values["metrics"])
+            return cls(**{**values, "explainer": explainer, "options": options, "metrics": metrics})
         except (KeyError, TypeError) as error:
             raise InputError(f"not an experiment of this version of hpme: {error}") from error
 
@@ -86,6 +92,29 @@ class Experiment:
         options = "".join(f" {name}={value}" for name, value in self.options.items())
         explainer = "" if self.explainer is None else f", {self.explainer}{options}"
         return f"{self.dataset}{variant}, {self.model}{explainer}, seed {self.seed}"
+
+
+# HPME by gradient was an option of HPME when the first results were stored. Results are found by
+# their keys, so it is written that way for good.
+_GRADIENT, _STORED, _OPTION = "hpme-gradient", "hpme", {"search": "gradient"}
+
+
+def stored_spelling(
+    explainer: str | None, options: Mapping[str, Any]
+) -> tuple[str | None, dict[str, Any]]:
+    """How an explainer and its options are written in results."""
+    if explainer == _GRADIENT:
+        return _STORED, {**_OPTION, **options}
+    return explainer, dict(options)
+
+
+def _spelling(
+    explainer: str | None, options: Mapping[str, Any]
+) -> tuple[str | None, dict[str, Any]]:
+    """The inverse of :func:`stored_spelling`."""
+    if explainer == _STORED and _OPTION.items() <= options.items():
+        return _GRADIENT, {key: value for key, value in options.items() if key not in _OPTION}
+    return explainer, dict(options)
 
 
 def canonical_json(content: Any) -> bytes:

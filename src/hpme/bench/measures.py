@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import torch
 
+from hpme.bench.experiment import GROUND_TRUTH
 from hpme.bench.outcome import Outcome, without_ground_truth
-from hpme.bench.paper import GROUND_TRUTH
 from hpme.data import GraphStore
 from hpme.explainers import MixingExplainer
 from hpme.metrics import (

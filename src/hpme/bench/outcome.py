@@ -13,9 +13,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.explain import Explanation
 
-from hpme.bench.experiment import Experiment
+from hpme.bench.experiment import GROUND_TRUTH, Experiment
 from hpme.bench.options import make_explainer
-from hpme.bench.paper import GROUND_TRUTH
 from hpme.data import GraphDataset, GraphStore
 from hpme.explainers import GraphExplainer
 from hpme.models import Recipe, TargetGNN, TrainReport, load_or_train, predict, recipe_for
@@ -109,8 +108,8 @@ def explain(
     with a pool ratio are told the one of the ground truth (see
     :func:`~hpme.bench.options.make_explainer`), which the record says.
 
-    Without an explainer nothing is explained; :data:`~hpme.bench.paper.GROUND_TRUTH` in its place
-    gives the explanations no explainer can beat.
+    Without an explainer nothing is explained; :data:`~hpme.bench.experiment.GROUND_TRUTH` in its
+    place gives the explanations no explainer can beat.
 
     Args:
         experiment: What to run.

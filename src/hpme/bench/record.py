@@ -31,7 +31,7 @@ class Record:
             the copy that was explained in place of the target, if any. ``exhibits`` is what
             pictures are drawn from, if the experiment asks for it.
         cost: Seconds to fit, to explain and to compute metrics, CPU seconds of the three together,
-            and peak memory (see :mod:`hpme.bench.memory`).
+            and peak memory.
         versions: Versions of the software.
     """
 
@@ -81,6 +81,21 @@ class Record:
         if values.pop("key") != experiment.key:
             raise InputError("its key is of another version of hpme")
         return cls(experiment=experiment, **values)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why there is no record.
+
+    Args:
+        error: Kind of error.
+        message: Its message.
+        trace: Where it happened.
+    """
+
+    error: str
+    message: str
+    trace: str = ""
 
 
 def json_values(value: Any) -> Any:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import platform
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,27 +16,37 @@ from hpme import __version__
 from hpme.bench.exhibits import EXHIBITS
 from hpme.bench.experiment import Experiment
 from hpme.bench.measures import MEASURES, Measured
-from hpme.bench.memory import peak_mib, reset_peak
 from hpme.bench.outcome import Outcome, Target, explain, recipe_of
 from hpme.bench.record import Record, json_values
 from hpme.data import GraphDataset, load_dataset
 from hpme.errors import UnknownNameError
 from hpme.explainers.shared.adaptation import AdaptationReport
 
+if sys.platform != "win32":
+    import resource
+
+_STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
 
 def run_experiment(experiment: Experiment) -> Record:
     """Runs an experiment from nothing but its description; what it needs is made or cached."""
-    dataset, target = subject(*experiment.target)
+    return run_on(experiment, *subject(*experiment.target))[0]
+
+
+def run_on(
+    experiment: Experiment, dataset: GraphDataset, target: Target, *, progress: bool = False
+) -> tuple[Record, Outcome]:
+    """Runs an experiment on its dataset and target; its record, and what that was computed from."""
     own_peak = reset_peak()
     start = time.process_time()
-    outcome = explain(experiment, dataset, target)
+    outcome = explain(experiment, dataset, target, progress=progress)
     record = record_of(outcome)
     record.cost.update(
         cpu_seconds=time.process_time() - start,
         peak_memory_mib=peak_mib(),
         peak_memory_of="experiment" if own_peak else "process",
     )
-    return record
+    return record, outcome
 
 
 @functools.lru_cache(maxsize=1)  # experiments come sorted, and a large dataset is large
@@ -119,3 +131,28 @@ def versions() -> dict[str, str]:
         "torch": str(torch.__version__),
         "torch_geometric": torch_geometric.__version__,
     }
+
+
+def reset_peak() -> bool:
+    """Starts a new measurement; false where only the peak since the process began is known.
+
+    On Linux the kernel's high-water mark of this process can be set back. Memory that is in use
+    already, such as the libraries, is part of every peak.
+    """
+    try:
+        _CLEAR.write_text("5")
+    except OSError:
+        return False
+    return True
+
+
+def peak_mib() -> float | None:
+    """Most memory the process has held at once since :func:`reset_peak`, in MiB."""
+    try:
+        lines = _STATUS.read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+    except (OSError, StopIteration):
+        if sys.platform == "win32":
+            return None
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak / 2**20 if sys.platform == "darwin" else peak / 2**10

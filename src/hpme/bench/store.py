@@ -9,8 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from hpme.bench.experiment import Experiment, canonical_json
-from hpme.bench.jobs import Failure
-from hpme.bench.record import Record
+from hpme.bench.record import Failure, Record
 from hpme.errors import StorageError
 from hpme.storage import write_atomically
 
@@ -45,7 +44,7 @@ class ResultStore:
         except StorageError as error:
             logger.warning("'%s' is damaged and will be computed again: %s", path, error)
             return None
-        return record if record.experiment == experiment else None
+        return record if record.experiment.key == experiment.key else None
 
     def put(self, record: Record) -> None:
         """Stores a result, and forgets that the experiment failed before."""

@@ -7,25 +7,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from hpme.bench import SUITES, Experiment, ResultStore, Suite, parse_seeds
-from hpme.bench.bundle import is_prepared
-from hpme.bench.cluster import RayExecutor
-from hpme.bench.cost import CostModel, target_seconds
-from hpme.bench.jobs import Executor, Failure
-from hpme.bench.local import LocalExecutor
-from hpme.bench.run import versions
-from hpme.bench.runner import Plan, run_plan
-from hpme.bench.suites import EVERYTHING
-from hpme.bench.watch import Watch, duration
-from hpme.commands.shared import check_writable, known, refuse, reports_errors, say, usage
+from hpme import paper
+from hpme.commands.shared import check_writable, command, known, refuse, say, usage
 
-CHOICES = {**SUITES, EVERYTHING.name: EVERYTHING}
+if TYPE_CHECKING:
+    from hpme.bench import Experiment, Failure, Plan, ResultStore
+    from hpme.bench.execute.cost import CostModel
+    from hpme.bench.execute.jobs import Executor
+    from hpme.paper.shared.suite import Suite
+
+CHOICES = (*paper.NAMES, paper.ALL)
 
 
 class ExecutorName(str, Enum):
@@ -35,7 +32,7 @@ class ExecutorName(str, Enum):
     ray = "ray"
 
 
-@reports_errors
+@command
 def bench(
     suite: Annotated[str, typer.Argument(help="Which one: " + ", ".join(CHOICES) + ".")],
     workers: Annotated[
@@ -88,13 +85,20 @@ def bench(
 
     Exit codes: 0 done, 1 something failed, 2 wrong usage, 130 interrupted.
     """
+    from hpme.bench import Plan, ResultStore
+    from hpme.bench.execute.cluster import RayExecutor
+    from hpme.bench.execute.cost import CostModel
+    from hpme.bench.execute.local import LocalExecutor
+    from hpme.paper.suites import EVERYTHING, SUITES
+
     known("SUITE", "suite", suite, CHOICES)
     if executor is ExecutorName.ray and workers is not None:
         refuse("belongs to --executor local; Ray uses what cores the cluster has", "--workers")
     if executor is ExecutorName.local and address is not None:
         refuse("belongs to --executor ray", "--address")
+    chosen = EVERYTHING if suite == paper.ALL else SUITES[suite]
     experiments = chosen_experiments(
-        CHOICES[suite],
+        chosen,
         seeds=seeds,
         datasets=datasets,
         explainers=explainers,
@@ -104,7 +108,7 @@ def bench(
     )
     store = ResultStore(out)
     plan, costs = Plan.of(experiments, store), CostModel(store.records())
-    _show_plan(CHOICES[suite].title, plan, costs, workers or 1)
+    _show_plan(chosen.title, plan, costs, workers or 1)
     if dry_run or not plan.todo:
         return
     usage("--out", check_writable, store.path(plan.todo[0]))
@@ -137,6 +141,8 @@ def chosen_experiments(
         explainers: Names separated by commas; by default all.
         changes: Fields of the experiments to set, unless ``None``.
     """
+    from hpme.bench import parse_seeds
+
     chosen = usage("--seeds", parse_seeds, seeds) if seeds else list(suite.seeds)
     experiments = suite.experiments(chosen)
     experiments = _only("--datasets", "dataset", datasets, experiments)
@@ -148,6 +154,9 @@ def chosen_experiments(
 def _run(
     plan: Plan, store: ResultStore, executor: Executor, costs: CostModel, workers: int
 ) -> list[tuple[Experiment, Failure]]:
+    from hpme.bench.execute.jobs import run_plan
+    from hpme.bench.execute.watch import Watch
+
     watch = Watch(plan.todo, costs, workers, Console(stderr=True))
     try:
         return run_plan(plan, store, executor, ended=watch.ended, pulse=watch.pulse)
@@ -176,6 +185,11 @@ def _only(
 
 
 def _show_plan(title: str, plan: Plan, costs: CostModel, workers: int) -> None:
+    from hpme.bench.execute.bundle import is_prepared
+    from hpme.bench.execute.cost import target_seconds
+    from hpme.bench.execute.watch import duration
+    from hpme.bench.run import versions
+
     table = Table(title=title, title_justify="left", header_style="bold")
     for name in ("dataset", "experiments", "done", "to do", "targets to train", "estimate"):
         table.add_column(name, justify="left" if name == "dataset" else "right")

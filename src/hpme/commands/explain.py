@@ -2,38 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import torch
 import typer
-from torch_geometric.data import Data
 
-from hpme.commands.factories import build_model, read_data
 from hpme.commands.shared import (
     check_writable,
+    command,
     known,
     parse_options,
     parse_rules,
     refuse,
-    reports_errors,
     say,
     usage,
 )
-from hpme.data import GraphStore
-from hpme.data.dataset import DEFAULT_POOL_RATIO
 from hpme.errors import InputError
-from hpme.explainers import EXPLAINERS, GraphExplainer, HPMEExplainer, explainer_class
-from hpme.models.adapter import ModelAdapter, frozen
-from hpme.models.task import Mode, check_rows
-from hpme.viz import report
 
-FIT_GRAPHS = 500
-"""Explainers learn from at least this many graphs, if there are as many."""
-TRIAL_GRAPHS = 8
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+    from hpme.explainers import GraphExplainer
+    from hpme.models.task import Mode
+
 TABLE = "Tables of SMILES"
 
 
@@ -45,7 +38,7 @@ class ModeName(str, Enum):
     regression = "regression"
 
 
-@reports_errors
+@command
 def explain(
     model: Annotated[
         str,
@@ -136,13 +129,24 @@ def explain(
 
     Exit codes: 0 done, 1 failed while running, 2 wrong usage.
     """
+    from hpme.commands.factories import (
+        TRIAL_GRAPHS,
+        build_model,
+        choose_graphs,
+        make_explainers,
+        read_data,
+        try_model,
+    )
+    from hpme.explainers import EXPLAINERS
+    from hpme.report import report
+
     names = list(dict.fromkeys(name.strip() for name in explainer.split(",") if name.strip()))
     if not names:
         refuse("name at least one explainer", "--explainer")
     for name in names:
         known("--explainer", "explainer", name, EXPLAINERS)
     options = usage("--option", parse_options, option or [])
-    explainers = usage("--option", _make, names, seed, options)
+    explainers = usage("--option", make_explainers, names, seed, options)
     usage("--out", _check_page, out)
     if save_explainer is not None:
         usage("--save-explainer", check_writable, save_explainer / f"{names[0]}.safetensors")
@@ -156,9 +160,9 @@ def explain(
     }
     target = build_model(model, weights)
     found = read_data(data, progress=not quiet, **{k: v for k, v in table.items() if v})
-    fitted, explained, numbers = _choose(found, graphs, seed)
+    fitted, explained, numbers = choose_graphs(found, graphs, seed)
     meaning: Mode | None = None if mode is None else mode.value
-    _try(target, explained[:TRIAL_GRAPHS], meaning)
+    try_model(target, explained[:TRIAL_GRAPHS], meaning)
     if not quiet:
         say(f"{len(found):,} graphs; {len(explained):,} explained, learning from {len(fitted):,}")
         if weights is None:
@@ -167,10 +171,9 @@ def explain(
     for name, one in explainers.items():
         one.fit(target, fitted, mode=meaning, progress=not quiet)
         explanations[name] = one.explain(target, explained, progress=not quiet)
-        if isinstance(one, HPMEExplainer):
-            for item, quality in zip(
-                explanations[name], one.quality(target, explained), strict=True
-            ):
+        if hasattr(one, "quality"):
+            found_quality = one.quality(target, explained)
+            for item, quality in zip(explanations[name], found_quality, strict=True):
                 item.quality = asdict(quality)
         reports[name] = getattr(one, "report", None)
         if not quiet:
@@ -194,56 +197,10 @@ def explain(
         typer.echo(str(out))
 
 
-def _make(names: Sequence[str], seed: int, options: Mapping[str, Any]) -> dict[str, GraphExplainer]:
-    """Explainers by name; an option goes to all that have it."""
-    valid = {name: explainer_class(name).option_names() for name in names}
-    for option in options:
-        if option == "seed":
-            raise InputError("use --seed")
-        if not any(option in taken for taken in valid.values()):
-            every = sorted({name for taken in valid.values() for name in taken} - {"seed"})
-            raise InputError(f"no explainer has '{option}'; valid options: {', '.join(every)}")
-    made = {}
-    for name, taken in valid.items():
-        chosen = {option: value for option, value in options.items() if option in taken}
-        # HPME chooses the ratio itself; the others that have one need it.
-        if "ratio" in taken and name != HPMEExplainer.slug and not {"ratio", "k"} & chosen.keys():
-            chosen["ratio"] = DEFAULT_POOL_RATIO
-        try:
-            made[name] = explainer_class(name)(seed=seed, **chosen)
-        except TypeError as error:  # a comparison of the wrong types, such as 'high' < 1
-            raise InputError(f"an option of '{name}' has the wrong type: {error}") from error
-    return made
-
-
 def _check_page(path: Path) -> None:
     if path.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"'{path}' must end in .html")
     check_writable(path)
-
-
-def _choose(
-    graphs: Sequence[Data], count: int, seed: int
-) -> tuple[list[Data], list[Data], list[int]]:
-    """Graphs to learn from, those of them to explain, and the numbers of the latter."""
-    GraphStore.from_graphs(graphs)  # says what is wrong with features or edges
-    order = torch.randperm(len(graphs), generator=torch.Generator().manual_seed(seed)).tolist()
-    fitted = sorted(order[: max(count, FIT_GRAPHS)])
-    numbers = sorted(order[:count])
-    return [graphs[i] for i in fitted], [graphs[i] for i in numbers], numbers
-
-
-def _try(model: torch.nn.Module, graphs: Sequence[Data], mode: Mode | None) -> None:
-    """Calls the model once, so that what is wrong shows before any work."""
-    with frozen(model), torch.no_grad():
-        output = ModelAdapter(model).predict(GraphStore.from_graphs(graphs).batch())
-    check_rows(output, len(graphs))
-    if mode is None and (output.dim() == 1 or output.shape[1] == 1):
-        refuse(
-            "the model returns one value per graph; say what it means: regression or "
-            "binary_classification",
-            "--mode",
-        )
 
 
 def _announce(name: str, explainer: GraphExplainer, found: Any) -> None:

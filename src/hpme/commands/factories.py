@@ -1,4 +1,4 @@
-"""What a user names on the command line: a model, its weights, and graphs."""
+"""What a user names on the command line: a model, its weights, graphs, and explainers."""
 
 from __future__ import annotations
 
@@ -6,19 +6,28 @@ import difflib
 import importlib
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_model
 from torch import nn
 from torch_geometric.data import Data
 
-from hpme.data import from_smiles_csv, load_graphs
+from hpme.commands.shared import refuse
+from hpme.data import GraphStore, from_smiles_csv, load_graphs
+from hpme.data.dataset import DEFAULT_POOL_RATIO
 from hpme.errors import InputError, ModelError, StorageError
+from hpme.explainers import GraphExplainer, explainer_class
+from hpme.models.explained import ExplainedModel
+from hpme.models.task import Mode, check_rows
 
+FIT_GRAPHS = 500
+"""Explainers learn from at least this many graphs, if there are as many."""
+TRIAL_GRAPHS = 8
 TABLES = (".csv", ".tsv")
 PICKLES = (".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".bin")
 ANY_ATOM = {"molecule": "*"}
@@ -164,3 +173,52 @@ def _current_folder() -> Iterator[None]:
         yield
     finally:
         sys.path.remove(folder)
+
+
+def make_explainers(
+    names: Sequence[str], seed: int, options: Mapping[str, Any]
+) -> dict[str, GraphExplainer]:
+    """Explainers by name; an option goes to all that have it."""
+    valid = {name: explainer_class(name).option_names() for name in names}
+    for option in options:
+        if option == "seed":
+            raise InputError("use --seed")
+        if not any(option in taken for taken in valid.values()):
+            every = sorted({name for taken in valid.values() for name in taken} - {"seed"})
+            raise InputError(f"no explainer has '{option}'; valid options: {', '.join(every)}")
+    made = {}
+    for name, taken in valid.items():
+        chosen = {option: value for option, value in options.items() if option in taken}
+        kind = explainer_class(name)
+        if "ratio" in taken and not kind.chooses_size and not {"ratio", "k"} & chosen.keys():
+            chosen["ratio"] = DEFAULT_POOL_RATIO
+        try:
+            made[name] = kind(seed=seed, **chosen)
+        except TypeError as error:  # a comparison of the wrong types, such as 'high' < 1
+            raise InputError(f"an option of '{name}' has the wrong type: {error}") from error
+    return made
+
+
+def choose_graphs(
+    graphs: Sequence[Data], count: int, seed: int
+) -> tuple[list[Data], list[Data], list[int]]:
+    """Graphs to learn from, those of them to explain, and the numbers of the latter."""
+    GraphStore.from_graphs(graphs)  # says what is wrong with features or edges
+    order = torch.randperm(len(graphs), generator=torch.Generator().manual_seed(seed)).tolist()
+    fitted = sorted(order[: max(count, FIT_GRAPHS)])
+    numbers = sorted(order[:count])
+    return [graphs[i] for i in fitted], [graphs[i] for i in numbers], numbers
+
+
+def try_model(model: torch.nn.Module, graphs: Sequence[Data], mode: Mode | None) -> None:
+    """Calls the model once, so that what is wrong shows before any work."""
+    explained = ExplainedModel(model)
+    with explained.frozen(), torch.no_grad():
+        output = explained.adapter().predict(GraphStore.from_graphs(graphs).batch())
+    check_rows(output, len(graphs))
+    if mode is None and (output.dim() == 1 or output.shape[1] == 1):
+        refuse(
+            "the model returns one value per graph; say what it means: regression or "
+            "binary_classification",
+            "--mode",
+        )

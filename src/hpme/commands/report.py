@@ -7,12 +7,11 @@ from typing import Annotated
 
 import typer
 
-from hpme.bench import SUITES
-from hpme.commands.shared import check_writable, known, refuse, reports_errors, say, usage
-from hpme.viz.results import differences, report_files, write_report
+from hpme import paper
+from hpme.commands.shared import check_writable, command, known, refuse, say, usage
 
 
-@reports_errors
+@command
 def report(
     folder: Annotated[
         Path,
@@ -44,8 +43,10 @@ def report(
 
     Exit codes: 0 done, 1 failed or different, 2 wrong usage.
     """
+    from hpme.paper.files import differences, report_files, write_report
+
     for name in suite or ():
-        known("--suite", "suite", name, SUITES)
+        known("--suite", "suite", name, paper.NAMES)
     if check is not None and out is not None:
         refuse("--check writes nothing; leave one of them out", "--out")
     if check is not None:

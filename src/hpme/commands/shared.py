@@ -14,20 +14,27 @@ from typing import Any, NoReturn, TypeVar
 import typer
 from rich.console import Console
 
-from hpme.data.molecules.chem import check_rules
 from hpme.errors import HPMEError, InputError, UnknownNameError
 
 Command = TypeVar("Command", bound=Callable[..., None])
 Result = TypeVar("Result")
 
 
-def reports_errors(command: Command) -> Command:
-    """Turns errors a user can act on into a short message and exit code 1."""
+threads = 1
+"""What ``hpme --threads`` says."""
 
-    @functools.wraps(command)
+
+def command(function: Command) -> Command:
+    """Sets the threads; turns errors a user can act on into a short message and exit code 1."""
+
+    @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> None:
+        import torch  # here, so that help comes without it
+
+        # Small tensors: threads wait for each other, on a busy machine for most of the time.
+        torch.set_num_threads(threads)
         try:
-            command(*args, **kwargs)
+            function(*args, **kwargs)
         except (HPMEError, OSError) as error:
             Console(stderr=True).print(f"error: {error}", style="red", markup=False)
             raise typer.Exit(1) from error
@@ -120,5 +127,8 @@ def parse_rules(pairs: Sequence[str]) -> dict[str, str]:
         if name in rules:
             raise InputError(f"rule '{name}' is given twice")
         rules[name] = smarts
-    check_rules(rules)
+    if rules:
+        from hpme.data.molecules.chem import check_rules
+
+        check_rules(rules)
     return rules

@@ -7,7 +7,7 @@ from hpme.data.links.dataset import LinkDataset
 from hpme.data.molecules.smiles import SkippedRow, SmilesDataset, from_smiles, from_smiles_csv
 from hpme.data.nodes.dataset import NodeDataset
 from hpme.data.registry import DATASETS, load_dataset
-from hpme.graphs.batch import GraphBatch, GraphStore
+from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.ego import EgoGraphs, WholeGraph
 from hpme.graphs.enclosing import enclosing_subgraph
 

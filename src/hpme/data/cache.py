@@ -14,7 +14,8 @@ import safetensors.torch
 from safetensors import SafetensorError
 
 from hpme.errors import InputError
-from hpme.graphs.flat import FlatGraphs
+from hpme.graphs import GraphStore
+from hpme.graphs.tensors import from_tensors, to_tensors
 from hpme.storage import locked, write_atomically
 
 FORMAT_VERSION = 2
@@ -32,7 +33,7 @@ def default_root() -> Path:
     return Path(configured) if configured else Path(platformdirs.user_cache_dir("hpme"))
 
 
-def cached(root: Path, request: Request, build: Callable[[], FlatGraphs]) -> FlatGraphs:
+def cached(root: Path, request: Request, build: Callable[[], GraphStore]) -> GraphStore:
     """The graphs of a request, from the cache if they are there and intact, else built and stored.
 
     A cache that cannot be written is worth a warning, not a failure.
@@ -43,14 +44,14 @@ def cached(root: Path, request: Request, build: Callable[[], FlatGraphs]) -> Fla
         stored = _read(path, request)
         if stored is not None:
             return stored
-        flat = build()
+        store = build()
         try:
-            _write(path, request, flat)
+            _write(path, request, store)
         except OSError as error:
             logger.warning(
                 "dataset not cached at '%s' (%s); set %s", path, error, CACHE_DIR_VARIABLE
             )
-        return flat
+        return store
 
 
 def cached_path(root: Path, request: Request) -> Path:
@@ -64,7 +65,7 @@ def cache_path(root: Path, request: Request) -> Path:
     return root / "datasets" / f"{request['name']}-{request['variant']}-{digest[:16]}.safetensors"
 
 
-def _read(path: Path, request: Request) -> FlatGraphs | None:
+def _read(path: Path, request: Request) -> GraphStore | None:
     """``None`` if nothing is stored, or what is stored is damaged."""
     try:
         note = json.loads(path.with_suffix(".json").read_bytes())
@@ -79,14 +80,14 @@ def _read(path: Path, request: Request) -> FlatGraphs | None:
         logger.warning("cached dataset '%s' is damaged; building it anew", path)
         return None
     try:
-        return FlatGraphs.from_tensors(safetensors.torch.load(payload))
+        return from_tensors(safetensors.torch.load(payload))
     except (SafetensorError, KeyError, InputError) as error:
         logger.warning("cached dataset '%s' is unusable (%s); building it anew", path, error)
         return None
 
 
-def _write(path: Path, request: Request, flat: FlatGraphs) -> None:
-    payload = safetensors.torch.save(flat.to_tensors())
+def _write(path: Path, request: Request, store: GraphStore) -> None:
+    payload = safetensors.torch.save(to_tensors(store))
     note = {"request": dict(request), "sha256": hashlib.sha256(payload).hexdigest()}
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, payload)

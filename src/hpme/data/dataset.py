@@ -10,8 +10,7 @@ from torch_geometric.data import Data, InMemoryDataset
 from hpme.data.info import DatasetInfo, GraphStats
 from hpme.data.matches import combine_matches
 from hpme.errors import InputError
-from hpme.graphs.batch import GraphStore
-from hpme.graphs.flat import FlatGraphs
+from hpme.graphs import GraphStore
 from hpme.graphs.segment import segment_sum
 
 DEFAULT_POOL_RATIO = 0.2
@@ -25,21 +24,21 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
     :attr:`split`, :attr:`explainable` and :meth:`explained` index this dataset.
 
     Args:
-        flat: The graphs.
+        store: The graphs.
         info: What the dataset is.
         variant: Variant the graphs were built as.
         seed: Seed the graphs were built with.
     """
 
-    def __init__(self, flat: FlatGraphs, info: DatasetInfo, variant: str, seed: int) -> None:
+    def __init__(self, store: GraphStore, info: DatasetInfo, variant: str, seed: int) -> None:
         super().__init__()
         self.info, self.variant, self.seed = info, variant, seed
         # PyG hands out the whole of a dataset of one graph without taking it apart.
-        one = len(flat) == 1
-        texts = {name: t[0] if one else list(t) for name, t in flat.text.items()}
-        attributes = {**flat.node, **flat.edge, **flat.graph, **flat.match, **texts}
-        self._data = Data(edge_index=flat.edge_index, **attributes)
-        self.slices = flat.slices()
+        one = len(store) == 1
+        texts = {name: t[0] if one else list(t) for name, t in store.text.items()}
+        attributes = {**store.node, **store.edge, **store.graph, **store.match, **texts}
+        self._data = Data(edge_index=store.local_edge_index, **attributes)
+        self.slices = store.slices()
 
     @property
     def num_classes(self) -> int:

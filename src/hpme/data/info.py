@@ -9,12 +9,12 @@ from typing import Literal
 from torch import Tensor
 
 from hpme.data.sources import DataFile
-from hpme.graphs.flat import FlatGraphs
+from hpme.graphs import GraphStore
 
-Task = Literal["classification", "regression"]
-Level = Literal["graph", "node", "link"]
-ModelLevel = Literal["graph", "node"]
-Builder = Callable[..., FlatGraphs]
+TaskKind = Literal["classification", "regression"]
+DatasetLevel = Literal["graph", "node", "link"]
+Level = Literal["graph", "node"]
+Builder = Callable[..., GraphStore]
 """``(variant, seed, size)`` to graphs with ``x``, ``node_mask``, ``edge_mask`` and ``y``; the paths
 of the dataset's files follow, if it has any."""
 
@@ -67,7 +67,7 @@ class DatasetInfo:
 
     name: str
     title: str
-    task: Task
+    task: TaskKind
     num_classes: int | None
     num_graphs: int
     description: str
@@ -77,10 +77,10 @@ class DatasetInfo:
     explained_positions: Mapping[str, tuple[range, ...]] = field(default_factory=dict)
     files: tuple[DataFile, ...] = ()
     rules: Mapping[str, str] = field(default_factory=dict)
-    level: Level = "graph"
+    level: DatasetLevel = "graph"
 
     @property
-    def model_level(self) -> ModelLevel:
+    def model_level(self) -> Level:
         """What a model has an output for; a link is judged by a graph, its subgraph."""
         return "node" if self.level == "node" else "graph"
 

@@ -7,14 +7,14 @@ from typing import Any
 
 from hpme.data.cache import cached, cached_path, default_root
 from hpme.data.dataset import GraphDataset
-from hpme.data.info import DatasetInfo, Level
+from hpme.data.info import DatasetInfo, DatasetLevel
 from hpme.data.links import dataset as links
 from hpme.data.molecules import datasets as molecules
 from hpme.data.nodes import motifs as node_motifs
 from hpme.data.nodes.dataset import NodeDataset
 from hpme.data.synthetic import ba, ba_cycles, spmotif, triangles
 from hpme.errors import InputError, UnknownNameError
-from hpme.graphs.flat import FlatGraphs
+from hpme.graphs import GraphStore
 
 DATASETS: dict[str, DatasetInfo] = {
     info.name: info
@@ -22,7 +22,7 @@ DATASETS: dict[str, DatasetInfo] = {
     for info in family.INFOS
 }
 """Every known dataset; a new entry can be loaded like the others."""
-KINDS: dict[Level, type[GraphDataset]] = {
+KINDS: dict[DatasetLevel, type[GraphDataset]] = {
     "graph": GraphDataset,
     "node": NodeDataset,
     "link": links.LinkDataset,
@@ -57,7 +57,7 @@ def load_dataset(
     info, request = _resolve(name, variant, seed, size)
     folder = default_root() if root is None else Path(root)
 
-    def build() -> FlatGraphs:
+    def build() -> GraphStore:
         paths = [file.locate(folder, progress=progress) for file in info.files]
         return info.build(request["variant"], seed, request["size"], *paths)
 

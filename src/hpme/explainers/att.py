@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import torch
@@ -14,8 +13,7 @@ from torch_geometric.nn import MessagePassing
 from hpme.errors import InputError, ModelError
 from hpme.explainers.shared.base import GraphExplainer, Masks
 from hpme.explainers.shared.context import TargetContext
-from hpme.graphs.batch import GraphBatch
-from hpme.graphs.edge_pairs import EdgePairs
+from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
 
 Reduce = Literal["max", "mean"]
@@ -62,22 +60,16 @@ class AttentionExplainer(GraphExplainer):
         if graphs.num_nodes == 0:
             return Masks(torch.zeros(0))
         alpha = self._attention(adapter, graphs, model_kwargs).to(torch.get_default_dtype())
-        return Masks(EdgePairs.of(graphs).mean(alpha))
+        return Masks(graphs.pairs.per_edge(graphs.pairs.mean(alpha)))
 
     def _attention(
         self, adapter: ModelAdapter, graphs: GraphBatch, model_kwargs: dict[str, Any]
     ) -> Tensor:
         """Attention of every edge, heads and layers joined."""
-        source, target = graphs.edge_index
         # Layers that add self-loops drop those of the graph and append one per node. With the
         # graph's own loops last, all layers agree on where the other edges are.
-        order = torch.argsort(torch.where(source == target, 1 + source, 0), stable=True)
-        sorted_graphs = replace(
-            graphs,
-            edge_index=graphs.edge_index[:, order],
-            edge_attr=None if graphs.edge_attr is None else graphs.edge_attr[order],
-            edge_weight=None if graphs.edge_weight is None else graphs.edge_weight[order],
-        )
+        order = graphs.loops_last
+        sorted_graphs = graphs.edges(order)
         with _recorded(adapter.model) as alphas:
             adapter.embed(sorted_graphs, **model_kwargs)
         if not alphas:

@@ -9,8 +9,7 @@ from hpme.explainers.shared.checks import at_least, positive
 from hpme.explainers.shared.mask_descent import MaskDescent, spread
 from hpme.explainers.shared.noise import pair_normal
 from hpme.explainers.shared.training_free import TrainingFreeExplainer, no_edges, weighted_model
-from hpme.graphs.batch import GraphBatch
-from hpme.graphs.edge_pairs import EdgePairs
+from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
 
 
@@ -62,7 +61,6 @@ class GNNExplainer(TrainingFreeExplainer):
             return Masks(empty)
         predict = weighted_model(adapter, graphs, model_kwargs)
         task = self._task_of(predict(None))
-        pairs = EdgePairs.of(graphs)
-        noise = pair_normal(graphs, pairs.index, self.seed) * spread(graphs, pairs)
+        noise = pair_normal(graphs, graphs.pairs.index, self.seed) * spread(graphs)
         descent = MaskDescent(self.epochs, self.lr, self.size_weight, self.entropy_weight)
-        return Masks(descent(predict, graphs, task, pairs, self.start + noise))
+        return Masks(descent(predict, graphs, task, self.start + noise))

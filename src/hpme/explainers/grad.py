@@ -10,8 +10,7 @@ from torch import Tensor
 from hpme.errors import InputError
 from hpme.explainers.shared.base import Masks
 from hpme.explainers.shared.training_free import TrainingFreeExplainer, no_edges, weighted_model
-from hpme.graphs.batch import GraphBatch
-from hpme.graphs.edge_pairs import EdgePairs
+from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
 from hpme.models.task import Task
 
@@ -67,7 +66,7 @@ class GradExplainer(TrainingFreeExplainer):
             # Graphs do not interact: the gradient of the sum holds the gradients of all.
             for column in self._targets(self._task_of(output), output).sum(0):
                 slope += torch.autograd.grad(column, weight, retain_graph=True)[0].abs()
-        score = EdgePairs.of(graphs).sum(slope)
+        score = graphs.pairs.per_edge(graphs.pairs.sum(slope))
         if not self.normalise:
             return Masks(score / (1 + score))
         zero = score.new_zeros(graphs.num_graphs)

@@ -12,9 +12,10 @@ from hpme.explainers.hpme.method.pool import PoolSize
 from hpme.explainers.shared.base import GraphExplainer, Masks
 from hpme.explainers.shared.checks import at_least
 from hpme.explainers.shared.context import TargetContext, batches
-from hpme.graphs.batch import GraphBatch
+from hpme.graphs import GraphBatch
 from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum
-from hpme.models.adapter import Embedding, ModelAdapter
+from hpme.models.adapter import ModelAdapter
+from hpme.models.embedding import Embedding
 from hpme.models.task import Task
 
 _CELLS = 2**22

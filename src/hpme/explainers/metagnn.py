@@ -21,8 +21,8 @@ from hpme.explainers.shared.base import GraphExplainer, Masks
 from hpme.explainers.shared.checks import at_least, positive
 from hpme.explainers.shared.context import TargetContext, batches
 from hpme.explainers.shared.mask_descent import MaskDescent
-from hpme.graphs.batch import GraphBatch
-from hpme.models.adapter import ModelAdapter, frozen
+from hpme.graphs import GraphBatch
+from hpme.models.adapter import ModelAdapter
 from hpme.progress import progress_bar
 
 logger = logging.getLogger("hpme")
@@ -142,15 +142,7 @@ class MetaGNNExplainer(GraphExplainer):
         self.report = report_on(context.task, before, after, labels, scored, held_out.numel() > 0)
         self.weights = _Weights({name: p.detach() for name, p in model.named_parameters()})
         config = ModelConfig(context.task.mode, context.adapter.level, context.task.return_type)
-        with frozen(model):
-            adapted = TargetContext.build(
-                model,
-                context.store,
-                batch_size=self.batch_size,
-                embedding_layer=self.embedding_layer,
-                config=config,
-                level=context.adapter.level,
-            )
+        with self.explainer._context(model, context.store, model_config=config) as adapted:
             self.explainer._fit(adapted, progress=progress)
         logger.info(self.report.summary())
         for warning in self.report.warnings:

@@ -6,7 +6,7 @@ from typing import Any
 
 from hpme.explainers.shared.base import GraphExplainer, Masks
 from hpme.explainers.shared.noise import pair_noise
-from hpme.graphs.batch import GraphBatch
+from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
 
 

@@ -17,7 +17,7 @@ from hpme.explainers.shared.context import TargetContext
 from hpme.explainers.shared.parametric import ParametricExplainer
 from hpme.explainers.shared.penalty import mask_penalty
 from hpme.explainers.shared.seeded import seeded_linear
-from hpme.graphs.batch import GraphBatch
+from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
 from hpme.models.task import Task
 

@@ -13,8 +13,9 @@ from torch_geometric.data import Data
 
 from hpme.errors import InputError
 from hpme.graphs.adjacency import Adjacency
-from hpme.graphs.batch import GraphStore, check_graph_tensors
+from hpme.graphs.checks import check_edge_weight, check_graph_tensors, check_node_numbers
 from hpme.graphs.segment import exclusive_cumsum, segment_sum
+from hpme.graphs.store import GraphStore
 
 NUM_HOPS = 3
 """Radius of ego graphs: as many layers as most node-level models have."""
@@ -28,13 +29,19 @@ class EgoGraphs:
 
     Args:
         store: The graphs; the anchor of each is its target node.
-        node_ids: Number of every node of the store in the whole graph.
-        edge_ids: Position of every edge of the store in the whole graph.
     """
 
     store: GraphStore
-    node_ids: Tensor
-    edge_ids: Tensor
+
+    @property
+    def node_ids(self) -> Tensor:
+        """Number of every node of the store in the whole graph."""
+        return self.store.node["node_ids"]
+
+    @property
+    def edge_ids(self) -> Tensor:
+        """Position of every edge of the store in the whole graph."""
+        return self.store.edge["edge_ids"]
 
 
 @dataclass(frozen=True)
@@ -65,16 +72,8 @@ class WholeGraph:
 
     def __post_init__(self) -> None:
         check_graph_tensors(self.x, self.edge_index, self.edge_attr)
-        edges = self.edge_index
-        if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < len(self.x):
-            raise InputError(
-                f"edge_index out of range: node numbers must lie in [0, {len(self.x)})"
-            )
-        if self.edge_weight is not None and self.edge_weight.shape != edges.shape[1:]:
-            raise InputError(
-                f"edge_weight must have shape [{edges.shape[1]}], one value per edge, got "
-                f"{tuple(self.edge_weight.shape)}"
-            )
+        check_node_numbers(self.edge_index, len(self.x))
+        check_edge_weight(self.edge_weight, self.edge_index)
         if self.num_hops < 1:
             raise InputError(f"num_hops must be at least 1, got {self.num_hops}")
 
@@ -126,25 +125,8 @@ class WholeGraph:
 
     def ego_graphs(self, nodes: Tensor) -> EgoGraphs:
         """Ego graphs of any number of nodes."""
-        parts = list(self.parts(nodes, max(1, nodes.numel())))
-        if len(parts) == 1:
-            return parts[0]
-        stores = [part.store for part in parts]
-        anchors = [store.anchors for store in stores if store.anchors is not None]
-        return EgoGraphs(
-            store=GraphStore(
-                x=torch.cat([store.x for store in stores]),
-                local_edge_index=torch.cat([store.local_edge_index for store in stores], dim=1),
-                sizes=torch.cat([store.sizes for store in stores]),
-                edge_counts=torch.cat([store.edge_counts for store in stores]),
-                edge_attr=_cat([store.edge_attr for store in stores]),
-                edge_weight=_cat([store.edge_weight for store in stores]),
-                y=_cat([store.y for store in stores]),
-                anchors=torch.cat(anchors),
-            ),
-            node_ids=torch.cat([part.node_ids for part in parts]),
-            edge_ids=torch.cat([part.edge_ids for part in parts]),
-        )
+        first, *others = [part.store for part in self.parts(nodes, max(1, nodes.numel()))]
+        return EgoGraphs(first.joined(*others))
 
     def _cut_out(self, nodes: Tensor) -> EgoGraphs:
         # A node of an ego graph is a number: that of its graph times num_nodes, plus its own.
@@ -169,20 +151,18 @@ class WholeGraph:
         order = torch.argsort(edge_graph * max(1, self.edge_index.shape[1]) + edge_ids)
         edge_ids, edge_graph = edge_ids[order], edge_graph[order]
         edge_index = torch.stack([source[order], target[order]]) - start[edge_graph]
-        return EgoGraphs(
-            store=GraphStore(
-                x=self.x[node_ids],
-                local_edge_index=edge_index,
-                sizes=sizes,
-                edge_counts=torch.bincount(edge_graph, minlength=nodes.numel()),
-                edge_attr=None if self.edge_attr is None else self.edge_attr[edge_ids],
-                edge_weight=None if self.edge_weight is None else self.edge_weight[edge_ids],
-                y=None if self.y is None else self.y[nodes],
-                anchors=(torch.searchsorted(seen, roots) - start).unsqueeze(1),
-            ),
-            node_ids=node_ids,
-            edge_ids=edge_ids,
+        store = GraphStore.of(
+            x=self.x[node_ids],
+            local_edge_index=edge_index,
+            sizes=sizes,
+            edge_counts=torch.bincount(edge_graph, minlength=nodes.numel()),
+            edge_attr=None if self.edge_attr is None else self.edge_attr[edge_ids],
+            edge_weight=None if self.edge_weight is None else self.edge_weight[edge_ids],
+            y=None if self.y is None else self.y[nodes],
+            anchors=(torch.searchsorted(seen, roots) - start).unsqueeze(1),
         )
+        ids = {"node_ids": node_ids}
+        return EgoGraphs(store.with_attributes(node=ids, edge={"edge_ids": edge_ids}))
 
 
 def node_index(index: int | Sequence[int] | Tensor | None, num_nodes: int, device: Any) -> Tensor:
@@ -221,8 +201,3 @@ def _among(values: Tensor, sorted_values: Tensor) -> tuple[Tensor, Tensor]:
     """Position of every value in a sorted row, and whether it is there at all."""
     position = torch.searchsorted(sorted_values, values).clamp(max=sorted_values.numel() - 1)
     return position, sorted_values[position] == values
-
-
-def _cat(values: list[Tensor | None]) -> Tensor | None:
-    given = [value for value in values if value is not None]
-    return torch.cat(given) if given else None

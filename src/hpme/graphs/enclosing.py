@@ -13,7 +13,8 @@ from torch_geometric.data import Data
 
 from hpme.errors import InputError
 from hpme.graphs.adjacency import Adjacency
-from hpme.graphs.flat import FlatGraphs
+from hpme.graphs.checks import check_edge_index, check_node_numbers
+from hpme.graphs.store import GraphStore
 
 NUM_LABELS = 24
 """Columns of the one-hot labels; the last one stands for all higher labels, too."""
@@ -53,18 +54,8 @@ def enclosing_subgraph(
     """
     base = BaseGraph.of(data, use_x=use_x)
     pairs = _checked_links(links, base.num_nodes).to(base.edge_index.device)
-    flat = cut_out(base, pairs, num_hops=num_hops, num_labels=num_labels)
-    nodes, edges = flat.sizes.tolist(), flat.edge_counts.tolist()
-    columns = zip(
-        flat.node["x"].split(nodes),  # type: ignore[no-untyped-call]
-        flat.edge_index.split(edges, dim=1),  # type: ignore[no-untyped-call]
-        base.has(pairs).long().split(1),  # type: ignore[no-untyped-call]
-        flat.graph["anchors"],
-        flat.node["node_ids"].split(nodes),  # type: ignore[no-untyped-call]
-        strict=True,
-    )
-    names = ("x", "edge_index", "y", "anchors", "node_ids")
-    return [Data(**dict(zip(names, values, strict=True))) for values in columns]
+    store = cut_out(base, pairs, num_hops=num_hops, num_labels=num_labels)
+    return store.with_attributes(graph={"y": base.has(pairs).long()}).to_data_list()
 
 
 @dataclass(frozen=True)
@@ -85,16 +76,9 @@ class BaseGraph:
     def of(cls, data: Data, *, use_x: bool) -> BaseGraph:
         """Reads and checks a PyG graph."""
         edge_index, x = data.get("edge_index"), data.get("x")
-        if not isinstance(edge_index, Tensor) or edge_index.dim() != 2 or len(edge_index) != 2:
-            raise InputError("the graph has no edge_index of shape [2, edges]")
-        if edge_index.dtype != torch.long:
-            raise InputError(f"edge_index must be torch.long, got {edge_index.dtype}")
+        check_edge_index(edge_index)
         num_nodes = int(data.num_nodes or 0)
-        if (
-            edge_index.numel()
-            and not 0 <= int(edge_index.min()) <= int(edge_index.max()) < num_nodes
-        ):
-            raise InputError(f"edge_index out of range: node numbers must lie in [0, {num_nodes})")
+        check_node_numbers(edge_index, num_nodes)
         if use_x and (not isinstance(x, Tensor) or x.dim() != 2 or not x.is_floating_point()):
             raise InputError("use_x=True needs features x: a floating-point [nodes, features]")
         return cls(edge_index, num_nodes, x if use_x else None)
@@ -119,7 +103,7 @@ class BaseGraph:
         return torch.isin(self.key(*links.T), self.key(*self.edge_index))
 
 
-def cut_out(base: BaseGraph, links: Tensor, *, num_hops: int, num_labels: int) -> FlatGraphs:
+def cut_out(base: BaseGraph, links: Tensor, *, num_hops: int, num_labels: int) -> GraphStore:
     """Enclosing subgraphs of links ``[L, 2]`` with ``x``, ``node_ids`` and ``anchors``.
 
     Raises:
@@ -136,7 +120,7 @@ def cut_out(base: BaseGraph, links: Tensor, *, num_hops: int, num_labels: int) -
         _cut_out(base, part, reach, edges, num_hops, num_labels)
         for part in links.split(CHUNK)  # type: ignore[no-untyped-call]
     ]
-    return FlatGraphs.concatenate(parts)
+    return parts[0].joined(*parts[1:])
 
 
 def _cut_out(
@@ -146,7 +130,7 @@ def _cut_out(
     edges: Adjacency,
     num_hops: int,
     num_labels: int,
-) -> FlatGraphs:
+) -> GraphStore:
     # A node of a subgraph is a number: that of its link times num_nodes, plus its own.
     first = torch.arange(len(links), device=links.device) * base.num_nodes
     ends = first.unsqueeze(1) + links
@@ -175,10 +159,10 @@ def _cut_out(
     if base.x is not None:
         x = torch.cat([x, base.x[number].float()], dim=1)
     owner = link[edge_index[0]]
-    return FlatGraphs(
+    return GraphStore(
         sizes=sizes,
         edge_counts=torch.bincount(owner, minlength=len(links)),
-        edge_index=edge_index - start[owner],
+        local_edge_index=edge_index - start[owner],
         node={"x": x, "node_ids": number},
         graph={"anchors": anchors - start.unsqueeze(1)},
     )

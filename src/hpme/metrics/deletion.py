@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from hpme.graphs.batch import GraphBatch, GraphStore
+from hpme.graphs import GraphBatch, GraphStore, Pairs
 from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum
-from hpme.metrics.selection import PairTable
 from hpme.models.adapter import ModelAdapter
 from hpme.models.task import check_rows
 
@@ -47,7 +46,7 @@ def chunks(store: GraphStore, ids: Tensor) -> Iterator[Tensor]:
     yield from ids.split(counts.tolist())  # type: ignore[no-untyped-call]
 
 
-def replicate(table: PairTable, ids: Tensor) -> Replicas:
+def replicate(table: Pairs, ids: Tensor) -> Replicas:
     """The pairs of replicas of the graphs with the given numbers."""
     pairs, owner = concatenated_ranges(table.start[ids], table.counts[ids])
     return Replicas(ids, pairs, owner, exclusive_cumsum(table.counts[ids]))
@@ -56,7 +55,7 @@ def replicate(table: PairTable, ids: Tensor) -> Replicas:
 def outputs(
     adapter: ModelAdapter,
     store: GraphStore,
-    table: PairTable,
+    table: Pairs,
     keep: Keep,
     samples: int = 1,
     *,
@@ -78,7 +77,7 @@ def outputs(
     ids = torch.arange(len(store), device=store.sizes.device).repeat_interleave(samples)
     for part in chunks(store, ids):
         replicas = replicate(table, part)
-        edges, owner = concatenated_ranges(store.edge_start[part], store.edge_counts[part])
+        edges, owner = store.edges_of(part)
         of_edge = table.of_edge[edges]
         shift = (replicas.ptr - table.start[part])[owner]
         place = torch.where(of_edge < 0, of_edge, of_edge + shift)
@@ -98,33 +97,13 @@ def keep_edges(graphs: GraphBatch, kept: Tensor, *, drop_isolated: bool = False)
         drop_isolated: Whether nodes without a kept edge to another node go, too, with their
             self-loops. Anchors stay, and so do all nodes of a graph that would have none left.
     """
-    if drop_isolated:
-        nodes = _connected(graphs, kept)
-        kept = kept & nodes[graphs.edge_index[0]]
-    graphs = replace(
-        graphs,
-        edge_index=graphs.edge_index[:, kept],
-        edge_attr=None if graphs.edge_attr is None else graphs.edge_attr[kept],
-        edge_weight=None if graphs.edge_weight is None else graphs.edge_weight[kept],
-        pairs=None,
-    )
-    if not drop_isolated:
-        return graphs
-    number = nodes.long().cumsum(0) - 1
-    return replace(
-        graphs,
-        x=graphs.x[nodes],
-        edge_index=number[graphs.edge_index],
-        batch=graphs.batch[nodes],
-        node_ids=None if graphs.node_ids is None else graphs.node_ids[nodes],
-        anchors=None if graphs.anchors is None else number[graphs.anchors],
-    )
+    graphs = graphs.edges(kept)
+    return graphs.nodes(_connected(graphs)) if drop_isolated else graphs
 
 
-def _connected(graphs: GraphBatch, kept: Tensor) -> Tensor:
+def _connected(graphs: GraphBatch) -> Tensor:
     """Boolean :math:`[N]`: nodes to stay if isolated ones go."""
-    source, target = graphs.edge_index
-    ends = graphs.edge_index[:, kept & (source != target)].flatten()
+    ends = graphs.edge_index[:, ~graphs.loops].flatten()
     nodes = torch.zeros_like(graphs.batch, dtype=torch.bool)
     nodes[ends] = True
     if graphs.anchors is not None:

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from hpme.data.info import Level
 from hpme.errors import InputError
 from hpme.metrics.judge import Judge, Scale
 from hpme.metrics.selection import Size
 from hpme.metrics.subject import examine
 from hpme.metrics.value import GraphScores
-from hpme.models.adapter import Level
+from hpme.models.explained import ExplainedModel, Model
 from hpme.models.task import Mode
 
 Form = Literal["probability", "accuracy"]
@@ -34,7 +35,7 @@ class Fidelity:
 
 
 def fidelity(
-    model: nn.Module,
+    model: Model,
     explanations: Sequence[Any],
     size: Size,
     *,
@@ -43,7 +44,7 @@ def fidelity(
     scale: Scale = "spread",
     mode: Mode | None = None,
     model_config: Any = None,
-    level: Level = "graph",
+    level: Level | None = None,
     seed: int = 0,
 ) -> Fidelity:
     r"""Fidelity of hard explanations :math:`G^*`, with edges deleted and nodes kept.
@@ -60,23 +61,15 @@ def fidelity(
             :math:`1[\hat y(G) = y] - 1[\hat y(\cdot) = y]` (classification only).
         labels: Class :math:`y` of every graph; by default the predicted one.
         scale: Unit in regression, see :obj:`~hpme.metrics.judge.Scale`.
-        mode: As in :meth:`~hpme.explainers.shared.base.GraphExplainer.fit`.
-        model_config: As in :meth:`~hpme.explainers.shared.base.GraphExplainer.fit`.
+        mode, model_config: As in :class:`~hpme.models.ExplainedModel`.
         level: ``"node"`` if the model returns one row per node; then graphs need ``anchors``.
         seed: Decides between pairs with the same score.
     """
     if form not in get_args(Form):
         raise InputError(f"form must be 'probability' or 'accuracy', got {form!r}")
     generator = torch.Generator().manual_seed(seed)
-    with examine(
-        model,
-        explanations,
-        labels=labels,
-        scale=scale,
-        mode=mode,
-        model_config=model_config,
-        level=level,
-    ) as subject:
+    explained = ExplainedModel.of(model, mode=mode, level=level, model_config=model_config)
+    with examine(explained, explanations, labels, scale) as subject:
         chosen = subject.choose(size, generator)
 
         def verdict(judge: Judge) -> Any:

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from hpme.errors import InputError
-from hpme.graphs.batch import GraphStore
+from hpme.graphs import GraphStore
 from hpme.graphs.segment import segment_sum
-from hpme.metrics.selection import PairTable, Size, edge_scores, truth_edges
+from hpme.metrics.selection import Size, descending, edge_scores, resolve_size, truth_edges
 from hpme.metrics.value import GraphScores
 
 
@@ -35,21 +35,21 @@ def precision_at_k(
             f"one explanation per graph is needed, got {len(explanations)} for {len(graphs)} graphs"
         )
     store = GraphStore.from_graphs(graphs)
-    table, total = PairTable.of(store.batch()), len(store)
+    pairs, total = store.pairs.proper, len(store)
     scores, truth_mask = edge_scores(explanations), truth_edges(graphs)
     if scores.shape != truth_mask.shape:
         raise InputError("explanations and graphs differ in edges; pass both in the same order")
-    score, truth = table.mean(scores), table.any(truth_mask).double()
-    truths = segment_sum(truth, table.graph, total)
-    wanted = truths.long() if size is None else table.resolve(size)
-    broken = segment_sum(score.isnan().double(), table.graph, total) > 0
-    last = (table.start + wanted - 1).clamp(min=0, max=max(score.numel() - 1, 0))
-    threshold = score[table.descending(score)][last] if score.numel() else last.double()
+    score, truth = pairs.mean(scores), pairs.any(truth_mask).double()
+    truths = segment_sum(truth, pairs.graph, total)
+    wanted = truths.long() if size is None else resolve_size(size, pairs.counts)
+    broken = segment_sum(score.isnan().double(), pairs.graph, total) > 0
+    last = (pairs.start + wanted - 1).clamp(min=0, max=max(score.numel() - 1, 0))
+    threshold = score[descending(pairs, score)][last] if score.numel() else last.double()
     above, tied = (
-        segment_sum(torch.stack([part, part * truth], dim=1), table.graph, total)
+        segment_sum(torch.stack([part, part * truth], dim=1), pairs.graph, total)
         for part in (
-            (score > threshold[table.graph]).double(),
-            (score == threshold[table.graph]).double(),
+            (score > threshold[pairs.graph]).double(),
+            (score == threshold[pairs.graph]).double(),
         )
     )
     hits = above[:, 1] + (wanted - above[:, 0]) * tied[:, 1] / tied[:, 0]

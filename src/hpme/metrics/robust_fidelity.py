@@ -6,20 +6,21 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from hpme.data.info import Level
 from hpme.errors import InputError
 from hpme.metrics.deletion import Replicas
 from hpme.metrics.fidelity import Fidelity
 from hpme.metrics.judge import Scale
 from hpme.metrics.selection import Size
 from hpme.metrics.subject import examine
-from hpme.models.adapter import Level
+from hpme.models.explained import ExplainedModel, Model
 from hpme.models.task import Mode
 
 
 def robust_fidelity(
-    model: nn.Module,
+    model: Model,
     explanations: Sequence[Any],
     size: Size,
     *,
@@ -30,7 +31,7 @@ def robust_fidelity(
     scale: Scale = "spread",
     mode: Mode | None = None,
     model_config: Any = None,
-    level: Level = "graph",
+    level: Level | None = None,
     seed: int = 0,
 ) -> Fidelity:
     r"""Robust fidelity :math:`Fid_{\alpha_1,+}` and :math:`Fid_{\alpha_2,-}` of hard explanations.
@@ -50,8 +51,7 @@ def robust_fidelity(
         samples: Perturbed graphs per graph, for either side.
         labels: Class :math:`y` of every graph; by default the predicted one.
         scale: Unit in regression, see :obj:`~hpme.metrics.judge.Scale`.
-        mode: As in :meth:`~hpme.explainers.shared.base.GraphExplainer.fit`.
-        model_config: As in :meth:`~hpme.explainers.shared.base.GraphExplainer.fit`.
+        mode, model_config: As in :class:`~hpme.models.ExplainedModel`.
         level: ``"node"`` if the model returns one row per node; then graphs need ``anchors``.
         seed: Seed of the deletions and of the choice between pairs with the same score; the
             global random state is not touched.
@@ -61,15 +61,8 @@ def robust_fidelity(
     if samples < 1:
         raise InputError(f"samples must be at least 1, got {samples}")
     generator = torch.Generator().manual_seed(seed)
-    with examine(
-        model,
-        explanations,
-        labels=labels,
-        scale=scale,
-        mode=mode,
-        model_config=model_config,
-        level=level,
-    ) as subject:
+    explained = ExplainedModel.of(model, mode=mode, level=level, model_config=model_config)
+    with examine(explained, explanations, labels, scale) as subject:
         chosen = subject.choose(size, generator)
 
         def drawn(replicas: Replicas, probability: float) -> Tensor:

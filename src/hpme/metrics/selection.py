@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from hpme.errors import InputError
-from hpme.graphs.batch import GraphBatch, GraphStore
-from hpme.graphs.edge_pairs import EdgePairs
-from hpme.graphs.segment import exclusive_cumsum, segment_mean, segment_sum
+from hpme.graphs import GraphStore, Pairs
+from hpme.graphs.segment import segment_sum
 
 Size = int | float | Tensor
 """How many pairs of a graph its explanation has.
@@ -23,97 +20,58 @@ tensor their number in each graph, such as :func:`truth_sizes`. It is at most al
 """
 
 
-@dataclass(frozen=True)
-class PairTable:
-    r"""Connected pairs of two different nodes, whatever the directions between them.
-
-    Self-loops belong to no pair: they are neither scored nor selected nor deleted.
+def resolve_size(size: Size, counts: Tensor) -> Tensor:
+    """Number of pairs to select in every graph.
 
     Args:
-        graph: Graph number :math:`[P]` of every pair, non-decreasing.
-        of_edge: Pair :math:`[E]` of every edge, -1 for a self-loop.
+        size: What a user asks for.
         counts: Number of pairs of every graph.
+
+    Raises:
+        InputError: If the size is negative, no share, or not of one value per graph.
     """
+    if isinstance(size, Tensor):
+        if size.shape != counts.shape or size.is_floating_point():
+            raise InputError(
+                f"size must have one integer for each of {counts.numel()} graphs, got "
+                f"{size.dtype} of shape {tuple(size.shape)}"
+            )
+        if bool((size < 0).any()):
+            raise InputError("size must not be negative")
+        wanted = size.to(counts)
+    elif isinstance(size, int):
+        if size < 1:
+            raise InputError(f"size must be at least 1 pair, got {size}")
+        wanted = torch.full_like(counts, size)
+    else:
+        if not 0 < size <= 1:
+            raise InputError(
+                f"size as a share must lie in (0, 1], got {size}; a number of pairs is an int"
+            )
+        # 0.1 * 30 is a little more than 3
+        wanted = (counts.double() * size - 1e-9).ceil().long()
+    return torch.minimum(wanted, counts)
 
-    graph: Tensor
-    of_edge: Tensor
-    counts: Tensor
 
-    @classmethod
-    def of(cls, graphs: GraphBatch) -> PairTable:
-        """The pairs of a batch of graphs."""
-        pairs = EdgePairs.of(graphs)
-        proper = pairs.index[0] != pairs.index[1]
-        number = torch.where(proper, proper.long().cumsum(0) - 1, -1)
-        graph = graphs.batch[pairs.index[0, proper]]
-        counts = torch.bincount(graph, minlength=graphs.num_graphs)
-        return cls(graph, number[pairs.of_edge], counts)
+def descending(pairs: Pairs, score: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    """Pairs grouped by graph, best first; ties by node numbers, or at random."""
+    order = torch.arange(score.numel(), device=score.device)
+    if generator is not None:
+        order = torch.randperm(score.numel(), generator=generator).to(score.device)
+    order = order[score[order].argsort(descending=True, stable=True)]
+    return order[pairs.graph[order].argsort(stable=True)]
 
-    @cached_property
-    def start(self) -> Tensor:
-        """Position of every graph's first pair."""
-        return exclusive_cumsum(self.counts)
 
-    def mean(self, edge_values: Tensor) -> Tensor:
-        """Mean of every pair over its edges, in double precision."""
-        proper = self.of_edge >= 0
-        values = edge_values.detach().double()[proper]
-        return segment_mean(values, self.of_edge[proper], self.graph.numel())
+def ranks(pairs: Pairs, score: Tensor, generator: torch.Generator) -> Tensor:
+    """Rank of every pair in its graph, 0 for the best, ties at random.
 
-    def any(self, edge_mask: Tensor) -> Tensor:
-        """Whether any edge of a pair is marked."""
-        return self.mean(edge_mask) > 0
-
-    def per_edge(self, pair_mask: Tensor, *, loops: bool) -> Tensor:
-        """Marks of pairs at their edges; those of self-loops are ``loops``."""
-        return torch.cat([pair_mask, pair_mask.new_full((1,), loops)])[self.of_edge]
-
-    def resolve(self, size: Size) -> Tensor:
-        """Number of pairs to select in every graph.
-
-        Raises:
-            InputError: If the size is negative, no share, or not of one value per graph.
-        """
-        if isinstance(size, Tensor):
-            if size.shape != self.counts.shape or size.is_floating_point():
-                raise InputError(
-                    f"size must have one integer for each of {self.counts.numel()} graphs, got "
-                    f"{size.dtype} of shape {tuple(size.shape)}"
-                )
-            if bool((size < 0).any()):
-                raise InputError("size must not be negative")
-            wanted = size.to(self.counts)
-        elif isinstance(size, int):
-            if size < 1:
-                raise InputError(f"size must be at least 1 pair, got {size}")
-            wanted = torch.full_like(self.counts, size)
-        else:
-            if not 0 < size <= 1:
-                raise InputError(
-                    f"size as a share must lie in (0, 1], got {size}; a number of pairs is an int"
-                )
-            # 0.1 * 30 is a little more than 3
-            wanted = (self.counts.double() * size - 1e-9).ceil().long()
-        return torch.minimum(wanted, self.counts)
-
-    def descending(self, score: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Pairs grouped by graph, best first; ties by node numbers, or at random."""
-        order = torch.arange(score.numel(), device=score.device)
-        if generator is not None:
-            order = torch.randperm(score.numel(), generator=generator).to(score.device)
-        order = order[score[order].argsort(descending=True, stable=True)]
-        return order[self.graph[order].argsort(stable=True)]
-
-    def best(self, score: Tensor, wanted: Tensor, generator: torch.Generator) -> Tensor:
-        """Boolean :math:`[P]`: the best ``wanted`` pairs of every graph, ties at random.
-
-        Ties by node numbers would leak how a generator numbers its motifs.
-        """
-        order = self.descending(score, generator)
-        rank = torch.empty_like(order)
-        position = torch.arange(order.numel(), device=order.device)
-        rank[order] = position - self.start[self.graph[order]]
-        return rank < wanted[self.graph]
+    Ties by node numbers would leak how a generator numbers its motifs.
+    """
+    order = descending(pairs, score, generator)
+    rank = torch.empty_like(order)
+    position = torch.arange(order.numel(), device=order.device)
+    rank[order] = position - pairs.start[pairs.graph[order]]
+    return rank
 
 
 def hard_masks(explanations: Sequence[Any], size: Size, *, seed: int = 0) -> list[Tensor]:
@@ -131,13 +89,14 @@ def hard_masks(explanations: Sequence[Any], size: Size, *, seed: int = 0) -> lis
         InputError: If a score is NaN.
     """
     store = GraphStore.from_graphs(explanations)
-    table = PairTable.of(store.batch())
-    score = table.mean(edge_scores(explanations))
+    pairs = store.pairs.proper
+    score = pairs.mean(edge_scores(explanations))
     if bool(score.isnan().any()):
-        graph = int(table.graph[score.isnan()][0])
+        graph = int(pairs.graph[score.isnan()][0])
         raise InputError(f"explanation {graph} has NaN scores, which cannot be ranked")
-    generator = torch.Generator().manual_seed(seed)
-    mask = table.per_edge(table.best(score, table.resolve(size), generator), loops=False)
+    rank = ranks(pairs, score, torch.Generator().manual_seed(seed))
+    chosen = rank < resolve_size(size, pairs.counts)[pairs.graph]
+    mask = pairs.per_edge(chosen, loops=False)
     parts: tuple[Tensor, ...] = mask.split(store.edge_counts.tolist())  # type: ignore[no-untyped-call]
     return list(parts)
 
@@ -148,18 +107,17 @@ def truth_sizes(graphs: Sequence[Any]) -> Tensor:
     Args:
         graphs: Graphs with a boolean ``edge_mask``.
     """
-    table = PairTable.of(GraphStore.from_graphs(graphs).batch())
-    truth = table.any(truth_edges(graphs)).long()
-    return segment_sum(truth, table.graph, table.counts.numel())
+    pairs = GraphStore.from_graphs(graphs).pairs.proper
+    return segment_sum(pairs.any(truth_edges(graphs)).long(), pairs.graph, pairs.num_graphs)
 
 
 def edge_scores(explanations: Sequence[Any]) -> Tensor:
-    """Edge masks of all explanations in a row.
+    """Edge masks of all explanations in a row, in double precision.
 
     Raises:
         InputError: If an explanation has none, or not one value per edge.
     """
-    return _edge_masks(explanations, "explanation", "edge_mask").detach()
+    return _edge_masks(explanations, "explanation", "edge_mask").detach().double()
 
 
 def truth_edges(graphs: Sequence[Any]) -> Tensor:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
+from hpme.data.info import Level
 from hpme.errors import InputError
-from hpme.graphs.batch import GraphBatch, Graphs, GraphStore
-from hpme.graphs.segment import concatenated_ranges
+from hpme.graphs import GraphBatch, Graphs, GraphStore
 from hpme.metrics.deletion import chunks, keep_edges
-from hpme.metrics.selection import PairTable, truth_edges
+from hpme.metrics.selection import truth_edges
 from hpme.metrics.value import GraphScores
-from hpme.models.adapter import Level, ModelAdapter, frozen
+from hpme.models.adapter import ModelAdapter
+from hpme.models.explained import ExplainedModel, Model
 from hpme.models.task import check_rows
+
+_WEIGHT = "weight"
+"""Name of the given edge weights, beside those the graphs have."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +38,13 @@ class Shift:
 
 
 def shift(
-    model: nn.Module,
+    model: Model,
     graphs: GraphStore | Graphs,
     others: GraphBatch | GraphStore | Graphs,
     edge_weight: Tensor | None = None,
     *,
     embedding_layer: str | None = None,
-    level: Level = "graph",
+    level: Level | None = None,
 ) -> Shift:
     r"""Cosine similarity and Euclidean distance between :math:`\mathbf{h}_G` and :math:`\mathbf{h}_{G'}`.
 
@@ -57,18 +61,16 @@ def shift(
             models, and for graph-level ones whose readout is not found.
         level: As in :class:`~hpme.models.adapter.ModelAdapter`.
     """  # noqa: E501
-    before = _Weighted.of(graphs, None)
-    after = _Weighted.of(others, edge_weight)
-    if len(before.store) != len(after.store):
-        raise InputError(
-            f"one other graph per graph is needed, got {len(after.store)} for {len(before.store)}"
-        )
-    present = (before.store.sizes > 0) & (after.store.sizes > 0)
+    before, after = _weighted(graphs, None), _weighted(others, edge_weight)
+    if len(before) != len(after):
+        raise InputError(f"one other graph per graph is needed, got {len(after)} for {len(before)}")
+    present = (before.sizes > 0) & (after.sizes > 0)
     ids = present.nonzero().squeeze(1)
-    values = torch.full((2, len(before.store)), torch.nan, dtype=torch.double)
+    values = torch.full((2, len(before)), torch.nan, dtype=torch.double)
+    explained = ExplainedModel.of(model, level=level, embedding_layer=embedding_layer)
     if ids.numel():
-        with frozen(model), torch.no_grad():
-            adapter = ModelAdapter(model, embedding_layer=embedding_layer, level=level)
+        with explained.frozen(), torch.no_grad():
+            adapter = explained.adapter()
             h, other = (_embeddings(adapter, side, ids) for side in (before, after))
         zero = (h.norm(dim=1) == 0) | (other.norm(dim=1) == 0)
         cosine = F.cosine_similarity(h, other, dim=1).masked_fill(zero, torch.nan)
@@ -81,12 +83,12 @@ def shift(
 
 
 def truth_shift(
-    model: nn.Module,
+    model: Model,
     graphs: Sequence[Any],
     *,
     drop_isolated: bool = True,
     embedding_layer: str | None = None,
-    level: Level = "graph",
+    level: Level | None = None,
 ) -> Shift:
     """:func:`shift` from graphs to their ground-truth subgraphs, undefined without ground truth.
 
@@ -100,18 +102,12 @@ def truth_shift(
         level: As in :class:`~hpme.models.adapter.ModelAdapter`.
     """
     store = GraphStore.from_graphs(graphs)
-    whole = store.batch()
-    table = PairTable.of(whole)
-    truth = table.any(truth_edges(graphs))
-    kept = table.per_edge(truth, loops=True)
-    missing = torch.bincount(table.graph[truth], minlength=len(store)) == 0
-    result = shift(
-        model,
-        store,
-        keep_edges(whole, kept, drop_isolated=drop_isolated),
-        embedding_layer=embedding_layer,
-        level=level,
-    )
+    pairs = store.pairs.proper
+    truth = pairs.any(truth_edges(graphs))
+    missing = torch.bincount(pairs.graph[truth], minlength=len(store)) == 0
+    kept = pairs.per_edge(truth, loops=True)
+    subgraphs = keep_edges(store.batch(), kept, drop_isolated=drop_isolated)
+    result = shift(model, store, subgraphs, embedding_layer=embedding_layer, level=level)
     return Shift(
         *(
             GraphScores(
@@ -123,62 +119,28 @@ def truth_shift(
     )
 
 
-@dataclass(frozen=True)
-class _Weighted:
+def _weighted(graphs: GraphBatch | GraphStore | Graphs, edge_weight: Tensor | None) -> GraphStore:
     """Graphs and, apart from weights of their own, a weight per edge."""
-
-    store: GraphStore
-    edge_weight: Tensor | None
-
-    @classmethod
-    def of(cls, graphs: GraphBatch | GraphStore | Graphs, edge_weight: Tensor | None) -> _Weighted:
-        order = None
-        if isinstance(graphs, GraphBatch):
-            store, order = _as_store(graphs)
-        else:
-            store = graphs if isinstance(graphs, GraphStore) else GraphStore.from_graphs(graphs)
-        if edge_weight is None:
-            return cls(store, None)
-        if edge_weight.shape != store.local_edge_index.shape[1:]:
-            raise InputError(
-                f"edge_weight must have one value for each of {store.local_edge_index.shape[1]} "
-                f"edges, got shape {tuple(edge_weight.shape)}"
-            )
-        weight = edge_weight.detach()
-        return cls(store, weight if order is None else weight[order])
+    if edge_weight is None:
+        return GraphStore.from_graphs(graphs)
+    batch = graphs if isinstance(graphs, GraphBatch) else GraphStore.from_graphs(graphs).batch()
+    if edge_weight.shape != (batch.num_edges,):
+        raise InputError(
+            f"edge_weight must have one value for each of {batch.num_edges} edges, got shape "
+            f"{tuple(edge_weight.shape)}"
+        )
+    return GraphStore.from_graphs(replace(batch, edge={_WEIGHT: edge_weight.detach()}))
 
 
-def _as_store(graphs: GraphBatch) -> tuple[GraphStore, Tensor]:
-    """A batch as a store, and its edges in the order of the store."""
-    order = graphs.edge_batch.argsort(stable=True)
-    graph = graphs.edge_batch[order]
-    store = GraphStore(
-        x=graphs.x,
-        local_edge_index=graphs.edge_index[:, order] - graphs.ptr[graph],
-        sizes=graphs.sizes,
-        edge_counts=torch.bincount(graph, minlength=graphs.num_graphs),
-        edge_attr=None if graphs.edge_attr is None else graphs.edge_attr[order],
-        edge_weight=None if graphs.edge_weight is None else graphs.edge_weight[order],
-        anchors=None if graphs.anchors is None else graphs.anchors - graphs.ptr.unsqueeze(1),
-    )
-    return store, order
-
-
-def _embeddings(adapter: ModelAdapter, graphs: _Weighted, ids: Tensor) -> Tensor:
+def _embeddings(adapter: ModelAdapter, store: GraphStore, ids: Tensor) -> Tensor:
     parts = []
-    for part in chunks(graphs.store, ids):
-        batch, weight = graphs.store.batch(part), None
-        if graphs.edge_weight is not None:
-            edges, _ = concatenated_ranges(
-                graphs.store.edge_start[part], graphs.store.edge_counts[part]
-            )
-            weight = graphs.edge_weight[edges]
-            if adapter.weighting in (None, "none"):  # graphs before may have had no edges
-                adapter.probe(batch)
-            if adapter.weighting == "message":  # layers replace self-loops by their own
-                loops = batch.edge_index[0] == batch.edge_index[1]
-                weight = weight.masked_fill(loops, 1.0)
-        embedding = adapter.trace(batch, weight)
+    for part in chunks(store, ids):
+        graphs = store.batch(part)
+        weight = graphs.edge.get(_WEIGHT)
+        if weight is not None:
+            adapter.ensure_probed(graphs)
+            weight = adapter.beside_loops(graphs, weight)
+        embedding = adapter.trace(graphs, weight)
         check_rows(embedding.output, part.numel())
         parts.append(embedding.graph.view(part.numel(), -1).double())
     return torch.cat(parts)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from hpme.data.info import Level
 from hpme.errors import InputError
 from hpme.graphs.segment import rank_in_segment
 from hpme.metrics.deletion import Keep, Replicas
@@ -16,7 +17,7 @@ from hpme.metrics.judge import Scale
 from hpme.metrics.selection import Size
 from hpme.metrics.subject import Subject, examine
 from hpme.metrics.value import GraphScores
-from hpme.models.adapter import Level
+from hpme.models.explained import ExplainedModel, Model
 from hpme.models.task import Mode
 
 
@@ -34,7 +35,7 @@ class SimOARReferences:
 
 
 def simoar(
-    model: nn.Module,
+    model: Model,
     explanations: Sequence[Any],
     size: Size,
     *,
@@ -45,7 +46,7 @@ def simoar(
     scale: Scale = "spread",
     mode: Mode | None = None,
     model_config: Any = None,
-    level: Level = "graph",
+    level: Level | None = None,
     seed: int = 0,
 ) -> GraphScores:
     r"""Mean probability :math:`f(G')_y` on graphs without some pairs outside the explanation.
@@ -66,29 +67,21 @@ def simoar(
             :func:`~hpme.metrics.deletion.keep_edges`.
         labels: Class :math:`y` of every graph; by default the predicted one.
         scale: Unit in regression, see :obj:`~hpme.metrics.judge.Scale`.
-        mode: As in :meth:`~hpme.explainers.shared.base.GraphExplainer.fit`.
-        model_config: As in :meth:`~hpme.explainers.shared.base.GraphExplainer.fit`.
+        mode, model_config: As in :class:`~hpme.models.ExplainedModel`.
         level: ``"node"`` if the model returns one row per node; then graphs need ``anchors``.
         seed: Seed of the deletions and of the choice between pairs with the same score; the
             global random state is not touched.
     """
     _check(ratio, samples)
     generator = torch.Generator().manual_seed(seed)
-    with examine(
-        model,
-        explanations,
-        labels=labels,
-        scale=scale,
-        mode=mode,
-        model_config=model_config,
-        level=level,
-    ) as subject:
+    explained = ExplainedModel.of(model, mode=mode, level=level, model_config=model_config)
+    with examine(explained, explanations, labels, scale) as subject:
         keep = _deletion(subject, subject.choose(size, generator), ratio, generator)
         return subject.scores(lambda judge: judge.kept, keep, samples, drop_isolated=drop_isolated)
 
 
 def simoar_references(
-    model: nn.Module,
+    model: Model,
     explanations: Sequence[Any],
     size: Size,
     *,
@@ -99,7 +92,7 @@ def simoar_references(
     scale: Scale = "spread",
     mode: Mode | None = None,
     model_config: Any = None,
-    level: Level = "graph",
+    level: Level | None = None,
     seed: int = 0,
 ) -> SimOARReferences:
     """:func:`simoar` of a random and of an empty explanation of the same graphs; arguments as there.
@@ -109,15 +102,8 @@ def simoar_references(
     """  # noqa: E501
     _check(ratio, samples)
     generator = torch.Generator().manual_seed(seed)
-    with examine(
-        model,
-        explanations,
-        labels=labels,
-        scale=scale,
-        mode=mode,
-        model_config=model_config,
-        level=level,
-    ) as subject:
+    explained = ExplainedModel.of(model, mode=mode, level=level, model_config=model_config)
+    with examine(explained, explanations, labels, scale) as subject:
         anything = subject.choose_at_random(size, generator)
         values = [
             subject.scores(

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from hpme.errors import InputError
-from hpme.graphs.batch import GraphStore
+from hpme.graphs import GraphStore, Pairs
 from hpme.graphs.segment import segment_sum
 from hpme.metrics.deletion import Keep, outputs
 from hpme.metrics.judge import Judge, Scale
-from hpme.metrics.selection import PairTable, Size, edge_scores
+from hpme.metrics.selection import Size, edge_scores, ranks, resolve_size
 from hpme.metrics.value import GraphScores
-from hpme.models.adapter import Level, ModelAdapter, frozen
-from hpme.models.task import Mode, Task
+from hpme.models.adapter import ModelAdapter
+from hpme.models.explained import ExplainedModel
 
 Verdict = Callable[[Tensor, Tensor], Tensor]
 """A value for every output and graph number, such as :meth:`Judge.lost`."""
@@ -43,7 +43,7 @@ class Subject:
 
     adapter: ModelAdapter
     store: GraphStore
-    table: PairTable
+    table: Pairs
     score: Tensor
     numbers: Tensor
     total: int
@@ -52,12 +52,12 @@ class Subject:
 
     def choose(self, size: Size, generator: torch.Generator) -> Tensor:
         """Boolean mask of the best pairs, ties at random."""
-        return self.table.best(self.score, self._resolve(size), generator)
+        return self._best(self.score, size, generator)
 
     def choose_at_random(self, size: Size, generator: torch.Generator) -> Tensor:
         """As many pairs as :meth:`choose` takes, but any."""
         noise = torch.rand(self.score.shape, generator=generator).to(self.score)
-        return self.table.best(noise, self._resolve(size), generator)
+        return self._best(noise, size, generator)
 
     def scores(
         self,
@@ -79,7 +79,7 @@ class Subject:
         values[self.numbers] = torch.cat(parts).view(-1, samples).mean(1)
         return GraphScores(values, "the model's outputs on perturbed graphs give no number")
 
-    def _resolve(self, size: Size) -> Tensor:
+    def _best(self, score: Tensor, size: Size, generator: torch.Generator) -> Tensor:
         if isinstance(size, Tensor):
             if size.shape != (self.total,):
                 raise InputError(
@@ -87,34 +87,28 @@ class Subject:
                     f"{tuple(size.shape)}"
                 )
             size = size[self.numbers]
-        return self.table.resolve(size)
+        wanted = resolve_size(size, self.table.counts)
+        return ranks(self.table, score, generator) < wanted[self.table.graph]
 
 
 @contextmanager
 def examine(
-    model: nn.Module,
+    explained: ExplainedModel,
     explanations: Sequence[Any],
-    *,
-    labels: Tensor | None = None,
-    scale: Scale = "spread",
-    mode: Mode | None = None,
-    model_config: Any = None,
-    level: Level = "graph",
+    labels: Tensor | None,
+    scale: Scale,
 ) -> Iterator[Subject]:
     """Freezes a model and runs it once on the graphs of explanations.
 
     Args:
-        model: The explained model; it is left exactly as it was.
+        explained: The explained model; it is left exactly as it was.
         explanations: What an explainer returned; ``x``, ``edge_index`` and ``edge_mask`` are read
             and, if there, ``edge_attr``, ``edge_weight`` and ``anchors``.
         labels: Classes whose probabilities are compared; by default the predicted ones.
         scale: Unit of differences in regression, see :obj:`~hpme.metrics.judge.Scale`.
-        mode: As in :meth:`~hpme.explainers.shared.base.GraphExplainer.fit`.
-        model_config: As in :meth:`~hpme.explainers.shared.base.GraphExplainer.fit`.
-        level: ``"node"`` if the model returns one row per node; then graphs need ``anchors``.
     """
     store = GraphStore.from_graphs(explanations)
-    table = PairTable.of(store.batch())
+    table = store.pairs.proper
     score = table.mean(edge_scores(explanations))
     total = len(store)
     if labels is not None and labels.shape != (total,):
@@ -129,16 +123,16 @@ def examine(
     if numbers.numel() < total:
         score = score[~broken[table.graph]]
         store = store.subset(numbers)
-        table = PairTable.of(store.batch())
-    adapter = ModelAdapter(model, level=level)
-    with frozen(model), torch.no_grad():
+        table = store.pairs.proper
+    adapter = explained.adapter()
+    with explained.frozen(), torch.no_grad():
         judge = None
         if numbers.numel():
             whole = outputs(adapter, store, table, _all_pairs)
             output = torch.cat([part for _, part in whole])
-            task = Task.resolve(output, None if mode else model_config, mode)
-            task.check(output)
-            judge = Judge.of(task, output, None if labels is None else labels[numbers], scale)
+            judge = Judge.of(
+                explained.task(output), output, None if labels is None else labels[numbers], scale
+            )
         yield Subject(adapter, store, table, score, numbers, total, why, judge)
 
 

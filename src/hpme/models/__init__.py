@@ -1,6 +1,7 @@
 """Models: target networks with their training, and any user's model behind one interface."""
 
 from hpme.models.checkpoint import load_model, load_or_train, save_model
+from hpme.models.explained import ExplainedModel
 from hpme.models.gnn import GAT, GCN, GIN, EdgeWeightedGNN, TargetGNN
 from hpme.models.registry import MODELS, build_model
 from hpme.models.seal import DGCNN
@@ -22,6 +23,7 @@ __all__ = [
     "MODELS",
     "RECIPES",
     "EdgeWeightedGNN",
+    "ExplainedModel",
     "Recipe",
     "TargetGNN",
     "TrainReport",

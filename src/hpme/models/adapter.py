@@ -3,46 +3,20 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
-from torch_geometric.nn import Aggregation, MessagePassing
-from torch_geometric.nn.dense.linear import Linear as PyGLinear
 
-from hpme.data.info import ModelLevel
+from hpme.data.info import Level
 from hpme.errors import HPMEError, InputError, ModelError
-from hpme.graphs.batch import GraphBatch
+from hpme.graphs import GraphBatch
+from hpme.models.embedding import Embedding, EmbeddingProbe, target_nodes
+from hpme.models.message_mask import message_mask
 
 Weighting = Literal["edge_weight", "message", "none"]
-Level = ModelLevel
-
-_REDUCTIONS = {
-    "scatter_add", "scatter_add_", "scatter_reduce", "scatter_reduce_",
-    "index_add", "index_add_", "index_reduce", "index_reduce_",
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Embedding:
-    r"""What a frozen model computes on the way to its output.
-
-    Args:
-        nodes: :math:`\mathbf{H}`, one row per node.
-        graph: :math:`\mathbf{h}_G`, one row per graph; the output itself if no head was found. At
-            node level the row of ``nodes`` at the anchor.
-        output: The model's output, one row per graph.
-        source: Where ``nodes`` was taken from, in words.
-    """
-
-    nodes: Tensor
-    graph: Tensor
-    output: Tensor
-    source: str
 
 
 class ModelAdapter:
@@ -100,6 +74,11 @@ class ModelAdapter:
         rows = "; outputs: the rows of the target nodes" if self.level == "node" else ""
         return f"{weighting}; node embeddings: {self.embedding_source or 'not computed yet'}{rows}"
 
+    def ensure_probed(self, graphs: GraphBatch) -> None:
+        """Probes unless a way is known; the graphs of a probe before may have had no edges."""
+        if self.weighting in (None, "none"):
+            self.probe(graphs)
+
     @torch.no_grad()
     def probe(self, graphs: GraphBatch) -> Weighting:
         """Finds out, on real graphs, which way of weighting edges changes the output.
@@ -119,6 +98,16 @@ class ModelAdapter:
                 self.weighting = trial
                 break
         return self.weighting
+
+    def beside_loops(self, graphs: GraphBatch, edge_weight: Tensor) -> Tensor:
+        """Edge weights, with 1 at self-loops where weights are masks on messages.
+
+        Layers that put a loop at every node replace those of the graph, and what then happens to a
+        loop's mask depends on how many nodes of the batch have one.
+        """
+        if self.weighting != "message":
+            return edge_weight
+        return edge_weight.masked_fill(graphs.loops, 1.0)
 
     def predict(
         self, graphs: GraphBatch, edge_weight: Tensor | None = None, **model_kwargs: Any
@@ -152,69 +141,12 @@ class ModelAdapter:
         """
         if edge_weight is not None and self.weighting is None:
             self.probe(graphs)
-        layers: list[tuple[str, Tensor]] = []
-        heads: list[tuple[int, Tensor]] = []
-        node_heads: list[tuple[int, Tensor]] = []
-        probe = _ReadoutProbe(graphs.batch)
-
-        def on_layer(name: str) -> Callable[..., None]:
-            def hook(_: nn.Module, __: Any, output: Any) -> None:
-                value = output[0] if isinstance(output, tuple) else output
-                if isinstance(value, Tensor) and value.dim() == 2:
-                    layers.append((name, value))
-
-            return hook
-
-        def on_head(_: nn.Module, inputs: tuple[Any, ...]) -> None:
-            if probe.inside == 0 and inputs and isinstance(inputs[0], Tensor):
-                heads.append((probe.count, inputs[0]))
-
-        def on_node_head(_: nn.Module, inputs: tuple[Any, ...]) -> None:
-            value = inputs[0] if inputs else None
-            if isinstance(value, Tensor) and (value.dim(), value.shape[0]) == (2, graphs.num_nodes):
-                node_heads.append((len(layers), value))
-
-        handles = []
-        inner = _inside_layers(self.model) if self.level == "node" else set()
-        for name, module in self.model.named_modules():
-            wanted = self.embedding_layer
-            if name == wanted or (wanted is None and isinstance(module, MessagePassing)):
-                handles.append(module.register_forward_hook(on_layer(name)))
-            elif isinstance(module, nn.Linear | PyGLinear):
-                if module not in inner:
-                    hook = on_head if self.level == "graph" else on_node_head
-                    handles.append(module.register_forward_pre_hook(hook))
-            elif isinstance(module, Aggregation) or _is_norm(module):
-                handles.append(module.register_forward_pre_hook(probe.enter, with_kwargs=True))
-                handles.append(module.register_forward_hook(probe.leave))
-        try:
-            with probe:
-                output = self._call(graphs, edge_weight, self.weighting or "none", **model_kwargs)
-        finally:
-            for handle in handles:
-                handle.remove()
-        if self.level == "node":
-            after = [h for n, h in node_heads if n == len(layers) and layers]
-            return self._at_anchors(graphs, layers, after, output)
-        nodes, self.embedding_source = self._choose(graphs.num_nodes, layers, probe)
-        shape = (2, graphs.num_graphs)
-        after = [h for n, h in heads if n == probe.count and (h.dim(), h.shape[0]) == shape]
-        return Embedding(nodes, after[0] if after else output, output, self.embedding_source)
-
-    def _at_anchors(
-        self,
-        graphs: GraphBatch,
-        layers: list[tuple[str, Tensor]],
-        heads: list[Tensor],
-        output: Any,
-    ) -> Embedding:
-        if heads and self.embedding_layer is None:
-            nodes, source = heads[0], "input of the head"
-        else:
-            nodes, source = self._choose(graphs.num_nodes, layers, None)
-        self.embedding_source = source
-        anchors = _first_anchor(graphs)
-        return Embedding(nodes, nodes[anchors], self._rows(graphs, output), source)
+        probe = EmbeddingProbe(self.model, graphs, self.level, self.embedding_layer)
+        with probe.watching():
+            output = self._call(graphs, edge_weight, self.weighting or "none", **model_kwargs)
+        embedding = probe.found(self._rows(graphs, output))
+        self.embedding_source = embedding.source
+        return embedding
 
     def _rows(self, graphs: GraphBatch, output: Any) -> Any:
         """The model's output with one row per graph."""
@@ -226,28 +158,7 @@ class ModelAdapter:
                 f"the model returned {shape} for {len(graphs.x)} nodes; a node-level model returns "
                 "one row per node (a graph-level one is explained without index)"
             )
-        return output[_first_anchor(graphs)]
-
-    def _choose(
-        self, num_nodes: int, layers: list[tuple[str, Tensor]], probe: _ReadoutProbe | None
-    ) -> tuple[Tensor, str]:
-        full = [(name, value) for name, value in layers if value.shape[0] == num_nodes]
-        if self.embedding_layer is not None:
-            if full:
-                return full[-1][1], f"output of layer '{self.embedding_layer}'"
-            raise InputError(
-                f"layer '{self.embedding_layer}' gives no [nodes, channels] tensor; name another"
-            )
-        if probe is not None and probe.nodes is not None:
-            return probe.nodes, "input of the readout"
-        # A pooling layer may score nodes by message passing; one number is no embedding.
-        full = [(name, value) for name, value in full if value.shape[1] > 1] or full
-        if full:
-            return full[-1][1], f"output of the last message-passing layer '{full[-1][0]}'"
-        raise ModelError(
-            "found neither a readout over the batch vector nor a message-passing layer with one "
-            "row per node; name the layer to use with embedding_layer='...'"
-        )
+        return output[target_nodes(graphs)]
 
     def _call(
         self, graphs: GraphBatch, edge_weight: Tensor | None, weighting: Weighting, **extra: Any
@@ -264,10 +175,9 @@ class ModelAdapter:
             edge_weight = edge_weight.to(graphs.x.dtype)
         masks: Any = nullcontext()
         if edge_weight is not None and weighting == "message":
-            # PyG's masks assume that self-loops come last, sorted by node, as its layers put them.
-            source, target = graphs.edge_index
-            order = torch.argsort(torch.where(source == target, 1 + source, 0), stable=True)
-            graphs = _reorder_edges(graphs, order)
+            # PyG's masks assume that self-loops come last, sorted by node.
+            order = graphs.loops_last
+            graphs = graphs.edges(order)
             masks = message_mask(
                 self.model, edge_weight[order], graphs.edge_index, graphs.num_nodes
             )
@@ -294,135 +204,3 @@ class ModelAdapter:
                     f"features of {graphs.x.dtype}: {type(error).__name__}: {error}; check that "
                     "features, dtype and device are those it was trained with"
                 ) from error
-
-
-@contextmanager
-def frozen(model: nn.Module) -> Iterator[None]:
-    """Eval mode, no parameter gradients; everything as before afterwards, even on error."""
-    if not isinstance(model, nn.Module):
-        raise ModelError(
-            f"expected a torch.nn.Module, got {type(model).__name__}; wrap it in a module"
-        )
-    training = {module: module.training for module in model.modules()}
-    needs_grad = {parameter: parameter.requires_grad for parameter in model.parameters()}
-    try:
-        model.eval()
-        for parameter in needs_grad:
-            parameter.requires_grad_(False)
-        yield
-    finally:
-        for module, flag in training.items():
-            module.training = flag
-        for parameter, flag in needs_grad.items():
-            parameter.requires_grad_(flag)
-
-
-@contextmanager
-def message_mask(
-    model: nn.Module, mask: Tensor, edge_index: Tensor, num_nodes: int | None = None
-) -> Iterator[None]:
-    """Multiplies every message by the weight of its edge; masks of others are put back afterwards.
-
-    The differences to PyG's ``set_masks``: a mask left behind as a parameter by another explainer
-    does not cut the gradient, an exception leaves nothing on the model, and layers that work on
-    other than ``num_nodes`` nodes, because a pooling layer came before, are left alone.
-    """
-
-    def on_all_nodes(explain_message: Callable[..., Tensor]) -> Callable[..., Tensor]:
-        def explain(inputs: Tensor, dim_size: int | None) -> Tensor:
-            whole = num_nodes is None or dim_size == num_nodes
-            return explain_message(inputs, dim_size) if whole else inputs
-
-        return explain
-
-    layers = [
-        m for m in model.modules() if isinstance(m, MessagePassing) and m.explain is not False
-    ]
-    before = [(dict(layer.__dict__), dict(layer._parameters)) for layer in layers]
-    try:
-        for layer in layers:
-            layer._parameters.pop("_edge_mask", None)
-            layer.explain = True
-            layer._edge_mask, layer._apply_sigmoid = mask, False
-            layer._loop_mask = edge_index[0] != edge_index[1]
-            layer.explain_message = on_all_nodes(layer.explain_message)
-        yield
-    finally:
-        for layer, (attributes, parameters) in zip(layers, before, strict=True):
-            # All of it: PyG's switch also puts a method and argument names on the layer.
-            for current, saved in ((layer.__dict__, attributes), (layer._parameters, parameters)):
-                current.clear()
-                current.update(saved)
-
-
-class _ReadoutProbe(TorchFunctionMode):
-    """Watches for reductions of node rows over the batch vector; the last one is the readout.
-
-    Reductions inside a normalisation are none; inside a PyG aggregation, which may weigh nodes
-    before it sums them, what entered it counts.
-    """
-
-    def __init__(self, batch: Tensor) -> None:
-        super().__init__()
-        self.storage = batch.untyped_storage().data_ptr()
-        self.num_nodes = batch.numel()
-        self.nodes: Tensor | None = None
-        self.count = 0
-        self.inside = 0
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        if self.inside == 0 and getattr(func, "__name__", "") in _REDUCTIONS:
-            tensors = [a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)]
-            self._see(tensors[1:])
-        return func(*args, **kwargs)
-
-    def enter(self, module: nn.Module, args: Any, kwargs: Any) -> None:
-        """Before an aggregation or normalisation."""
-        if self.inside == 0 and isinstance(module, Aggregation):
-            self._see([a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)])
-        self.inside += 1
-
-    def leave(self, *_: Any) -> None:
-        """After an aggregation or normalisation."""
-        self.inside -= 1
-
-    def _see(self, tensors: list[Tensor]) -> None:
-        over_batch = any(
-            not t.is_floating_point() and t.untyped_storage().data_ptr() == self.storage
-            for t in tensors
-        )
-        rows = [
-            t for t in tensors
-            if t.is_floating_point() and t.dim() == 2 and t.shape[0] == self.num_nodes
-        ]  # fmt: skip
-        if over_batch and rows:
-            self.nodes, self.count = rows[-1], self.count + 1
-
-
-def _inside_layers(model: nn.Module) -> set[nn.Module]:
-    """Modules that are part of a message-passing layer."""
-    layers = [module for module in model.modules() if isinstance(module, MessagePassing)]
-    return {part for layer in layers for part in layer.modules()}
-
-
-def _first_anchor(graphs: GraphBatch) -> Tensor:
-    if graphs.anchors is None:
-        raise InputError(
-            "a node-level model needs to know the target nodes: pass index, or graphs with "
-            "'anchors', the number of the target node in each"
-        )
-    return graphs.anchors[:, 0]
-
-
-def _is_norm(module: nn.Module) -> bool:
-    return type(module).__module__.startswith("torch_geometric.nn.norm")
-
-
-def _reorder_edges(graphs: GraphBatch, order: Tensor) -> GraphBatch:
-    return replace(
-        graphs,
-        edge_index=graphs.edge_index[:, order],
-        edge_attr=None if graphs.edge_attr is None else graphs.edge_attr[order],
-        edge_weight=None if graphs.edge_weight is None else graphs.edge_weight[order],
-    )

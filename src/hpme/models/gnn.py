@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import GATConv, GCNConv, MessagePassing, global_max_pool, global_mean_pool
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
-from hpme.data.info import ModelLevel, Task
+from hpme.data.info import Level, TaskKind
 from hpme.errors import InputError
 
 
@@ -53,19 +53,19 @@ class TargetGNN(nn.Module):
         num_layers: Number of message-passing layers.
     """
 
-    level: ClassVar[ModelLevel] = "graph"
+    level: ClassVar[Level] = "graph"
 
     def __init__(
         self,
         in_channels: int,
         out_channels: int,
-        task: Task = "classification",
+        task: TaskKind = "classification",
         *,
         hidden_channels: int = 20,
         num_layers: int = 3,
     ) -> None:
         super().__init__()
-        if task not in get_args(Task):
+        if task not in get_args(TaskKind):
             raise InputError(f"task must be 'classification' or 'regression', got {task!r}")
         if task == "regression" and out_channels != 1:
             raise InputError(f"a regression model has out_channels=1, got {out_channels}")
@@ -74,7 +74,7 @@ class TargetGNN(nn.Module):
                 "in_channels, out_channels, hidden_channels and num_layers must be at least 1, got "
                 f"{in_channels}, {out_channels}, {hidden_channels}, {num_layers}"
             )
-        self.task: Task = task
+        self.task: TaskKind = task
         self.in_channels, self.out_channels = in_channels, out_channels
         self.hidden_channels, self.num_layers = hidden_channels, num_layers
         self.convs = nn.ModuleList(

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from hpme.data.info import ModelLevel, Task
+from hpme.data.info import Level, TaskKind
 from hpme.models.gnn import GAT, GCN, GIN, TargetGNN
 
 
@@ -21,10 +21,10 @@ class NodeLevel(TargetGNN):
         **options: Other arguments of :class:`~hpme.models.gnn.TargetGNN`.
     """
 
-    level: ClassVar[ModelLevel] = "node"
+    level: ClassVar[Level] = "node"
 
     def __init__(
-        self, in_channels: int, out_channels: int, task: Task = "classification", **options: Any
+        self, in_channels: int, out_channels: int, task: TaskKind = "classification", **options: Any
     ) -> None:
         super().__init__(in_channels, out_channels, task, **options)
         self.out = nn.Linear(self.num_layers * self.hidden_channels, out_channels)

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from hpme.data.info import ModelLevel, Task
+from hpme.data.info import Level, TaskKind
 from hpme.errors import InputError, UnknownNameError
 from hpme.models.gnn import GAT, GCN, GIN, TargetGNN
 from hpme.models.node import NodeGAT, NodeGCN, NodeGIN
@@ -23,7 +23,7 @@ MODELS: dict[str, type[TargetGNN]] = {
 }
 
 
-def name_for(name: str, level: ModelLevel) -> str:
+def name_for(name: str, level: Level) -> str:
     """The model of that level: where nodes have labels, ``"gcn"`` means ``"node-gcn"``.
 
     Raises:
@@ -53,7 +53,7 @@ def build_model(
     name: str,
     in_channels: int,
     out_channels: int,
-    task: Task = "classification",
+    task: TaskKind = "classification",
     *,
     seed: int = 0,
     **hyper_parameters: Any,

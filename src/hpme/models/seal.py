@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch_geometric.nn import Aggregation, GCNConv
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
-from hpme.data.info import Task
+from hpme.data.info import TaskKind
 from hpme.errors import InputError
 from hpme.graphs.segment import exclusive_cumsum, rank_in_segment
 from hpme.models.gnn import EdgeWeightedGNN
@@ -82,7 +82,7 @@ class DGCNN(EdgeWeightedGNN):
         self,
         in_channels: int,
         out_channels: int,
-        task: Task = "classification",
+        task: TaskKind = "classification",
         *,
         k: int = DEFAULT_SORTED,
         hidden_channels: int = 32,

@@ -8,17 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from hpme import __version__
 from hpme.errors import InputError
-from hpme.graphs.batch import GraphStore
+from hpme.graphs import GraphStore, Pairs
 from hpme.graphs.segment import segment_mean
-from hpme.metrics.selection import PairTable
+from hpme.metrics.selection import ranks as ranks_of
+from hpme.models.explained import ExplainedModel, Model
 from hpme.models.task import Mode
 from hpme.report.drawing import draw_graphs
 from hpme.report.predictions import Predictions
-from hpme.report.subgraphs import Sizes, edge_scores, pair_nodes, rank_pairs
+from hpme.report.subgraphs import Sizes, edge_scores
 from hpme.report.template import Column, decimals, render, shares, whole_numbers
 from hpme.report.truth import Truth
 from hpme.report.verdict import verdict
@@ -30,7 +31,7 @@ Metrics = Mapping[str, Sequence[float]]
 
 
 def report(
-    model: nn.Module,
+    model: Model,
     graphs: Sequence[Any],
     explanations: Mapping[str, Sequence[Any]] | Sequence[Any],
     path: str | Path,
@@ -91,20 +92,19 @@ def report(
     if bool((store.sizes == 0).any()):
         number = int((store.sizes == 0).nonzero()[0])
         raise InputError(f"graph {number} has no nodes; leave empty graphs out")
-    whole = store.batch()
-    table, index = PairTable.of(whole), pair_nodes(whole)
-    scores = {name: table.mean(edge_scores(e, store, name)) for name, e in named.items()}
+    pairs = store.pairs.proper
+    scores = {name: pairs.mean(edge_scores(e, store, name)) for name, e in named.items()}
     generator = torch.Generator().manual_seed(seed)
-    scores[_unused(RANDOM, named)] = torch.rand(table.graph.numel(), generator=generator).double()
-    ranks = {name: rank_pairs(table, score, seed) for name, score in scores.items()}
-    sizes = Sizes.grid(table.counts, steps)
-    predictions = Predictions.of(
-        model, store, table, ranks, sizes, mode=mode, model_config=model_config, progress=progress
-    )
-    truth = Truth.of(graphs, table)
-    pairs = index.t().split(table.counts.tolist())  # type: ignore[no-untyped-call]
-    drawings = draw_graphs(graphs, [part.numpy() for part in pairs], progress=progress)
-    title = title or f"Explanations of {type(model).__name__}"
+    scores[_unused(RANDOM, named)] = torch.rand(len(pairs), generator=generator).double()
+    ranks = {name: _ranks(pairs, score, seed) for name, score in scores.items()}
+    sizes = Sizes.grid(pairs.counts, steps)
+    explained = ExplainedModel.of(model, mode=mode, model_config=model_config)
+    predictions = Predictions.of(explained, store, pairs, ranks, sizes, progress=progress)
+    truth = Truth.of(graphs, pairs)
+    ends = pairs.index.t().split(pairs.counts.tolist())  # type: ignore[no-untyped-call]
+    drawings = draw_graphs(graphs, [part.numpy() for part in ends], progress=progress)
+    model_name = type(explained.model).__name__
+    title = title or f"Explanations of {model_name}"
     entries = [
         {
             **(_entry(named[name], scores[name], graphs, truth) if name in named else {}),
@@ -119,18 +119,16 @@ def report(
     ]
     data = {
         "title": title,
-        "model": type(model).__name__,
+        "model": model_name,
         "version": __version__,
         "classes": predictions.classes(class_names),
-        "keep": _pooled_share(named, table, index + whole.ptr[table.graph])
-        if keep is None
-        else keep,
+        "keep": _pooled_share(named, store) if keep is None else keep,
         "names": _names(graphs, names),
         "smiles": [_text(graph.get("smiles")) for graph in graphs],
         "nodes": whole_numbers(store.sizes),
-        "edges": whole_numbers(table.counts),
-        "ends": whole_numbers(index.t().reshape(-1)),
-        "places": _places(drawings.positions, whole.batch, len(store)),
+        "edges": whole_numbers(pairs.counts),
+        "ends": whole_numbers(pairs.index.t().reshape(-1)),
+        "places": _places(drawings.positions, store.node_graph, len(store)),
         "label": whole_numbers(drawings.label),
         "labels": drawings.labels,
         "bond": whole_numbers(drawings.bond),
@@ -172,14 +170,22 @@ def _pooled(explanations: Sequence[Any]) -> Tensor | None:
     return None if any(mask is None for mask in masks) else torch.cat(masks).bool()
 
 
-def _pooled_share(named: Mapping[str, Sequence[Any]], table: PairTable, ends: Tensor) -> float:
+def _ranks(pairs: Pairs, score: Tensor, seed: int) -> Tensor:
+    """Rank of every pair in its graph; equal scores at random, those that are no number last."""
+    score = score.nan_to_num(-torch.inf, torch.inf, -torch.inf)
+    return ranks_of(pairs, score, torch.Generator().manual_seed(seed))
+
+
+def _pooled_share(named: Mapping[str, Sequence[Any]], store: GraphStore) -> float:
     """Mean share of edges between pooled nodes, by the first explainer that has them."""
+    pairs = store.pairs.proper
+    ends = pairs.index + store.node_start[pairs.graph]
     for explanations in named.values():
         pooled = _pooled(explanations)
-        if pooled is not None and table.graph.numel():
+        if pooled is not None and len(pairs):
             inside = pooled[ends].all(0).double()
-            share = segment_mean(inside, table.graph, table.counts.numel())
-            return round(float(share[table.counts > 0].mean().clamp(0.02, 0.98)), 2)
+            share = segment_mean(inside, pairs.graph, len(store))
+            return round(float(share[pairs.counts > 0].mean().clamp(0.02, 0.98)), 2)
     return DEFAULT_KEEP
 
 

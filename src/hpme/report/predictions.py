@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from hpme.errors import InputError
-from hpme.graphs.batch import GraphStore
-from hpme.metrics.selection import PairTable
-from hpme.models.adapter import ModelAdapter, frozen
-from hpme.models.task import Mode, Task
+from hpme.graphs import GraphStore, Pairs
+from hpme.models.explained import ExplainedModel
+from hpme.models.task import Task
 from hpme.progress import progress_bar
 from hpme.report.subgraphs import Sizes, predict_all, predict_parts
 from hpme.report.template import Column, decimals, shares
@@ -37,23 +35,20 @@ class Predictions:
     @classmethod
     def of(
         cls,
-        model: nn.Module,
+        explained: ExplainedModel,
         store: GraphStore,
-        table: PairTable,
+        pairs: Pairs,
         ranks: Mapping[str, Tensor],
         sizes: Sizes,
         *,
-        mode: Mode | None,
-        model_config: Any,
         progress: bool,
     ) -> Predictions:
         """Runs the model on all graphs, and on the parts that each ranking of pairs makes."""
         alone, without = {}, {}
-        adapter = ModelAdapter(model)
-        with frozen(model):
+        adapter = explained.adapter()
+        with explained.frozen():
             output = predict_all(adapter, store)
-            task = Task.resolve(output, None if mode else model_config, mode)
-            task.check(output)
+            task = explained.task(output)
             if not task.classification and output.numel() != len(store):
                 raise InputError(
                     f"the model returns {output.shape[1]} values per graph; the page shows one: "
@@ -61,7 +56,7 @@ class Predictions:
                 )
             with progress_bar("deleting edges", len(ranks), enabled=progress) as advance:
                 for name, rank in ranks.items():
-                    parts = predict_parts(adapter, store, table, rank, sizes)
+                    parts = predict_parts(adapter, store, pairs, rank, sizes)
                     alone[name], without[name] = (_values(task, part) for part in parts)
                     advance(1)
         return cls(task, _values(task, output), alone, without)

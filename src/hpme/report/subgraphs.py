@@ -10,11 +10,9 @@ import torch
 from torch import Tensor
 
 from hpme.errors import InputError
-from hpme.graphs.batch import GraphBatch, GraphStore
-from hpme.graphs.edge_pairs import EdgePairs
+from hpme.graphs import GraphBatch, GraphStore, Pairs
 from hpme.graphs.segment import concatenated_ranges
-from hpme.metrics.deletion import chunks, keep_edges
-from hpme.metrics.selection import PairTable
+from hpme.metrics.deletion import chunks
 from hpme.models.adapter import ModelAdapter
 from hpme.models.task import check_rows
 
@@ -48,13 +46,6 @@ class Sizes:
         return torch.repeat_interleave(self.counts)
 
 
-def pair_nodes(graphs: GraphBatch) -> Tensor:
-    """Nodes ``[2, P]`` of every pair in a :class:`PairTable`, numbered from each graph's first."""
-    index = EdgePairs.of(graphs).index
-    index = index[:, index[0] != index[1]]
-    return index - graphs.ptr[graphs.batch[index[0]]]
-
-
 def edge_scores(explanations: Sequence[Any], store: GraphStore, name: str) -> Tensor:
     """Scores of all directed edges, end to end.
 
@@ -74,47 +65,38 @@ def edge_scores(explanations: Sequence[Any], store: GraphStore, name: str) -> Te
                 f"explanation {number} of '{name}' has {found}, its graph {edges} edges; pass "
                 "explanations in the order of the graphs"
             )
-    return torch.cat([mask.detach() for mask in masks])
-
-
-def rank_pairs(table: PairTable, score: Tensor, seed: int) -> Tensor:
-    """Rank of every pair in its graph, 0 for the highest score; ties at random, NaN last."""
-    generator = torch.Generator().manual_seed(seed)
-    order = table.descending(score.nan_to_num(-torch.inf, torch.inf, -torch.inf), generator)
-    rank = torch.empty_like(order)
-    rank[order] = torch.arange(order.numel()) - table.start[table.graph[order]]
-    return rank
+    return torch.cat([mask.detach() for mask in masks]).double()
 
 
 @torch.no_grad()
 def predict_all(adapter: ModelAdapter, store: GraphStore) -> Tensor:
-    """The model's output for every graph. Call inside :func:`~hpme.models.adapter.frozen`."""
+    """The model's output for every graph. Call inside :meth:`ExplainedModel.frozen`."""
     parts = chunks(store, torch.arange(len(store)))
     return torch.cat([_predict(adapter, store.batch(part)) for part in parts])
 
 
 @torch.no_grad()
 def predict_parts(
-    adapter: ModelAdapter, store: GraphStore, table: PairTable, rank: Tensor, sizes: Sizes
+    adapter: ModelAdapter, store: GraphStore, pairs: Pairs, rank: Tensor, sizes: Sizes
 ) -> tuple[Tensor, Tensor]:
     """Outputs for the heaviest edges of a graph alone, and for the graph without them.
 
     The other edges are deleted; all nodes and self-loops stay. Call inside
-    :func:`~hpme.models.adapter.frozen`.
+    :meth:`ExplainedModel.frozen`.
 
     Returns:
         Two tensors with a row for every number in ``sizes``.
     """
-    edge_rank = table.per_edge(rank, loops=False)
-    loop = table.of_edge < 0
+    edge_rank = pairs.per_edge(rank, loops=0)
+    loop = pairs.of_edge < 0
     alone, without, done = [], [], 0
     for ids in chunks(store, sizes.graph):
         size = sizes.kept[done : done + ids.numel()]
         done += ids.numel()
-        edges, owner = concatenated_ranges(store.edge_start[ids], store.edge_counts[ids])
+        edges, owner = store.edges_of(ids)
         graphs, heavy = store.batch(ids), edge_rank[edges] < size[owner]
-        alone.append(_predict(adapter, keep_edges(graphs, heavy | loop[edges])))
-        without.append(_predict(adapter, keep_edges(graphs, ~heavy | loop[edges])))
+        alone.append(_predict(adapter, graphs.edges(heavy | loop[edges])))
+        without.append(_predict(adapter, graphs.edges(~heavy | loop[edges])))
     return torch.cat(alone), torch.cat(without)
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from hpme.graphs import Pairs
 from hpme.metrics import explanation_auc_per_graph
-from hpme.metrics.selection import PairTable
 from hpme.report.template import Column, whole_numbers
 
 
@@ -29,12 +29,12 @@ class Truth:
     node: Tensor
 
     @classmethod
-    def of(cls, graphs: Sequence[Any], table: PairTable) -> Truth:
+    def of(cls, graphs: Sequence[Any], pairs: Pairs) -> Truth:
         """Reads ``edge_mask`` and ``node_mask`` where graphs have them."""
         edges = [_mask(graph, "edge_mask", graph.num_edges) for graph in graphs]
         nodes = [_mask(graph, "node_mask", graph.num_nodes) for graph in graphs]
         has = torch.tensor([bool(mask.any()) for mask in edges])
-        return cls(has, table.any(torch.cat(edges)), torch.cat(nodes))
+        return cls(has, pairs.any(torch.cat(edges)), torch.cat(nodes))
 
     def __bool__(self) -> bool:
         return bool(self.graph.any())

@@ -20,7 +20,7 @@ from hpme.viz.molecules import MoleculePainter, can_draw_molecules
 from hpme.viz.nodelink import NodeLinkPainter
 from hpme.viz.painter import Painter
 from hpme.viz.render import render
-from hpme.viz.style import ANCHOR, INK, POOLED
+from hpme.viz.style import ANCHOR, INK, POOLED, plain
 
 LONGEST_NAME = 32
 
@@ -107,7 +107,7 @@ def _frame(
     figure: Any = Figure(figsize=(max(width, 4.6), height + 0.9))
     figure.set_layout_engine("constrained", w_pad=0.04, h_pad=0.07)
     if title:
-        figure.suptitle(_plain(title), fontsize=12, color=INK)
+        figure.suptitle(plain(title), fontsize=12, color=INK)
     top, strip = figure.subfigures(2, 1, height_ratios=[height, 0.55])
     cells = top.subfigures(rows, per_row, squeeze=False, wspace=0.03, hspace=0.03).flatten()
     for cell in cells[:count]:
@@ -125,7 +125,7 @@ def _scale(explanations: Sequence[Any]) -> Normalize:
 
 
 def _caption(number: int, graph: Any, predictions: Tensor | None) -> str:
-    title = _plain(graph.get("name") or f"graph {number}")
+    title = plain(graph.get("name") or f"graph {number}")
     title = title if len(title) <= LONGEST_NAME else title[: LONGEST_NAME - 1] + "…"
     label = graph.get("y")
     known = "" if label is None or label.numel() != 1 else f"{float(label):.4g}"
@@ -139,11 +139,6 @@ def _caption(number: int, graph: Any, predictions: Tensor | None) -> str:
         text = f"predicted {float(output):.4g}"
     text += f", label {known}" if known else ""
     return f"{title}: {text}" if graph.get("name") else text
-
-
-def _plain(text: str) -> str:
-    """Text that matplotlib does not take for a formula."""
-    return text.replace("$", r"\$")
 
 
 def _draw_key(

@@ -1,4 +1,4 @@
-"""Colours shared by all pictures."""
+"""Colours and texts of all pictures."""
 
 from matplotlib.colors import LinearSegmentedColormap
 
@@ -14,3 +14,8 @@ POOLED = "#F0C000"
 EXPLAINED = LinearSegmentedColormap.from_list("explained", ["#F8E4DF", "#E8836B", "#C4160A"])
 OTHERS = LinearSegmentedColormap.from_list("others", ["#E3ECF5", "#7FB0DA", "#0B4F94"])
 ANCHOR = "#CC79A7"
+
+
+def plain(text: str) -> str:
+    """Text that matplotlib does not take for a formula."""
+    return text.replace("$", r"\$")

@@ -3,7 +3,7 @@ from torch_geometric.data import Data
 
 from contract import make_graphs
 from hpme.explainers.shared.noise import pair_noise, pair_normal
-from hpme.graphs.batch import GraphStore
+from hpme.graphs import GraphStore
 
 
 def many_pairs():

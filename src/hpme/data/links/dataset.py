@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import re
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,8 +15,8 @@ from hpme.data.dataset import GraphDataset
 from hpme.data.info import DatasetInfo, GraphStats
 from hpme.data.nodes import motifs as node_motifs
 from hpme.errors import InputError
+from hpme.graphs import GraphStore
 from hpme.graphs.enclosing import NUM_LABELS, BaseGraph, cut_out
-from hpme.graphs.flat import FlatGraphs
 
 SHARES = {"val": 0.05, "test": 0.1}
 """Links that are held out; the rest is for training."""
@@ -36,16 +35,16 @@ class LinkDataset(GraphDataset):
     set are in no subgraph but those of the test set; links of the test set are in none.
 
     Args:
-        flat: The graphs, with ``anchors`` and ``part`` (0 train, 1 val, 2 test).
+        store: The graphs, with ``anchors`` and ``part`` (0 train, 1 val, 2 test).
         info: What the dataset is.
         variant: Variant the graph was built as.
         seed: Seed of the graph and of the split.
     """
 
-    def __init__(self, flat: FlatGraphs, info: DatasetInfo, variant: str, seed: int) -> None:
-        super().__init__(flat, info, variant, seed)
+    def __init__(self, store: GraphStore, info: DatasetInfo, variant: str, seed: int) -> None:
+        super().__init__(store, info, variant, seed)
         # A row of a two-column attribute would come out as a matrix of one row.
-        self._data.anchors = flat.graph["anchors"].flatten()
+        self._data.anchors = store.graph["anchors"].flatten()
         self.slices["anchors"] = 2 * self.slices["anchors"]
 
     @classmethod
@@ -74,8 +73,8 @@ class LinkDataset(GraphDataset):
             InputError: If the graph has too few links, or too few pairs of nodes without one.
         """
         base = BaseGraph.of(copy.copy(data).cpu(), use_x=use_x)
-        flat = link_graphs(base, size, seed, num_hops=num_hops, num_labels=num_labels)
-        return cls(flat, _own_info(title, len(flat)), VARIANT, seed)
+        store = link_graphs(base, size, seed, num_hops=num_hops, num_labels=num_labels)
+        return cls(store, _own_info(title, len(store)), VARIANT, seed)
 
     @property
     def pool_ratio(self) -> float:
@@ -91,7 +90,7 @@ class LinkDataset(GraphDataset):
 
 def link_graphs(
     base: BaseGraph, size: int | None, seed: int, *, num_hops: int, num_labels: int
-) -> FlatGraphs:
+) -> GraphStore:
     """Draws links and non-links, splits them, and cuts out their subgraphs.
 
     Which end of a link is the first is random.
@@ -112,23 +111,19 @@ def link_graphs(
     links = torch.where(turned, links.flip(1), links)
 
     test, held_out = part == PARTS.index("test"), part != PARTS.index("train")
-    flat = FlatGraphs.concatenate(
-        [
-            cut_out(
-                base.without(links[hidden]), links[shown], num_hops=num_hops, num_labels=num_labels
-            )
-            for shown, hidden in ((~test, held_out), (test, test))
-        ]
+    store, tested = (
+        cut_out(base.without(links[hidden]), links[shown], num_hops=num_hops, num_labels=num_labels)
+        for shown, hidden in ((~test, held_out), (test, test))
     )
+    store = store.joined(tested)
     place = torch.cat([(~test).nonzero(), test.nonzero()]).view(-1)
     nodes, edges = (
-        torch.zeros(int(n.sum()), dtype=torch.bool) for n in (flat.sizes, flat.edge_counts)
+        torch.zeros(int(n.sum()), dtype=torch.bool) for n in (store.sizes, store.edge_counts)
     )
-    return replace(
-        flat,
-        node={**flat.node, "node_mask": nodes},
+    return store.with_attributes(
+        node={"node_mask": nodes},
         edge={"edge_mask": edges},
-        graph={**flat.graph, "part": part[place], "y": y[place]},
+        graph={"part": part[place], "y": y[place]},
     )
 
 
@@ -153,7 +148,7 @@ def _own_info(title: str, count: int) -> DatasetInfo:
     )
 
 
-def _no_builder(*_: Any) -> FlatGraphs:
+def _no_builder(*_: Any) -> GraphStore:
     raise InputError(
         "a dataset of your own links is made by LinkDataset.from_graph, not by its name"
     )
@@ -187,9 +182,9 @@ def _of_nodes(name: str, num_hops: int, num_graphs: int) -> DatasetInfo:
     """Links of the graph of a node-level dataset."""
     nodes = next(info for info in node_motifs.INFOS if info.name == name)
 
-    def build(variant: str, seed: int, size: int) -> FlatGraphs:
-        flat = nodes.build(variant, seed, nodes.num_graphs)
-        base = BaseGraph(flat.edge_index, nodes.num_graphs)
+    def build(variant: str, seed: int, size: int) -> GraphStore:
+        store = nodes.build(variant, seed, nodes.num_graphs)
+        base = BaseGraph(store.local_edge_index, nodes.num_graphs)
         return link_graphs(base, size, seed, num_hops=num_hops, num_labels=NUM_LABELS)
 
     return _info(

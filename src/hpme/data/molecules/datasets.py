@@ -15,7 +15,7 @@ from hpme.data.molecules.chem import Reading, read_molecules
 from hpme.data.molecules.molgraph import flatten_molecules, with_contributions
 from hpme.data.sources import DataFile
 from hpme.errors import InputError, StorageError
-from hpme.graphs.flat import FlatGraphs
+from hpme.graphs import GraphStore
 
 NAMED, DOWNSAMPLED = "named", "downsampled"
 FOLDER = "molecules"
@@ -55,7 +55,7 @@ CRIPPEN = _file(
 
 def build_by_fragments(
     fragments: Callable[[str], Sequence[str]], variant: str, seed: int, size: int, path: Path
-) -> FlatGraphs:
+) -> GraphStore:
     """Molecules labelled 1 if all fragments of the variant's rule occur, which are the truth.
 
     ``"downsampled"`` keeps all positives and twice as many negatives, drawn with the seed; all
@@ -71,11 +71,11 @@ def build_by_fragments(
     patterns = [SMARTS[name] for name in fragments(variant)]
     names, smiles = _read(path, "mol_id", size)
     molecules = read_molecules(smiles, Reading(tuple(patterns)), workers=1, progress=False)
-    flat = flatten_molecules(molecules, len(patterns), {"smiles": smiles, "name": names})
-    return flat.subset(_downsampled(flat.graph["y"], seed)) if variant == DOWNSAMPLED else flat
+    store = flatten_molecules(molecules, len(patterns), {"smiles": smiles, "name": names})
+    return store.subset(_downsampled(store.graph["y"], seed)) if variant == DOWNSAMPLED else store
 
 
-def build_crippen(variant: str, seed: int, size: int, path: Path) -> FlatGraphs:
+def build_crippen(variant: str, seed: int, size: int, path: Path) -> GraphStore:
     """Molecules with their hydrogens, labelled with Crippen's logP; the seed changes nothing.
 
     ``"published"`` ranks directed edges, which splits the two directions of a bond in half of the
@@ -84,9 +84,9 @@ def build_crippen(variant: str, seed: int, size: int, path: Path) -> FlatGraphs:
     names, smiles = _read(path, "Compound ID", size)
     how = Reading(hydrogens=True, contributions=True)
     molecules = read_molecules(smiles, how, workers=1, progress=False)
-    flat = flatten_molecules(molecules, 0, {"smiles": smiles, "name": names})
+    store = flatten_molecules(molecules, 0, {"smiles": smiles, "name": names})
     return with_contributions(
-        flat,
+        store,
         torch.from_numpy(molecules.contribution),
         share=CONTRIBUTION_SHARE,
         directed=variant == PUBLISHED,

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hpme.data.info import Task
+from hpme.data.info import TaskKind
 from hpme.errors import InputError
 
 MAX_CLASSES = 100
@@ -29,12 +29,12 @@ class Labels:
         classes: Names of the classes.
     """
 
-    task: Task
+    task: TaskKind
     values: list[float | int | None]
     classes: list[str]
 
     @classmethod
-    def read(cls, labels: Sequence[Any], task: Task | None) -> Labels:
+    def read(cls, labels: Sequence[Any], task: TaskKind | None) -> Labels:
         """Labels as a table gives them; without a ``task``, decimals mean regression.
 
         Raises:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from hpme.data.molecules.chem import ATOMS, BONDS, MoleculeArrays
-from hpme.graphs.flat import MATCH_NODE, FlatGraphs
+from hpme.graphs import GraphStore
 from hpme.graphs.segment import exclusive_cumsum, segment_sum
+from hpme.graphs.store import MATCH_NODE
 
 CONTRIBUTION_UNIT = 1e5
 """Crippen's contributions have up to five decimals; in this unit they are whole numbers, and a
@@ -20,7 +20,7 @@ share of exactly 0.7 is told from one just below."""
 
 def flatten_molecules(
     molecules: MoleculeArrays, num_rules: int, text: Mapping[str, Sequence[str]]
-) -> FlatGraphs:
+) -> GraphStore:
     """Graphs whose label is 1 where every rule matches, and whose ground truth is the matches.
 
     Node features are one-hot over :data:`ATOMS`, edge features (``edge_attr``) over
@@ -42,10 +42,10 @@ def flatten_molecules(
     node_mask = torch.zeros(len(molecules.atom), dtype=torch.bool)
     node_mask[(start[owner] + atom)[y[owner]]] = True
     offset = start[torch.repeat_interleave(2 * bond_counts)]
-    return FlatGraphs(
+    return GraphStore(
         sizes=sizes,
         edge_counts=2 * bond_counts,
-        edge_index=edge_index,
+        local_edge_index=edge_index,
         node={
             "x": torch.eye(len(ATOMS))[torch.from_numpy(molecules.atom).long()],
             "node_mask": node_mask,
@@ -62,8 +62,8 @@ def flatten_molecules(
 
 
 def with_contributions(
-    flat: FlatGraphs, contribution: Tensor, *, share: float, directed: bool
-) -> FlatGraphs:
+    store: GraphStore, contribution: Tensor, *, share: float, directed: bool
+) -> GraphStore:
     """The molecules labelled with the sum of their atoms' contributions.
 
     The value of a bond is the mean of its atoms' contributions. Ground truth are the bonds of
@@ -71,28 +71,25 @@ def with_contributions(
     total; ground-truth nodes are their ends.
 
     Args:
-        flat: Molecules with both directions of a bond one after the other.
+        store: Molecules with both directions of a bond one after the other.
         contribution: One value per atom, double precision; kept as ``contribution``.
         share: Share of the total.
         directed: Whether to rank directed edges, as the published rule does: it may take one
             direction of a bond and leave the other.
     """
-    graph = torch.repeat_interleave(flat.edge_counts)
-    ends = flat.edge_index + exclusive_cumsum(flat.sizes)[graph]
+    graph, ends = store.edge_graph, store.edge_index
     whole = (contribution * CONTRIBUTION_UNIT).round().long()
     value = whole[ends].sum(0).abs()
     if directed:
-        edge_mask = _largest(value, graph, len(flat), share)
+        edge_mask = _largest(value, graph, len(store), share)
     else:
-        edge_mask = _largest(value[::2], graph[::2], len(flat), share).repeat_interleave(2)
+        edge_mask = _largest(value[::2], graph[::2], len(store), share).repeat_interleave(2)
     node_mask = torch.zeros(len(contribution), dtype=torch.bool)
     node_mask[ends[:, edge_mask].flatten()] = True
-    owner = torch.repeat_interleave(flat.sizes)
-    y = segment_sum(contribution, owner, len(flat))
-    return replace(
-        flat,
-        node={**flat.node, "node_mask": node_mask, "contribution": contribution.float()},
-        edge={**flat.edge, "edge_mask": edge_mask},
+    y = segment_sum(contribution, store.node_graph, len(store))
+    return store.with_attributes(
+        node={"node_mask": node_mask, "contribution": contribution.float()},
+        edge={"edge_mask": edge_mask},
         graph={"y": y.float()},
     )
 

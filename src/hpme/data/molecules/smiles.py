@@ -8,7 +8,7 @@ import itertools
 import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -16,12 +16,12 @@ import torch
 from torch import Tensor
 
 from hpme.data.dataset import GraphDataset
-from hpme.data.info import DatasetInfo, GraphStats, Task
+from hpme.data.info import DatasetInfo, GraphStats, TaskKind
 from hpme.data.molecules.chem import Reading, check_rules, read_molecules
 from hpme.data.molecules.labels import Labels
 from hpme.data.molecules.molgraph import flatten_molecules
 from hpme.errors import InputError
-from hpme.graphs.flat import FlatGraphs
+from hpme.graphs import GraphStore
 from hpme.storage import write_atomically
 
 OnError = Literal["skip", "raise"]
@@ -55,13 +55,13 @@ class SmilesDataset(GraphDataset):
     """Molecules of :func:`from_smiles`; graphs carry ``smiles`` and, if given, ``name``.
 
     Args:
-        flat: The graphs.
+        store: The graphs.
         info: What the dataset is.
         skipped: Rows that are not in it.
     """
 
-    def __init__(self, flat: FlatGraphs, info: DatasetInfo, skipped: Sequence[SkippedRow]) -> None:
-        super().__init__(flat, info, VARIANT, 0)
+    def __init__(self, store: GraphStore, info: DatasetInfo, skipped: Sequence[SkippedRow]) -> None:
+        super().__init__(store, info, VARIANT, 0)
         self.skipped = tuple(skipped)
 
     def write_skipped(self, path: str | Path) -> None:
@@ -79,7 +79,7 @@ def from_smiles(
     rules: Mapping[str, str] | None = None,
     *,
     names: Iterable[str] | None = None,
-    task: Task | None = None,
+    task: TaskKind | None = None,
     on_error: OnError = "skip",
     hydrogens: bool = False,
     workers: int | None = None,
@@ -142,17 +142,17 @@ def from_smiles(
     text = {"smiles": [smiles[i] for i in read]}
     if given["names"] is not None:
         text["name"] = [str(given["names"][i]) for i in read]
-    flat = flatten_molecules(arrays, len(rules), text)
+    store = flatten_molecules(arrays, len(rules), text)
     if label is not None:
         kept = torch.tensor([k for k, i in enumerate(read) if i not in bad], dtype=torch.long)
-        flat = flat.subset(kept) if len(kept) < len(read) else flat
+        store = store.subset(kept) if len(kept) < len(read) else store
         y = label.tensor([i for i in read if i not in bad])
-        flat = replace(flat, graph={"y": y})
-    if not len(flat):
+        store = store.with_attributes(graph={"y": y})
+    if not len(store):
         raise InputError(f"none of the {len(smiles):,} rows can be used; {skipped[0]}")
     if skipped:
         _warn(skipped, len(smiles))
-    return SmilesDataset(flat, _info(title, len(flat), rules, label), skipped)
+    return SmilesDataset(store, _info(title, len(store), rules, label), skipped)
 
 
 def from_smiles_csv(
@@ -162,7 +162,7 @@ def from_smiles_csv(
     label_column: str | None = None,
     name_column: str | None = None,
     size: int | None = None,
-    task: Task = "classification",
+    task: TaskKind = "classification",
     **options: Any,
 ) -> SmilesDataset:
     """:func:`from_smiles` of a CSV file with a header (``.tsv``: separated by tabs).
@@ -242,7 +242,7 @@ def _check(
     smiles: Sequence[str],
     given: Mapping[str, Any],
     rules: Mapping[str, str],
-    task: Task | None,
+    task: TaskKind | None,
     on_error: OnError,
 ) -> None:
     for name, values in given.items():
@@ -250,7 +250,7 @@ def _check(
             raise InputError(f"{len(smiles)} molecules need as many {name}, got {len(values)}")
     if on_error not in get_args(OnError):
         raise InputError(f"on_error must be 'skip' or 'raise', got {on_error!r}")
-    if task is not None and task not in get_args(Task):
+    if task is not None and task not in get_args(TaskKind):
         raise InputError(f"task must be 'classification' or 'regression', got {task!r}")
     if given["labels"] is None and not rules:
         raise InputError("labels, or rules to label by, are needed")
@@ -268,12 +268,12 @@ def _explainable(stats: GraphStats) -> Tensor:
     return truth if bool(truth.any()) else torch.ones_like(truth)
 
 
-def _no_builder(*_: Any) -> FlatGraphs:
+def _no_builder(*_: Any) -> GraphStore:
     raise InputError("a dataset of your own molecules is made by from_smiles, not by its name")
 
 
 def _info(title: str, count: int, rules: Mapping[str, str], label: Labels | None) -> DatasetInfo:
-    task: Task = "classification" if label is None else label.task
+    task: TaskKind = "classification" if label is None else label.task
     if label is None:
         rule = " AND ".join(rules)
     elif label.task == "regression":

@@ -11,9 +11,8 @@ from torch_geometric.data import Data
 
 from hpme.data.dataset import DEFAULT_POOL_RATIO, GraphDataset
 from hpme.data.info import DatasetInfo, GraphStats
-from hpme.graphs.batch import GraphStore
+from hpme.graphs import GraphStore
 from hpme.graphs.ego import NUM_HOPS, WholeGraph
-from hpme.graphs.flat import FlatGraphs
 from hpme.graphs.segment import segment_sum
 
 MAX_POOL_RATIO = 0.5
@@ -29,7 +28,7 @@ class NodeDataset(GraphDataset):
     :attr:`split`, :attr:`explainable` and :meth:`explained` are nodes of :attr:`graph`.
 
     Args:
-        flat: The whole graph, with node attributes ``y`` and ``explained``.
+        store: The whole graph, with node attributes ``y`` and ``explained``.
         info: What the dataset is.
         variant: Variant the graph was built as.
         seed: Seed the graph was built with.
@@ -38,13 +37,13 @@ class NodeDataset(GraphDataset):
 
     def __init__(
         self,
-        flat: FlatGraphs,
+        store: GraphStore,
         info: DatasetInfo,
         variant: str,
         seed: int,
         num_hops: int = NUM_HOPS,
     ) -> None:
-        super().__init__(flat, info, variant, seed)
+        super().__init__(store, info, variant, seed)
         # The tensors are of one graph, not of the graphs of this dataset.
         self.slices = None  # type: ignore[assignment]
         self.num_hops = num_hops
@@ -67,21 +66,9 @@ class NodeDataset(GraphDataset):
         result: list[Data] = []
         for egos in self._whole.parts(nodes, _PART):
             store, truth = egos.store, self._truth(egos.edge_ids)
-            sizes, counts = store.sizes.tolist(), store.edge_counts.tolist()
-            node_mask = _touched(store.batch().edge_index[:, truth], len(store.x))
-            assert store.y is not None and store.anchors is not None
-            columns = zip(
-                store.x.split(sizes),  # type: ignore[no-untyped-call]
-                store.local_edge_index.split(counts, dim=1),  # type: ignore[no-untyped-call]
-                store.y.split(1),  # type: ignore[no-untyped-call]
-                store.anchors.unbind(),
-                truth.split(counts),  # type: ignore[no-untyped-call]
-                node_mask.split(sizes),  # type: ignore[no-untyped-call]
-                egos.node_ids.split(sizes),  # type: ignore[no-untyped-call]
-                strict=True,
-            )
-            names = ("x", "edge_index", "y", "anchors", "edge_mask", "node_mask", "node_ids")
-            result += [Data(**dict(zip(names, values, strict=True))) for values in columns]
+            node_mask = _touched(store.edge_index[:, truth], len(store.x))
+            store = replace(store, edge={"edge_mask": truth})
+            result += store.with_attributes(node={"node_mask": node_mask}).to_data_list()
         return result
 
     @property
@@ -123,7 +110,7 @@ class NodeDataset(GraphDataset):
     def training_store(self) -> GraphStore:
         """The whole graph, with the label of every node: models are trained on all of it."""
         store = GraphStore.from_graphs([self._data])
-        return replace(store, y=self._data.y)
+        return store.with_attributes(node={"y": self._data.y})
 
     @cached_property
     def _whole(self) -> WholeGraph:

@@ -22,7 +22,7 @@ from hpme.data.synthetic.sketch import (
     private_generators,
 )
 from hpme.errors import InputError, StorageError
-from hpme.graphs.flat import FlatGraphs
+from hpme.graphs import GraphStore
 
 FILE = "node_synthetic.npz"
 NUM_MOTIFS = 80
@@ -70,18 +70,18 @@ COMMUNITY = Family("ba-community", 1_400, HOUSE, 300, range(400, 700, 5))
 TREE_GRID = Family("tree-grid", 1_231, GRID, 511, range(511, 800))
 
 
-def build_ba_shapes(variant: str, seed: int, size: int) -> FlatGraphs:
+def build_ba_shapes(variant: str, seed: int, size: int) -> GraphStore:
     """BA(300, 5) with 80 houses; a node's class is its role: base, below the roof, ground, roof."""
     random_, rng = private_generators(SHAPES.name, seed)
     if variant == PUBLISHED:
         return published(SHAPES, size).shuffled(rng)
     base, motifs = _parts(SHAPES, size)
     sketch = _houses(base, motifs, random_)
-    flat = _with_labels(flatten([sketch]), _house_roles(base, motifs))
-    return _finished(flat, SHAPES.explained_nodes(size, base, motifs)).shuffled(rng)
+    store = _with_labels(flatten([sketch]), _house_roles(base, motifs))
+    return _finished(store, SHAPES.explained_nodes(size, base, motifs)).shuffled(rng)
 
 
-def build_ba_community(variant: str, seed: int, size: int) -> FlatGraphs:
+def build_ba_community(variant: str, seed: int, size: int) -> GraphStore:
     """Two BA-Shapes joined by random edges; classes are told apart by the half, too.
 
     Two features have mean -1 in one half and 1 in the other (variance 0.5), eight are noise.
@@ -93,10 +93,12 @@ def build_ba_community(variant: str, seed: int, size: int) -> FlatGraphs:
     parts = [_parts(SHAPES, half) for half in halves]
     sketches = [_houses(base, motifs, random_) for base, motifs in parts]
     first, second = (flatten([sketch]) for sketch in sketches)
-    joined = FlatGraphs(
+    joined = GraphStore(
         sizes=torch.tensor([size]),
         edge_counts=first.edge_counts + second.edge_counts,
-        edge_index=torch.cat([first.edge_index, second.edge_index + halves[0]], dim=1),
+        local_edge_index=torch.cat(
+            [first.local_edge_index, second.local_edge_index + halves[0]], dim=1
+        ),
         node={"node_mask": torch.cat([first.node["node_mask"], second.node["node_mask"]])},
         edge={"edge_mask": torch.cat([first.edge["edge_mask"], second.edge["edge_mask"]])},
     )
@@ -107,7 +109,7 @@ def build_ba_community(variant: str, seed: int, size: int) -> FlatGraphs:
     joined = replace(
         joined,
         edge_counts=joined.edge_counts + both.shape[1],
-        edge_index=torch.cat([joined.edge_index, both], dim=1),
+        local_edge_index=torch.cat([joined.local_edge_index, both], dim=1),
         edge={"edge_mask": torch.cat([joined.edge["edge_mask"], both[0] < 0])},
     )
     roles = [_house_roles(base, motifs) for base, motifs in parts]
@@ -119,7 +121,7 @@ def build_ba_community(variant: str, seed: int, size: int) -> FlatGraphs:
     return _finished(_with_labels(joined, y), explained, x).shuffled(rng)
 
 
-def build_tree_grid(variant: str, seed: int, size: int) -> FlatGraphs:
+def build_tree_grid(variant: str, seed: int, size: int) -> GraphStore:
     """A balanced binary tree of height 8 with 80 grids; class 1 are the nodes of grids."""
     random_, rng = private_generators(TREE_GRID.name, seed)
     if variant == PUBLISHED:
@@ -128,11 +130,11 @@ def build_tree_grid(variant: str, seed: int, size: int) -> FlatGraphs:
     child = np.arange(1, base)
     sketch = GraphSketch(base, np.stack([(child - 1) // 2, child], axis=1))
     sketch = _with_motifs(sketch, GRID, motifs, random_)
-    flat = _with_labels(flatten([sketch]), (np.arange(size) >= base).astype(np.int64))
-    return _finished(flat, TREE_GRID.explained_nodes(size, base, motifs)).shuffled(rng)
+    store = _with_labels(flatten([sketch]), (np.arange(size) >= base).astype(np.int64))
+    return _finished(store, TREE_GRID.explained_nodes(size, base, motifs)).shuffled(rng)
 
 
-def published(family: Family, size: int) -> FlatGraphs:
+def published(family: Family, size: int) -> GraphStore:
     """A published graph, read from ``node_synthetic.npz`` (see :func:`find_data_file`).
 
     Raises:
@@ -165,7 +167,7 @@ def published(family: Family, size: int) -> FlatGraphs:
     in_truth = np.isin(_keys(edges, size), _keys(truth, size))
     node_mask = np.zeros(size, dtype=bool)
     node_mask[truth] = True
-    flat = flatten_undirected(
+    store = flatten_undirected(
         sizes=np.array([size]),
         counts=np.array([len(edges)]),
         edges=edges,
@@ -173,7 +175,7 @@ def published(family: Family, size: int) -> FlatGraphs:
         node_mask=node_mask,
     )
     explained = family.explained_nodes(size, family.base, NUM_MOTIFS)
-    return _finished(_with_labels(flat, y), explained, x)
+    return _finished(_with_labels(store, y), explained, x)
 
 
 def _parts(family: Family, size: int) -> tuple[int, int]:
@@ -229,22 +231,20 @@ def _keys(edges: EdgeArray, size: int) -> npt.NDArray[np.int64]:
     return np.asarray(edges.min(1) * size + edges.max(1))
 
 
-def _with_labels(flat: FlatGraphs, y: npt.NDArray[np.int64]) -> FlatGraphs:
-    return replace(flat, node={**flat.node, "y": torch.from_numpy(y)})
+def _with_labels(store: GraphStore, y: npt.NDArray[np.int64]) -> GraphStore:
+    return store.with_attributes(node={"y": torch.from_numpy(y)})
 
 
 def _finished(
-    flat: FlatGraphs,
+    store: GraphStore,
     explained: npt.NDArray[np.bool_],
     x: npt.NDArray[np.float64] | None = None,
-) -> FlatGraphs:
+) -> GraphStore:
     """The graph with features, all ones unless given, and the explained nodes marked."""
     features = (
-        torch.ones(int(flat.sizes[0]), NUM_FEATURES) if x is None else torch.from_numpy(x).float()
+        torch.ones(int(store.sizes[0]), NUM_FEATURES) if x is None else torch.from_numpy(x).float()
     )
-    return replace(
-        flat, node={**flat.node, "x": features, "explained": torch.from_numpy(explained)}
-    )
+    return store.with_attributes(node={"x": features, "explained": torch.from_numpy(explained)})
 
 
 _info = partial(DatasetInfo, task="classification", level="node")

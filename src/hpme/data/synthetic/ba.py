@@ -11,7 +11,7 @@ from torch import Tensor
 from hpme.data.info import DatasetInfo, GraphStats
 from hpme.data.synthetic.motifs import GRID, HOUSE
 from hpme.data.synthetic.sketch import GraphSketch, flatten, private_generators
-from hpme.graphs.flat import FlatGraphs
+from hpme.graphs import GraphStore
 from hpme.graphs.segment import segment_sum
 
 BASE_SIZE = 20
@@ -22,13 +22,13 @@ def uniform_features(num_nodes: int, rng: np.random.Generator) -> Tensor:
     return torch.from_numpy(rng.uniform(0.0, 100.0, (num_nodes, 1))).float()
 
 
-def motif_volume(flat: FlatGraphs, x: Tensor) -> Tensor:
+def motif_volume(store: GraphStore, x: Tensor) -> Tensor:
     """Sum of all features of the ground-truth nodes of every graph, summed in double precision."""
-    value = x.double().sum(1) * flat.node["node_mask"]
-    return segment_sum(value, torch.repeat_interleave(flat.sizes), len(flat)).float()
+    value = x.double().sum(1) * store.node["node_mask"]
+    return segment_sum(value, store.node_graph, len(store)).float()
 
 
-def _house_or_grid(random_: random.Random, size: int) -> tuple[FlatGraphs, Tensor]:
+def _house_or_grid(random_: random.Random, size: int) -> tuple[GraphStore, Tensor]:
     """One motif per graph, and which: 0 for a house, 1 for a grid."""
     kinds = [random_.randrange(2) for _ in range(size)]
     sketches = [
@@ -38,7 +38,7 @@ def _house_or_grid(random_: random.Random, size: int) -> tuple[FlatGraphs, Tenso
     return flatten(sketches), torch.tensor(kinds)
 
 
-def _house_and_grid(random_: random.Random, kinds: list[tuple[bool, bool]]) -> FlatGraphs:
+def _house_and_grid(random_: random.Random, kinds: list[tuple[bool, bool]]) -> GraphStore:
     """For each pair of flags a base with a house at node 0, a grid at node 10, as flagged."""
     sketches = []
     for house, grid in kinds:
@@ -51,31 +51,31 @@ def _house_and_grid(random_: random.Random, kinds: list[tuple[bool, bool]]) -> F
     return flatten(sketches)
 
 
-def build_ba_house_grid(_variant: str, seed: int, size: int) -> FlatGraphs:
+def build_ba_house_grid(_variant: str, seed: int, size: int) -> GraphStore:
     """BA(20, 1) with a house (class 0) or a 3 x 3 grid (class 1), half each on average."""
     random_, rng = private_generators("ba-housegrid", seed)
-    flat, y = _house_or_grid(random_, size)
-    return flat.with_attributes(x=_ones(flat), y=y).shuffled(rng)
+    store, y = _house_or_grid(random_, size)
+    return store.with_attributes(node={"x": _ones(store)}, graph={"y": y}).shuffled(rng)
 
 
-def build_ba_house_and_grid(_variant: str, seed: int, size: int) -> FlatGraphs:
+def build_ba_house_and_grid(_variant: str, seed: int, size: int) -> GraphStore:
     """BA(20, 1 or 2) with both motifs (class 1, half of the graphs) or at most one (class 0)."""
     random_, rng = private_generators("ba-houseandgrid", seed)
     both, at_most_one = (True, True), [(False, False), (True, False), (False, True)]
     kinds = [both if random_.random() < 0.5 else random_.choice(at_most_one) for _ in range(size)]
-    flat = _house_and_grid(random_, kinds)
+    store = _house_and_grid(random_, kinds)
     y = torch.tensor([int(house and grid) for house, grid in kinds])
-    return flat.with_attributes(x=_ones(flat), y=y).shuffled(rng)
+    return store.with_attributes(node={"x": _ones(store)}, graph={"y": y}).shuffled(rng)
 
 
-def build_house_grid_volume(_variant: str, seed: int, size: int) -> FlatGraphs:
+def build_house_grid_volume(_variant: str, seed: int, size: int) -> GraphStore:
     """The graphs of BA-HouseGrid with one uniform feature; the label sums it over the motif."""
     random_, rng = private_generators("house-grid-volume", seed)
-    flat, _ = _house_or_grid(random_, size)
-    return _with_volume(flat, rng)
+    store, _ = _house_or_grid(random_, size)
+    return _with_volume(store, rng)
 
 
-def build_house_orgrid_volume(_variant: str, seed: int, size: int) -> FlatGraphs:
+def build_house_orgrid_volume(_variant: str, seed: int, size: int) -> GraphStore:
     """BA(20, 1 or 2) with a house, a grid or both, a third each; the label sums the motifs' x.
 
     BA-HouseOrGrid also has graphs without a motif; their volume is 0 and nothing explains it, so
@@ -86,13 +86,13 @@ def build_house_orgrid_volume(_variant: str, seed: int, size: int) -> FlatGraphs
     return _with_volume(_house_and_grid(random_, kinds), rng)
 
 
-def _ones(flat: FlatGraphs) -> Tensor:
-    return torch.ones(int(flat.sizes.sum()), 1)
+def _ones(store: GraphStore) -> Tensor:
+    return torch.ones(int(store.sizes.sum()), 1)
 
 
-def _with_volume(flat: FlatGraphs, rng: np.random.Generator) -> FlatGraphs:
-    x = uniform_features(int(flat.sizes.sum()), rng)
-    return flat.with_attributes(x=x, y=motif_volume(flat, x)).shuffled(rng)
+def _with_volume(store: GraphStore, rng: np.random.Generator) -> GraphStore:
+    x = uniform_features(int(store.sizes.sum()), rng)
+    return store.with_attributes(node={"x": x}, graph={"y": motif_volume(store, x)}).shuffled(rng)
 
 
 def _with_both_motifs(stats: GraphStats) -> Tensor:

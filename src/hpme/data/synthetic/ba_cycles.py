@@ -21,19 +21,19 @@ from hpme.data.synthetic.ba import BASE_SIZE, motif_volume, uniform_features
 from hpme.data.synthetic.motifs import CYCLE, HOUSE
 from hpme.data.synthetic.sketch import GraphSketch, flatten, flatten_undirected, private_generators
 from hpme.errors import InputError, StorageError
-from hpme.graphs.flat import FlatGraphs
+from hpme.graphs import GraphStore
 
 NUM_FEATURES = 10
 COUNTING_SIZE = 120
 PUBLISHED_GRAPHS = 1_000
 
 
-def constant_features(flat: FlatGraphs) -> Tensor:
+def constant_features(store: GraphStore) -> Tensor:
     """Ten features of 0.1 per node: nothing but structure tells nodes apart."""
-    return torch.full((int(flat.sizes.sum()), NUM_FEATURES), 0.1)
+    return torch.full((int(store.sizes.sum()), NUM_FEATURES), 0.1)
 
 
-def build_ba_2motifs(variant: str, seed: int, size: int) -> FlatGraphs:
+def build_ba_2motifs(variant: str, seed: int, size: int) -> GraphStore:
     """BA(20, 1) with a five-cycle (class 0, the first half) or a house (class 1) at node 0."""
     random_, rng = private_generators("ba-2motifs", seed)
     if variant == PUBLISHED:
@@ -44,16 +44,16 @@ def build_ba_2motifs(variant: str, seed: int, size: int) -> FlatGraphs:
             )
         return published_ba_2motifs().shuffled(rng)
     y = torch.arange(size) * 2 // size
-    flat = flatten(
+    store = flatten(
         [
             GraphSketch.barabasi_albert(BASE_SIZE, 1, random_).attach((CYCLE, HOUSE)[label], 0)
             for label in y.tolist()
         ]
     )
-    return flat.with_attributes(x=constant_features(flat), y=y).shuffled(rng)
+    return store.with_attributes(node={"x": constant_features(store)}, graph={"y": y}).shuffled(rng)
 
 
-def published_ba_2motifs() -> FlatGraphs:
+def published_ba_2motifs() -> GraphStore:
     """The published graphs, read from ``ba_2motifs.npz`` (see :func:`find_data_file`).
 
     In 40 of them the attachment is missing and node 20 has a self-loop instead; the self-loop is
@@ -78,17 +78,19 @@ def published_ba_2motifs() -> FlatGraphs:
             f"'{path}' does not hold {PUBLISHED_GRAPHS} graphs of {size} nodes; replace it by an "
             "intact copy of the published set"
         )
-    flat = flatten_undirected(
+    store = flatten_undirected(
         sizes=np.full(len(counts), size),
         counts=counts,
         edges=np.stack([u, v], axis=1),
         edge_mask=(u >= BASE_SIZE) & (v >= BASE_SIZE) & (u != v),
         node_mask=np.tile(np.arange(size) >= BASE_SIZE, len(counts)),
     )
-    return flat.with_attributes(x=constant_features(flat), y=torch.from_numpy(y))
+    return store.with_attributes(
+        node={"x": constant_features(store)}, graph={"y": torch.from_numpy(y)}
+    )
 
 
-def build_ba_motif_volume(variant: str, seed: int, size: int) -> FlatGraphs:
+def build_ba_motif_volume(variant: str, seed: int, size: int) -> GraphStore:
     """BA(20, 1) with a five-cycle and random features; the label is their sum over the motif.
 
     ``"paper"`` draws the feature from U[0, 100] and repeats it over ten dimensions, as the
@@ -98,7 +100,7 @@ def build_ba_motif_volume(variant: str, seed: int, size: int) -> FlatGraphs:
     random_, rng = private_generators("ba-motif-volume", seed)
     if variant == PUBLISHED:
         return published_ba_motif_volume(size).shuffled(rng)
-    flat = flatten(
+    store = flatten(
         [
             GraphSketch.barabasi_albert(BASE_SIZE, 1, random_).attach(
                 CYCLE, random_.randrange(BASE_SIZE)
@@ -106,11 +108,11 @@ def build_ba_motif_volume(variant: str, seed: int, size: int) -> FlatGraphs:
             for _ in range(size)
         ]
     )
-    x = uniform_features(int(flat.sizes.sum()), rng).repeat(1, NUM_FEATURES)
-    return flat.with_attributes(x=x, y=motif_volume(flat, x)).shuffled(rng)
+    x = uniform_features(int(store.sizes.sum()), rng).repeat(1, NUM_FEATURES)
+    return store.with_attributes(node={"x": x}, graph={"y": motif_volume(store, x)}).shuffled(rng)
 
 
-def published_ba_motif_volume(size: int) -> FlatGraphs:
+def published_ba_motif_volume(size: int) -> GraphStore:
     """The published recipe: graph ``i`` depends on ``i`` only."""
     sketches: list[GraphSketch] = []
     values: list[float] = []
@@ -120,12 +122,12 @@ def published_ba_motif_volume(size: int) -> FlatGraphs:
         base_node, motif_node = draw.randrange(0, 19), draw.randrange(20, 24) - BASE_SIZE
         sketches.append(sketch.attach(CYCLE, base_node, motif_node))
         values.extend(draw.randrange(1, 1000) / 10 for _ in range(sketch.num_nodes))
-    flat = flatten(sketches)
+    store = flatten(sketches)
     x = torch.tensor(values).view(-1, 1).repeat(1, NUM_FEATURES)
-    return flat.with_attributes(x=x, y=motif_volume(flat, x))
+    return store.with_attributes(node={"x": x}, graph={"y": motif_volume(store, x)})
 
 
-def build_ba_motif_counting(variant: str, seed: int, size: int) -> FlatGraphs:
+def build_ba_motif_counting(variant: str, seed: int, size: int) -> GraphStore:
     """``k`` five-cycles, each held by one edge to a BA base; the label is ``k``.
 
     The paper states ``k`` in 0..10 but not the size of the base: it has 20 nodes here, as in all
@@ -138,7 +140,7 @@ def build_ba_motif_counting(variant: str, seed: int, size: int) -> FlatGraphs:
     return _counting([(k, BASE_SIZE, random_, random_) for k in counts]).shuffled(rng)
 
 
-def published_ba_motif_counting(size: int) -> FlatGraphs:
+def published_ba_motif_counting(size: int) -> GraphStore:
     """The published recipe: ``k`` in 1..19 and the base of graph ``i`` depend on ``i`` only.
 
     The attachment points of the release are not known; they are drawn from the same source as
@@ -152,7 +154,7 @@ def published_ba_motif_counting(size: int) -> FlatGraphs:
     return _counting(plans)
 
 
-def _counting(plans: Sequence[tuple[int, int, random.Random | int, random.Random]]) -> FlatGraphs:
+def _counting(plans: Sequence[tuple[int, int, random.Random | int, random.Random]]) -> GraphStore:
     """Graphs from (number of cycles, size and seed of the base, source of attachment points)."""
     sketches = []
     for k, base_size, base_seed, draw in plans:
@@ -160,9 +162,9 @@ def _counting(plans: Sequence[tuple[int, int, random.Random | int, random.Random
         for _ in range(k):
             sketch.attach(CYCLE, draw.randrange(base_size))
         sketches.append(sketch)
-    flat = flatten(sketches)
+    store = flatten(sketches)
     y = torch.tensor([float(k) for k, *_ in plans])
-    return flat.with_attributes(x=constant_features(flat), y=y)
+    return store.with_attributes(node={"x": constant_features(store)}, graph={"y": y})
 
 
 INFOS = (

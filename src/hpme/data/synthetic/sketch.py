@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 
 from hpme.data.synthetic.motifs import Motif
-from hpme.graphs.flat import FlatGraphs
+from hpme.graphs import GraphStore
 
 EdgeArray = npt.NDArray[np.int64]
 
@@ -59,7 +59,7 @@ def networkx_edges(graph: nx.Graph) -> EdgeArray:
     return np.array(graph.edges(), dtype=np.int64).reshape(-1, 2)
 
 
-def flatten(sketches: Sequence[GraphSketch]) -> FlatGraphs:
+def flatten(sketches: Sequence[GraphSketch]) -> GraphStore:
     """Lays sketches end to end, in both edge directions, with ``node_mask`` and ``edge_mask``."""
     edge_blocks = [block for sketch in sketches for block in sketch.edge_blocks]
     node_blocks = [block for sketch in sketches for block in sketch.node_blocks]
@@ -80,7 +80,7 @@ def flatten_undirected(
     edges: EdgeArray,
     edge_mask: npt.NDArray[np.bool_],
     node_mask: npt.NDArray[np.bool_],
-) -> FlatGraphs:
+) -> GraphStore:
     """Stores every undirected edge in both directions, a self-loop once.
 
     Args:
@@ -97,10 +97,10 @@ def flatten_undirected(
     order = np.argsort(graph[source], kind="stable")
     source = source[order]
     edge_counts = np.bincount(graph[source], minlength=len(counts))
-    return FlatGraphs(
+    return GraphStore(
         sizes=torch.from_numpy(sizes.astype(np.int64)),
         edge_counts=torch.from_numpy(edge_counts.astype(np.int64)),
-        edge_index=torch.from_numpy(np.ascontiguousarray(both[order].T)),
+        local_edge_index=torch.from_numpy(np.ascontiguousarray(both[order].T)),
         node={"node_mask": torch.from_numpy(node_mask.astype(bool))},
         edge={"edge_mask": torch.from_numpy(edge_mask[source].astype(bool))},
     )

@@ -18,7 +18,7 @@ from hpme.data.synthetic.sketch import (
     networkx_edges,
     private_generators,
 )
-from hpme.graphs.flat import FlatGraphs
+from hpme.graphs import GraphStore
 
 Edge = tuple[int, int]
 
@@ -33,7 +33,7 @@ LARGE = {"tree": range(3, 6), "ladder": range(30, 50), "wheel": range(60, 80)}
 ROOF = 4
 
 
-def build_spmotif(variant: str, seed: int, size: int) -> FlatGraphs:
+def build_spmotif(variant: str, seed: int, size: int) -> GraphStore:
     """Tree, ladder or wheel with a five-cycle (0), house (1) or crane (2); four uniform features.
 
     Two thirds of the graphs (the original training and validation parts, 12,000 of 18,000) have
@@ -56,9 +56,9 @@ def build_spmotif(variant: str, seed: int, size: int) -> FlatGraphs:
         motif = MOTIFS[label]
         motif_node = ROOF if published and motif is HOUSE else 0
         sketches.append(_draw(random_, (kind, width, branching), motif, motif_node))
-    flat = flatten(sketches)
-    x = torch.from_numpy(rng.random((int(flat.sizes.sum()), NUM_FEATURES))).float()
-    return flat.with_attributes(x=x, y=torch.tensor(labels)).shuffled(rng)
+    store = flatten(sketches)
+    x = torch.from_numpy(rng.random((int(store.sizes.sum()), NUM_FEATURES))).float()
+    return store.with_attributes(node={"x": x}, graph={"y": torch.tensor(labels)}).shuffled(rng)
 
 
 @cache

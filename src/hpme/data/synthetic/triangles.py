@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import networkx as nx
 import torch
 from torch import Tensor
@@ -11,13 +9,13 @@ from torch import Tensor
 from hpme.data.info import PUBLISHED, DatasetInfo
 from hpme.data.synthetic.ba_cycles import constant_features
 from hpme.data.synthetic.sketch import GraphSketch, flatten, private_generators
-from hpme.graphs.flat import FlatGraphs
+from hpme.graphs import GraphStore
 
 NUM_NODES = 30
 EDGE_PROBABILITY = {"paper": 0.1, "published": 0.2}
 
 
-def build_triangles(variant: str, seed: int, size: int) -> FlatGraphs:
+def build_triangles(variant: str, seed: int, size: int) -> GraphStore:
     """ER(30, p) graphs; ground truth are the edges (and nodes) of at least one triangle.
 
     The paper draws 1,000 of 5,000 such graphs, which is the same as drawing 1,000 of them.
@@ -31,24 +29,27 @@ def build_triangles(variant: str, seed: int, size: int) -> FlatGraphs:
         GraphSketch.from_networkx(nx.gnp_random_graph(NUM_NODES, p, seed=random_))
         for _ in range(size)
     ]
-    flat = flatten(sketches)
-    edge_mask, node_mask, count = triangle_truth(flat)
+    store = flatten(sketches)
+    edge_mask, node_mask, count = triangle_truth(store)
     if variant == PUBLISHED:
-        graph = torch.repeat_interleave(flat.edge_counts)
-        edge_mask = node_mask[graph * NUM_NODES + flat.edge_index[1]]
-    flat = replace(flat, node={"node_mask": node_mask}, edge={"edge_mask": edge_mask})
-    return flat.with_attributes(x=constant_features(flat), y=count).shuffled(rng)
+        edge_mask = node_mask[store.edge_graph * NUM_NODES + store.local_edge_index[1]]
+    store = store.with_attributes(
+        node={"node_mask": node_mask, "x": constant_features(store)},
+        edge={"edge_mask": edge_mask},
+        graph={"y": count},
+    )
+    return store.shuffled(rng)
 
 
-def triangle_truth(flat: FlatGraphs) -> tuple[Tensor, Tensor, Tensor]:
+def triangle_truth(store: GraphStore) -> tuple[Tensor, Tensor, Tensor]:
     """Edges and nodes in at least one triangle, and the number of triangles of every graph.
 
     Args:
-        flat: Graphs of 30 nodes each.
+        store: Graphs of 30 nodes each.
     """
-    graph = torch.repeat_interleave(flat.edge_counts)
-    row, col = flat.edge_index
-    adjacency = torch.zeros(len(flat), NUM_NODES, NUM_NODES)
+    graph = store.edge_graph
+    row, col = store.local_edge_index
+    adjacency = torch.zeros(len(store), NUM_NODES, NUM_NODES)
     adjacency[graph, row, col] = 1.0
     through = torch.bmm(adjacency, adjacency) * adjacency  # triangles through every edge
     edge_mask = through[graph, row, col] > 0

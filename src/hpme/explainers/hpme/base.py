@@ -9,7 +9,6 @@ from dataclasses import asdict, replace
 from typing import Any, Literal, get_args
 
 import torch
-from torch import nn
 
 from hpme.errors import InputError
 from hpme.explainers.hpme.method.mask import mix_mask
@@ -32,8 +31,9 @@ from hpme.explainers.shared.checks import at_least, positive
 from hpme.explainers.shared.context import TargetContext, batches
 from hpme.explainers.shared.edge_mlp import EdgeMLP
 from hpme.explainers.shared.mixing import MixingExplainer, MixupGraphs
-from hpme.graphs.batch import GraphBatch, GraphStore
-from hpme.models.adapter import ModelAdapter, frozen
+from hpme.graphs import GraphBatch, GraphStore
+from hpme.models.adapter import ModelAdapter
+from hpme.models.explained import Model
 from hpme.models.task import Task
 from hpme.progress import progress_bar
 
@@ -176,7 +176,7 @@ class HPMEBase(MixingExplainer):
             mix.graphs, mix.per_edge(weight), mix.per_edge(mix.transplanted), partners
         )
 
-    def quality(self, model: nn.Module, graphs: Iterable[Any]) -> list[Quality]:
+    def quality(self, model: Model, graphs: Iterable[Any]) -> list[Quality]:
         """What can be said about the explanation of every graph without ground truth.
 
         Args:
@@ -189,15 +189,8 @@ class HPMEBase(MixingExplainer):
         generator = torch.Generator().manual_seed(self.seed)
         result: list[Quality] = []
         for ids in batches(torch.arange(len(store)), self.batch_size):
-            with frozen(model):
-                context = TargetContext.build(
-                    model,
-                    store.subset(ids).joined(self._hosts()),
-                    batch_size=self.batch_size,
-                    embedding_layer=self.embedding_layer,
-                    task=self.task,
-                    level=self._level(store.anchors, None),
-                )
+            mixed = store.subset(ids).joined(self._hosts())
+            with self._context(model, mixed, task=self.task) as context:
                 mix = self._mix(context, generator)
                 result += quality_of(mix, ids.numel(), self.pool, self.rival)
         return result
@@ -208,7 +201,7 @@ class HPMEBase(MixingExplainer):
             self.register_buffer(f"host_{name}", getattr(store, name))
 
     def _hosts(self) -> GraphStore:
-        return GraphStore(**{name: getattr(self, f"host_{name}") for name in HOST_FIELDS})
+        return GraphStore.of(**{name: getattr(self, f"host_{name}") for name in HOST_FIELDS})
 
     def _meta(self) -> dict[str, Any]:
         assert self.pool is not None and self.report is not None

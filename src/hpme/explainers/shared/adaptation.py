@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from hpme.explainers.shared.context import batches
 from hpme.explainers.shared.mask_descent import MaskDescent, spread
 from hpme.explainers.shared.training_free import weighted_model
-from hpme.graphs.batch import GraphStore
-from hpme.graphs.edge_pairs import EdgePairs
+from hpme.graphs import GraphStore
 from hpme.models.adapter import ModelAdapter
 from hpme.models.task import Task
 
@@ -94,12 +93,11 @@ class Adaptation:
         generator: torch.Generator,
     ) -> None:
         graphs = store.batch(ids)
-        pairs = EdgePairs.of(graphs)
         predict = weighted_model(adapter, graphs, {})
         with torch.no_grad():
             target = task.target(predict(None))
-        start = torch.randn(pairs.index.shape[1], generator=generator) * spread(graphs, pairs)
-        mask = self.descent(predict, graphs, task, pairs, start)
+        start = torch.randn(len(graphs.pairs), generator=generator) * spread(graphs)
+        mask = self.descent(predict, graphs, task, start)
         optimiser = torch.optim.Adam(parameters, lr=self.inner_lr)
         for _ in range(self.inner_steps):
             _set_gradients(task.loss(predict(mask), target).mean(), parameters)

@@ -10,7 +10,7 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from hpme.explainers.shared.pairing import borrow_edge_attr
 from hpme.explainers.shared.seeded import seeded_linear
-from hpme.graphs.batch import GraphBatch
+from hpme.graphs import GraphBatch
 from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum, segment_mean
 
 

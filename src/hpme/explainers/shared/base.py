@@ -6,22 +6,26 @@ import inspect
 import logging
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch_geometric.explain import ExplainerAlgorithm, Explanation
 from torch_geometric.explain.config import ExplanationType, ModelTaskLevel
 
+from hpme.data.info import Level
 from hpme.errors import InputError, NotFittedError, StorageError
 from hpme.explainers.shared.context import TargetContext, batches
-from hpme.explainers.shared.inputs import as_seen, checked_batch, is_whole, level_of, natural_level
-from hpme.graphs.batch import GraphBatch, GraphStore, check_graph_tensors
+from hpme.explainers.shared.inputs import as_seen, checked_batch, is_whole, natural_level
+from hpme.graphs import GraphBatch, GraphStore
+from hpme.graphs.checks import check_graph_tensors
 from hpme.graphs.ego import NUM_HOPS, EgoGraphs, WholeGraph, node_index
-from hpme.models.adapter import Level, ModelAdapter, Weighting, frozen
-from hpme.models.task import Mode
+from hpme.models.adapter import ModelAdapter, Weighting
+from hpme.models.explained import ExplainedModel, Model
+from hpme.models.task import Mode, Task
 from hpme.progress import progress_bar
 from hpme.storage import read_tensors, write_tensors
 
@@ -38,6 +42,10 @@ class Masks:
     edge_mask: Tensor
     node_mask: Tensor | None = None
     pooled: Tensor | None = None
+
+    def given(self) -> dict[str, Tensor]:
+        """Those that the explainer gives."""
+        return {name: value for name, value in vars(self).items() if value is not None}
 
 
 class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
@@ -112,7 +120,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
 
     def fit(
         self: Self,
-        model: nn.Module,
+        model: Model,
         graphs: Iterable[Any],
         *,
         index: Index | None = None,
@@ -138,8 +146,8 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
             model_config: PyG's ``ModelConfig``, in place of ``mode``.
             progress: Whether to draw a progress bar (on terminals only).
         """
-        config = model_config or (self.model_config if hasattr(self, "_model_config") else None)
-        given = level or level_of(config)
+        explained = self._explained(model, mode=mode, level=level, model_config=model_config)
+        given = explained.known_level
         if index is None and not (given == "node" and is_whole(graphs)):
             store = GraphStore.from_graphs(graphs)
         elif given == "graph":
@@ -149,16 +157,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
             store = whole.ego_graphs(node_index(index, len(whole.x), whole.x.device)).store
         self.level = given or natural_level(store.anchors)
         self.fitted = not self.needs_fit  # an interrupted fit must not pass for the one before
-        with frozen(model), torch.enable_grad():
-            context = TargetContext.build(
-                model,
-                store,
-                batch_size=self.batch_size,
-                embedding_layer=self.embedding_layer,
-                config=None if mode else config,
-                mode=mode,
-                level=self.level,
-            )
+        with torch.enable_grad(), self._context(explained, store) as context:
             logger.info(context.adapter.describe())
             if context.adapter.weighting == "none":
                 logger.warning(
@@ -172,7 +171,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
 
     def forward(
         self,
-        model: nn.Module,
+        model: Model,
         x: Tensor,
         edge_index: Tensor,
         *,
@@ -205,24 +204,24 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
             **kwargs: Passed on to the model.
         """
         self._check_fitted()
-        level = self._level(anchors, index)
-        if level == "node" and anchors is None:
+        explained = self._leveled(model, anchors, index)
+        if explained.level == "node" and anchors is None:
             whole = WholeGraph(
                 x.detach(), edge_index, edge_attr, edge_weight, num_hops=self.num_hops
             )
             nodes = node_index(index, len(x), x.device)
-            masks = self._explain_nodes(model, whole, nodes, **kwargs)
+            masks = self._explain_nodes(explained, whole, nodes, **kwargs)
         else:
             check_graph_tensors(x, edge_index, edge_attr)
             if batch is None:
                 batch = torch.zeros(x.shape[0], dtype=torch.long, device=x.device)
             graphs = checked_batch(x, edge_index, batch, edge_attr, edge_weight, anchors)
-            masks = self._masks(model, graphs, level, **kwargs)
-        return _explanation(masks)
+            masks = self._masks(explained, graphs, **kwargs)
+        return Explanation(**masks.given())
 
     def explain(
         self,
-        model: nn.Module,
+        model: Model,
         graphs: Iterable[Any],
         *,
         index: Index | None = None,
@@ -240,61 +239,50 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         """
         self._check_fitted()
         result: list[Explanation] = []
-        if index is not None or (self._level(None, None) == "node" and is_whole(graphs)):
+        explained = self._leveled(model, None, index)
+        if index is not None or (explained.level == "node" and is_whole(graphs)):
             whole = self._whole(graphs)
             nodes = node_index(index, len(whole.x), whole.x.device)
-            if self._level(None, nodes) == "graph":
+            if explained.level == "graph":
                 raise InputError(
                     "index names nodes, but the explainer was fitted to a graph-level model; "
                     "call fit(model, data, index=...)"
                 )
             with progress_bar("explaining", nodes.numel(), enabled=progress) as advance:
-                for egos, part, masks in self._ego_masks(model, whole, nodes):
-                    result += _split(
-                        masks, part, egos.store.edge_counts,
-                        node_ids=egos.node_ids, edge_ids=egos.edge_ids,
-                    )  # fmt: skip
-                    advance(part.num_graphs)
+                for egos, masks in self._ego_masks(explained, whole, nodes):
+                    result += _explanations(egos.store, masks)
+                    advance(len(egos.store))
             return result
-        store = GraphStore.from_graphs(graphs)
-        level = self._level(store.anchors, None)
+        store = GraphStore.from_graphs(graphs).seen()
+        explained = self._leveled(model, store.anchors)
         with progress_bar("explaining", len(store), enabled=progress) as advance:
             for ids in batches(torch.arange(len(store)), self.batch_size):
-                part = store.batch(ids)
-                masks = self._masks(model, as_seen(part), level)
-                result += _split(masks, part, store.edge_counts[ids])
+                masks = self._masks(explained, as_seen(store.batch(ids)))
+                result += _explanations(store.subset(ids), masks)
                 advance(ids.numel())
         return result
 
-    def _masks(
-        self, model: nn.Module, graphs: GraphBatch, level: Level, **model_kwargs: Any
-    ) -> Masks:
-        with frozen(model), torch.enable_grad():
-            adapter = ModelAdapter(
-                model,
-                embedding_layer=self.embedding_layer,
-                weighting=self.weighting,
-                level=level,
-            )
+    def _masks(self, explained: ExplainedModel, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
+        with explained.frozen(), torch.enable_grad():
+            adapter = explained.adapter(weighting=self.weighting)
             return self._explain(adapter, graphs, **model_kwargs)
 
     def _ego_masks(
-        self, model: nn.Module, whole: WholeGraph, nodes: Tensor, **model_kwargs: Any
-    ) -> Iterator[tuple[EgoGraphs, GraphBatch, Masks]]:
+        self, explained: ExplainedModel, whole: WholeGraph, nodes: Tensor, **model_kwargs: Any
+    ) -> Iterator[tuple[EgoGraphs, Masks]]:
         """Masks of the ego graphs of nodes, a part at a time."""
+        explained = replace(explained, level="node")
         for egos in whole.parts(nodes, self.batch_size):
-            part = egos.store.batch()
-            yield egos, part, self._masks(model, as_seen(part), "node", **model_kwargs)
+            graphs = egos.store.seen().batch()
+            yield egos, self._masks(explained, as_seen(graphs), **model_kwargs)
 
     def _explain_nodes(
-        self, model: nn.Module, whole: WholeGraph, nodes: Tensor, **model_kwargs: Any
+        self, explained: ExplainedModel, whole: WholeGraph, nodes: Tensor, **model_kwargs: Any
     ) -> Masks:
         """Masks of the whole graph: the highest of all ego graphs."""
         columns: dict[str, Tensor] = {}
-        for egos, _, masks in self._ego_masks(model, whole, nodes, **model_kwargs):
-            for name, value in vars(masks).items():
-                if value is None:
-                    continue
+        for egos, masks in self._ego_masks(explained, whole, nodes, **model_kwargs):
+            for name, value in masks.given().items():
                 per_edge = name == "edge_mask"
                 place = egos.edge_ids if per_edge else egos.node_ids
                 rows = whole.edge_index.shape[1] if per_edge else len(whole.x)
@@ -307,11 +295,32 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
     def _whole(self, graphs: Any) -> WholeGraph:
         return WholeGraph.of(graphs, num_hops=self.num_hops)
 
-    def _level(self, anchors: Tensor | None, index: Any) -> Level:
-        """What the model is about: as configured, as fitted, else as the arguments suggest."""
-        config = self.model_config if hasattr(self, "_model_config") else None
-        known = level_of(config) or self.level
-        return known or ("node" if index is not None else natural_level(anchors))
+    @property
+    def _config(self) -> Any:
+        """PyG's ``ModelConfig``, once the explainer is connected to a PyG ``Explainer``."""
+        return self.model_config if hasattr(self, "_model_config") else None
+
+    def _explained(self, model: Model, **facts: Any) -> ExplainedModel:
+        """The model with what is known about it here; ``facts`` of a call count most."""
+        found = ExplainedModel.of(model, embedding_layer=self.embedding_layer, **facts)
+        return replace(found, model_config=found.model_config or self._config)
+
+    def _leveled(
+        self, model: Model, anchors: Tensor | None, index: Any = None, **facts: Any
+    ) -> ExplainedModel:
+        """The model at its level: as configured, as fitted, else as the arguments suggest."""
+        explained = self._explained(model, **facts)
+        natural = "node" if index is not None else natural_level(anchors)
+        return replace(explained, level=explained.known_level or self.level or natural)
+
+    @contextmanager
+    def _context(
+        self, model: Model, store: GraphStore, *, task: Task | None = None, **facts: Any
+    ) -> Iterator[TargetContext]:
+        """The frozen model on graphs; a ``task`` known before is not looked for again."""
+        explained = self._leveled(model, store.anchors, **facts)
+        with explained.frozen():
+            yield TargetContext.build(explained, store, batch_size=self.batch_size, task=task)
 
     def _check_fitted(self) -> None:
         if not self.fitted:
@@ -380,28 +389,9 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         return explainer
 
 
-def _explanation(masks: Masks) -> Explanation:
-    explanation = Explanation(edge_mask=masks.edge_mask, node_mask=masks.node_mask)
-    if masks.pooled is not None:
-        explanation.pooled = masks.pooled
-    return explanation
-
-
-def _split(
-    masks: Masks, graphs: GraphBatch, edge_counts: Tensor, **more: Tensor
-) -> list[Explanation]:
-    nodes, edges = graphs.sizes.tolist(), edge_counts.tolist()
-    columns: dict[str, tuple[Tensor, ...]] = {}
-    shown = {"x": graphs.x, "edge_attr": graphs.edge_attr, "edge_weight": graphs.edge_weight}
-    for key, value in {**_explanation(masks).to_dict(), **shown, **more}.items():
-        if isinstance(value, Tensor):
-            per_edge = key.startswith("edge")
-            columns[key] = value.split(edges if per_edge else nodes)  # type: ignore[no-untyped-call]
-    local = graphs.edge_index - graphs.ptr[graphs.edge_batch]
-    columns["edge_index"] = local.split(edges, dim=1)  # type: ignore[no-untyped-call]
-    if graphs.anchors is not None:
-        columns["anchors"] = (graphs.anchors - graphs.ptr.unsqueeze(1)).unbind()
-    return [
-        Explanation(**{key: parts[graph] for key, parts in columns.items()})
-        for graph in range(graphs.num_graphs)
-    ]
+def _explanations(store: GraphStore, masks: Masks) -> list[Explanation]:
+    """One explanation per graph: its masks, and the graph without its label."""
+    given = masks.given()
+    edge = {"edge_mask": given.pop("edge_mask")}
+    shown = replace(store, graph={k: v for k, v in store.graph.items() if k == "anchors"})
+    return shown.with_attributes(node=given, edge=edge).to_data_list(Explanation)

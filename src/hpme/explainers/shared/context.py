@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from hpme.errors import InputError
-from hpme.graphs.batch import GraphBatch, GraphStore
-from hpme.models.adapter import Level, ModelAdapter
-from hpme.models.task import Mode, Task, check_rows
+from hpme.graphs import GraphBatch, GraphStore
+from hpme.models.adapter import ModelAdapter
+from hpme.models.explained import ExplainedModel, Model
+from hpme.models.task import Task, check_rows
 
 FEWEST_GRAPHS = 32
 """Fewer say little, however large they are."""
@@ -43,38 +44,38 @@ class TargetContext:
     @classmethod
     def build(
         cls,
-        model: nn.Module,
+        model: Model,
         store: GraphStore,
         *,
         batch_size: int,
-        embedding_layer: str | None = None,
-        config: Any = None,
-        mode: Mode | None = None,
         task: Task | None = None,
-        level: Level = "graph",
+        **facts: Any,
     ) -> TargetContext:
-        """Runs the model once over all graphs. Call inside :func:`~hpme.models.adapter.frozen`.
+        """Runs the model once over all graphs. Call inside :meth:`ExplainedModel.frozen`.
 
-        A ``task`` known before takes the place of ``config`` and ``mode``.
+        Args:
+            model: The model.
+            store: The graphs.
+            batch_size: Graphs per forward pass.
+            task: What the model's output means, if that is known already.
+            **facts: What else is known, see :class:`~hpme.models.ExplainedModel`.
         """
         if bool((store.sizes == 0).any()):
             graph = int((store.sizes == 0).nonzero()[0])
             raise InputError(f"graph {graph} has no nodes; remove empty graphs before fitting")
-        fields = {name: getattr(store, name) for name in ("x", "edge_attr", "edge_weight")}
-        store = replace(  # else steps on explainers would leave gradients on the user's tensors
-            store, **{name: value.detach() for name, value in fields.items() if value is not None}
-        )
-        adapter = ModelAdapter(model, embedding_layer=embedding_layer, level=level)
+        store = store.seen()  # else steps of explainers would leave gradients on users' tensors
+        explained = ExplainedModel.of(model, **facts)
+        adapter = explained.adapter()
         embeddings = []
         for ids in batches(torch.arange(len(store)), batch_size):
             graphs = store.batch(ids)
-            if adapter.weighting in (None, "none"):  # these graphs may have no edges
-                adapter.probe(graphs)
+            adapter.ensure_probed(graphs)
             embedding = adapter.embed(graphs)
             check_rows(embedding.output, ids.numel())
             embeddings.append(embedding)
         output = torch.cat([embedding.output for embedding in embeddings])
-        task = task or Task.resolve(output, config, mode)
+        if task is None:
+            task = explained.task(output)
         task.check(output)
         return cls(
             adapter=adapter,

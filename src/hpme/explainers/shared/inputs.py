@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast, get_args
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Batch, Data
-from torch_geometric.explain import ModelConfig
 
+from hpme.data.info import Level
 from hpme.errors import InputError
-from hpme.graphs.batch import GraphBatch
-from hpme.models.adapter import Level
+from hpme.graphs import GraphBatch
+from hpme.graphs.checks import check_edge_weight, check_node_numbers
 
 
 def checked_batch(
@@ -28,11 +28,7 @@ def checked_batch(
     Raises:
         InputError: If they do not; the message says what is wrong.
     """
-    if edge_weight is not None and edge_weight.shape != edge_index.shape[1:]:
-        raise InputError(
-            f"edge_weight must have shape [{edge_index.shape[1]}], one value per edge, got "
-            f"{tuple(edge_weight.shape)}"
-        )
+    check_edge_weight(edge_weight, edge_index)
     if batch.shape != x.shape[:1] or batch.dtype != torch.long:
         raise InputError(f"batch must be torch.long of shape [{x.shape[0]}], got {batch.dtype} "
                          f"{tuple(batch.shape)}")  # fmt: skip
@@ -40,8 +36,7 @@ def checked_batch(
         raise InputError(
             "batch must be sorted and start at 0 or above; use PyG's Batch to build it"
         )
-    if edge_index.numel() and not 0 <= int(edge_index.min()) <= int(edge_index.max()) < len(x):
-        raise InputError(f"edge_index out of range: node numbers must lie in [0, {len(x)})")
+    check_node_numbers(edge_index, len(x))
     if bool((batch[edge_index[0]] != batch[edge_index[1]]).any()):
         raise InputError("an edge joins two different graphs of the batch; check batch")
     num_graphs = int(batch[-1]) + 1 if batch.numel() else 0
@@ -79,22 +74,8 @@ def as_seen(graphs: GraphBatch) -> GraphBatch:
 
     A batch vector does not show these, so a model returns no row for them.
     """
-    fields = {name: getattr(graphs, name) for name in ("x", "edge_attr", "edge_weight")}
-    return replace(
-        graphs,
-        num_graphs=int(graphs.batch[-1]) + 1 if graphs.num_nodes else 0,
-        **{name: value.detach() for name, value in fields.items() if value is not None},
-    )
-
-
-def level_of(config: Any) -> Level | None:
-    """The level of a PyG ``ModelConfig``."""
-    if config is None:
-        return None
-    level = ModelConfig.cast(config).task_level.value
-    if level not in get_args(Level):
-        raise InputError(f"task level '{level}' is not supported; use one of {get_args(Level)}")
-    return cast(Level, level)
+    last = int(graphs.batch[-1]) + 1 if graphs.num_nodes else 0
+    return replace(graphs.detached(), num_graphs=last)
 
 
 def natural_level(anchors: Tensor | None) -> Level:

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from hpme.explainers.shared.penalty import mask_penalty
 from hpme.explainers.shared.training_free import Predict
-from hpme.graphs.batch import GraphBatch
-from hpme.graphs.edge_pairs import EdgePairs
+from hpme.graphs import GraphBatch
 from hpme.models.task import Task
 
 
@@ -36,10 +35,9 @@ class MaskDescent:
     size_weight: float
     entropy_weight: float
 
-    def __call__(
-        self, predict: Predict, graphs: GraphBatch, task: Task, pairs: EdgePairs, start: Tensor
-    ) -> Tensor:
+    def __call__(self, predict: Predict, graphs: GraphBatch, task: Task, start: Tensor) -> Tensor:
         """Edge weights ``[E]``, starting from the logits ``start`` of the pairs."""
+        pairs = graphs.pairs
         with torch.no_grad():
             target = task.target(predict(None))
         logits = start.clone().requires_grad_()
@@ -59,7 +57,7 @@ class MaskDescent:
         return pairs.per_edge(logits.detach().sigmoid())
 
 
-def spread(graphs: GraphBatch, pairs: EdgePairs) -> Tensor:
+def spread(graphs: GraphBatch) -> Tensor:
     r"""Standard deviation :math:`\sqrt{2} \sqrt{2 / 2N}` of first logits, ``[P]``."""
-    sizes: Tensor = graphs.sizes[graphs.batch[pairs.index[0]]]
+    sizes: Tensor = graphs.sizes[graphs.pairs.graph]
     return (2 / sizes.to(torch.get_default_dtype())).sqrt()

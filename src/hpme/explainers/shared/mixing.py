@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from hpme.errors import NotFittedError
 from hpme.explainers.shared.base import GraphExplainer
 from hpme.explainers.shared.context import TargetContext
 from hpme.explainers.shared.pairing import unite
-from hpme.graphs.batch import GraphBatch, GraphStore
-from hpme.models.adapter import frozen
+from hpme.graphs import GraphBatch, GraphStore
+from hpme.models.explained import Model
 from hpme.models.task import Mode
 
 
@@ -50,15 +49,10 @@ class MixupGraphs:
     ) -> MixupGraphs:
         """Mixups whose edges come in any order; here they are grouped by graph."""
         order = graphs.edge_batch.argsort(stable=True)
-        grouped = replace(
-            graphs,
-            edge_index=graphs.edge_index[:, order],
-            edge_attr=None if graphs.edge_attr is None else graphs.edge_attr[order],
-            edge_weight=None if graphs.edge_weight is None else graphs.edge_weight[order],
-            pairs=None,
-        )
         bridge = torch.zeros_like(transplanted) if bridge is None else bridge
-        return cls(grouped, edge_weight[order], transplanted[order], bridge[order], partners)
+        return cls(
+            graphs.edges(order), edge_weight[order], transplanted[order], bridge[order], partners
+        )
 
 
 class MixingExplainer(GraphExplainer):
@@ -69,7 +63,7 @@ class MixingExplainer(GraphExplainer):
         """Mixups of all graphs of a context."""
 
     def mixup_graphs(
-        self, model: nn.Module, graphs: Iterable[Any], *, mode: Mode | None = None
+        self, model: Model, graphs: Iterable[Any], *, mode: Mode | None = None
     ) -> MixupGraphs:
         """The mixup of every graph with another of the given ones, as the model sees it.
 
@@ -81,21 +75,9 @@ class MixingExplainer(GraphExplainer):
             graphs: A dataset, a list of ``Data`` or a loader; all of them are held at once.
             mode: See :meth:`fit`.
         """
-        if not self.fitted:
-            name = type(self).__name__
-            raise NotFittedError(f"{name} must learn first: call {name}.fit(model, graphs) or load")
+        self._check_fitted()
         store = GraphStore.from_graphs(graphs)
-        config = self.model_config if hasattr(self, "_model_config") else None
-        with frozen(model), torch.no_grad():
-            context = TargetContext.build(
-                model,
-                store,
-                batch_size=self.batch_size,
-                embedding_layer=self.embedding_layer,
-                config=None if mode else config,
-                mode=mode,
-                level=self._level(store.anchors, None),
-            )
+        with torch.no_grad(), self._context(model, store, mode=mode) as context:
             return self._mixup_graphs(context, torch.Generator().manual_seed(self.seed))
 
 

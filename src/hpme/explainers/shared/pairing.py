@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from hpme.graphs.batch import GraphBatch
+from hpme.graphs import GraphBatch
 
 
 @dataclass(frozen=True)

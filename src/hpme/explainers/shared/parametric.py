@@ -13,8 +13,7 @@ from hpme.explainers.shared.checks import at_least, positive
 from hpme.explainers.shared.context import TargetContext, batches
 from hpme.explainers.shared.edge_mlp import EdgeMLP, binary_concrete
 from hpme.explainers.shared.penalty import mask_penalty
-from hpme.graphs.batch import GraphBatch
-from hpme.graphs.edge_pairs import EdgePairs
+from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
 from hpme.progress import progress_bar
 
@@ -106,9 +105,8 @@ class ParametricExplainer(GraphExplainer):
         self, h: Tensor, graphs: GraphBatch, temperature: float, generator: torch.Generator
     ) -> Tensor:
         """Relaxed edge weights ``[E]`` of graphs, equal in both directions of an edge."""
-        pairs = EdgePairs.of(graphs)
-        sample = binary_concrete(self._logits(h, pairs.index), temperature, generator)
-        return pairs.per_edge(sample)
+        logits = self._logits(h, graphs.pairs.index)
+        return graphs.pairs.per_edge(binary_concrete(logits, temperature, generator))
 
     def _penalty(self, mask: Tensor, graphs: GraphBatch) -> Tensor:
         """Size and entropy of the edge weights of every graph, weighted."""

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from hpme.explainers.shared.base import GraphExplainer
 from hpme.explainers.shared.context import TargetContext
-from hpme.graphs.batch import GraphBatch
+from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
 from hpme.models.task import Task, check_rows
 
@@ -43,9 +43,8 @@ class TrainingFreeExplainer(GraphExplainer):
         """The task of a model that gave this output."""
         if self.task is not None:
             return self.task
-        config = self.model_config if hasattr(self, "_model_config") else None
         # The spread over the graphs at hand would make masks depend on which ones come together.
-        return replace(Task.resolve(output, config), scale=1.0)
+        return replace(Task.resolve(output, self._config), scale=1.0)
 
     def _meta(self) -> dict[str, Any]:
         return {"task": None if self.task is None else asdict(self.task)}
@@ -57,19 +56,12 @@ class TrainingFreeExplainer(GraphExplainer):
 def weighted_model(
     adapter: ModelAdapter, graphs: GraphBatch, model_kwargs: dict[str, Any]
 ) -> Predict:
-    """The model as a function of the edge weights of given graphs.
-
-    Self-loops keep weight 1 where weights are masks on messages: layers that put a loop at every
-    node replace those of the graph, and what then happens to a loop's mask depends on how many
-    nodes of the batch have one.
-    """
-    loops = graphs.edge_index[0] == graphs.edge_index[1]
-    if adapter.weighting in (None, "none"):  # the graphs of fit(), if any, may have had no edges
-        adapter.probe(graphs)
+    """The model as a function of the edge weights of given graphs."""
+    adapter.ensure_probed(graphs)
 
     def predict(edge_weight: Tensor | None) -> Tensor:
-        if edge_weight is not None and adapter.weighting == "message":
-            edge_weight = torch.where(loops, 1.0, edge_weight)
+        if edge_weight is not None:
+            edge_weight = adapter.beside_loops(graphs, edge_weight)
         output = adapter.predict(graphs, edge_weight, **model_kwargs)
         check_rows(output, graphs.num_graphs)
         return output
@@ -79,4 +71,4 @@ def weighted_model(
 
 def no_edges(graphs: GraphBatch) -> Tensor | None:
     """An empty mask if there is no edge to explain."""
-    return None if graphs.edge_index.shape[1] else torch.zeros(0)
+    return None if graphs.num_edges else torch.zeros(0)

@@ -12,7 +12,7 @@ from hpme.explainers.hpme.method.mixup import Attach, Mix, structural_mixup
 from hpme.explainers.hpme.method.pool import Pool, PoolSize
 from hpme.explainers.hpme.method.selection import Selection, by_boundary, top_nodes
 from hpme.explainers.shared.context import TargetContext
-from hpme.graphs.batch import GraphBatch
+from hpme.graphs import GraphBatch
 
 DrawHosts = Callable[[Tensor], Tensor]
 r"""Draws the number of one :math:`G'` for each of the given graph numbers."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from hpme.explainers.hpme.method.selection import Selection
-from hpme.graphs.batch import GraphBatch
+from hpme.graphs import GraphBatch
 from hpme.graphs.segment import exclusive_cumsum
 
 Attach = Literal["swap", "rank"]

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from hpme.errors import InputError
 from hpme.explainers.hpme.method.selection import top_nodes
-from hpme.graphs.batch import GraphBatch
+from hpme.graphs import GraphBatch
 
 
 @dataclass(frozen=True)

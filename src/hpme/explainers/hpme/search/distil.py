@@ -12,7 +12,7 @@ from hpme.explainers.hpme.method.pool import Pool
 from hpme.explainers.hpme.method.training import train_epoch
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.shared.edge_mlp import EdgeMLP
-from hpme.graphs.batch import GraphBatch
+from hpme.graphs import GraphBatch
 from hpme.graphs.segment import standardise_in_segment
 
 

@@ -14,7 +14,7 @@ from hpme.explainers.hpme.method.pool import Pool, PoolSize, hop_features
 from hpme.explainers.hpme.method.selection import Selection, by_boundary, top_nodes
 from hpme.explainers.hpme.search.hosts import HostSampler, Neighbor
 from hpme.explainers.shared.context import TargetContext, batches
-from hpme.graphs.batch import GraphBatch
+from hpme.graphs import GraphBatch
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from hpme.explainers.hpme.method.selection import by_boundary, top_nodes
 from hpme.explainers.hpme.search.criterion import bounded_loss
 from hpme.explainers.hpme.search.distil import standardise
 from hpme.explainers.hpme.search.hardmix import HardMix
-from hpme.graphs.batch import GraphBatch
+from hpme.graphs import GraphBatch
 from hpme.graphs.segment import rank_in_segment
 
 

@@ -1,0 +1,124 @@
+"""Jobs on the machines of a Ray cluster."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+from hpme.bench.execute.bundle import Bundle, is_prepared, pack, unpack
+from hpme.bench.execute.jobs import Done, Job, work
+from hpme.bench.record import Failure
+from hpme.errors import ClusterError, InputError, MissingPackageError
+
+RETRIES = 10
+"""How often a job is begun again because its machine or process was lost."""
+
+
+class RayExecutor:
+    """One core per job, on whichever machine has one free; a lost machine's jobs begin again.
+
+    The other machines need this package and nothing else: datasets and targets are made once and
+    sent to whoever needs them, and results come back to this process.
+
+    Args:
+        address: Address of a running cluster, ``host:port`` or ``ray://host:port``; by default
+            Ray is started on this machine.
+    """
+
+    def __init__(self, address: str | None = None) -> None:
+        try:
+            import ray
+        except ImportError as error:
+            raise MissingPackageError(
+                "Ray is needed to use a cluster: pip install 'hpme[cluster]'"
+            ) from error
+        self._ray = ray
+        if address is not None:
+            _check_reachable(address)
+        try:
+            ray.init(address=address, log_to_driver=False, logging_level="error")
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise ClusterError(f"no Ray cluster at '{address}': {error}") from error
+        settings = {"num_cpus": 1, "max_retries": RETRIES}
+        self._prepare = ray.remote(**settings)(_prepare)
+        self._run = ray.remote(**settings)(_run)
+        self._running: dict[Any, Job] = {}
+        self._bundles: dict[object, Any] = {}
+        self._ended: list[Done] = []
+
+    @property
+    def free(self) -> bool:
+        """Always: what no machine can begin yet waits in Ray's queue."""
+        return True
+
+    @property
+    def cores(self) -> int:
+        """Jobs the cluster can do at the same time now."""
+        return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+
+    def submit(self, job: Job) -> None:
+        """Gives a job to the cluster."""
+        if job.kind == "experiment":
+            reference = self._run.remote(job, self._bundles[job.experiment.target])
+        elif is_prepared(job.experiment):
+            self._keep(job, pack(job.experiment))
+            self._ended.append(Done(job))
+            return
+        else:
+            reference = self._prepare.remote(job)
+        self._running[reference] = job
+
+    def wait(self, timeout: float) -> list[Done]:
+        """Jobs whose results have come."""
+        ended, self._ended = self._ended, []
+        if self._running:
+            references = list(self._running)
+            self._ray.wait(references, timeout=0 if ended else timeout)
+            ready, _ = self._ray.wait(references, num_returns=len(references), timeout=0)
+            ended += [self._collect(reference) for reference in ready]
+        return ended
+
+    def close(self) -> None:
+        """Leaves the cluster, which then drops the jobs of this process."""
+        self._ray.shutdown()
+
+    def _collect(self, reference: Any) -> Done:
+        job = self._running.pop(reference)
+        try:
+            result = self._ray.get(reference)
+        except self._ray.exceptions.RayError as error:  # lost more often than RETRIES
+            return Done(job, failure=Failure(type(error).__name__, str(error)))
+        if job.kind == "experiment":
+            done: Done = result
+            return done
+        done, bundle = result
+        if bundle is not None:
+            unpack(bundle)  # so that this machine need not make it in another run
+            self._keep(job, bundle)
+        return done
+
+    def _keep(self, job: Job, bundle: Bundle) -> None:
+        self._bundles[job.experiment.target] = self._ray.put(bundle)
+
+
+def _check_reachable(address: str) -> None:
+    """Ray itself would try for a quarter of an hour and then end the process."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon or not port.isdecimal():
+        raise InputError(f"'{address}' is no address of a cluster; write HOST:PORT")
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except OSError as error:
+        raise ClusterError(
+            f"no Ray cluster at '{address}' ({error}); start one with: ray start --head"
+        ) from error
+
+
+def _prepare(job: Job) -> tuple[Done, Bundle | None]:
+    done = work(job)
+    return done, None if done.failure else pack(job.experiment)
+
+
+def _run(job: Job, bundle: Bundle) -> Done:
+    unpack(bundle)
+    return work(job)

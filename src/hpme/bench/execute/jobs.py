@@ -1,0 +1,133 @@
+"""A plan as jobs that any process can do: train a target, or run an experiment."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import torch
+
+from hpme.bench.experiment import Experiment
+from hpme.bench.plan import Plan
+from hpme.bench.record import Failure, Record
+from hpme.bench.run import run_experiment, subject
+from hpme.bench.store import ResultStore
+
+Kind = Literal["target", "experiment"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A piece of work.
+
+    Args:
+        kind: ``"target"`` prepares the target of the experiment, ``"experiment"`` runs it.
+        experiment: The experiment.
+    """
+
+    kind: Kind
+    experiment: Experiment
+
+
+@dataclass(frozen=True)
+class Done:
+    """A job that has come to an end.
+
+    Args:
+        job: The job.
+        result: Record of the experiment as JSON values; nothing for a target.
+        failure: Why there is no result.
+    """
+
+    job: Job
+    result: dict[str, Any] | None = None
+    failure: Failure | None = None
+
+
+class Executor(Protocol):
+    """Does jobs, many at a time; each of them comes back as :class:`Done` exactly once."""
+
+    @property
+    def free(self) -> bool:
+        """Whether it takes another job now."""
+
+    def submit(self, job: Job) -> None:
+        """Begins a job."""
+
+    def wait(self, timeout: float) -> list[Done]:
+        """Jobs that have ended; none if nothing ends within ``timeout`` seconds."""
+
+    def close(self) -> None:
+        """Ends all work; jobs that have not ended are lost."""
+
+
+def work(job: Job) -> Done:
+    """Does a job in this process; an error becomes a :class:`Failure`."""
+    # Sums depend on the number of threads in their last bits, and results must not.
+    torch.set_num_threads(1)
+    try:
+        if job.kind == "target":
+            subject(*job.experiment.target)
+            return Done(job)
+        return Done(job, run_experiment(job.experiment).to_dict())
+    except Exception as error:
+        return Done(job, failure=Failure(type(error).__name__, str(error), traceback.format_exc()))
+
+
+def run_plan(
+    plan: Plan,
+    store: ResultStore,
+    executor: Executor,
+    *,
+    ended: Callable[[Done], None] = lambda done: None,
+    pulse: Callable[[], None] = lambda: None,
+) -> list[tuple[Experiment, Failure]]:
+    """Runs what is left of a plan; returns what failed.
+
+    Every target is prepared once, by a job of its own; experiments wait for theirs. Results are
+    written to the store as they come.
+
+    Args:
+        plan: What to run.
+        store: Where results go.
+        executor: Who does the work; the caller closes it.
+        ended: Called with every job that has ended.
+        pulse: Called about once a second.
+    """
+    waiting: dict[object, list[Experiment]] = {}
+    for experiment in plan.todo:
+        waiting.setdefault(experiment.target, []).append(experiment)
+    targets = [Job("target", experiment) for experiment in reversed(plan.targets)]
+    ready: list[Job] = []
+    failures: list[tuple[Experiment, Failure]] = []
+    running = 0
+
+    def fail(experiment: Experiment, failure: Failure) -> None:
+        store.put_failure(experiment, failure)
+        failures.append((experiment, failure))
+
+    while ready or targets or running:
+        # Experiments first: they keep the dataset that a worker has loaded in use.
+        while executor.free and (ready or targets):
+            executor.submit((ready or targets).pop())
+            running += 1
+        for done in executor.wait(1.0):
+            running -= 1
+            experiment = done.job.experiment
+            if done.job.kind == "target":
+                dependents = waiting.pop(experiment.target)
+                if done.failure is None:
+                    ready[:0] = [Job("experiment", item) for item in reversed(dependents)]
+                else:
+                    for item in dependents:
+                        fail(item, done.failure)
+            elif done.failure is not None:
+                fail(experiment, done.failure)
+            else:
+                assert done.result is not None
+                store.put(Record.from_dict(done.result))
+            ended(done)
+        pulse()
+    return failures

@@ -1,0 +1,45 @@
+"""``hpme demo``: everything once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hpme.commands.run import GraphsOption, SizeOption, StepsOption
+from hpme.commands.shared import check_writable, command, usage
+from hpme.commands.summary import announce, draw, prepare, show, summary, write_summary
+
+
+@command
+def demo(
+    out: Annotated[Path, typer.Option(file_okay=False, help="Folder to write to.")] = Path(
+        "out/demo"
+    ),
+    size: SizeOption = None,
+    graphs: GraphsOption = 200,
+    train_steps: StepsOption = None,
+) -> None:
+    """Explain a GCN on BA-2Motifs with HPME: a table, a picture, a result file, the explainer."""
+    from hpme.bench import Experiment, run_on
+    from hpme.data import load_dataset
+
+    files = [out / "gallery.png", out / "result.json", out / "explainer.safetensors"]
+    for path in files:
+        usage("--out", check_writable, path)
+    dataset = load_dataset("ba-2motifs", size=size)
+    target = prepare(dataset, "gcn", 0, train_steps, quiet=False)
+    experiment = Experiment(
+        "ba-2motifs", "hpme", 0, size=size, graphs=graphs, train_steps=train_steps
+    )
+    record, outcome = run_on(experiment, dataset, target, progress=True)
+    announce(outcome, record)
+    draw(outcome, files[0])
+    write_summary(summary([record]), files[1])
+    assert outcome.explainer is not None
+    outcome.explainer.save(files[2])
+    show(summary([record]))
+    typer.echo("\nwritten:")
+    for path in files:
+        typer.echo(f"  {path}")

@@ -1,0 +1,107 @@
+"""Both directions between two nodes as one thing: shared weights, shared noise, joint scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from hpme.graphs.segment import exclusive_cumsum, segment_mean, segment_sum
+
+
+@dataclass(frozen=True)
+class Pairs:
+    r"""Every connected pair of nodes once, whatever the directions between them.
+
+    An edge that is listed twice belongs to one pair.
+
+    Args:
+        index: :math:`[2, P]` with the smaller node first; a self-loop is a pair of one node.
+        graph: Graph number of every pair, non-decreasing.
+        of_edge: Pair :math:`[E]` of every edge; -1 for a self-loop if these are left out.
+        forward: Position of the edge from the first to the second node, -1 if there is none.
+        backward: Position of the edge from the second to the first node, -1 if there is none.
+        num_graphs: Number of graphs, those without a pair included.
+    """
+
+    index: Tensor
+    graph: Tensor
+    of_edge: Tensor
+    forward: Tensor
+    backward: Tensor
+    num_graphs: int
+
+    @classmethod
+    def of(cls, edge_index: Tensor, batch: Tensor, num_graphs: int) -> Pairs:
+        """The pairs of graphs laid out as one, ordered by their nodes.
+
+        Args:
+            edge_index: Directed edges.
+            batch: Graph number of every node.
+            num_graphs: Number of graphs.
+        """
+        low, high = edge_index.min(0).values, edge_index.max(0).values
+        stride = max(1, batch.numel())
+        key, of_edge = torch.unique(low * stride + high, return_inverse=True)
+        index = torch.stack([key // stride, key % stride])
+        missing = torch.full_like(key, -1)
+        edge = torch.arange(of_edge.numel(), device=of_edge.device)
+        ahead = edge_index[0] == low
+        return cls(
+            index=index,
+            graph=batch[index[0]],
+            of_edge=of_edge,
+            forward=missing.index_put((of_edge[ahead],), edge[ahead]),
+            backward=missing.index_put((of_edge[~ahead],), edge[~ahead]),
+            num_graphs=num_graphs,
+        )
+
+    def __len__(self) -> int:
+        return int(self.graph.numel())
+
+    @cached_property
+    def counts(self) -> Tensor:
+        """Number of pairs of every graph."""
+        return torch.bincount(self.graph, minlength=self.num_graphs)
+
+    @cached_property
+    def start(self) -> Tensor:
+        """Position of every graph's first pair."""
+        return exclusive_cumsum(self.counts)
+
+    @cached_property
+    def proper(self) -> Pairs:
+        """The pairs of two different nodes; self-loops belong to none of them."""
+        kept = self.index[0] != self.index[1]
+        number = torch.where(kept, kept.long().cumsum(0) - 1, -1)
+        return replace(
+            self,
+            index=self.index[:, kept],
+            graph=self.graph[kept],
+            of_edge=number[self.of_edge],
+            forward=self.forward[kept],
+            backward=self.backward[kept],
+        )
+
+    def sum(self, edge_values: Tensor) -> Tensor:
+        """Sum of every pair over its edges."""
+        inside = self.of_edge >= 0
+        return segment_sum(edge_values[inside], self.of_edge[inside], len(self))
+
+    def mean(self, edge_values: Tensor) -> Tensor:
+        """Mean of every pair over its edges."""
+        inside = self.of_edge >= 0
+        return segment_mean(edge_values[inside], self.of_edge[inside], len(self))
+
+    def any(self, edge_mask: Tensor) -> Tensor:
+        """Whether any edge of a pair is marked."""
+        return self.sum(edge_mask.double()) > 0
+
+    def per_edge(self, pair_values: Tensor, *, loops: float | None = None) -> Tensor:
+        """Values of pairs at their edges; ``loops`` is that of self-loops if these are left out."""
+        if loops is None:
+            # The backward pass of index_select is an index_add, that of indexing is much slower.
+            return pair_values.index_select(0, self.of_edge)
+        return torch.cat([pair_values, pair_values.new_full((1,), loops)])[self.of_edge]

@@ -1,0 +1,186 @@
+"""Any collection of PyG graphs as the flat tensors of a store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Batch, Data, InMemoryDataset
+
+from hpme.errors import InputError
+from hpme.graphs.batch import GraphBatch
+
+Parts = dict[str, Any]
+"""Arguments of a :class:`~hpme.graphs.store.GraphStore`, and as ``chosen`` which of its graphs."""
+_FIXED = {"x": "node", "pos": "node", "node_mask": "node", "y": "graph"}
+_OWN = ("x", "edge_index", "edge_attr", "edge_weight", "anchors", "num_nodes")
+"""Attributes with rules of their own."""
+
+
+def read_graphs(graphs: Iterable[Any], whole: bool) -> Parts:
+    """Reads a dataset, a list of ``Data``, a loader, a ``Batch`` or one ``Data``.
+
+    Args:
+        graphs: The graphs.
+        whole: Whether to read all attributes.
+
+    Raises:
+        InputError: If there are none, or they differ in attributes.
+    """
+    if isinstance(graphs, Data):
+        graphs = graphs.to_data_list() if isinstance(graphs, Batch) else [graphs]
+    if isinstance(graphs, InMemoryDataset) and not whole:
+        parts = _of_dataset(graphs)
+        if parts is not None:
+            return parts
+    items: list[Data] = []
+    for item in graphs:
+        items.extend(item.to_data_list() if isinstance(item, Batch) else [item])
+    return _of_list(items, whole)
+
+
+def read_batch(graphs: GraphBatch) -> Parts:
+    """Takes a batch apart, whatever the order of its edges."""
+    graphs = graphs.grouped()
+    return {
+        "sizes": graphs.sizes,
+        "edge_counts": graphs.edge_counts,
+        "local_edge_index": graphs.local_edge_index,
+        **graphs.levels(),
+    }
+
+
+def _of_list(graphs: Sequence[Data], whole: bool) -> Parts:
+    if not graphs:
+        raise InputError("no graphs: the dataset, list or loader is empty")
+    for number, graph in enumerate(graphs):
+        if getattr(graph, "x", None) is None or getattr(graph, "edge_index", None) is None:
+            raise InputError(f"graph {number} has no x or no edge_index; both are needed")
+    try:
+        parts: Parts = {
+            "sizes": torch.tensor([graph.x.shape[0] for graph in graphs]),
+            "edge_counts": torch.tensor([graph.edge_index.shape[1] for graph in graphs]),
+            "local_edge_index": torch.cat([graph.edge_index for graph in graphs], dim=1),
+            "node": {"x": torch.cat([graph.x for graph in graphs])},
+            "edge": {
+                name: torch.cat(values)
+                for name in ("edge_attr", "edge_weight")
+                if (values := _all_or_none(graphs, name)) is not None
+            },
+            "graph": _labels(graphs) | _anchors(graphs),
+        }
+    except (RuntimeError, TypeError, AttributeError, IndexError) as error:
+        raise InputError(f"the graphs cannot be put into one batch: {error}") from error
+    return _with_others(parts, graphs) if whole else parts
+
+
+def _all_or_none(graphs: Sequence[Data], name: str) -> list[Tensor] | None:
+    values = [getattr(graph, name, None) for graph in graphs]
+    missing = [value is None for value in values]
+    if all(missing):
+        return None
+    if any(missing):
+        raise InputError(f"graph {missing.index(True)} has no {name} while others have")
+    return [value for value in values if value is not None]
+
+
+def _labels(graphs: Sequence[Data]) -> dict[str, Tensor]:
+    labels = [getattr(graph, "y", None) for graph in graphs]
+    if not all(isinstance(label, Tensor) and label.numel() == 1 for label in labels):
+        return {}
+    return {"y": torch.cat([label.view(1) for label in labels if label is not None])}
+
+
+def _anchors(graphs: Sequence[Data]) -> dict[str, Tensor]:
+    values = _all_or_none(graphs, "anchors")
+    if values is None:
+        return {}
+    for number, value in enumerate(values):
+        if not isinstance(value, Tensor) or value.dtype != torch.long:
+            raise InputError(f"anchors of graph {number} must be a LongTensor of node numbers")
+        if value.numel() not in (1, 2) or value.numel() != values[0].numel():
+            raise InputError(
+                f"graph {number} has {value.numel()} anchors, graph 0 has {values[0].numel()}; "
+                "all graphs need one (a target node) or all two (the ends of a link)"
+            )
+    return {"anchors": torch.stack([value.flatten() for value in values])}
+
+
+def _of_dataset(dataset: InMemoryDataset) -> Parts | None:
+    """Fast path: an in-memory dataset already holds flat tensors. ``None`` if it does not apply."""
+    data, slices = dataset._data, dataset.slices
+    if dataset.transform is not None or slices is None or data is None:
+        return None
+    if not all(key in slices for key in ("x", "edge_index")):
+        return None
+    graph = {}
+    if data.get("y") is not None and "y" in slices and bool((slices["y"].diff() == 1).all()):
+        graph["y"] = data.y.view(-1)
+    if data.get("anchors") is not None:
+        width = slices["anchors"].diff()
+        if not bool((width == width[0]).all()):
+            return None  # the error that names the graph is raised graph by graph
+        graph["anchors"] = data.anchors.view(width.numel(), -1)
+    chosen = dataset._indices
+    return {
+        "sizes": slices["x"].diff(),
+        "edge_counts": slices["edge_index"].diff(),
+        "local_edge_index": data.edge_index,
+        "node": {"x": data.x},
+        "edge": {
+            name: data[name] for name in ("edge_attr", "edge_weight") if data.get(name) is not None
+        },
+        "graph": graph,
+        "chosen": None if chosen is None else torch.as_tensor(list(chosen), dtype=torch.long),
+    }
+
+
+def _with_others(parts: Parts, graphs: Sequence[Data]) -> Parts:
+    """All other attributes, each at the level its rows or its name say."""
+    levels: dict[str, dict[str, Any]] = {"match": {}, "text": {}}
+    levels.update({level: dict(parts[level]) for level in ("node", "edge", "graph")})
+    names = set(graphs[0].keys())
+    for number, graph in enumerate(graphs):
+        odd = set(graph.keys()) - {*names, "num_nodes"}
+        if odd:
+            raise InputError(f"graph {number} has '{min(odd)}', which graph 0 has not")
+    for name in graphs[0].keys():  # noqa: SIM118
+        if name not in _OWN:
+            values = [graph.get(name) for graph in graphs]
+            level = _level(name, values, parts)
+            levels[level][name] = values if level == "text" else torch.cat(values)
+    if levels["match"]:
+        first = min(levels["match"])
+        parts["match_counts"] = torch.tensor([len(graph[first]) for graph in graphs])
+    return {**parts, **levels}
+
+
+def _level(name: str, values: Sequence[Any], parts: Parts) -> str:
+    """Where an attribute belongs; the name decides where the number of rows does not."""
+    if all(isinstance(value, str) for value in values):
+        return "text"
+    for number, value in enumerate(values):
+        if not isinstance(value, Tensor) or value.dim() == 0:
+            found = "none" if value is None else f"a {type(value).__name__} without rows"
+            raise InputError(
+                f"attribute '{name}' of graph {number} is {found}; every graph needs a text, or a "
+                "tensor with a row per node, per edge or for the graph"
+            )
+    if name.startswith("match_"):
+        return "match"
+    rows = torch.tensor([len(value) for value in values])
+    counts = {
+        "node": parts["sizes"],
+        "edge": parts["edge_counts"],
+        "graph": torch.ones_like(rows),
+    }
+    fitting = [level for level, count in counts.items() if torch.equal(rows, count)]
+    named = _FIXED.get(name, "edge" if name.startswith("edge") else "")
+    if not fitting:
+        raise InputError(
+            f"attribute '{name}' has neither a row per node nor per edge, nor one row for the "
+            "graph (a vector for the whole graph has shape [1, C]); change or delete it"
+        )
+    return named if named in fitting else fitting[0]

@@ -1,0 +1,392 @@
+"""All graphs of a collection as flat tensors: what datasets, files, explainers and metrics hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.utils import cumsum
+
+from hpme.errors import InputError
+from hpme.graphs.batch import GraphBatch
+from hpme.graphs.checks import check_graph_tensors
+from hpme.graphs.pairs import Pairs
+from hpme.graphs.reading import Parts, read_batch, read_graphs
+from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum
+from hpme.graphs.split import split_graphs
+
+Graphs = Iterable[Any]
+"""What :func:`GraphStore.from_graphs` accepts: a store, a dataset, a list of ``Data``, a loader."""
+LEVELS = ("node", "edge", "graph", "match")
+SEEN = ("x", "edge_attr", "edge_weight", "y", "anchors")
+"""What training and explaining read; other attributes travel along where they are asked for."""
+MATCH_NODE = "match_index"
+"""The node of every row of the match table; PyG renumbers ``*index`` when it makes batches."""
+
+
+@dataclass(frozen=True)
+class GraphStore:
+    r"""All graphs of a collection, attributes laid end to end.
+
+    Edges, anchors and matches number nodes from each graph's first.
+
+    Args:
+        sizes: Number of nodes of every graph.
+        edge_counts: Number of directed edges of every graph.
+        local_edge_index: Edges :math:`[2, E]`, grouped by graph.
+        node: Attributes with one row per node, by name (``x``, ``node_mask``, ...).
+        edge: Attributes with one row per directed edge (``edge_attr``, ``edge_mask``, ...).
+        graph: Attributes with one row per graph (``y``, ``anchors``, ...).
+        match_counts: Number of rows of every graph in the match table; by default none.
+        match: The match table, one row per node of a match: ``match_index`` is the node,
+            ``match_id`` numbers the matches of a graph, ``match_rule`` says what was matched.
+        text: Attributes with one text per graph (``smiles``, ...).
+    """
+
+    sizes: Tensor
+    edge_counts: Tensor
+    local_edge_index: Tensor
+    node: Mapping[str, Tensor] = field(default_factory=dict)
+    edge: Mapping[str, Tensor] = field(default_factory=dict)
+    graph: Mapping[str, Tensor] = field(default_factory=dict)
+    match_counts: Tensor | None = None
+    match: Mapping[str, Tensor] = field(default_factory=dict)
+    text: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        counts = self._counts()
+        rows = {level: int(count.sum()) for level, count in counts.items()}
+        if any(count.numel() != len(self) for count in counts.values()):
+            raise InputError("the counts per graph disagree on the number of graphs")
+        shape = tuple(self.local_edge_index.shape)
+        if shape[1:] != (rows["edge"],):
+            raise InputError(f"edge_index has shape {shape}, expected (2, {rows['edge']})")
+        for level in LEVELS:
+            for name, value in getattr(self, level).items():
+                if value.shape[0] != rows[level]:
+                    kinds = f"{level}es" if level == "match" else f"{level}s"
+                    raise InputError(f"{name} has {value.shape[0]} rows for {rows[level]} {kinds}")
+        for name, texts in self.text.items():
+            if len(texts) != len(self):
+                raise InputError(f"'{name}' has {len(texts)} texts, expected {len(self)}")
+
+    # Where stores come from #####################################################################
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        x: Tensor,
+        local_edge_index: Tensor,
+        sizes: Tensor,
+        edge_counts: Tensor,
+        edge_attr: Tensor | None = None,
+        edge_weight: Tensor | None = None,
+        y: Tensor | None = None,
+        anchors: Tensor | None = None,
+    ) -> GraphStore:
+        """From the attributes that explaining reads, those that are there."""
+        edge = {"edge_attr": edge_attr, "edge_weight": edge_weight}
+        graph = {"y": y, "anchors": anchors}
+        return cls(
+            sizes,
+            edge_counts,
+            local_edge_index,
+            node={"x": x},
+            edge={name: value for name, value in edge.items() if value is not None},
+            graph={name: value for name, value in graph.items() if value is not None},
+        )
+
+    @classmethod
+    def from_graphs(
+        cls, graphs: GraphStore | GraphBatch | Graphs, *, whole: bool = False
+    ) -> GraphStore:
+        """Reads a dataset, a list of ``Data`` or a loader once, and checks it.
+
+        A store is returned as it is, so that no call reads the same graphs twice.
+
+        Args:
+            graphs: The graphs.
+            whole: Whether to read all attributes of the graphs, which must then agree on them, in
+                place of the first of :data:`SEEN` only.
+
+        Raises:
+            InputError: If there is nothing to read, or features or edges are unusable.
+        """
+        if isinstance(graphs, GraphStore):
+            return graphs
+        parts = read_batch(graphs) if isinstance(graphs, GraphBatch) else read_graphs(graphs, whole)
+        store = cls._of_parts(parts)
+        store.check()
+        return store
+
+    @classmethod
+    def _of_parts(cls, parts: Parts) -> GraphStore:
+        store = cls(**{name: value for name, value in parts.items() if name != "chosen"})
+        chosen = parts.get("chosen")
+        return store if chosen is None else store.subset(chosen)
+
+    # Views ######################################################################################
+
+    def __len__(self) -> int:
+        return int(self.sizes.numel())
+
+    @property
+    def x(self) -> Tensor:
+        """Node features :math:`[N, F]`."""
+        return self.node["x"]
+
+    @property
+    def edge_attr(self) -> Tensor | None:
+        """Edge features :math:`[E, D]`, if there are any."""
+        return self.edge.get("edge_attr")
+
+    @property
+    def edge_weight(self) -> Tensor | None:
+        """Edge weights :math:`[E]`, if there are any."""
+        return self.edge.get("edge_weight")
+
+    @property
+    def y(self) -> Tensor | None:
+        """One label per graph, else one per node, if there are any."""
+        return self.graph.get("y", self.node.get("y"))
+
+    @property
+    def anchors(self) -> Tensor | None:
+        """Nodes :math:`[G, c]` the graphs are about, if there are any; see :class:`GraphBatch`."""
+        return self.graph.get("anchors")
+
+    @cached_property
+    def node_start(self) -> Tensor:
+        """Position of every graph's first node."""
+        return exclusive_cumsum(self.sizes)
+
+    @cached_property
+    def edge_start(self) -> Tensor:
+        """Position of every graph's first edge."""
+        return exclusive_cumsum(self.edge_counts)
+
+    @property
+    def node_graph(self) -> Tensor:
+        """Graph number of every node."""
+        return torch.repeat_interleave(self.sizes)
+
+    @property
+    def edge_graph(self) -> Tensor:
+        """Graph number of every edge."""
+        return torch.repeat_interleave(self.edge_counts)
+
+    @property
+    def edge_index(self) -> Tensor:
+        """Edges that number the nodes of all graphs in a row."""
+        return self.local_edge_index + self.node_start[self.edge_graph]
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """Connected pairs of all graphs; nodes are numbered from each graph's first."""
+        pairs = Pairs.of(self.edge_index, self.node_graph, len(self))
+        return replace(pairs, index=pairs.index - self.node_start[pairs.graph])
+
+    # Parts and sums #############################################################################
+
+    def batch(self, ids: Tensor | None = None, *, with_pairs: bool = False) -> GraphBatch:
+        """The graphs with the given numbers (repetition allowed), or all of them, as one batch.
+
+        Args:
+            ids: Numbers of the graphs.
+            with_pairs: Whether to take the pairs of the batch from those of all graphs, which
+                pays if there are several batches.
+        """
+        if ids is None:
+            ids = torch.arange(len(self), device=self.sizes.device)
+        sizes, edge_counts = self.sizes[ids], self.edge_counts[ids]
+        nodes, node_graph = concatenated_ranges(self.node_start[ids], sizes)
+        edges, edge_graph = concatenated_ranges(self.edge_start[ids], edge_counts)
+        offset = exclusive_cumsum(sizes)
+        node = {name: value.index_select(0, nodes) for name, value in self.node.items()}
+        edge = {name: value[edges] for name, value in self.edge.items()}
+        graph = {name: value[ids] for name, value in self.graph.items()}
+        anchors = graph.pop("anchors", None)
+        return GraphBatch(
+            x=node.pop("x"),
+            edge_index=self.local_edge_index.index_select(1, edges) + offset[edge_graph],
+            batch=node_graph,
+            num_graphs=ids.numel(),
+            edge_attr=edge.pop("edge_attr", None),
+            edge_weight=edge.pop("edge_weight", None),
+            node_ids=nodes,
+            known_pairs=self._pairs_of(ids, offset, edges, edge_graph) if with_pairs else None,
+            anchors=None if anchors is None else anchors + offset.unsqueeze(1),
+            node=node,
+            edge=edge,
+            graph=graph,
+        )
+
+    def _pairs_of(self, ids: Tensor, offset: Tensor, edges: Tensor, edge_graph: Tensor) -> Pairs:
+        pairs = self.pairs
+        counts, start = pairs.counts[ids], pairs.start[ids]
+        chosen, graph = concatenated_ranges(start, counts)
+        shift = (exclusive_cumsum(self.edge_counts[ids]) - self.edge_start[ids])[graph]
+        forward, backward = pairs.forward[chosen], pairs.backward[chosen]
+        return Pairs(
+            index=pairs.index[:, chosen] + offset[graph],
+            graph=graph,
+            of_edge=pairs.of_edge[edges]
+            + (exclusive_cumsum(counts) - pairs.start[ids])[edge_graph],
+            forward=torch.where(forward < 0, forward, forward + shift),
+            backward=torch.where(backward < 0, backward, backward + shift),
+            num_graphs=ids.numel(),
+        )
+
+    def edges_of(self, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Positions of all edges of the given graphs, and the position in ``ids`` of each."""
+        return concatenated_ranges(self.edge_start[ids], self.edge_counts[ids])
+
+    def subset(self, ids: Tensor) -> GraphStore:
+        """The graphs with the given numbers, in that order."""
+        counts = self._counts()
+        rows = {
+            level: concatenated_ranges(exclusive_cumsum(count)[ids], count[ids])[0]
+            for level, count in counts.items()
+        }
+        return GraphStore(
+            sizes=self.sizes[ids],
+            edge_counts=self.edge_counts[ids],
+            local_edge_index=self.local_edge_index[:, rows["edge"]],
+            match_counts=None if self.match_counts is None else self.match_counts[ids],
+            text={name: [texts[i] for i in ids.tolist()] for name, texts in self.text.items()},
+            **{
+                level: {name: value[rows[level]] for name, value in getattr(self, level).items()}
+                for level in LEVELS
+            },
+        )
+
+    def joined(self, *others: GraphStore) -> GraphStore:
+        """The graphs of this store followed by those of others, with the attributes all have."""
+        if not others:
+            return self
+        stores = (self, *others)
+        matches = [s.match_counts for s in stores if s.match_counts is not None]
+
+        def common(level: str) -> dict[str, Any]:
+            return {
+                name: [getattr(store, level)[name] for store in stores]
+                for name in getattr(self, level)
+                if all(name in getattr(store, level) for store in others)
+            }
+
+        return GraphStore(
+            sizes=torch.cat([store.sizes for store in stores]),
+            edge_counts=torch.cat([store.edge_counts for store in stores]),
+            local_edge_index=torch.cat([store.local_edge_index for store in stores], dim=1),
+            match_counts=torch.cat(matches) if len(matches) == len(stores) else None,
+            text={
+                name: [t for texts in parts for t in texts]
+                for name, parts in common("text").items()
+            },
+            **{
+                level: {
+                    name: torch.cat([part.to(parts[0]) for part in parts])
+                    for name, parts in common(level).items()
+                }
+                for level in LEVELS
+            },
+        )
+
+    def with_attributes(
+        self,
+        *,
+        node: Mapping[str, Tensor] | None = None,
+        edge: Mapping[str, Tensor] | None = None,
+        graph: Mapping[str, Tensor] | None = None,
+    ) -> GraphStore:
+        """The same graphs with further or other attributes."""
+        return replace(
+            self,
+            node={**self.node, **(node or {})},
+            edge={**self.edge, **(edge or {})},
+            graph={**self.graph, **(graph or {})},
+        )
+
+    def seen(self) -> GraphStore:
+        """The graphs with what training and explaining read, without the history of tensors."""
+        node, edge, graph = (
+            {name: value.detach() for name, value in level.items() if name in SEEN}
+            for level in (self.node, self.edge, self.graph)
+        )
+        return GraphStore(self.sizes, self.edge_counts, self.local_edge_index, node, edge, graph)
+
+    def shuffled(self, rng: np.random.Generator) -> GraphStore:
+        """Renumbers the nodes of every graph at random and sorts its edges.
+
+        Generators put motif nodes last and motif edges in a row; after this neither the number of
+        a node nor the position of an edge says anything about it.
+        """
+        graph, start = self.node_graph, self.node_start
+        order = torch.from_numpy(np.lexsort((rng.random(graph.numel()), graph.numpy())))
+        new_number = torch.empty_like(order)
+        new_number[order] = torch.arange(order.numel()) - start[graph]
+        edge_index = new_number[self.edge_index]
+        widest = int(self.sizes.max()) if len(self) else 0
+        row = (edge_index[0] + start[self.edge_graph]) * widest + edge_index[1]
+        edge_order = torch.argsort(row, stable=True)
+        match = dict(self.match)
+        if MATCH_NODE in match:
+            owner = torch.repeat_interleave(self._counts()["match"])
+            match[MATCH_NODE] = new_number[match[MATCH_NODE] + start[owner]]
+        return replace(
+            self,
+            match=match,
+            local_edge_index=edge_index[:, edge_order],
+            node={name: value[order] for name, value in self.node.items()},
+            edge={name: value[edge_order] for name, value in self.edge.items()},
+        )
+
+    # Other forms ################################################################################
+
+    def _counts(self) -> dict[str, Tensor]:
+        """Rows of every graph, by level."""
+        match = torch.zeros_like(self.sizes) if self.match_counts is None else self.match_counts
+        graph = torch.ones_like(self.sizes)
+        return {"node": self.sizes, "edge": self.edge_counts, "graph": graph, "match": match}
+
+    def slices(self) -> dict[str, Tensor]:
+        """Start positions per attribute, as PyG's in-memory datasets keep them."""
+        pointers = {level: cumsum(count) for level, count in self._counts().items()}
+        slices = {"edge_index": pointers["edge"], **dict.fromkeys(self.text, pointers["graph"])}
+        for level in LEVELS:
+            slices.update(dict.fromkeys(getattr(self, level), pointers[level]))
+        return slices
+
+    def to_data_list(self, kind: type[Data] = Data) -> list[Data]:
+        """The graphs one by one, with all their attributes; ``kind`` is made of each."""
+        levels = {level: getattr(self, level) for level in LEVELS}
+        return split_graphs(self.local_edge_index, self._counts(), levels, self.text, kind=kind)
+
+    def check(self) -> None:
+        """Raises :class:`InputError` naming the first unusable graph."""
+        if len(self) == 0:
+            raise InputError("no graphs: the dataset, list or loader is empty")
+        check_graph_tensors(self.x, self.local_edge_index, self.edge_attr)
+        limit = torch.repeat_interleave(self.sizes, self.edge_counts)
+        bad = ((self.local_edge_index < 0) | (self.local_edge_index >= limit)).any(0)
+        if bool(bad.any()):
+            graph = int(self.edge_graph[bad][0])
+            raise InputError(
+                f"edge_index out of range in graph {graph}: node numbers must lie in "
+                f"[0, {int(self.sizes[graph])}); check how the graph was built"
+            )
+        if self.anchors is not None:
+            bad = ((self.anchors < 0) | (self.anchors >= self.sizes.unsqueeze(1))).any(1)
+            if bool(bad.any()):
+                graph = int(bad.nonzero()[0])
+                raise InputError(
+                    f"anchors out of range in graph {graph}: they number its own nodes, "
+                    f"[0, {int(self.sizes[graph])})"
+                )

@@ -1,0 +1,206 @@
+"""Where the embeddings of nodes and graphs come from: one forward pass, watched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch_geometric.nn import Aggregation, MessagePassing
+from torch_geometric.nn.dense.linear import Linear as PyGLinear
+
+from hpme.data.info import Level
+from hpme.errors import InputError, ModelError
+from hpme.graphs import GraphBatch
+
+_REDUCTIONS = {
+    "scatter_add", "scatter_add_", "scatter_reduce", "scatter_reduce_",
+    "index_add", "index_add_", "index_reduce", "index_reduce_",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Embedding:
+    r"""What a frozen model computes on the way to its output.
+
+    Args:
+        nodes: :math:`\mathbf{H}`, one row per node.
+        graph: :math:`\mathbf{h}_G`, one row per graph; the output itself if no head was found. At
+            node level the row of ``nodes`` at the anchor.
+        output: The model's output, one row per graph.
+        source: Where ``nodes`` was taken from, in words.
+    """
+
+    nodes: Tensor
+    graph: Tensor
+    output: Tensor
+    source: str
+
+
+class EmbeddingProbe:
+    """Watches one forward pass of a model on graphs.
+
+    Args:
+        model: The model.
+        graphs: What it is called with.
+        level: ``"graph"`` or ``"node"``.
+        layer: Name of the layer whose output is the node embedding; found if ``None``.
+    """
+
+    def __init__(
+        self, model: nn.Module, graphs: GraphBatch, level: Level, layer: str | None
+    ) -> None:
+        self.model, self.graphs, self.level, self.layer = model, graphs, level, layer
+        self.layers: list[tuple[str, Tensor]] = []
+        self.heads: list[tuple[int, Tensor]] = []
+        self.readout = _ReadoutProbe(graphs.batch)
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Call the model once inside."""
+        handles = []
+        inner = _inside_layers(self.model) if self.level == "node" else set()
+        for name, module in self.model.named_modules():
+            wanted = self.layer
+            if name == wanted or (wanted is None and isinstance(module, MessagePassing)):
+                handles.append(module.register_forward_hook(self._on_layer(name)))
+            elif isinstance(module, nn.Linear | PyGLinear):
+                if module not in inner:
+                    hook = self._on_head if self.level == "graph" else self._on_node_head
+                    handles.append(module.register_forward_pre_hook(hook))
+            elif isinstance(module, Aggregation) or _is_norm(module):
+                enter, leave = self.readout.enter, self.readout.leave
+                handles.append(module.register_forward_pre_hook(enter, with_kwargs=True))
+                handles.append(module.register_forward_hook(leave))
+        try:
+            with self.readout:
+                yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def found(self, output: Tensor) -> Embedding:
+        """What was seen.
+
+        Args:
+            output: What the model returned, one row per graph.
+        """
+        if self.level == "node":
+            heads = [h for n, h in self.heads if n == len(self.layers) and self.layers]
+            if heads and self.layer is None:
+                nodes, source = heads[0], "input of the head"
+            else:
+                nodes, source = self._nodes(None)
+            return Embedding(nodes, nodes[target_nodes(self.graphs)], output, source)
+        nodes, source = self._nodes(self.readout.nodes)
+        shape, last = (2, self.graphs.num_graphs), self.readout.count
+        heads = [h for n, h in self.heads if n == last and (h.dim(), h.shape[0]) == shape]
+        return Embedding(nodes, heads[0] if heads else output, output, source)
+
+    def _nodes(self, pooled: Tensor | None) -> tuple[Tensor, str]:
+        """Embeddings of nodes, and where they come from."""
+        full = [
+            (name, value) for name, value in self.layers if value.shape[0] == self.graphs.num_nodes
+        ]
+        if self.layer is not None:
+            if full:
+                return full[-1][1], f"output of layer '{self.layer}'"
+            raise InputError(
+                f"layer '{self.layer}' gives no [nodes, channels] tensor; name another"
+            )
+        if pooled is not None:
+            return pooled, "input of the readout"
+        # A pooling layer may score nodes by message passing; one number is no embedding.
+        full = [(name, value) for name, value in full if value.shape[1] > 1] or full
+        if full:
+            return full[-1][1], f"output of the last message-passing layer '{full[-1][0]}'"
+        raise ModelError(
+            "found neither a readout over the batch vector nor a message-passing layer with one "
+            "row per node; name the layer to use with embedding_layer='...'"
+        )
+
+    def _on_layer(self, name: str) -> Callable[..., None]:
+        def hook(_: nn.Module, __: Any, output: Any) -> None:
+            value = output[0] if isinstance(output, tuple) else output
+            if isinstance(value, Tensor) and value.dim() == 2:
+                self.layers.append((name, value))
+
+        return hook
+
+    def _on_head(self, _: nn.Module, inputs: tuple[Any, ...]) -> None:
+        if self.readout.inside == 0 and inputs and isinstance(inputs[0], Tensor):
+            self.heads.append((self.readout.count, inputs[0]))
+
+    def _on_node_head(self, _: nn.Module, inputs: tuple[Any, ...]) -> None:
+        value = inputs[0] if inputs else None
+        shape = (2, self.graphs.num_nodes)
+        if isinstance(value, Tensor) and (value.dim(), value.shape[0]) == shape:
+            self.heads.append((len(self.layers), value))
+
+
+def target_nodes(graphs: GraphBatch) -> Tensor:
+    """The node every graph is about: its first anchor."""
+    if graphs.anchors is None:
+        raise InputError(
+            "a node-level model needs to know the target nodes: pass index, or graphs with "
+            "'anchors', the number of the target node in each"
+        )
+    return graphs.anchors[:, 0]
+
+
+class _ReadoutProbe(TorchFunctionMode):
+    """Watches for reductions of node rows over the batch vector; the last one is the readout.
+
+    Reductions inside a normalisation are none; inside a PyG aggregation, which may weigh nodes
+    before it sums them, what entered it counts.
+    """
+
+    def __init__(self, batch: Tensor) -> None:
+        super().__init__()
+        self.storage = batch.untyped_storage().data_ptr()
+        self.num_nodes = batch.numel()
+        self.nodes: Tensor | None = None
+        self.count = 0
+        self.inside = 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if self.inside == 0 and getattr(func, "__name__", "") in _REDUCTIONS:
+            tensors = [a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)]
+            self._see(tensors[1:])
+        return func(*args, **kwargs)
+
+    def enter(self, module: nn.Module, args: Any, kwargs: Any) -> None:
+        """Before an aggregation or normalisation."""
+        if self.inside == 0 and isinstance(module, Aggregation):
+            self._see([a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)])
+        self.inside += 1
+
+    def leave(self, *_: Any) -> None:
+        """After an aggregation or normalisation."""
+        self.inside -= 1
+
+    def _see(self, tensors: list[Tensor]) -> None:
+        over_batch = any(
+            not t.is_floating_point() and t.untyped_storage().data_ptr() == self.storage
+            for t in tensors
+        )
+        rows = [
+            t for t in tensors
+            if t.is_floating_point() and t.dim() == 2 and t.shape[0] == self.num_nodes
+        ]  # fmt: skip
+        if over_batch and rows:
+            self.nodes, self.count = rows[-1], self.count + 1
+
+
+def _inside_layers(model: nn.Module) -> set[nn.Module]:
+    """Modules that are part of a message-passing layer."""
+    layers = [module for module in model.modules() if isinstance(module, MessagePassing)]
+    return {part for layer in layers for part in layer.modules()}
+
+
+def _is_norm(module: nn.Module) -> bool:
+    return type(module).__module__.startswith("torch_geometric.nn.norm")

@@ -1,0 +1,109 @@
+"""Explanations to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from matplotlib.colors import Normalize
+from matplotlib.lines import Line2D
+from torch_geometric.explain import Explanation
+
+from hpme.bench.experiment import Experiment
+from hpme.paper.shared.cells import Cells
+from hpme.paper.shared.document import Block, Picture
+from hpme.paper.shared.names import dataset_title
+from hpme.paper.shared.pictures import by_dataset, exhibited, frame, items_of, with_scores
+from hpme.paper.shared.results import Results
+from hpme.paper.shared.suite import ONE_SEED, Suite, experiments_of
+from hpme.viz.molecules import MoleculePainter, can_draw_molecules
+from hpme.viz.nodelink import NodeLinkPainter
+from hpme.viz.painter import Painter, undirected_edges, undirected_weights
+from hpme.viz.style import INK, POOLED
+
+COMMON = ("hpme", "proxyexplainer", "mixupexplainer", "metagnn")
+
+
+def experiments(seeds: Sequence[int]) -> list[Experiment]:
+    """Datasets of both tasks."""
+    classification = ("ba-2motifs", "ba-houseandgrid", "benzene")
+    regression = ("ba-motif-volume", "house-grid-volume")
+    metrics = ("auc", "explanations")
+    return [
+        *experiments_of(classification, COMMON, seeds, metrics=metrics),
+        *experiments_of(regression, (*COMMON, "regexplainer", "att"), seeds, metrics=metrics),
+    ]
+
+
+def blocks(cells: Cells, _: Results) -> list[Block]:
+    """Pictures, and AUCs below."""
+    return with_scores(case_pictures(cells), cells)
+
+
+def case_pictures(cells: Cells) -> list[Picture]:
+    """One picture per dataset: ground truth and explanations of all methods that were run."""
+    pictures = []
+    for name, records in by_dataset(cells, "explanations").items():
+        graphs = exhibited(records, "explanations")
+        shown = {
+            method: [_explanation(item) for item in items_of(record, "explanations", graphs)]
+            for method, record in records.items()
+        }
+        caption = (
+            f"{dataset_title(name)}: ground truth, and as many of the heaviest edges of each "
+            "explanation; nodes that HPME pooled are marked."
+        )
+        figure = case_picture(list(graphs.values()), shown)
+        pictures.append(Picture(f"{cells.suite}-{name}", caption, figure, chart=False))
+    return pictures
+
+
+def case_picture(graphs: Sequence[Any], explanations: Mapping[str, Sequence[Any]]) -> Any:
+    """Ground truth beside the heaviest edges of each explainer, a row per graph.
+
+    Of every explanation as many edges are drawn as the ground truth has. Pooled nodes are marked.
+
+    Args:
+        graphs: Graphs with ``edge_mask`` and ``node_mask``.
+        explanations: One explanation per graph, by name of the explainer.
+    """
+    painter: Painter = MoleculePainter(".png") if can_draw_molecules(graphs) else NodeLinkPainter()
+    figure, rows = frame(len(graphs), ["Ground truth", *explanations], painter.panel)
+    norm = Normalize(0.0, 1.0)
+    for number, (graph, panels) in enumerate(zip(graphs, rows, strict=True)):
+        painter.draw_truth(panels[0], graph)
+        for panel, items in zip(panels[1:], explanations.values(), strict=True):
+            painter.draw_weights(panel, graph, heaviest(graph, items[number]), norm)
+    handles: list[Any] = [Line2D([], [], color=painter.truth_colour, lw=3)]
+    handles.append(Line2D([], [], color=painter.colours(1.0), lw=3))
+    labels = ["ground truth", "as many of the heaviest edges"]
+    if any(e.get("pooled") is not None for items in explanations.values() for e in items):
+        handles.append(Line2D([], [], ls="", marker="o", ms=7, mec=INK, mfc=POOLED))
+        labels.append("pooled node")
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+    return figure
+
+
+def heaviest(graph: Any, explanation: Any) -> Explanation:
+    """The explanation with weight 1 on as many edges as the ground truth has, 0 on the others."""
+    chosen = undirected_edges(graph)
+    weight = undirected_weights(graph, explanation.edge_mask)
+    count = int(graph.edge_mask[chosen].sum())
+    top = chosen[weight[chosen].argsort(descending=True, stable=True)[:count]]
+    ends = {tuple(sorted(pair)) for pair in graph.edge_index[:, top].t().tolist()}
+    kept = [tuple(sorted(pair)) in ends for pair in graph.edge_index.t().tolist()]
+    result = Explanation(edge_index=graph.edge_index, edge_mask=torch.tensor(kept).float())
+    if explanation.get("pooled") is not None:
+        result.pooled = explanation.pooled
+    return result
+
+
+def _explanation(item: Mapping[str, Any]) -> Explanation:
+    explanation = Explanation(edge_mask=torch.tensor(item["edge_mask"], dtype=torch.float))
+    if "pooled" in item:
+        explanation.pooled = torch.tensor(item["pooled"], dtype=torch.bool)
+    return explanation
+
+
+SUITE = Suite("cases", "Explanations to look at", experiments, ONE_SEED, blocks)

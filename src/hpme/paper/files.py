@@ -1,0 +1,133 @@
+"""Results of a folder as a report."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from hpme.bench.store import ResultStore
+from hpme.errors import InputError, UnknownNameError
+from hpme.paper.shared.blocks import all_metrics
+from hpme.paper.shared.document import Page, files_of
+from hpme.paper.shared.remarks import join_words
+from hpme.paper.shared.results import Results
+from hpme.paper.shared.suite import Suite
+from hpme.paper.suites import SUITES
+from hpme.storage import write_atomically
+
+TITLE = "Results"
+MANIFEST = "files.txt"
+"""Lists all files of a report, so that the next one knows which are its own."""
+
+
+def report_files(
+    folder: str | Path,
+    names: Sequence[str] | None = None,
+    *,
+    suites: Mapping[str, Suite] = SUITES,
+) -> dict[str, bytes]:
+    """All files of the report on a folder of results, by path.
+
+    Args:
+        folder: What ``hpme bench`` wrote to.
+        names: Suites to report on; by default all that were run.
+        suites: All suites.
+
+    Raises:
+        InputError: If there is nothing to report.
+        UnknownNameError: If there is no such suite.
+    """
+    for name in names or ():
+        if name not in suites:
+            raise UnknownNameError("suite", name, list(suites))
+    results = Results.read(ResultStore(folder), suites)
+    if not results.records and not results.failures:
+        raise InputError(f"'{folder}' holds no results; run 'hpme bench SUITE --out {folder}'")
+    chosen = results.run() if names is None else [name for name in results.cells if name in names]
+    missing = [name for name in names or () if name not in results.cells]
+    if missing or not chosen:
+        asked = missing or list(suites)
+        raise InputError(
+            f"'{folder}' holds no result of {join_words(asked)}; run "
+            f"'hpme bench {asked[0]} --out {folder}'"
+        )
+    pages = [_page(suites[name], results) for name in chosen]
+    files = files_of(pages, TITLE, introduction(results))
+    listed = "\n".join(sorted([*files, MANIFEST])) + "\n"
+    return {**files, MANIFEST: listed.encode()}
+
+
+def _page(suite: Suite, results: Results) -> Page:
+    cells = results.cells[suite.name]
+    show = suite.blocks
+    blocks = all_metrics(cells, suite.title) if show is None else show(cells, results)
+    return Page(suite.name, suite.title, tuple(blocks))
+
+
+def introduction(results: Results) -> list[str]:
+    """How much there is, and what it was computed with."""
+    records, failures = len(results.records), len(results.failures)
+    text = f"{records} result{'s' * (records != 1)}"
+    if failures:
+        text += f", {failures} failed experiment{'s' * (failures != 1)}"
+    versions: dict[str, set[str]] = {}
+    for record in results.records:
+        for name, version in record.versions.items():
+            versions.setdefault(name, set()).add(version)
+    software = [
+        f"{name} {'/'.join(sorted(set(found)))}" for name, found in sorted(versions.items())
+    ]
+    sentences = [text + "."]
+    if software:
+        sentences.append(f"Computed with {join_words(software)}.")
+    return [" ".join(sentences)]
+
+
+def write_report(files: Mapping[str, bytes], folder: Path) -> None:
+    """Writes the files of a report, each as a whole; removes those that only the last one had."""
+    stale = _stale(files, folder)
+    for name, content in files.items():
+        write_atomically(folder / name, content)
+    for name in stale:
+        (folder / name).unlink()
+
+
+def differences(files: Mapping[str, bytes], folder: Path, *, lines: int = 20) -> list[str]:
+    """Where a folder is not what the report would be: one entry per file, with a diff of text.
+
+    Args:
+        files: Files of the report.
+        folder: Where it was written once.
+        lines: Lines of a diff to show.
+    """
+    found = []
+    for name, content in sorted(files.items()):
+        path = folder / name
+        if not path.is_file():
+            found.append(f"missing: {name}")
+        elif (old := path.read_bytes()) != content:
+            found.append("\n".join([f"differs: {name}", *_diff(name, old, content, lines)]))
+    return found + [f"stale: {name}" for name in _stale(files, folder)]
+
+
+def _stale(files: Mapping[str, bytes], folder: Path) -> list[str]:
+    """Files of the report in a folder that are not files of this one."""
+    manifest = folder / MANIFEST
+    listed = manifest.read_text("utf-8").splitlines() if manifest.is_file() else []
+    return [
+        name
+        for name in listed
+        # Nothing outside the folder, whoever wrote the list.
+        if name not in files
+        and (folder / name).is_file()
+        and (folder / name).resolve().is_relative_to(folder.resolve())
+    ]
+
+
+def _diff(name: str, old: bytes, new: bytes, limit: int) -> list[str]:
+    if not name.endswith((".md", ".tex", ".txt")):
+        return []
+    there, ours = (content.decode("utf-8", "replace").splitlines() for content in (old, new))
+    diff = list(difflib.unified_diff(there, ours, "there", "from the results", n=0, lineterm=""))
+    return diff[:limit] + (["..."] if len(diff) > limit else [])

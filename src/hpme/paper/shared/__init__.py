@@ -1,0 +1,1 @@
+"""What tables and figures share: records to cells, cells to tables, tables to pages."""

@@ -1,0 +1,260 @@
+"""Records of a suite, sorted into the cells of its table."""
+
+from __future__ import annotations
+
+import functools
+import math
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+from hpme.bench.experiment import Experiment, canonical_json
+from hpme.bench.record import Record
+from hpme.paper.shared.names import dataset_title, method_title
+from hpme.paper.shared.suite import Suite, registered_elsewhere
+
+Spread = Literal["seeds", "graphs"]
+Subject = tuple[str | None, ...]
+NOT_MEASURED = "not measured"
+
+
+@dataclass(frozen=True)
+class Stat:
+    """A metric over the seeds of a cell.
+
+    Args:
+        by_seed: Its defined values.
+        std: Population standard deviation; ``None`` if there is nothing it could be of.
+        undefined: Why it is undefined, and for how many seeds.
+    """
+
+    by_seed: Mapping[int, float]
+    std: float | None
+    undefined: Mapping[str, int]
+
+    @property
+    def mean(self) -> float | None:
+        """Mean over seeds; ``None`` if it is defined for none."""
+        return statistics.fmean(self.by_seed.values()) if self.by_seed else None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One experiment of a suite over seeds.
+
+    Args:
+        template: The experiment as the suite has it, with the first seed it was run with.
+        row: Title of its row, the method.
+        column: Title of its column, the dataset.
+        records: Its results, one per seed, ordered by seed. All have the same settings.
+        left_out: Number of results with other settings.
+        failures: Messages of seeds that failed and have no result.
+    """
+
+    template: Experiment
+    row: str
+    column: str
+    records: tuple[Record, ...] = ()
+    left_out: int = 0
+    failures: tuple[str, ...] = ()
+
+    @property
+    def empty(self) -> bool:
+        """Whether it was neither run nor tried."""
+        return not (self.records or self.failures)
+
+    def stat(self, metric: str, spread: Spread = "seeds") -> Stat:
+        """A metric over seeds.
+
+        Args:
+            metric: Name of the metric.
+            spread: What the standard deviation is over: ``"seeds"``, which takes at least two, or
+                ``"graphs"``, all graphs of all seeds together.
+        """
+        by_seed: dict[int, float] = {}
+        inside: list[float] = []
+        undefined: Counter[str] = Counter()
+        for record in self.records:
+            value = record.values.get(metric)
+            if value is None:
+                undefined[record.undefined.get(metric, NOT_MEASURED)] += 1
+                continue
+            by_seed[record.experiment.seed] = value
+            if metric in record.spread:
+                inside.append(record.spread[metric])
+        values, std = list(by_seed.values()), None
+        if spread == "graphs" and values and len(inside) == len(values):
+            # Variance of a union of equally large groups.
+            within = statistics.fmean(item**2 for item in inside)
+            std = math.sqrt(within + statistics.pvariance(values))
+        elif spread == "seeds" and len(values) > 1:
+            std = statistics.pstdev(values)
+        return Stat(by_seed, std, undefined)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The cells of a suite as rows and columns; those with nothing in them are left out.
+
+    Args:
+        suite: Name of the suite.
+        every: All cells, the empty ones included.
+    """
+
+    suite: str
+    every: tuple[Cell, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.rows)
+
+    @cached_property
+    def rows(self) -> list[str]:
+        """Titles of the rows with anything in them."""
+        full = {cell.row for cell in self.every if not cell.empty}
+        return list(dict.fromkeys(cell.row for cell in self.every if cell.row in full))
+
+    @cached_property
+    def columns(self) -> dict[str, str]:
+        """Titles of the columns with anything in them, and their datasets."""
+        full = {cell.column for cell in self.every if not cell.empty}
+        return {c.column: c.template.dataset for c in self.every if c.column in full}
+
+    @property
+    def skipped(self) -> list[str]:
+        """Titles of rows and columns that were not run."""
+        titles = [c.row for c in self.every] + [c.column for c in self.every]
+        return [t for t in dict.fromkeys(titles) if t not in self.rows and t not in self.columns]
+
+    @cached_property
+    def _places(self) -> dict[tuple[str, str], Cell]:
+        return {(cell.row, cell.column): cell for cell in self.every}
+
+    def at(self, row: str, column: str) -> Cell | None:
+        """The cell at a place."""
+        return self._places.get((row, column))
+
+    def shown(self) -> list[Cell]:
+        """Cells that have a place, row by row."""
+        found = (self.at(row, column) for row in self.rows for column in self.columns)
+        return [cell for cell in found if cell is not None]
+
+    def records(self, *rows: str) -> list[Record]:
+        """Results of some rows, by default of all, row by row."""
+        chosen = rows or self.rows
+        return [r for cell in self.shown() if cell.row in chosen for r in cell.records]
+
+    def part(self, datasets: Iterable[str]) -> Cells:
+        """The columns of some datasets; rows stay in their order."""
+        wanted, rows = set(datasets), list(dict.fromkeys(cell.row for cell in self.every))
+        chosen = [cell for cell in self.every if cell.template.dataset in wanted]
+        return Cells(self.suite, tuple(sorted(chosen, key=lambda cell: rows.index(cell.row))))
+
+    def renamed(self, titles: Mapping[str, str]) -> Cells:
+        """The same with other titles of rows."""
+        every = (replace(cell, row=titles.get(cell.row, cell.row)) for cell in self.every)
+        return Cells(self.suite, tuple(every))
+
+
+def gather(
+    suite: Suite, records: Iterable[Record], failures: Iterable[Mapping[str, Any]] = ()
+) -> Cells:
+    """All cells of a suite in its order, with the results that belong there.
+
+    A result belongs to a cell whatever its seed. Results with other settings than the suite's
+    (fewer graphs, shorter training) belong there, too, unless there are some with the suite's;
+    settings are never mixed in one cell.
+
+    Args:
+        suite: The suite.
+        records: Any results.
+        failures: What :meth:`ResultStore.failures` yields.
+    """
+    templates = _templates(suite, 0)
+    found: dict[Subject, dict[tuple[int, ...], dict[int, Record]]] = {s: {} for s in templates}
+    failed: dict[Subject, dict[int, str]] = {subject: {} for subject in templates}
+    for record in records:
+        experiment, subject = record.experiment, subject_of(record.experiment)
+        wanted = templates.get(subject)
+        if wanted is None or not set(wanted.metrics) <= set(experiment.metrics):
+            continue
+        seeds = found[subject].setdefault(_settings(suite, experiment), {})
+        # A result with exactly the metrics of the suite wins over one that has others besides.
+        if experiment.seed not in seeds or experiment.metrics == wanted.metrics:
+            seeds[experiment.seed] = record
+    for failure in failures:
+        experiment = Experiment.from_dict(failure["experiment"])
+        if subject_of(experiment) in failed:
+            message = f"{failure['error']}: {failure['message']}".strip().splitlines()[0]
+            failed[subject_of(experiment)][experiment.seed] = message
+    titles = _titles(templates.values())
+    cells = [
+        _cell(suite, template, title, found[subject], failed[subject])
+        for (subject, template), title in zip(templates.items(), titles, strict=True)
+    ]
+    others = registered_elsewhere()  # nobody misses what only this machine knows
+    kept = [cell for cell in cells if not (cell.empty and cell.template.explainer in others)]
+    return Cells(suite.name, tuple(kept))
+
+
+def _titles(experiments: Iterable[Experiment]) -> list[tuple[str, str]]:
+    """Row and column of each; model and variant are named where there are several."""
+    every = list(experiments)
+    models = Counter(name for name, _ in {(e.explainer, e.model) for e in every})
+    variants = Counter(name for name, _ in {(e.dataset, e.variant) for e in every})
+    titles = []
+    for e in every:
+        row, column = method_title(e.explainer or "target", e.options), dataset_title(e.dataset)
+        row += f" on {e.model.upper()}" if models[e.explainer] > 1 else ""
+        column += f" ({e.variant or 'default'})" if variants[e.dataset] > 1 else ""
+        titles.append((row, column))
+    return titles
+
+
+def subject_of(experiment: Experiment) -> Subject:
+    """What an experiment is about: all that tells the cells of a suite apart."""
+    # Where nothing is explained, seeds are those of targets.
+    target = None if experiment.explainer is None else str(experiment.target_seed)
+    return (
+        experiment.dataset,
+        experiment.variant,
+        experiment.model,
+        experiment.explainer,
+        target,
+        canonical_json(dict(experiment.options)).decode(),
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def _templates(suite: Suite, seed: int) -> dict[Subject, Experiment]:
+    return {subject_of(experiment): experiment for experiment in suite.experiments((seed,))}
+
+
+def _settings(suite: Suite, experiment: Experiment) -> tuple[int, ...]:
+    """Settings of an experiment; the seed of the target relative to the suite's."""
+    template = _templates(suite, experiment.seed)[subject_of(experiment)]
+    size, steps = experiment.size or 0, experiment.train_steps or 0
+    return experiment.graphs, size, experiment.target_seed - template.target_seed, steps
+
+
+def _cell(
+    suite: Suite,
+    template: Experiment,
+    title: tuple[str, str],
+    groups: Mapping[tuple[int, ...], Mapping[int, Record]],
+    failed: Mapping[int, str],
+) -> Cell:
+    chosen: Mapping[int, Record] = {}
+    if groups:
+        own = _settings(suite, template)
+        chosen = groups[max(groups, key=lambda s: (s == own, len(groups[s]), s))]
+        template = _templates(suite, min(chosen))[subject_of(template)]
+    return Cell(
+        template,
+        *title,
+        records=tuple(chosen[seed] for seed in sorted(chosen)),
+        left_out=sum(len(group) for group in groups.values()) - len(chosen),
+        failures=tuple(text for seed, text in sorted(failed.items()) if seed not in chosen),
+    )

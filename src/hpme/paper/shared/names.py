@@ -1,0 +1,87 @@
+"""How datasets, methods and metrics are called in tables and figures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hpme.bench.experiment import GROUND_TRUTH, stored_spelling
+from hpme.data import DATASETS
+from hpme.explainers import EXPLAINERS
+
+OURS = "hpme"
+
+OPTIONS = {"bce_weight": "β", "ratio": "r"}
+"""Options with a name of their own in the paper."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A column of numbers.
+
+    Args:
+        title: What stands above it.
+        higher: Whether higher is better; ``None`` if neither is.
+        digits: Digits behind the point.
+    """
+
+    title: str
+    higher: bool | None = True
+    digits: int = 3
+
+    @property
+    def heading(self) -> str:
+        """The title with an arrow towards better values."""
+        arrow = {True: " ↑", False: " ↓", None: ""}[self.higher]
+        return self.title + arrow
+
+
+METRICS = {
+    "auc": Metric("AUC"),
+    "auc_per_graph": Metric("AUC per graph"),
+    "cosine": Metric("Cos."),
+    "euclidean": Metric("Euc.", higher=False),
+    "simoar": Metric("SimOAR"),
+    "simoar_random": Metric("SimOAR of random edges", higher=None),
+    "simoar_empty": Metric("SimOAR of no edges", higher=None),
+    "precision": Metric("Precision"),
+    "robust_fidelity_plus": Metric("robust Fid+"),
+    "robust_fidelity_minus": Metric("robust Fid-", higher=False),
+    "fidelity_plus": Metric("Fid+"),
+    "fidelity_minus": Metric("Fid-", higher=False),
+    "accuracy": Metric("ACC", digits=2),
+    "macro_f1": Metric("Macro-F1", digits=2),
+    "rmse": Metric("RMSE", higher=False, digits=2),
+    "mape": Metric("MAPE", higher=False, digits=2),
+}
+
+
+def metric_of(name: str) -> Metric:
+    """A known metric, or a plain column for any other."""
+    return METRICS.get(name, Metric(name.replace("_", " "), higher=None))
+
+
+def explainer_title(name: str) -> str:
+    """Name of an explainer, whatever its options."""
+    name = stored_spelling(name, {})[0] or ""
+    if name == GROUND_TRUTH:
+        return "Ground truth"
+    return EXPLAINERS[name].title if name in EXPLAINERS else name
+
+
+def method_title(name: str, options: Mapping[str, Any] | None = None) -> str:
+    """Name of an explainer, with options that set it apart."""
+    options = stored_spelling(name, options or {})[1]
+    shown = [f"{OPTIONS.get(key, key)}={_value(value)}" for key, value in options.items()]
+    return explainer_title(name) + (f" ({', '.join(shown)})" if shown else "")
+
+
+def dataset_title(name: str) -> str:
+    """Name of a dataset as the paper prints it."""
+    return DATASETS[name].title if name in DATASETS else name
+
+
+def _value(value: Any) -> str:
+    return f"{value:g}" if type(value) in (int, float) else json.dumps(value).strip('"')

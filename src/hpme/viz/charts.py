@@ -1,0 +1,201 @@
+"""Charts of results: ablations, sensitivity to an option, ranks of methods."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patheffects import withStroke
+
+from hpme.viz.style import BORDER, FAINT, INK, plain
+
+OURS, SECOND = "#0072B2", "#D55E00"
+BARS = (OURS, "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#8A9097")
+"""Okabe and Ito's colours, which all eyes can tell apart."""
+SMALL, NORMAL = 8.5, 9.5
+HALO = [withStroke(linewidth=2.5, foreground="white")]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """Height of a bar and length of its whisker; ``None`` where there is nothing to draw."""
+
+    mean: float | None
+    std: float | None = None
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A panel of a sensitivity chart.
+
+    Args:
+        title: What stands above it.
+        x: Values of the option, ascending.
+        mean: Mean score at each.
+        std: Its spread at each; ``None`` for none.
+        rival: Name and score of the second-best method, drawn as a dashed line.
+        reference: A value of the option to mark.
+    """
+
+    title: str
+    x: Sequence[float]
+    mean: Sequence[float]
+    std: Sequence[float | None]
+    rival: tuple[str, float] | None = None
+    reference: float | None = None
+
+
+def bar_chart(groups: Mapping[str, Mapping[str, Bar]], *, ylabel: str) -> Any:
+    """Groups of bars with error bars, the same bars in every group.
+
+    Args:
+        groups: Bars by title of the group, then by title of the bar.
+        ylabel: What their height is.
+    """
+    names = list(dict.fromkeys(name for bars in groups.values() for name in bars))
+    figure: Any = Figure(figsize=(max(4.5, 0.75 + 1.55 * len(groups)), 3.1), layout="constrained")
+    axes = figure.subplots()
+    width = 0.8 / len(names)
+    for number, name in enumerate(names):
+        for place, bars in enumerate(groups.values()):
+            bar = bars.get(name, Bar(None))
+            if bar.mean is None:
+                continue
+            axes.bar(
+                place + (number - (len(names) - 1) / 2) * width,
+                bar.mean,
+                0.92 * width,
+                yerr=bar.std,
+                color=BARS[number % len(BARS)],
+                error_kw={"ecolor": "black", "elinewidth": 1.1, "capsize": 3, "capthick": 1.1},
+            )
+    tops = [b.mean + (b.std or 0) for bars in groups.values() for b in bars.values()
+            if b.mean is not None]  # fmt: skip
+    axes.set_ylim(0, max([1.0, *(1.04 * top for top in tops)]))
+    axes.set_xticks(range(len(groups)), [plain(title) for title in groups])
+    axes.set_ylabel(ylabel, color=INK, fontsize=NORMAL)
+    _quiet(axes)
+    axes.tick_params(axis="x", length=0)
+    handles = [Line2D([], [], ls="", marker="s", ms=8, color=BARS[i % len(BARS)])
+               for i in range(len(names))]  # fmt: skip
+    figure.legend(
+        handles, [plain(name) for name in names], loc="outside upper center",
+        ncols=min(len(names), 4), frameon=False, fontsize=NORMAL, labelcolor=INK,
+    )  # fmt: skip
+    return figure
+
+
+def sensitivity_chart(
+    curves: Sequence[Curve], *, xlabel: str, ylabel: str, ours: str, reference: str | None = None
+) -> Any:
+    """One panel per dataset: the mean as a line, its spread as a band, the rival dashed.
+
+    Args:
+        curves: The panels.
+        xlabel: Name of the option.
+        ylabel: Name of the score.
+        ours: Name of the method.
+        reference: Name of the marked value of the option.
+    """
+    figure: Any = Figure(figsize=(max(3.4, 2.75 * len(curves)), 2.75), layout="constrained")
+    panels = figure.subplots(1, len(curves), squeeze=False)[0]
+    for axes, curve in zip(panels, curves, strict=True):
+        low = [m - (s or 0) for m, s in zip(curve.mean, curve.std, strict=True)]
+        high = [m + (s or 0) for m, s in zip(curve.mean, curve.std, strict=True)]
+        axes.fill_between(curve.x, low, high, color=OURS, alpha=0.18, lw=0)
+        axes.plot(curve.x, curve.mean, color=OURS, lw=1.8, marker="o", ms=4)
+        if curve.rival is not None:
+            name, score = curve.rival
+            axes.axhline(score, color=SECOND, lw=1.5, ls="--")
+            axes.annotate(
+                plain(f"{name} {score:.3f}"), (0.97, score), xycoords=axes.get_yaxis_transform(),
+                xytext=(0, -3), textcoords="offset points", ha="right", va="top",
+                fontsize=SMALL - 0.5, color=SECOND, path_effects=HALO,
+            )  # fmt: skip
+        if curve.reference is not None:
+            axes.axvline(curve.reference, color=BORDER, lw=1.3, ls=":")
+        rival = [curve.rival[1]] if curve.rival else []
+        bottom, top = min([*low, *rival]), max([*high, *rival])
+        margin = 0.12 * max(top - bottom, 0.05)
+        axes.set_ylim(bottom - 1.5 * margin, top + margin)
+        axes.set_title(plain(curve.title), fontsize=NORMAL, color=INK)
+        axes.set_xlabel(xlabel, color=INK, fontsize=NORMAL)
+        _quiet(axes)
+    panels[0].set_ylabel(ylabel, color=INK, fontsize=NORMAL)
+    handles = [Line2D([], [], color=OURS, lw=1.8, marker="o", ms=4)]
+    labels = [plain(ours)]
+    if any(curve.rival for curve in curves):
+        handles.append(Line2D([], [], color=SECOND, lw=1.5, ls="--"))
+        labels.append("second-best method")
+    if reference and any(curve.reference is not None for curve in curves):
+        handles.append(Line2D([], [], color=BORDER, lw=1.3, ls=":"))
+        labels.append(reference)
+    figure.legend(handles, labels, loc="outside upper center", ncols=3, frameon=False,
+                  fontsize=NORMAL, labelcolor=INK)  # fmt: skip
+    return figure
+
+
+def rank_chart(
+    ranks: Mapping[str, Sequence[float]], *, ours: str, equal: Sequence[str] = ()
+) -> Any:
+    """Ranks of methods on datasets: a faint dot per dataset, a large one for the mean.
+
+    Args:
+        ranks: Ranks by method, 1 for the best.
+        ours: The method to stand out.
+        equal: Methods that no test tells from it; their mean is drawn hollow.
+    """
+    means = {name: statistics.fmean(values) for name, values in ranks.items()}
+    order = sorted(means, key=lambda name: (means[name], name))
+    figure: Any = Figure(figsize=(6.4, 0.85 + 0.31 * len(order)), layout="constrained")
+    axes = figure.subplots()
+    for place, name in enumerate(order):
+        colour = OURS if name == ours else INK
+        counts: dict[float, int] = {}
+        for rank in ranks[name]:
+            counts[rank] = counts.get(rank, 0) + 1
+        # The area of a dot is how many datasets share the rank.
+        axes.scatter(
+            list(counts), [place] * len(counts), s=[14.0 * n for n in counts.values()],
+            color=colour, alpha=0.22, lw=0, zorder=2,
+        )  # fmt: skip
+        face = "white" if name in equal else colour
+        axes.scatter([means[name]], [place], s=64, color=face, edgecolor=colour, lw=1.6, zorder=3)
+        axes.annotate(
+            f"{means[name]:.2f}", (1.01, place), xycoords=axes.get_yaxis_transform(),
+            va="center", fontsize=SMALL, color=colour,
+        )  # fmt: skip
+    axes.set_yticks(range(len(order)), [plain(name) for name in order])
+    axes.invert_yaxis()
+    axes.set_xlim(0.5, len(order) + 0.5)
+    axes.set_xticks(range(1, len(order) + 1))
+    axes.set_xlabel("rank (1 is best)", color=INK, fontsize=NORMAL)
+    _quiet(axes, grid="x")
+    axes.tick_params(axis="y", length=0)
+    for label, name in zip(axes.get_yticklabels(), order, strict=True):
+        label.set_color(OURS if name == ours else INK)
+        label.set_fontweight("bold" if name == ours else "normal")
+    handles = [
+        Line2D([], [], ls="", marker="o", ms=4.5, color=INK, alpha=0.3, mew=0),
+        Line2D([], [], ls="", marker="o", ms=7.5, color=INK),
+    ]
+    labels = ["a dataset (larger: several)", "mean over datasets"]
+    if equal:
+        handles.append(Line2D([], [], ls="", marker="o", ms=7.5, mfc="white", mec=INK, mew=1.6))
+        labels.append(f"mean, not told from {ours}")
+    figure.legend(handles, labels, loc="outside upper center", ncols=3, frameon=False,
+                  fontsize=SMALL, labelcolor=INK, handletextpad=0.2)  # fmt: skip
+    return figure
+
+
+def _quiet(axes: Any, grid: str = "y") -> None:
+    """Only what helps to read a value."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(BORDER)
+    axes.tick_params(labelsize=SMALL, color=BORDER, labelcolor=INK)
+    axes.grid(axis=grid, color=FAINT, lw=0.6)
+    axes.set_axisbelow(True)

@@ -1,0 +1,17 @@
+"""``hpme list``."""
+
+import pytest
+
+from hpme.data import DATASETS
+from hpme.explainers import EXPLAINERS
+from hpme.models import MODELS
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"), [("datasets", DATASETS), ("explainers", EXPLAINERS), ("models", MODELS)]
+)
+def test_list(invoke, kind, names):
+    result = invoke("list", kind)
+    assert result.exit_code == 0
+    shown = [line.split()[0] for line in result.stdout.splitlines()[1:]]
+    assert shown == list(names)

@@ -1,0 +1,216 @@
+"""Tables from results made by hand: what stands in each cell, and what is said about it."""
+
+import pytest
+
+from hpme.bench import Experiment
+from hpme.paper.shared.annex import cost_table, target_tables
+from hpme.paper.shared.cells import gather
+from hpme.paper.shared.comparison import comparison_table, p_text
+from hpme.paper.shared.numbers import paper_table
+from hpme.paper.shared.scores import score_table
+from hpme.paper.shared.suite import Suite
+from hpme.paper.suites import SUITES
+
+
+def suite_of(datasets, methods, **changes):
+    return Suite(
+        "made",
+        "Made",
+        lambda seeds: [
+            Experiment(d, m, s, **changes) for d in datasets for m in methods for s in seeds
+        ],
+    )
+
+
+def cells_of(records, datasets=("ba-2motifs", "benzene"), methods=("grad", "hpme"), failures=()):
+    return gather(suite_of(datasets, methods), records, failures)
+
+
+def texts(table):
+    return {title: [entry.text for entry in entries] for title, entries in table.rows}
+
+
+def entry(table, row, column=0):
+    return dict(table.rows)[row][column]
+
+
+@pytest.fixture
+def runs(make_record):
+    """Two methods on two datasets with two seeds."""
+    means = {
+        ("ba-2motifs", "grad"): 0.6,
+        ("ba-2motifs", "hpme"): 0.9,
+        ("benzene", "grad"): 0.7,
+        ("benzene", "hpme"): 0.7,
+    }
+    return [
+        make_record(d, m, seed, values={"auc": mean + offset})
+        for (d, m), mean in means.items()
+        for seed, offset in ((100, -0.01), (101, 0.01))
+    ]
+
+
+def test_means_spread_best_and_the_papers_values(runs):
+    paper = paper_table("table1")
+    table = score_table("t", "Caption", cells_of(runs), ["auc"], paper=paper)
+    assert [column.title for column in table.columns] == ["BA-2Motifs", "Benzene"]
+    assert texts(table) == {
+        "Grad": ["0.600 ± 0.010", "0.700 ± 0.010"],
+        "HPME": ["0.900 ± 0.010", "0.700 ± 0.010"],
+    }
+    best = {title: [e.best for e in entries] for title, entries in table.rows}
+    assert best == {"Grad": [False, True], "HPME": [True, True]}  # equal as printed: both
+    assert entry(table, "HPME").paper == "0.971 ± 0.021"
+    assert entry(table, "Grad", 1).paper == "0.506 ± 0.005"
+    assert "over 2 seeds. Seeds: 100-101." in table.notes[0]
+    assert table.marks == ()
+
+
+def test_lower_may_be_better(make_record):
+    suite = suite_of(["benzene"], ["grad", "hpme"], metrics=("shift",))
+    records = [
+        make_record("benzene", m, values={"cosine": v, "euclidean": v}, metrics=("shift",))
+        for m, v in (("grad", 0.2), ("hpme", 0.4))
+    ]
+    table = score_table("t", "", gather(suite, records), ["cosine", "euclidean"])
+    assert [(c.group, c.title) for c in table.columns] == [
+        ("Benzene", "Cos. ↑"),
+        ("Benzene", "Euc. ↓"),
+    ]
+    assert [e.best for e in dict(table.rows)["HPME"]] == [True, False]
+    assert [e.best for e in dict(table.rows)["Grad"]] == [False, True]
+
+
+def test_one_seed_and_one_method(make_record):
+    table = score_table("t", "", cells_of([make_record()]), ["auc"])
+    assert texts(table) == {"HPME": ["0.500"]}
+    assert not entry(table, "HPME").best  # nobody to beat
+    assert table.notes[0].startswith("One seed, hence no spread.")
+    assert "Not run: Grad and Benzene." in table.notes
+
+
+def test_fewer_seeds_are_footnoted(runs, make_record):
+    table = score_table("t", "", cells_of(runs[1:]), ["auc"])
+    assert entry(table, "Grad").mark == "a"
+    assert entry(table, "Grad").text == "0.610"
+    assert table.marks == (("a", "1 of 2 seeds."),)
+
+
+def test_missing_failed_and_undefined_cells(runs, make_record):
+    undefined = {"values": {"auc": None}, "undefined": {"auc": "scores contain NaN"}}
+    records = [
+        *runs[:2],
+        *(make_record("benzene", "hpme", seed, **undefined) for seed in (100, 101)),
+    ]
+    failure = {
+        "experiment": Experiment("benzene", "grad", 100).to_dict(),
+        "error": "MemoryError",
+        "message": "too large",
+    }
+    table = score_table("t", "", cells_of(records, failures=[failure]), ["auc"])
+    assert texts(table) == {"Grad": ["0.600 ± 0.010", "failed"], "HPME": ["—", "undefined"]}
+    marks = dict(table.marks)
+    assert marks[entry(table, "Grad", 1).mark] == "1 seed failed: MemoryError: too large"
+    assert (
+        marks[entry(table, "HPME", 1).mark]
+        == "AUC is undefined for 2 of 2 seeds: scores contain NaN."
+    )
+    assert "— was not run or not measured." in table.notes
+
+
+def test_partly_undefined_cells_say_so(make_record):
+    undefined = {"values": {"auc": None}, "undefined": {"auc": "no edges"}}
+    records = [make_record(seed=0), make_record(seed=1, **undefined)]
+    table = score_table("t", "", cells_of(records), ["auc"])
+    assert entry(table, "HPME").text == "0.500"
+    assert table.marks == (("a", "AUC is undefined for 1 of 2 seeds: no edges."),)
+
+
+def test_reduced_settings_are_named(make_record):
+    few = {"graphs": 20, "size": 50, "train_steps": 7}
+    records = [make_record("ba-2motifs", m, **few) for m in ("grad", "hpme")]
+    said = "20 explained graphs in place of 200, a dataset of 50 graphs, "
+    table = score_table("t", "", cells_of(records), ["auc"])
+    assert any(note.startswith(f"All cells were run with {said}") for note in table.notes)
+    assert table.marks == ()
+    table = score_table("t", "", cells_of([records[0], make_record()]), ["auc"])
+    assert entry(table, "Grad").mark == "a" and entry(table, "HPME").mark == ""
+    assert table.marks[0][1].startswith(f"Run with {said}")
+
+
+def test_datasets_with_fewer_graphs_than_asked_for(make_record):
+    records = [make_record(context={"graphs": 150}), make_record("benzene")]
+    table = score_table("t", "", cells_of(records), ["auc"])
+    assert table.marks == (("a", "Run with 150 explained graphs, as the dataset has no more."),)
+
+
+def test_notes_on_methods(make_record):
+    records = [
+        make_record("benzene", "hpme", context={"pool_ratio_source": "ground truth"}),
+        make_record("benzene", "att", model="gat"),
+        make_record("benzene", "metagnn", context={"target_model_metrics": {"accuracy": 1.0}}),
+        make_record("alkane-carbonyl", "hpme", variant="downsampled", context={"rule": "the rule"}),
+    ]
+    notes = " ".join(score_table("t", "", gather(SUITES["table1"], records), ["auc"]).notes)
+    assert "HPME: the pooled size comes from the ground truth" in notes
+    assert "ATT explains a GAT target of its own." in notes
+    assert "MetaGNN: explains a copy of the target" in notes
+    assert "Alkane-Carbonyl (downsampled): the rule" in notes
+
+
+def test_ranks_and_tests_in_a_table(runs):
+    table = comparison_table("t", "", cells_of(runs), "auc")
+    rows = texts(table)
+    assert list(rows) == ["HPME", "Grad"]  # best first
+    assert rows["HPME"] == ["1.25", *[""] * 7]
+    assert rows["Grad"][:6] == ["1.75", "4", "2", "2", "0", "+0.150"]
+    assert rows["Grad"][6] == rows["Grad"][7] == "0.5000"  # both signs of 2 differences
+    assert "over the 2 datasets" in table.notes[0]
+
+
+def test_comparison_without_ours_or_without_others(runs, make_record):
+    others = [
+        make_record("benzene", m, values={"auc": v}) for m, v in (("grad", 0.3), ("random", 0.5))
+    ]
+    cells = cells_of(others, methods=("grad", "random"))
+    table = comparison_table("t", "", cells, "auc")
+    assert texts(table) == {"Random": ["1.00"], "Grad": ["2.00"]}
+    assert comparison_table("t", "", cells_of(runs[2:4]), "auc") is None
+
+
+def test_ranks_over_fewer_datasets_are_admitted(runs):
+    table = comparison_table("t", "", cells_of(runs[:6]), "auc")
+    assert table.notes[0].endswith("every method has a value; left out: Benzene.")
+
+
+def test_p_values():
+    assert [p_text(p) for p in (None, 0.05, 0.00009, 1.0)] == ["—", "0.0500", "< 0.0001", "1.0000"]
+
+
+def test_targets_beside_the_papers(make_record):
+    perfect = {"target_metrics": {"test": {"accuracy": 1.0}}}
+    regression = {"target_metrics": {"test": {"rmse": 12.0, "mape": 0.05}}}
+    records = [
+        make_record("ba-2motifs", seed=0),
+        make_record("ba-2motifs", seed=1),  # the same target
+        make_record("ba-2motifs", model="gin", context=perfect),
+        make_record("house-grid-volume", context=regression),
+    ]
+    classes, values = target_tables("t", records)
+    assert texts(classes) == {
+        "BA-2Motifs, GCN, seed 0": ["90.00"],
+        "BA-2Motifs, GIN, seed 0": ["100.00"],
+    }
+    assert [e.paper for _, (e,) in classes.rows] == ["99.00", "100.00"]
+    assert texts(values) == {"House-Grid-Volume, GCN, seed 0": ["12.00", "5.00"]}
+    assert [e.paper for e in values.rows[0][1]] == ["11.32", "2.45"]
+
+
+def test_median_costs(make_record):
+    records = [
+        make_record("benzene", "hpme", seed, cost={"fit_seconds": seconds})
+        for seed, seconds in enumerate((1.0, 9.0, 2.0))
+    ]
+    table = cost_table("t", "", cells_of(records))
+    assert texts(table) == {"HPME": ["3", "2.0", "0.50", "—", "100"]}
+    assert cost_table("t", "", cells_of([])) is None

@@ -1,0 +1,86 @@
+"""The paper's tables and figures as data."""
+
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from hpme.bench import GROUND_TRUTH, MEASURES, make_explainer
+from hpme.bench.exhibits import EXHIBITS
+from hpme.data import DATASETS
+from hpme.explainers import EXPLAINERS, MixingExplainer, explainer_class
+from hpme.models import MODELS
+from hpme.paper.shared.numbers import paper_table
+from hpme.paper.suites import EVERYTHING, SUITES
+
+
+@pytest.mark.parametrize("suite", SUITES.values(), ids=lambda suite: suite.name)
+def test_everything_that_is_named_exists(suite, load):
+    dataset = load("ba-2motifs", size=40)
+    experiments = suite.experiments(suite.seeds)
+    assert len({experiment.key for experiment in experiments}) == len(experiments)
+    for experiment in experiments:
+        info = DATASETS[experiment.dataset]
+        assert experiment.variant is None or experiment.variant in info.variants
+        assert experiment.model in MODELS
+        assert set(experiment.metrics) <= set(MEASURES) | set(EXHIBITS)
+        if experiment.explainer in EXPLAINERS:
+            make_explainer(experiment.explainer, dataset, 0, experiment.options)
+        else:
+            assert experiment.explainer in (None, GROUND_TRUTH)
+        if "mixups" in experiment.metrics:
+            assert issubclass(explainer_class(experiment.explainer), MixingExplainer)
+
+
+def test_all_has_every_experiment_once_with_all_its_metrics():
+    def bare(experiment):
+        return replace(experiment, metrics=()).key
+
+    everything = EVERYTHING.experiments((100, 101))
+    merged = {bare(experiment): set(experiment.metrics) for experiment in everything}
+    wanted: dict[str, set[str]] = {}
+    for suite in SUITES.values():
+        for experiment in suite.experiments((100, 101) if len(suite.seeds) > 1 else suite.seeds):
+            wanted.setdefault(bare(experiment), set()).update(experiment.metrics)
+    assert merged == wanted
+    assert len(merged) == len(everything)
+    shared = next(e for e in everything if (e.dataset, e.explainer) == ("benzene", "hpme"))
+    assert {"auc", "shift", "explanations"} <= set(shared.metrics)
+
+
+@pytest.mark.parametrize("suite", [*SUITES.values(), EVERYTHING], ids=lambda suite: suite.name)
+def test_experiments_of_one_dataset_come_together(suite):
+    names = [experiment.dataset for experiment in suite.experiments((0, 1))]
+    assert sum(a != b for a, b in itertools.pairwise(names)) == len(set(names)) - 1
+
+
+@pytest.mark.parametrize(
+    ("suite", "tables"),
+    [
+        ("table1", ["table1"]),
+        ("shift", ["shift", "shift-classification", "shift-regression"]),
+        ("fidelity", ["fidelity"]),
+    ],
+)
+def test_every_printed_cell_is_measured(suite, tables):
+    cells = {(e.dataset, e.explainer) for e in SUITES[suite].experiments((0,))}
+    for name in tables:
+        for dataset, methods in paper_table(name).items():
+            assert {(dataset, method) for method in methods} <= cells
+
+
+def test_backbones_are_those_of_the_paper():
+    cells = {(e.dataset, e.model) for e in SUITES["backbones"].experiments((0,))}
+    for name in ("targets-classification", "targets-regression"):
+        for dataset, models in paper_table(name).items():
+            assert {(dataset, model) for model in models} <= cells
+
+
+def test_the_paper_used_the_smaller_alkane_carbonyl():
+    chosen = [e for e in SUITES["table1"].experiments((0,)) if e.dataset == "alkane-carbonyl"]
+    assert {e.variant for e in chosen} == {"downsampled"}
+
+
+def test_attention_is_that_of_a_gat():
+    for experiment in SUITES["table1"].experiments((0,)):
+        assert experiment.model == ("gat" if experiment.explainer == "att" else "gcn")

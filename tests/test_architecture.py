@@ -1,0 +1,93 @@
+"""The listing of ``src/hpme`` is the architecture; CONTRIBUTING.md describes what this checks."""
+
+import ast
+import re
+from pathlib import Path
+
+import networkx as nx
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src"
+ROOMS = ("graphs", "data", "models", "explainers", "metrics", "bench", "viz", "paper", "report",
+         "commands", "cli")  # fmt: skip
+BELOW = {room: set(ROOMS[:place]) for place, room in enumerate(ROOMS)} | {
+    "viz": set(ROOMS[: ROOMS.index("bench")]),
+    "report": set(ROOMS[: ROOMS.index("paper")]) - {"bench"},
+}
+"""Rooms that a room may import."""
+FOUNDATION = {"errors", "progress", "storage", "__init__"}
+"""Modules everything may import; they import nothing but each other."""
+ALIASES = {("hpme.viz", "hpme.report")}
+"""``hpme.viz.report`` is where users find the page; the name is looked up when it is asked for."""
+
+
+def modules():
+    for path in SOURCE.rglob("*.py"):
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
+
+
+MODULES = dict(modules())
+
+
+def imports(path, *, lazy):
+    """Modules of the package that a file imports; ``lazy`` for those in functions, too."""
+    tree = ast.parse(path.read_text("utf-8"))
+    nodes = ast.walk(tree) if lazy else _at_import(tree.body)
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in MODULES)
+        elif isinstance(node, ast.ImportFrom) and node.module in MODULES:
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}"
+                yield name if name in MODULES else node.module
+
+
+def _at_import(body):
+    """Statements that run when the module is imported; those for type checkers do not."""
+    for node in body:
+        yield node
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            continue
+        for part in ("body", "orelse", "handlers", "finalbody"):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield from _at_import(getattr(node, part, []))
+
+
+def room(module):
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else "__init__"
+
+
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_no_module_imports_a_higher_room(module):
+    own = room(module)
+    allowed = FOUNDATION | ({own} | BELOW[own] if own in BELOW else set())
+    higher = {
+        name
+        for name in imports(MODULES[module], lazy=True)
+        if room(name) not in allowed and (module, name) not in ALIASES
+    }
+    assert not higher, f"{module} ({own}) may import {sorted(allowed)}"
+
+
+def test_no_cycles():
+    graph = nx.DiGraph()
+    for module, path in MODULES.items():
+        graph.add_edges_from((module, name) for name in imports(path, lazy=False) if name != module)
+    # A package's __init__ only names what its modules offer; nothing inside imports it.
+    assert [sorted(part) for part in nx.strongly_connected_components(graph) if len(part) > 1] == []
+
+
+def test_every_room_is_listed():
+    listed = {path.stem for path in (SOURCE / "hpme").iterdir() if path.name != "__pycache__"}
+    assert listed - {"py"} == set(ROOMS) | FOUNDATION
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    assert all(re.search(rf"^\s*{name}(/|\.py)", text, re.MULTILINE) for name in ROOMS)
+
+
+def test_no_file_is_long():
+    files = [*SOURCE.rglob("*.py"), *(ROOT / "tests").rglob("*.py")]
+    lengths = {str(file.relative_to(ROOT)): len(file.read_text().splitlines()) for file in files}
+    assert {name: lines for name, lines in lengths.items() if lines > 400} == {}
