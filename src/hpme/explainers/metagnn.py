@@ -114,9 +114,9 @@ class MetaGNNExplainer(GraphExplainer):
             raise InputError(f"posthoc_options do not fit '{self.posthoc}': {error}") from error
 
     def _fit(self, context: TargetContext, *, progress: bool) -> None:
-        labels = _labels(context)
+        labels = _labels(context).to(context.device)
         generator = torch.Generator().manual_seed(self.seed)
-        order = torch.randperm(len(context.store), generator=generator)
+        order = torch.randperm(len(context.store), generator=generator).to(context.device)
         held_out, train = order.tensor_split([int(self.holdout * order.numel())])
         model = _trainable_copy(context.adapter.model)
         adapter = ModelAdapter(

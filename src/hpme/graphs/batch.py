@@ -159,6 +159,28 @@ class GraphBatch:
             edge_weight=None if self.edge_weight is None else self.edge_weight.detach(),
         )
 
+    def to(self, device: torch.device) -> GraphBatch:
+        """The graphs on another device, and as tensors autograd can use."""
+
+        def moved(value: Tensor | None) -> Tensor | None:
+            if value is None or not value.is_inference():
+                return value if value is None else value.to(device)
+            return value.to(device, copy=True)
+
+        given = {name: getattr(self, name) for name in _TENSORS}
+        if all(v is None or (v.device == device and not v.is_inference()) for v in given.values()):
+            return self
+        pairs = self.known_pairs
+        return replace(
+            self,
+            **{name: moved(value) for name, value in given.items()},
+            known_pairs=None if pairs is None else pairs.to(device),
+            **{
+                level: {name: moved(value) for name, value in getattr(self, level).items()}
+                for level in ("node", "edge", "graph")
+            },
+        )
+
     def levels(self) -> dict[str, dict[str, Tensor]]:
         """All attributes by level and name; anchors number nodes from each graph's first."""
         anchors = None if self.anchors is None else self.anchors - self.ptr.unsqueeze(1)
@@ -189,6 +211,9 @@ class GraphBatch:
         graphs = self.grouped()
         counts = {"node": self.sizes, "edge": self.edge_counts}
         return split_graphs(graphs.local_edge_index, counts, graphs.levels(), kind=kind)
+
+
+_TENSORS = ("x", "edge_index", "batch", "edge_attr", "edge_weight", "node_ids", "anchors")
 
 
 def _rows(value: Tensor | None, which: Tensor) -> Tensor | None:

@@ -58,6 +58,14 @@ class Pairs:
             num_graphs=num_graphs,
         )
 
+    def to(self, device: torch.device) -> Pairs:
+        """The pairs on another device."""
+        return Pairs(
+            *(value.to(device) for value in (self.index, self.graph, self.of_edge)),
+            *(value.to(device) for value in (self.forward, self.backward)),
+            self.num_graphs,
+        )
+
     def __len__(self) -> int:
         return int(self.graph.numel())
 

@@ -165,7 +165,8 @@ class HPMEBase(MixingExplainer):
 
     def _mixup_graphs(self, context: TargetContext, generator: torch.Generator) -> MixupGraphs:
         assert self.pool is not None and self.edge_mlp is not None
-        hard, ids = self._mix(context, generator), torch.arange(len(context.store))
+        hard = self._mix(context, generator)
+        ids = torch.arange(len(context.store), device=context.device)
         partners = hard.draw_hosts(ids) if self.mixup else ids
         hosts = (lambda _: partners) if self.mixup else None
         pooled = hard.pooled_mixup(self.pool, ids, hosts)

@@ -89,12 +89,14 @@ class HPMEGradientExplainer(HPMEBase):
         """The best pool and the edge MLP that was trained with it."""
         channels, epochs = mix.context.h.shape[1], self.start_epochs
         pools = Pool(channels, RANDOM_POOLS, self.pool_layers, generator=mix.generator)
+        pools.to(mix.context.device)
         marks = {epochs * (i + 1) // CHECKPOINTS for i in range(CHECKPOINTS)}
         low, high = 0.03 * self.bce_weight, 0.3 * self.bce_weight
         betas = [low + (high - low) * (epoch / max(1, epochs - 1)) for epoch in range(epochs)]
         saved: list[tuple[Pool, EdgeMLP]] = []
         for start in _rank(mix, pools, draws=1).argsort()[: self.starts]:
-            trained = pools.pick(start.view(1)), EdgeMLP(channels, generator=mix.generator)
+            edge_mlp = EdgeMLP(channels, generator=mix.generator).to(mix.context.device)
+            trained = pools.pick(start.view(1)), edge_mlp
             for epoch in self._train(mix, *trained, betas, learn_pool=True):
                 advance(1)
                 if epoch in marks:

@@ -21,9 +21,8 @@ from hpme.errors import InputError, NotFittedError, StorageError
 from hpme.explainers.shared.context import TargetContext, batches
 from hpme.explainers.shared.inputs import as_seen, checked_batch, is_whole, natural_level
 from hpme.graphs import GraphBatch, GraphStore
-from hpme.graphs.checks import check_graph_tensors
 from hpme.graphs.ego import NUM_HOPS, EgoGraphs, WholeGraph, node_index
-from hpme.models.adapter import ModelAdapter, Weighting
+from hpme.models.adapter import ModelAdapter, Weighting, device_of
 from hpme.models.explained import ExplainedModel, Model
 from hpme.models.task import Mode, Task
 from hpme.progress import progress_bar
@@ -46,6 +45,10 @@ class Masks:
     def given(self) -> dict[str, Tensor]:
         """Those that the explainer gives."""
         return {name: value for name, value in vars(self).items() if value is not None}
+
+    def to(self, device: torch.device) -> Masks:
+        """The masks on another device."""
+        return Masks(**{name: value.to(device) for name, value in self.given().items()})
 
 
 class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
@@ -157,7 +160,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
             store = whole.ego_graphs(node_index(index, len(whole.x), whole.x.device)).store
         self.level = given or natural_level(store.anchors)
         self.fitted = not self.needs_fit  # an interrupted fit must not pass for the one before
-        with torch.enable_grad(), self._context(explained, store) as context:
+        with self._context(explained, store) as context, torch.enable_grad():
             logger.info(context.adapter.describe())
             if context.adapter.weighting == "none":
                 logger.warning(
@@ -212,9 +215,6 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
             nodes = node_index(index, len(x), x.device)
             masks = self._explain_nodes(explained, whole, nodes, **kwargs)
         else:
-            check_graph_tensors(x, edge_index, edge_attr)
-            if batch is None:
-                batch = torch.zeros(x.shape[0], dtype=torch.long, device=x.device)
             graphs = checked_batch(x, edge_index, batch, edge_attr, edge_weight, anchors)
             masks = self._masks(explained, graphs, **kwargs)
         return Explanation(**masks.given())
@@ -263,9 +263,13 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         return result
 
     def _masks(self, explained: ExplainedModel, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
+        """Masks where the graphs are, computed where the model is."""
         with explained.frozen(), torch.enable_grad():
             adapter = explained.adapter(weighting=self.weighting)
-            return self._explain(adapter, graphs, **model_kwargs)
+            device = adapter.device or graphs.x.device
+            self.to(device)
+            masks = self._explain(adapter, graphs.to(device), **model_kwargs)
+        return masks.to(graphs.x.device)
 
     def _ego_masks(
         self, explained: ExplainedModel, whole: WholeGraph, nodes: Tensor, **model_kwargs: Any
@@ -320,6 +324,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         """The frozen model on graphs; a ``task`` known before is not looked for again."""
         explained = self._leveled(model, store.anchors, **facts)
         with explained.frozen():
+            self.to(device_of(explained.model) or store.device)
             yield TargetContext.build(explained, store, batch_size=self.batch_size, task=task)
 
     def _check_fitted(self) -> None:

@@ -127,12 +127,13 @@ class ParametricExplainer(GraphExplainer):
     def _fit(self, context: TargetContext, *, progress: bool) -> None:
         generator = torch.Generator().manual_seed(self.seed)
         self._start(context, generator)
+        self.to(context.device)
         optimiser = self._optimiser()
         description = f"training {type(self).__name__}"
         with progress_bar(description, self.epochs, enabled=progress) as advance:
             for epoch in range(self.epochs):
                 order = torch.randperm(len(context.store), generator=generator)
-                for ids in batches(order, self.batch_size):
+                for ids in batches(order.to(context.device), self.batch_size):
                     self._step(context, ids, self._temperature(epoch), generator, optimiser)
                 advance(1)
         self.requires_grad_(False)
@@ -140,7 +141,7 @@ class ParametricExplainer(GraphExplainer):
     @torch.no_grad()
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
         if graphs.num_nodes == 0:
-            return Masks(torch.zeros(0))
+            return Masks(graphs.x.new_zeros(0, dtype=torch.float32))
         h = adapter.embed(graphs, **model_kwargs).nodes
         return Masks(self._logits(h, graphs.edge_index).sigmoid())
 

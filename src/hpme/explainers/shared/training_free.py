@@ -63,7 +63,7 @@ def weighted_model(
         if edge_weight is not None:
             edge_weight = adapter.beside_loops(graphs, edge_weight)
         output = adapter.predict(graphs, edge_weight, **model_kwargs)
-        check_rows(output, graphs.num_graphs)
+        adapter.check(output, graphs)
         return output
 
     return predict
@@ -71,4 +71,4 @@ def weighted_model(
 
 def no_edges(graphs: GraphBatch) -> Tensor | None:
     """An empty mask if there is no edge to explain."""
-    return None if graphs.num_edges else torch.zeros(0)
+    return None if graphs.num_edges else graphs.x.new_zeros(0, dtype=torch.float32)

@@ -121,8 +121,10 @@ class Pool(nn.Module):
 
     def _like(self, values: list[Tensor]) -> Pool:
         clone = copy.deepcopy(self)
-        for parameter, value in zip(clone.parameters(), values, strict=True):
-            parameter.data = value.clone()
+        for (name, parameter), value in zip(list(clone.named_parameters()), values, strict=True):
+            owner, _, leaf = name.rpartition(".")
+            new = nn.Parameter(value.clone(), requires_grad=parameter.requires_grad)
+            setattr(clone.get_submodule(owner), leaf, new)
         return clone
 
     def forward(self, features: Tensor, graphs: GraphBatch, m: Tensor) -> Tensor:
