@@ -8,9 +8,10 @@ tell that the work was done there.
 Importing this renames PyTorch's spare backend, for the whole process; nothing else changes.
 """
 
+import functools
+
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
-from torch.utils._pytree import tree_iter, tree_map_only
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
 _setup_privateuseone_for_python_backend("accel")
@@ -87,7 +88,7 @@ class StandIn(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         out = _run(func, args, kwargs or {})
-        self.operators += any(isinstance(a, Accelerated) for a in tree_iter(out))
+        self.operators += isinstance(out, Accelerated)
         return out
 
 
@@ -105,36 +106,60 @@ def _copy_from(source, target, _non_blocking=False):
 
 
 def _run(func, args, kwargs):
-    name = func.overloadpacket.__name__
-    ours, theirs, generators = [], [], []
-    for value in tree_iter((args, kwargs)):
-        if isinstance(value, Accelerated):
-            ours.append(value)
-        elif isinstance(value, torch.Tensor):
-            theirs.append(value)
-        elif isinstance(value, torch.Generator):
-            generators.append(value)
-    on_device = bool(ours)
-    device = kwargs.get("device")
-    if device is not None:
-        on_device = torch.device(device).type == DEVICE.type
-        kwargs = {**kwargs, "device": torch.device("cpu")}
-    if on_device and any(generator.device.type == "cpu" for generator in generators):
+    name, writes = _facts(func)
+    found = _Found()
+    plain_args = [_plain(value, found) for value in args]
+    plain_kwargs = {key: _plain(value, found) for key, value in kwargs.items()}
+    on_device = found.ours
+    if kwargs.get("device") is not None:
+        on_device = torch.device(kwargs["device"]).type == DEVICE.type
+        plain_kwargs["device"] = torch.device("cpu")
+    if on_device and found.generator:
         raise DeviceMixError(f"{name}: a CPU generator for a tensor of the device")
-    if ours and any(value.dim() or name in ("cat", "stack") for value in theirs):
+    if found.ours and (found.rows or (found.numbers and name in ("cat", "stack"))):
         _check_mix(name, args)
-    if name == "copy_" and ours and not isinstance(args[0], Accelerated):
-        on_device = False
-    plain_args, plain_kwargs = tree_map_only(Accelerated, lambda t: t.held, (args, kwargs))
     out = func(*plain_args, **plain_kwargs)
     if not on_device or name in _TO_PYTHON:
-        return out
-    out = tree_map_only(torch.Tensor, _wrap, out)
-    return return_and_correct_aliasing(func, args, kwargs, out) if ours else out
+        return args[0] if name == "copy_" else out
+    if writes:  # what was written to is returned
+        return args[0] if isinstance(args[0], torch.Tensor) else _wrapped(out)
+    return _wrapped(out)
 
 
-def _wrap(tensor):
-    return tensor if isinstance(tensor, Accelerated) else Accelerated(tensor)
+@functools.cache
+def _facts(func):
+    """Name of an operator, and whether it returns what it was given to write to."""
+    returns = func._schema.returns
+    writes = [r.alias_info is not None and r.alias_info.is_write for r in returns]
+    return func.overloadpacket.__name__, any(writes)
+
+
+class _Found:
+    """What an operator was called with."""
+
+    ours = rows = numbers = generator = False
+
+
+def _plain(value, found):
+    if isinstance(value, Accelerated):
+        found.ours = True
+        return value.held
+    if isinstance(value, torch.Tensor):
+        found.rows |= value.dim() > 0
+        found.numbers |= value.dim() == 0
+    elif isinstance(value, list | tuple):
+        return type(value)(_plain(item, found) for item in value)
+    elif isinstance(value, torch.Generator):
+        found.generator |= value.device.type == "cpu"
+    return value
+
+
+def _wrapped(value):
+    if isinstance(value, torch.Tensor):
+        return Accelerated(value)
+    if isinstance(value, list | tuple):
+        return type(value)(_wrapped(item) for item in value)
+    return value
 
 
 def _check_mix(name, args):

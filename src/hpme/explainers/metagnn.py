@@ -238,11 +238,20 @@ def _lent(tensors: dict[str, Tensor], model: nn.Module) -> Iterator[None]:
             "the model has other parameters than the one 'metagnn' was fitted to; explain that "
             "model, or fit again"
         )
-    own = {name: parameter.data for name, parameter in parameters.items()}
+    lent = {
+        parameter: nn.Parameter(tensors[name].to(parameter), requires_grad=False)
+        for name, parameter in parameters.items()
+    }
+    places = [  # all of them: layers may share a parameter
+        (module, name, parameter)
+        for module in model.modules()
+        for name, parameter in module._parameters.items()
+        if parameter is not None
+    ]
     try:
-        for name, parameter in parameters.items():
-            parameter.data = tensors[name].to(parameter)
+        for module, name, parameter in places:
+            module._parameters[name] = lent[parameter]
         yield
     finally:
-        for name, parameter in parameters.items():
-            parameter.data = own[name]
+        for module, name, parameter in places:
+            module._parameters[name] = parameter

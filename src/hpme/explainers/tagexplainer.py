@@ -120,6 +120,7 @@ class TAGExplainer(ParametricExplainer):
         # A node-level model computes its output from all node rows, among them the anchor's.
         at_node = adapter.level == "node"
         rows = traced.nodes if at_node else traced.graph
+        adapter.check(traced.output, graphs)
         check_gradient(traced.output)
         score = _predicted(self.task, traced.output).sum()
         found = torch.autograd.grad(score, rows, allow_unused=True)[0]

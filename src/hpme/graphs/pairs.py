@@ -61,9 +61,12 @@ class Pairs:
     def to(self, device: torch.device) -> Pairs:
         """The pairs on another device."""
         return Pairs(
-            *(value.to(device) for value in (self.index, self.graph, self.of_edge)),
-            *(value.to(device) for value in (self.forward, self.backward)),
-            self.num_graphs,
+            index=self.index.to(device),
+            graph=self.graph.to(device),
+            of_edge=self.of_edge.to(device),
+            forward=self.forward.to(device),
+            backward=self.backward.to(device),
+            num_graphs=self.num_graphs,
         )
 
     def __len__(self) -> int:

@@ -137,7 +137,9 @@ def _of_dataset(dataset: InMemoryDataset) -> Parts | None:
         graph["anchors"] = data.anchors.view(width.numel(), -1)
     edge = {n: data[n] for n in ("edge_attr", "edge_weight") if data.get(n) is not None}
     edge_counts = slices["edge_index"].diff()
-    if any(name not in slices or not torch.equal(slices[name].diff(), edge_counts) for name in edge):
+    if any(
+        name not in slices or not torch.equal(slices[name].diff(), edge_counts) for name in edge
+    ):
         return None  # likewise
     chosen, device = dataset._indices, data.edge_index.device
     return {

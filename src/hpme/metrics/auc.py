@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from hpme.errors import InputError
+from hpme.graphs.moving import masks_on_cpu, on_cpu
 from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum, segment_sum
 from hpme.metrics.value import MetricValue
 
@@ -128,6 +129,8 @@ def _best_per_graph(
 ) -> Tensor:
     """One AUC for every alternative of every graph at once; then the highest of each graph."""
     _check_lengths(explanations, graphs)
+    explanations, graphs = on_cpu(explanations), on_cpu(graphs)
+    alternatives = [masks_on_cpu(masks) for masks in alternatives]
     if len(alternatives) != len(graphs):
         raise InputError(f"got alternatives of {len(alternatives)} for {len(graphs)} graphs")
     for number, (graph, masks) in enumerate(zip(graphs, alternatives, strict=True)):
@@ -172,6 +175,7 @@ def _check_lengths(explanations: Sequence[Any], graphs: Sequence[Any]) -> None:
 def _flat(explanations: Sequence[Any], graphs: Sequence[Any]) -> tuple[Tensor, Tensor, Tensor]:
     """Scores, labels and graph numbers of all edges but self-loops."""
     _check_lengths(explanations, graphs)
+    explanations, graphs = on_cpu(explanations), on_cpu(graphs)
     for number, graph in enumerate(graphs):
         if graph.get("edge_mask") is None:
             raise InputError(f"graph {number} has no ground truth edge_mask")

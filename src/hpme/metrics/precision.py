@@ -9,6 +9,7 @@ import torch
 
 from hpme.errors import InputError
 from hpme.graphs import GraphStore
+from hpme.graphs.moving import on_cpu
 from hpme.graphs.segment import segment_sum
 from hpme.metrics.selection import Size, descending, edge_scores, resolve_size, truth_edges
 from hpme.metrics.value import GraphScores
@@ -34,6 +35,7 @@ def precision_at_k(
         raise InputError(
             f"one explanation per graph is needed, got {len(explanations)} for {len(graphs)} graphs"
         )
+    explanations, graphs = on_cpu(explanations), on_cpu(graphs)
     store = GraphStore.from_graphs(graphs)
     pairs, total = store.pairs.proper, len(store)
     scores, truth_mask = edge_scores(explanations), truth_edges(graphs)

@@ -55,7 +55,8 @@ class ModelAdapter:
         self.weighting = weighting
         self.embedding_source: str | None = None
         self.device = device_of(model)
-        parameters = inspect.signature(model.forward).parameters
+        written = getattr(model, "_orig_mod", model)  # a compiled module hides the arguments
+        parameters = inspect.signature(written.forward).parameters
         self._keywords = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
         self._names = set(parameters)
         batch = parameters.get("batch")
@@ -121,9 +122,11 @@ class ModelAdapter:
         if edge_weight is not None and self.weighting is None:
             self.probe(graphs)
         there, weighting = self._there(graphs), self.weighting or "none"
-        output = self._rows(there, self._call(there, edge_weight, weighting, **model_kwargs))
+        called = self._call(there, edge_weight, weighting, **model_kwargs)
+        output: Tensor = self._rows(there, called)
         self._check_gradient(edge_weight, output)
-        return _back(output, graphs)
+        result: Tensor = _back(output, graphs)
+        return result
 
     @torch.no_grad()
     def embed(self, graphs: GraphBatch, **model_kwargs: Any) -> Embedding:
@@ -254,8 +257,8 @@ def check_gradient(output: Tensor) -> None:
     if torch.is_grad_enabled() and not output.requires_grad:
         raise ModelError(
             "no gradient flows through the model, and this explainer needs one: its forward runs "
-            "under torch.no_grad, or returns something detached (.detach(), .data, .item()); let it "
-            "flow, or choose an explainer that needs none: hpme, matchexplainer or att"
+            "under torch.no_grad, or returns something detached (.detach(), .data); let it flow, "
+            "or choose an explainer that needs none: hpme, matchexplainer or att"
         )
 
 

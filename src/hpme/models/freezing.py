@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from torch import Tensor, nn
 from torch.jit import ScriptModule
-from torch.nn.parameter import UninitializedTensorMixin
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from hpme.errors import ModelError
 from hpme.models.ground import own_ground, same_random_state
@@ -31,7 +31,7 @@ def frozen(model: nn.Module) -> Iterator[None]:
     modules = list(model.modules())
     attributes = [dict(module.__dict__) for module in modules]
     tensors = [(dict(module._parameters), dict(module._buffers)) for module in modules]
-    needs_grad = {parameter: parameter.requires_grad for parameter in model.parameters()}
+    needs_grad = {p: p.requires_grad for p in model.parameters() if not p.is_inference()}
     with own_ground(model), same_random_state(model):
         try:
             model.eval()
@@ -102,7 +102,7 @@ def check_module(model: object) -> None:
             "torch.nn.Module it was made from"
         )
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
-        if isinstance(tensor, UninitializedTensorMixin):
+        if isinstance(tensor, UninitializedParameter | UninitializedBuffer):
             raise ModelError(
                 f"'{name}' of the model has no shape yet: a lazy layer has never been called; call "
                 "the model once on a batch before it is explained"

@@ -29,6 +29,10 @@ from hpme.progress import progress_bar
 from hpme.storage import read_tensors, write_tensors
 
 logger = logging.getLogger("hpme")
+NO_EFFECT = (
+    "the model's output does not change with edge weights on the given graphs; explanations of "
+    "edges will be arbitrary"
+)
 Self = TypeVar("Self", bound="GraphExplainer")
 Index = int | Sequence[int] | Tensor
 """Nodes of one graph: a number, several, or a boolean mask over all of them."""
@@ -163,10 +167,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         with self._context(explained, store) as context, torch.enable_grad():
             logger.info(context.adapter.describe())
             if context.adapter.weighting == "none":
-                logger.warning(
-                    "the model's output does not change with edge weights on the given graphs; "
-                    "explanations of edges will be arbitrary"
-                )
+                logger.warning(NO_EFFECT)
             self.weighting = context.adapter.weighting
             self._fit(context, progress=progress)
         self.fitted = True
@@ -269,6 +270,8 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
             device = adapter.device or graphs.x.device
             self.to(device)
             masks = self._explain(adapter, graphs.to(device), **model_kwargs)
+            if self.weighting is None and adapter.weighting == "none" and graphs.num_edges:
+                logger.warning(NO_EFFECT)
         return masks.to(graphs.x.device)
 
     def _ego_masks(

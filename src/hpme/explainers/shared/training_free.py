@@ -13,7 +13,7 @@ from hpme.explainers.shared.base import GraphExplainer
 from hpme.explainers.shared.context import TargetContext
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
-from hpme.models.task import Task, check_rows
+from hpme.models.task import Task
 
 Predict = Callable[[Tensor | None], Tensor]
 """Output of a model on graphs with the given edge weights, or with none."""
