@@ -14,7 +14,7 @@ from hpme.data.info import Level
 from hpme.errors import InputError
 from hpme.graphs import GraphBatch, Graphs, GraphStore
 from hpme.graphs.moving import on_cpu
-from hpme.metrics.deletion import chunks, keep_edges
+from hpme.graphs.perturb import chunks, keep_edges
 from hpme.metrics.selection import truth_edges
 from hpme.metrics.value import GraphScores
 from hpme.models.adapter import ModelAdapter
