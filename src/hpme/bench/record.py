@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -11,6 +10,7 @@ from typing import Any
 
 from hpme.bench.experiment import Experiment, canonical_json
 from hpme.errors import InputError, StorageError
+from hpme.storage import read_json
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Record:
             StorageError: If the content is damaged or of another version.
         """
         try:
-            values = json.loads(content)
+            values = read_json(content)
             return cls.from_dict(values)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise StorageError(f"not an intact result: {error}") from error

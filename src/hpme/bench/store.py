@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -10,8 +9,7 @@ from pathlib import Path
 
 from hpme.bench.experiment import Experiment, canonical_json
 from hpme.bench.record import Failure, Record
-from hpme.errors import StorageError
-from hpme.storage import write_atomically
+from hpme.storage import read_json, write_atomically
 
 logger = logging.getLogger("hpme")
 
@@ -41,7 +39,7 @@ class ResultStore:
             record = Record.from_bytes(path.read_bytes())
         except FileNotFoundError:
             return None
-        except StorageError as error:
+        except OSError as error:  # StorageError is one
             logger.warning("'%s' is damaged and will be computed again: %s", path, error)
             return None
         return record if record.experiment.key == experiment.key else None
@@ -61,10 +59,13 @@ class ResultStore:
         for path in sorted((self.folder / "results").glob("*.json")):
             try:
                 yield Record.from_bytes(path.read_bytes())
-            except StorageError as error:
+            except OSError as error:
                 logger.warning("'%s' is left out: %s", path, error)
 
     def failures(self) -> Iterator[dict[str, str]]:
         """All failures, in the order of their keys."""
         for path in sorted((self.folder / "failures").glob("*.json")):
-            yield json.loads(path.read_bytes())
+            try:
+                yield dict(read_json(path.read_bytes()))
+            except (OSError, ValueError, TypeError) as error:
+                logger.warning("'%s' is left out: %s", path, error)

@@ -228,6 +228,9 @@ class HPMEBase(MixingExplainer):
         self.task = Task(**meta["task"])
         self.requires_grad_(False)
 
+    def _check_learned(self) -> None:
+        self._hosts().check()
+
     def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
         """Takes the sizes of the kept hosts from the saved tensors."""
         for name in HOST_FIELDS:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from hpme.errors import InputError
 from hpme.explainers.hpme.base import HPMEBase
-from hpme.explainers.hpme.method.pool import Pool
+from hpme.explainers.hpme.method.pool import MAX_LAYERS, Pool
 from hpme.explainers.hpme.method.training import Objective, train
 from hpme.explainers.hpme.report import FitReport, report_on
 from hpme.explainers.hpme.search.criterion import criterion, joint_rank
@@ -74,6 +74,8 @@ class HPMEGradientExplainer(HPMEBase):
         positive("temperature", temperature)
         for name in ("pool_layers", "starts", "start_epochs"):
             at_least(name, getattr(self, name), 1)
+        if pool_layers > MAX_LAYERS:
+            raise InputError(f"pool_layers must be at most {MAX_LAYERS}, got {pool_layers}")
 
     def _search(self, few: HardMix, everything: HardMix, *, progress: bool) -> FitReport:
         total = self.starts * self.start_epochs + self.epochs

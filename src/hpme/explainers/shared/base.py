@@ -17,16 +17,16 @@ from torch_geometric.explain import ExplainerAlgorithm, Explanation
 from torch_geometric.explain.config import ExplanationType, ModelTaskLevel
 
 from hpme.data.info import Level
-from hpme.errors import InputError, NotFittedError, StorageError
+from hpme.errors import InputError, NotFittedError
 from hpme.explainers.shared.context import TargetContext, batches
 from hpme.explainers.shared.inputs import as_seen, checked_batch, is_whole, natural_level
+from hpme.explainers.shared.saving import load_explainer, save_explainer
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.ego import NUM_HOPS, EgoGraphs, WholeGraph, node_index
 from hpme.models.adapter import ModelAdapter, Weighting, device_of
 from hpme.models.explained import ExplainedModel, Model
 from hpme.models.task import Mode, Task
 from hpme.progress import progress_bar
-from hpme.storage import read_tensors, write_tensors
 
 logger = logging.getLogger("hpme")
 NO_EFFECT = (
@@ -118,6 +118,9 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
     def _meta(self) -> dict[str, Any]:
         """What :meth:`_build` needs to know."""
         return {}
+
+    def _check_learned(self) -> None:
+        """Raises :class:`ValueError` if what was loaded does not belong together."""
 
     @abstractmethod
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
@@ -363,35 +366,12 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         """Writes configuration and learned tensors to one safetensors file."""
         if not self.fitted:
             raise NotFittedError("nothing to save yet: call fit(model, graphs) first")
-        meta = {
-            "explainer": self.slug,
-            "config": self.config(),
-            "weighting": self.weighting,
-            "level": self.level,
-            "learned": self._meta(),
-        }
-        write_tensors(path, self.state_dict(), meta)
+        save_explainer(self, path)
 
     @classmethod
     def load(cls: type[Self], path: str | Path) -> Self:
         """Reads an explainer written by :meth:`save`; it explains as before."""
-        tensors, meta = read_tensors(path)
-        if meta.get("explainer") != cls.slug:
-            raise StorageError(
-                f"'{path}' holds a '{meta.get('explainer')}' explainer, not '{cls.slug}'"
-            )
-        try:
-            explainer = cls(**meta["config"])
-            explainer.weighting = meta["weighting"]
-            explainer.level = meta.get("level", "graph")
-            explainer._build(meta["learned"])
-            explainer.load_state_dict(tensors)
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise StorageError(
-                f"'{path}' was written by another version of hpme: {error}; fit and save again"
-            ) from error
-        explainer.fitted = True
-        return explainer
+        return load_explainer(cls, path)
 
 
 def _explanations(store: GraphStore, masks: Masks) -> list[Explanation]:
