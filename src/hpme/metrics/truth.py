@@ -136,9 +136,9 @@ def precision_at_k(
         size: Number of pairs, see :obj:`~hpme.metrics.selection.Size`; by default that of the
             ground truth of each graph, where precision and recall are the same.
     """
-    scores, truth_mask = edge_scores(explanations), truth_edges(graphs)
     _check_lengths(explanations, graphs)
     explanations, graphs = on_cpu(explanations), on_cpu(graphs)
+    scores, truth_mask = edge_scores(explanations), truth_edges(graphs)
     store = GraphStore.from_graphs(graphs)
     pairs, total = store.pairs.proper, len(store)
     score, truth = pairs.mean(scores), pairs.any(truth_mask).double()
