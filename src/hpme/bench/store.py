@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,7 +12,7 @@ from typing import Any
 
 from hpme.bench.experiment import Experiment, canonical_json
 from hpme.errors import InputError, StorageError
-from hpme.storage import write_atomically
+from hpme.storage import read_json, write_atomically
 
 logger = logging.getLogger("hpme")
 
@@ -67,7 +66,7 @@ class Record:
             StorageError: If the content is damaged or of another version.
         """
         try:
-            values = json.loads(content)
+            values = read_json(content)
             return cls.from_dict(values)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise StorageError(f"not an intact result: {error}") from error
@@ -139,7 +138,7 @@ class ResultStore:
             record = Record.from_bytes(path.read_bytes())
         except FileNotFoundError:
             return None
-        except StorageError as error:
+        except OSError as error:  # StorageError is one
             logger.warning("'%s' is damaged and will be computed again: %s", path, error)
             return None
         return record if record.experiment.key == experiment.key else None
@@ -159,13 +158,16 @@ class ResultStore:
         for path in sorted((self.folder / "results").glob("*.json")):
             try:
                 yield Record.from_bytes(path.read_bytes())
-            except StorageError as error:
+            except OSError as error:
                 logger.warning("'%s' is left out: %s", path, error)
 
     def failures(self) -> Iterator[dict[str, str]]:
         """All failures, in the order of their keys."""
         for path in sorted((self.folder / "failures").glob("*.json")):
-            yield json.loads(path.read_bytes())
+            try:
+                yield dict(read_json(path.read_bytes()))
+            except (OSError, ValueError, TypeError) as error:
+                logger.warning("'%s' is left out: %s", path, error)
 
 
 @dataclass(frozen=True)

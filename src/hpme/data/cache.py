@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from hpme.errors import InputError
 from hpme.graphs import GraphStore
 from hpme.graphs.tensors import from_tensors, to_tensors
-from hpme.storage import locked, write_atomically
+from hpme.storage import locked, read_json, write_atomically
 
 FORMAT_VERSION = 2
 """Part of every key; raise it when a builder or the file format changes."""
@@ -65,7 +65,7 @@ def cached_path(root: Path, request: Request) -> Path:
 def _read(path: Path, request: Request) -> GraphStore | None:
     """``None`` if nothing is stored, or what is stored is damaged."""
     try:
-        note = json.loads(path.with_suffix(".json").read_bytes())
+        note = read_json(path.with_suffix(".json").read_bytes())
         payload = path.read_bytes()
         if note == _note(request, payload):
             return from_tensors(safetensors.torch.load(payload))

@@ -59,8 +59,7 @@ class GradExplainer(TrainingFreeExplainer):
         if empty is not None:
             return Masks(empty)
         predict = weighted_model(adapter, graphs, model_kwargs)
-        weight = torch.ones(graphs.edge_index.shape[1], requires_grad=True)
-        weight = weight.to(graphs.x.device)
+        weight = torch.ones(graphs.num_edges, device=graphs.x.device, requires_grad=True)
         output = predict(weight)
         slope = torch.zeros_like(weight)
         if output.requires_grad:

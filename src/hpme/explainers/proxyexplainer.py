@@ -70,7 +70,7 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
         x = context.store.x
         self.autoencoder = GraphAutoencoder(
             x.shape[1], feature_scale=float(x.square().mean().sqrt()), generator=generator
-        )
+        ).to(context.device)
         self._proxy_optimiser = torch.optim.Adam(self.autoencoder.parameters(), lr=self.proxy_lr)
 
     def _trained(self) -> nn.Module:
@@ -84,7 +84,7 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
         generator: torch.Generator,
         optimiser: torch.optim.Optimizer,
     ) -> None:
-        for part in bounded(ids, context.store.sizes[ids], _PAIRS):
+        for part in bounded(ids, context.store.sizes.to(ids.device)[ids], _PAIRS):
             self._train_autoencoder(context, part, temperature, generator)
             super()._step(context, part, temperature, generator, optimiser)
 

@@ -97,7 +97,7 @@ class RegExplainer(MixingExplainer, ParametricExplainer):
 
     def _mixup_graphs(self, context: TargetContext, generator: torch.Generator) -> MixupGraphs:
         r"""The mixups :math:`G^{mix+}`, from which the prediction is learned."""
-        ids = torch.arange(len(context.store))
+        ids = torch.arange(len(context.store), device=context.device)
         drawn = torch.stack([draw_partners(ids, len(ids), generator) for _ in range(2)])
         partners = by_distance(context.values, context.values, drawn)[0]
         return joined(context, partners, self._logits, self.bridges, generator)

@@ -17,7 +17,7 @@ from hpme.explainers.shared.context import TargetContext
 from hpme.explainers.shared.mask_descent import mask_penalty
 from hpme.explainers.shared.parametric import ParametricExplainer, seeded_linear
 from hpme.graphs import GraphBatch
-from hpme.models.adapter import ModelAdapter
+from hpme.models.adapter import ModelAdapter, check_gradient
 from hpme.models.task import Task
 
 Contrast = Literal["jse", "nce"]
@@ -100,7 +100,7 @@ class TAGExplainer(ParametricExplainer):
 
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
         if graphs.num_nodes == 0:
-            return Masks(torch.zeros(0))
+            return Masks(graphs.x.new_zeros(0, dtype=torch.float32))
         condition, h = self._condition(adapter, graphs, **model_kwargs)
         with torch.no_grad():
             h = self._gated(h, condition[graphs.batch])
@@ -117,11 +117,11 @@ class TAGExplainer(ParametricExplainer):
         # A node-level model computes its output from all node rows, among them the anchor's.
         at_node = adapter.level == "node"
         rows = traced.nodes if at_node else traced.graph
-        slope = torch.zeros_like(rows)
-        if traced.output.requires_grad:
-            score = _predicted(self.task, traced.output).sum()
-            found = torch.autograd.grad(score, rows, allow_unused=True)[0]
-            slope = slope if found is None else found
+        adapter.check(traced.output, graphs)
+        check_gradient(traced.output)
+        score = _predicted(self.task, traced.output).sum()
+        found = torch.autograd.grad(score, rows, allow_unused=True)[0]
+        slope = torch.zeros_like(rows) if found is None else found
         if at_node and graphs.anchors is not None:
             slope = slope[graphs.anchors[:, 0]]
         dtype = torch.get_default_dtype()

@@ -13,6 +13,7 @@ from torch import Tensor
 from hpme.data.info import Level
 from hpme.errors import InputError
 from hpme.graphs import GraphBatch, Graphs, GraphStore
+from hpme.graphs.moving import on_cpu
 from hpme.graphs.perturb import chunks, keep_edges
 from hpme.metrics.selection import truth_edges
 from hpme.metrics.value import GraphScores
@@ -115,6 +116,7 @@ def truth_shift(
 
 def _weighted(graphs: GraphBatch | GraphStore | Graphs, edge_weight: Tensor | None) -> GraphStore:
     """Graphs and, apart from weights of their own, a weight per edge."""
+    graphs = on_cpu(graphs)
     if edge_weight is None:
         return GraphStore.from_graphs(graphs)
     batch = graphs if isinstance(graphs, GraphBatch) else GraphStore.from_graphs(graphs).batch()

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from hpme.errors import InputError
 from hpme.graphs import GraphStore
+from hpme.graphs.moving import masks_on_cpu, on_cpu
 from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum, segment_sum
 from hpme.metrics.selection import Size, descending, edge_scores, resolve_size, truth_edges
 from hpme.metrics.value import GraphScores, MetricValue
@@ -135,8 +136,9 @@ def precision_at_k(
         size: Number of pairs, see :obj:`~hpme.metrics.selection.Size`; by default that of the
             ground truth of each graph, where precision and recall are the same.
     """
-    scores, truth_mask = edge_scores(explanations), truth_edges(graphs)
     _check_lengths(explanations, graphs)
+    explanations, graphs = on_cpu(explanations), on_cpu(graphs)
+    scores, truth_mask = edge_scores(explanations), truth_edges(graphs)
     store = GraphStore.from_graphs(graphs)
     pairs, total = store.pairs.proper, len(store)
     score, truth = pairs.mean(scores), pairs.any(truth_mask).double()
@@ -162,6 +164,8 @@ def _best_per_graph(
 ) -> Tensor:
     """One AUC for every alternative of every graph at once; then the highest of each graph."""
     _check_lengths(explanations, graphs)
+    explanations, graphs = on_cpu(explanations), on_cpu(graphs)
+    alternatives = [masks_on_cpu(masks) for masks in alternatives]
     if len(alternatives) != len(graphs):
         raise InputError(f"got alternatives of {len(alternatives)} for {len(graphs)} graphs")
     for number, (graph, masks) in enumerate(zip(graphs, alternatives, strict=True)):
@@ -207,6 +211,7 @@ def _check_lengths(explanations: Sequence[Any], graphs: Sequence[Any]) -> None:
 def _flat(explanations: Sequence[Any], graphs: Sequence[Any]) -> tuple[Tensor, ...]:
     """Scores, labels, graph numbers and ends of all edges."""
     _check_lengths(explanations, graphs)
+    explanations, graphs = on_cpu(explanations), on_cpu(graphs)
     for number, graph in enumerate(graphs):
         if graph.get("edge_mask") is None:
             raise InputError(f"graph {number} has no ground truth edge_mask")

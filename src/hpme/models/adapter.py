@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Literal
 
 import torch
@@ -14,9 +15,10 @@ from hpme.errors import InputError, ModelError
 from hpme.graphs import GraphBatch
 from hpme.models.calling import Call, Caller, takes_model
 from hpme.models.embedding import Embedding, EmbeddingProbe, target_nodes
+from hpme.models.ground import as_its_user
 from hpme.models.message_mask import message_mask
 from hpme.models.output import OutputView
-from hpme.models.task import Task, check_rows, described
+from hpme.models.task import Task, check_output, check_rows, described
 
 Weighting = Literal["edge_weight", "message", "none"]
 
@@ -25,7 +27,8 @@ class ModelAdapter:
     """Calls a model the way explainers need it, without leaving a trace on it.
 
     Use inside :func:`frozen`. :meth:`describe` says how edge weights are applied and where node
-    embeddings come from.
+    embeddings come from. Graphs may be on another device than the model: they are moved, and what
+    the model returns comes back to where they were. Outputs in half precision become single.
 
     Args:
         model: Called as ``model(x, edge_index, batch=..., [edge_weight=...], [edge_attr=...])``, or
@@ -59,6 +62,7 @@ class ModelAdapter:
         self.embedding_layer = embedding_layer
         self.weighting = weighting
         self.embedding_source: str | None = None
+        self.device = device_of(model)
         self.caller = Caller(model, call, level)
         if embedding_layer is not None and embedding_layer not in dict(model.named_modules()):
             layers = ", ".join(name for name, _ in model.named_modules() if name)
@@ -106,9 +110,9 @@ class ModelAdapter:
         do so), hence the trial. The weights of the trial differ from edge to edge, because a
         normalising model does not see a factor common to all.
         """
-        num_edges = graphs.edge_index.shape[1]
-        weight = torch.linspace(0.25, 0.75, num_edges).to(graphs.x)
-        plain = self.predict(graphs)
+        graphs = self._there(graphs)
+        weight = torch.linspace(0.25, 0.75, graphs.num_edges).to(graphs.x)
+        plain = self._read(graphs, self._call(graphs, None, "none"))
         trials: list[Weighting] = ["edge_weight"] if self.caller.weighted else []
         self.weighting = "none"
         for trial in [*trials, "message"]:
@@ -134,16 +138,22 @@ class ModelAdapter:
         """The model's output; ``edge_weight`` multiplies the graphs' own weights if any."""
         if edge_weight is not None and self.weighting is None:
             self.probe(graphs)
-        weighting = self.weighting or "none"
-        output: Tensor = self._read(
-            graphs, self._call(graphs, edge_weight, weighting, **model_kwargs)
-        )
-        return output
+        there, weighting = self._there(graphs), self.weighting or "none"
+        called = self._call(there, edge_weight, weighting, **model_kwargs)
+        output: Tensor = self._read(there, called)
+        self._check_gradient(edge_weight, output)
+        result: Tensor = _back(output, graphs)
+        return result
 
     @torch.no_grad()
     def embed(self, graphs: GraphBatch, **model_kwargs: Any) -> Embedding:
-        """Node and graph embeddings and the output, from one forward pass."""
+        """Node and graph embeddings and the output, from one forward pass.
+
+        Raises:
+            ModelError: If the output is unusable.
+        """
         embedding = self.trace(graphs, **model_kwargs)
+        self.check(embedding.output, graphs)
         # Explainers learn in the default precision, whatever that of the model.
         dtype, graph = torch.get_default_dtype(), embedding.graph
         if isinstance(graph, Tensor):
@@ -160,18 +170,42 @@ class ModelAdapter:
         """
         if edge_weight is not None and self.weighting is None:
             self.probe(graphs)
-        probe = EmbeddingProbe(self.model, graphs, self.level, self.embedding_layer)
+        there = self._there(graphs)
+        probe = EmbeddingProbe(self.model, there, self.level, self.embedding_layer)
         with probe.watching():
-            output = self._call(graphs, edge_weight, self.weighting or "none", **model_kwargs)
-        output = self._read(graphs, output)
+            output = self._call(there, edge_weight, self.weighting or "none", **model_kwargs)
+        output = self._read(there, output)
         check_rows(output, graphs.num_graphs)
         embedding = probe.found(output)
+        self._check_gradient(edge_weight, embedding.output)
         self.embedding_source = embedding.source
-        return embedding
+        return replace(
+            embedding,
+            nodes=_back(embedding.nodes, graphs),
+            graph=_back(embedding.graph, graphs),
+            output=_back(embedding.output, graphs),
+        )
+
+    def check(self, output: Any, graphs: GraphBatch) -> None:
+        """Raises :class:`ModelError` unless an output has one row per graph, of finite numbers."""
+        check_rows(output, graphs.num_graphs)
+        check_output(output, self.model)
+
+    def _check_gradient(self, edge_weight: Tensor | None, output: Any) -> None:
+        """Says so if edge weights are to be learned and cannot be."""
+        wanted = edge_weight is not None and edge_weight.requires_grad
+        if wanted and self.weighting != "none" and isinstance(output, Tensor):
+            check_gradient(output)
+
+    def _there(self, graphs: GraphBatch) -> GraphBatch:
+        """The graphs where the model is."""
+        return graphs if self.device is None else graphs.to(self.device)
 
     def _read(self, graphs: GraphBatch, output: Any) -> Any:
         """What is explained of the model's output, one row per graph."""
         output = self.view.pick(output)
+        if isinstance(output, Tensor) and output.dtype in (torch.half, torch.bfloat16):
+            output = output.float()  # what is computed from it needs more digits than it has
         if self.level == "node":
             output = self._rows(graphs, output)
         return self.view.read(output)
@@ -188,8 +222,12 @@ class ModelAdapter:
     def _call(
         self, graphs: GraphBatch, edge_weight: Tensor | None, weighting: Weighting, **extra: Any
     ) -> Any:
+        kwargs = {
+            name: value.to(graphs.x.device) if isinstance(value, Tensor) else value
+            for name, value in extra.items()
+        }
         if edge_weight is not None:
-            edge_weight = edge_weight.to(graphs.x.dtype)
+            edge_weight = edge_weight.to(graphs.x)
         masks: Any = nullcontext()
         if edge_weight is not None and weighting == "message":
             # PyG's masks assume that self-loops come last, sorted by node.
@@ -201,5 +239,25 @@ class ModelAdapter:
         weight = graphs.edge_weight
         if edge_weight is not None and weighting == "edge_weight":
             weight = edge_weight if weight is None else weight * edge_weight
-        with masks:
-            return self.caller(graphs, weight, extra)
+        with masks, as_its_user():
+            return self.caller(graphs, weight, kwargs)
+
+
+def device_of(model: nn.Module) -> torch.device | None:
+    """Where a model is; ``None`` if it has no tensors, and so is anywhere."""
+    tensor = next(chain(model.parameters(), model.buffers()), None)
+    return None if tensor is None else tensor.device
+
+
+def check_gradient(output: Tensor) -> None:
+    """Raises :class:`ModelError` if an output cannot be differentiated."""
+    if torch.is_grad_enabled() and not output.requires_grad:
+        raise ModelError(
+            "no gradient flows through the model, and this explainer needs one: its forward runs "
+            "under torch.no_grad, or returns something detached (.detach(), .data); let it flow, "
+            "or choose an explainer that needs none: hpme, matchexplainer or att"
+        )
+
+
+def _back(value: Any, graphs: GraphBatch) -> Any:
+    return value.to(graphs.x.device) if isinstance(value, Tensor) else value

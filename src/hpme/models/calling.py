@@ -47,7 +47,8 @@ class Caller:
 
     def __init__(self, model: nn.Module, call: Call | None, level: Level) -> None:
         self.model, self.call, self.level = model, call, level
-        parameters = inspect.signature(model.forward).parameters.values()
+        written = getattr(model, "_orig_mod", model)  # a compiled module hides the arguments
+        parameters = inspect.signature(written.forward).parameters.values()
         self.keywords = any(p.kind is p.VAR_KEYWORD for p in parameters)
         self.names = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
         self.required = [

@@ -11,6 +11,7 @@ import torch
 from hpme import __version__
 from hpme.errors import InputError
 from hpme.graphs import GraphStore
+from hpme.graphs.moving import on_cpu
 from hpme.graphs.segment import segment_mean
 from hpme.metrics.selection import ranks as ranks_of
 from hpme.models.explained import ExplainedModel, Model
@@ -77,8 +78,9 @@ def report(
     Raises:
         InputError: If there is nothing to show, lengths differ, or a number is out of range.
     """
-    path, graphs = Path(path), list(graphs)
+    path, graphs = Path(path), on_cpu(list(graphs))
     named = explanations if isinstance(explanations, Mapping) else {"explanation": explanations}
+    named = {name: on_cpu(list(found)) for name, found in named.items()}
     _check(path, graphs, named, names, reports, metrics, keep, steps)
     explained = ExplainedModel.of(model, mode=mode, model_config=model_config)
     store = explained.read(graphs)

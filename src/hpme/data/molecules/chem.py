@@ -116,6 +116,10 @@ def check_rules(rules: Mapping[str, str]) -> None:
 def read_molecule(smiles: str, *, hydrogens: bool = False) -> Any:
     """RDKit's molecule of a SMILES string; its atoms are numbered like the nodes of the graph."""
     chem, base = rdkit_module("Chem"), rdkit_module("rdBase")
+    if (
+        len(smiles.split()) > 1
+    ):  # RDKit would read what comes before it, and take the rest for a name
+        raise InputError("a blank inside the SMILES; names belong into a column of their own")
     with base.BlockLogs():  # a failure is reported by the caller, with its row
         molecule = chem.MolFromSmiles(smiles.strip())
         if molecule is None:

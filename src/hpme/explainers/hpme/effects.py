@@ -65,8 +65,9 @@ def effects_of(
         nodes: Whether single nodes are asked about.
     """
     graphs, total = mix.graphs, mix.graphs.num_graphs
-    hosts = torch.randint(count, total, (draws, count), generator=mix.generator)
-    every = torch.arange(count)
+    device = mix.context.device
+    hosts = torch.randint(count, total, (draws, count), generator=mix.generator).to(device)
+    every = torch.arange(count, device=device)
     own = every.expand(draws, -1)
     before = _outcome(mix, mix.context.values[None, :count], every)[0]
     pooled = mix.select(mix.scores(pool))[torch.zeros(draws, dtype=torch.long)]
@@ -74,12 +75,12 @@ def effects_of(
     region = before - _outcome(mix, output, every)
     overall = _interval(region)
     sizes = graphs.sizes[:count]
-    node_table = torch.full((int(sizes.sum()), 3), torch.nan)
+    node_table = torch.full((int(sizes.sum()), 3), torch.nan, device=device)
     if nodes and graphs.anchors is None:
         for ids in sizes.argsort().chunk(min(count, SIZE_GROUPS)):
             rows, table = _node_effects(mix, ids, hosts[:, ids], before[ids])
             node_table[rows] = table
-    parts = node_table.split(sizes.tolist())  # type: ignore[no-untyped-call]
+    parts = node_table.cpu().split(sizes.tolist())  # type: ignore[no-untyped-call]
     rows_of = zip(overall.tolist(), parts, strict=True)
     return [Effect(mean, low, high, part) for (mean, low, high), part in rows_of]
 
@@ -93,21 +94,23 @@ def _node_effects(
     """
     graphs, (draws, count) = mix.graphs, hosts.shape
     longest = int(graphs.sizes[ids].max())
-    step = torch.arange(longest).repeat_interleave(draws)
+    step = torch.arange(longest, device=ids.device).repeat_interleave(draws)
     single, own = _one_node(mix, step), ids.expand(draws * longest, -1)
     output = _values(mix, mix.predict(hosts.repeat(longest, 1), single, own, single))
     change = before - _outcome(mix, output, ids).view(longest, draws, count)
     table = _interval(change.transpose(0, 1).flatten(1)).view(longest, count, 3)
-    column = torch.arange(count).repeat_interleave(graphs.sizes[ids])
+    column = torch.repeat_interleave(graphs.sizes[ids])
     rows = graphs.ptr[ids][column]
-    number = torch.arange(len(rows)) - exclusive_cumsum(graphs.sizes[ids])[column]
+    number = (
+        torch.arange(len(rows), device=ids.device) - exclusive_cumsum(graphs.sizes[ids])[column]
+    )
     return rows + number, table[number, column]
 
 
 def _one_node(mix: HardMix, step: Tensor) -> Selection:
     """Selections of one node per graph: in row ``r`` that with number ``step[r]``, in turns."""
     graphs = mix.graphs
-    number = torch.arange(graphs.num_nodes) - graphs.ptr[graphs.batch]
+    number = torch.arange(graphs.num_nodes, device=step.device) - graphs.ptr[graphs.batch]
     wanted = step.unsqueeze(1) % graphs.sizes.unsqueeze(0)
     return by_boundary(number == wanted[:, graphs.batch], graphs, mix.generator)
 

@@ -50,7 +50,7 @@ def quality_of(
     distance = torch.cdist(context.values[:count].double(), context.values[count:].double())
     draws = min(draws, distance.shape[1])
     hosts = count + distance.topk(draws, dim=1).indices.T
-    own = torch.arange(count).expand(draws, -1)
+    own = torch.arange(count, device=mix.context.device).expand(draws, -1)
     pooled = chosen[torch.zeros(draws, dtype=torch.long)]
     kept = closeness(context, mix.predict(own, pooled, hosts, pooled), own).mean(0)
     rest = closeness(context, mix.predict(hosts, pooled, own, pooled), own).mean(0)

@@ -13,7 +13,7 @@ from hpme.explainers.shared.context import batches
 from hpme.explainers.shared.mask_descent import MaskDescent, spread
 from hpme.explainers.shared.training_free import weighted_model
 from hpme.graphs import GraphStore
-from hpme.models.adapter import ModelAdapter
+from hpme.models.adapter import ModelAdapter, check_gradient
 from hpme.models.task import Task
 
 LARGE_LOSS = 0.02
@@ -58,9 +58,10 @@ class Adaptation:
         parameters = [p for p in adapter.model.parameters() if p.requires_grad]
         optimiser = torch.optim.Adam(parameters, lr=self.lr)
         for _ in range(self.epochs):
-            order = ids[torch.randperm(ids.numel(), generator=generator)]
+            order = ids[torch.randperm(ids.numel(), generator=generator).to(ids.device)]
             for part in batches(order, self.batch_size):
                 drawn = torch.randint(ids.numel(), (self.mask_graphs,), generator=generator)
+                drawn = drawn.to(ids.device)
                 self._explanation_steps(adapter, task, store, ids[drawn], parameters, generator)
                 loss = task.loss(adapter.predict(store.batch(part)), labels[part]).mean()
                 _set_gradients(loss, parameters)
@@ -81,7 +82,8 @@ class Adaptation:
         predict = weighted_model(adapter, graphs, {})
         with torch.no_grad():
             target = task.target(predict(None))
-        start = torch.randn(len(graphs.pairs), generator=generator) * spread(graphs)
+        start = torch.randn(len(graphs.pairs), generator=generator).to(graphs.x.device)
+        start = start * spread(graphs)
         mask = self.descent(predict, graphs, task, start)
         optimiser = torch.optim.Adam(parameters, lr=self.inner_lr)
         for _ in range(self.inner_steps):
@@ -90,6 +92,7 @@ class Adaptation:
 
 
 def _set_gradients(loss: Tensor, parameters: list[nn.Parameter]) -> None:
+    check_gradient(loss)
     gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
     for parameter, gradient in zip(parameters, gradients, strict=True):
         parameter.grad = gradient

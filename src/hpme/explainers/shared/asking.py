@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import abstractmethod
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -22,11 +23,18 @@ from hpme.models.task import check_rows
 if TYPE_CHECKING:
     from hpme.explainers.shared.base import Masks
 
+logger = logging.getLogger("hpme")
+NO_EFFECT = (
+    "the model's output does not change with edge weights on the given graphs; explanations of "
+    "edges will be arbitrary"
+)
+
 
 class Asking:
     """What :class:`~hpme.explainers.shared.base.GraphExplainer` does for every batch."""
 
     needs_fit: ClassVar[bool]
+    needs_weights: ClassVar[bool]
     weighting: Weighting | None
     facts: dict[str, Any]
     answers: dict[Any, Any]
@@ -59,7 +67,7 @@ class Asking:
         answers = [self._answer(explained, graphs, one, **model_kwargs) for one, _ in asked]
         if len(answers) == 1:
             return answers[0]
-        number = torch.zeros(graphs.num_graphs, dtype=torch.long)
+        number = torch.zeros(graphs.num_graphs, dtype=torch.long, device=graphs.x.device)
         for place, (_, ids) in enumerate(asked):
             number[ids] = place
         return _joined(answers, graphs, number)
@@ -91,8 +99,14 @@ class Asking:
         explained = replace(explained, target=target)
         with explained.frozen(), torch.enable_grad():
             adapter = explained.adapter(weighting=self.weighting)
-            masks = self._explain(adapter, graphs, **model_kwargs)
-            return self._with_nodes(adapter, graphs, masks, **model_kwargs)
+            there = graphs.to(adapter.device or graphs.x.device)
+            self.to(there.x.device)  # type: ignore[attr-defined]
+            masks = self._explain(adapter, there, **model_kwargs)
+            untold = self.weighting is None and self.needs_weights
+            if untold and adapter.weighting == "none" and graphs.num_edges:
+                logger.warning(NO_EFFECT)
+            masks = self._with_nodes(adapter, there, masks, **model_kwargs)
+        return masks.to(graphs.x.device)
 
     @torch.no_grad()
     def _predicted(
@@ -184,5 +198,5 @@ def _joined(answers: list[Masks], graphs: GraphBatch, number: Tensor) -> Masks:
     for name, first in answers[0].given().items():
         rows = number[graphs.edge_batch if name == "edge_mask" else graphs.batch]
         stacked = torch.stack([answer.given()[name] for answer in answers])
-        columns[name] = stacked[rows, torch.arange(len(first))]
+        columns[name] = stacked[rows, torch.arange(len(first), device=rows.device)]
     return replace(answers[0], **columns)

@@ -7,6 +7,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -15,18 +16,17 @@ from torch_geometric.explain import ExplainerAlgorithm
 
 from hpme.data.info import Level
 from hpme.errors import InputError, NotFittedError
-from hpme.explainers.shared.asking import Asking
+from hpme.explainers.shared.asking import NO_EFFECT, Asking
 from hpme.explainers.shared.configured import Configured
 from hpme.explainers.shared.context import TargetContext
 from hpme.explainers.shared.explanation import Explanation
 from hpme.explainers.shared.inputs import as_seen, checked_batch, is_whole, natural_level
 from hpme.explainers.shared.questions import Targets, as_list, groups, is_several, numbered
+from hpme.explainers.shared.saving import load_explainer, save_explainer
 from hpme.explainers.shared.sources import Collection, Rooted, index_level
-from hpme.explainers.shared.storing import Stored
 from hpme.graphs import GraphBatch, GraphStore
-from hpme.graphs.checks import check_graph_tensors
 from hpme.graphs.ego import NUM_HOPS, WholeGraph
-from hpme.models.adapter import ModelAdapter, Weighting
+from hpme.models.adapter import ModelAdapter, Weighting, device_of
 from hpme.models.calling import LINK
 from hpme.models.explained import ExplainedModel, Model, known_facts
 from hpme.models.task import Task
@@ -50,8 +50,12 @@ class Masks:
         """Those that the explainer gives."""
         return {name: value for name, value in vars(self).items() if value is not None}
 
+    def to(self, device: torch.device) -> Masks:
+        """The masks on another device."""
+        return Masks(**{name: value.to(device) for name, value in self.given().items()})
 
-class GraphExplainer(Asking, Stored, Configured, ExplainerAlgorithm):  # type: ignore[misc]
+
+class GraphExplainer(Asking, Configured, ExplainerAlgorithm):  # type: ignore[misc]
     """Base of all explainers: a PyG ``ExplainerAlgorithm`` with :meth:`fit`, :meth:`save`, :meth:`load`.
 
     Constructor arguments are stored as given under their own names; they are what :meth:`save`
@@ -119,6 +123,9 @@ class GraphExplainer(Asking, Stored, Configured, ExplainerAlgorithm):  # type: i
         """What :meth:`_build` needs to know."""
         return {}
 
+    def _check_learned(self) -> None:
+        """Raises :class:`ValueError` if what was loaded does not belong together."""
+
     @abstractmethod
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
         """Masks of a batch of graphs, all at once."""
@@ -173,13 +180,10 @@ class GraphExplainer(Asking, Stored, Configured, ExplainerAlgorithm):  # type: i
             self.facts["target"] = explained.target
         if explained.contrast is not None:
             store = self._told_apart(explained, store)
-        with torch.enable_grad(), self._context(explained, store) as context:
+        with self._context(explained, store) as context, torch.enable_grad():
             logger.info(context.adapter.describe())
             if context.adapter.weighting == "none" and self.needs_weights:
-                logger.warning(
-                    "the model's output does not change with edge weights on the given graphs; "
-                    "explanations of edges will be arbitrary"
-                )
+                logger.warning(NO_EFFECT)
             self.weighting = context.adapter.weighting
             self._fit(context, progress=progress)
         self.fitted = True
@@ -234,9 +238,6 @@ class GraphExplainer(Asking, Stored, Configured, ExplainerAlgorithm):  # type: i
                 target = torch.as_tensor(as_list(target))[source.roots]  # PyG gives all nodes'
             masks = self._explain_roots(explained, source, target, **kwargs)
         else:
-            check_graph_tensors(x, edge_index, edge_attr)
-            if batch is None:
-                batch = torch.zeros(x.shape[0], dtype=torch.long, device=x.device)
             graphs = checked_batch(x, edge_index, batch, edge_attr, edge_weight, anchors)
             masks = self._masks(explained, graphs, target, **kwargs)
         given = masks.given()
@@ -334,12 +335,24 @@ class GraphExplainer(Asking, Stored, Configured, ExplainerAlgorithm):  # type: i
         """The frozen model on graphs; a ``task`` known before is not looked for again."""
         explained = self._leveled(model, store.anchors, **facts)
         with explained.frozen():
+            self.to(device_of(explained.model) or store.device)
             yield TargetContext.build(explained, store, batch_size=self.batch_size, task=task)
 
     def _check_fitted(self) -> None:
         if not self.fitted:
             name = type(self).__name__
             raise NotFittedError(f"{name} must learn first: call {name}.fit(model, graphs) or load")
+
+    def save(self, path: str | Path) -> None:
+        """Writes configuration and learned tensors to one safetensors file."""
+        if not self.fitted:
+            raise NotFittedError("nothing to save yet: call fit(model, graphs) first")
+        save_explainer(self, path)
+
+    @classmethod
+    def load(cls: type[Self], path: str | Path) -> Self:
+        """Reads an explainer written by :meth:`save`; it explains as before."""
+        return load_explainer(cls, path)
 
 
 def _explanations(store: GraphStore, masks: Masks) -> list[Explanation]:

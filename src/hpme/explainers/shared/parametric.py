@@ -130,12 +130,13 @@ class ParametricExplainer(GraphExplainer):
     def _fit(self, context: TargetContext, *, progress: bool) -> None:
         generator = torch.Generator().manual_seed(self.seed)
         self._start(context, generator)
+        self.to(context.device)
         optimiser = self._optimiser()
         description = f"training {type(self).__name__}"
         with progress_bar(description, self.epochs, enabled=progress) as advance:
             for epoch in range(self.epochs):
                 order = torch.randperm(len(context.store), generator=generator)
-                for ids in batches(order, self.batch_size):
+                for ids in batches(order.to(context.device), self.batch_size):
                     self._step(context, ids, self._temperature(epoch), generator, optimiser)
                 advance(1)
         self.requires_grad_(False)
@@ -143,7 +144,7 @@ class ParametricExplainer(GraphExplainer):
     @torch.no_grad()
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
         if graphs.num_nodes == 0:
-            return Masks(torch.zeros(0))
+            return Masks(graphs.x.new_zeros(0, dtype=torch.float32))
         h = adapter.embed(graphs, **model_kwargs).nodes
         return Masks(self._logits(h, graphs.edge_index).sigmoid())
 
@@ -157,7 +158,8 @@ class ParametricExplainer(GraphExplainer):
 
 def seeded_linear(in_channels: int, out_channels: int, generator: torch.Generator) -> nn.Linear:
     """A linear layer initialised as PyTorch does, leaving the global random state alone."""
-    layer = nn.Linear(in_channels, out_channels, device="meta").to_empty(device="cpu")
+    layer = nn.Linear(in_channels, out_channels, device="meta")
+    layer.to_empty(device=torch.get_default_device())
     bound = in_channels**-0.5
     with torch.no_grad():
         for parameter in layer.parameters():

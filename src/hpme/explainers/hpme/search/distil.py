@@ -44,6 +44,7 @@ def fit_pools(
     """
     graphs = mix.graphs
     pool = Pool(mix.context.h.shape[1], labels.shape[0], hops=hops, generator=mix.generator)
+    pool.to(mix.context.device)
     wanted = standardise(labels, graphs)
     weight = (weights / weights.mean(1, keepdim=True))[:, graphs.batch]
     if graphs.anchors is not None:  # all subsets hold them, so their labels say nothing
@@ -84,7 +85,7 @@ def fit_edge_mlp(
         advance: Called after every epoch.
     """
     store, h = mix.context.store, mix.context.h
-    edge_mlp = EdgeMLP(h.shape[1], generator=mix.generator)
+    edge_mlp = EdgeMLP(h.shape[1], generator=mix.generator).to(h.device)
     optimiser = torch.optim.Adam(edge_mlp.parameters(), lr=lr, weight_decay=weight_decay)
 
     def loss(ids: Tensor) -> Tensor:

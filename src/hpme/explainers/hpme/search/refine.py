@@ -44,7 +44,7 @@ class Refinement:
 
     def find(self, mix: HardMix, pool: Pool, *, advance: Callable[[int], None]) -> Iterator[Pool]:
         """The pool after every third step, and the last."""
-        alike = torch.ones(1, mix.graphs.num_graphs)
+        alike = torch.ones(1, mix.graphs.num_graphs, device=mix.context.device)
         score = standardise(mix.scores(pool), mix.graphs)
         for step in range(self.steps):
             score = self._step(mix, score, self.width * self.decay**step)
@@ -55,6 +55,7 @@ class Refinement:
     @torch.no_grad()
     def _step(self, mix: HardMix, score: Tensor, width: float) -> Tensor:
         random = Pool(mix.context.h.shape[1], self.pairs, hops=self.hops, generator=mix.generator)
+        random.to(mix.context.device)
         direction = standardise(mix.scores(random), mix.graphs)
         tried = torch.cat([score + width * direction, score - width * direction])
         values = criterion(mix, mix.select(tried), mix.draw(self.draws))

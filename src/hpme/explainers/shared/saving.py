@@ -1,0 +1,108 @@
+"""Explainers in files: what is learned, and what is needed to build them again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
+
+import torch
+from torch import Tensor
+
+from hpme.data.info import Level
+from hpme.errors import StorageError
+from hpme.models.adapter import Weighting
+from hpme.storage import read_tensors, write_tensors
+
+if TYPE_CHECKING:
+    from hpme.explainers.shared.base import GraphExplainer
+
+Explainer = TypeVar("Explainer", bound="GraphExplainer")
+
+
+REMEMBERED = ("mode", "output", "return_type", "tasks", "classes", "target", "contrast")
+"""Facts about the model that a file holds; how it is called is code, and given again."""
+
+
+def save_explainer(explainer: GraphExplainer, path: str | Path) -> None:
+    """Writes configuration and learned tensors to one safetensors file."""
+    tensors, learned = _state(explainer, "")
+    meta = {"explainer": explainer.slug, "config": explainer.config(), **learned}
+    write_tensors(path, tensors, meta)
+
+
+def _state(explainer: GraphExplainer, prefix: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Tensors and what else was learned, the answers about several targets included."""
+    facts = {name: explainer.facts[name] for name in REMEMBERED if name in explainer.facts}
+    meta = {"weighting": explainer.weighting, "level": explainer.level, "facts": facts}
+    if not explainer.answers:
+        state = explainer.state_dict()
+        tensors = {prefix + name: value for name, value in state.items()}
+        return tensors, {**meta, "learned": explainer._meta()}
+    tensors, answers = {}, []
+    for number, (target, answer) in enumerate(explainer.answers.items()):
+        theirs, learned = _state(answer, f"{prefix}{number}.")
+        tensors.update(theirs)
+        answers.append([target, learned])
+    return tensors, {**meta, "answers": answers}
+
+
+def load_explainer(kind: type[Explainer], path: str | Path) -> Explainer:
+    """Reads what :func:`save_explainer` wrote.
+
+    Raises:
+        StorageError: If the file is missing, damaged, of another explainer, or its description
+            does not fit its tensors.
+    """
+    tensors, meta = read_tensors(path)
+    if meta.get("explainer") != kind.slug:
+        raise StorageError(
+            f"'{path}' holds a '{meta.get('explainer')}' explainer, not '{kind.slug}'"
+        )
+    try:
+        return _restored(kind, meta["config"], tensors, meta)
+    except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, IndexError) as error:
+        raise StorageError(
+            f"'{path}' was written by another version of hpme: {error}; fit and save again"
+        ) from error
+
+
+def _restored(
+    kind: type[Explainer], config: dict[str, Any], tensors: dict[str, Tensor], meta: dict[str, Any]
+) -> Explainer:
+    explainer = kind(**config)
+    explainer.weighting = _known("weighting", meta["weighting"], get_args(Weighting))
+    explainer.level = _known("level", meta.get("level", "graph"), get_args(Level))
+    facts = meta.get("facts", {})
+    explainer.facts = {name: facts[name] for name in REMEMBERED if name in facts}
+    if "target" in facts:
+        explainer.facts["target"] = _target(facts["target"])
+    for number, (target, learned) in enumerate(meta.get("answers", [])):
+        prefix = f"{number}."
+        own = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+        explainer.answers[_target(target)] = _restored(kind, config, own, learned)
+    if not explainer.answers:
+        # Shapes alone take no memory: a description may ask for any size.
+        with torch.device("meta"):
+            explainer._build(meta["learned"])
+        _fill(explainer, tensors)
+        explainer._check_learned()
+    explainer.fitted = True
+    return explainer
+
+
+def _target(value: Any) -> Any:
+    """A task and its class are a list in a file."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _known(name: str, value: Any, valid: tuple[Any, ...]) -> Any:
+    if value is not None and value not in valid:
+        raise ValueError(f"unknown {name} {value!r}; it must be one of {', '.join(valid)}")
+    return value
+
+
+def _fill(explainer: GraphExplainer, tensors: dict[str, Tensor]) -> None:
+    explainer.load_state_dict(tensors, assign=True)
+    for name, tensor in explainer.state_dict().items():
+        if tensor.is_meta or tensor.dtype != tensors[name].dtype:
+            raise ValueError(f"'{name}' is missing, or of another type")
