@@ -43,8 +43,9 @@ def fitted():
 
 def test_signs_of_regions_and_nodes(fitted):
     explainer, graphs = fitted
+    graphs = graphs[:8]
     explanations = explainer.explain(Sum(), graphs, progress=False)
-    effects = explainer.effects(Sum(), explanations, draws=12)
+    effects = explainer.effects(Sum(), explanations, draws=30)
     assert explanations[3].effect is effects[3]
     for number, (graph, effect) in enumerate(zip(graphs, effects, strict=True)):
         raised = number % 2
@@ -61,7 +62,7 @@ def test_signs_of_regions_and_nodes(fitted):
 def test_an_effect_is_the_change_of_the_output(fitted):
     """One node of a sum gives way to one of a host: the change is the difference of both."""
     explainer, graphs = fitted
-    nodes = explainer.effects(Sum(), graphs[:2], draws=400)[1].nodes
+    nodes = explainer.effects(Sum(), graphs[:2], draws=100)[1].nodes
     hosts = explainer._hosts()
     host_mean = hosts.x[:, 0].mean()  # nodes of hosts are drawn in turns
     assert torch.allclose(nodes[:, 0], graphs[1].x[:, 0] - host_mean, atol=0.6)

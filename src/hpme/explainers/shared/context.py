@@ -64,11 +64,10 @@ class TargetContext:
             graph = int((store.sizes == 0).nonzero()[0])
             raise InputError(f"graph {graph} has no nodes; remove empty graphs before fitting")
         explained = ExplainedModel.of(model, **facts)
-        # Else steps of explainers would leave gradients on users' tensors.
-        store = store.seen(everything=explained.reads_all)
         adapter = explained.adapter()
         # Else steps of explainers would leave gradients on users' tensors.
-        store = replace(store.seen(), batch_device=adapter.device or store.device)
+        seen = store.seen(everything=explained.reads_all)
+        store = replace(seen, batch_device=adapter.device or store.device)
         embeddings = []
         for ids in batches(torch.arange(len(store)), batch_size):
             graphs = store.batch(ids)
