@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
     from hpme.explainers import GraphExplainer
+    from hpme.models.explained import ExplainedModel
 
 
 class ModeName(str, Enum):
@@ -255,7 +256,7 @@ def explain(
         out,
         title=title,
         names=[_name(graph, number) for graph, number in zip(explained, numbers, strict=True)],
-        class_names=None if subject.view.asked else class_names,
+        class_names=_sides(subject, class_names),
         reports=reports,
         seed=seed,
         progress=not quiet,
@@ -278,6 +279,19 @@ def _announce(name: str, explainer: GraphExplainer, found: Any) -> None:
         say(f"  {found.summary()}")
         for warning in found.warnings:
             say(f"  warning: {warning}", style="yellow")
+
+
+def _sides(subject: ExplainedModel, names: list[str] | None) -> list[str] | None:
+    """Names of the classes on the page; a question about one class has two sides."""
+    if subject.target is None and subject.contrast is None:
+        return names
+    if subject.view.mode == "regression" or subject.tasks is not None:
+        return None
+    ours, other = subject.target, subject.contrast
+    return [
+        f"not {ours}" if other is None else str(other),
+        f"not {other}" if ours is None else str(ours),
+    ]
 
 
 def _name_or_number(text: str | None) -> int | str | None:

@@ -16,6 +16,7 @@ from hpme.explainers.random import RandomExplainer
 from hpme.explainers.regexplainer import RegExplainer
 from hpme.explainers.registry import EXPLAINERS, explainer_class
 from hpme.explainers.shared.base import GraphExplainer
+from hpme.explainers.shared.explanation import Explanation
 from hpme.explainers.shared.mixing import MixingExplainer, MixupGraphs
 from hpme.explainers.subgraphx import SubgraphXExplainer
 from hpme.explainers.tagexplainer import TAGExplainer
@@ -23,6 +24,7 @@ from hpme.explainers.tagexplainer import TAGExplainer
 __all__ = [
     "EXPLAINERS",
     "AttentionExplainer",
+    "Explanation",
     "GNNExplainer",
     "GradExplainer",
     "GraphExplainer",
