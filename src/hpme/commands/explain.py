@@ -11,6 +11,7 @@ import typer
 
 from hpme.commands.options import (
     OWN,
+    DeviceOption,
     GraphsOption,
     HydrogensOption,
     NameColumnOption,
@@ -20,6 +21,7 @@ from hpme.commands.options import (
     SmilesColumnOption,
 )
 from hpme.commands.shared import (
+    check_device,
     check_writable,
     command,
     known,
@@ -106,6 +108,7 @@ def explain(
     ] = None,
     rule: RuleOption = None,
     hydrogens: HydrogensOption = False,
+    device: DeviceOption = None,
     quiet: QuietOption = False,
 ) -> None:
     """Explain your own trained model: one HTML page that opens without a network.
@@ -145,8 +148,12 @@ def explain(
         "hydrogens": hydrogens,
         "task": "regression" if mode is ModeName.regression and label_column else None,
     }
+    place = None if device is None else usage("--device", check_device, device)
     target = build_model(model, weights)
-    found = read_data(data, progress=not quiet, **{k: v for k, v in table.items() if v})
+    if place is not None:
+        target.to(place)
+    skipped, given = out.with_suffix(".skipped.csv"), {k: v for k, v in table.items() if v}
+    found = read_data(data, skipped, progress=not quiet, **given)
     fitted, explained, numbers = choose_graphs(found, graphs, seed)
     meaning: Mode | None = None if mode is None else mode.value
     try_model(target, explained[:TRIAL_GRAPHS], meaning)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpme.explainers.shared.base import Masks
 from hpme.explainers.shared.checks import at_least, positive
 from hpme.explainers.shared.mask_descent import MaskDescent, spread
+from hpme.explainers.shared.masks import Masks
 from hpme.explainers.shared.noise import pair_normal
 from hpme.explainers.shared.training_free import TrainingFreeExplainer, no_edges, weighted_model
 from hpme.graphs import GraphBatch

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from hpme.errors import InputError
-from hpme.explainers.shared.base import Masks
 from hpme.explainers.shared.lift import from_edges, from_nodes, squash
+from hpme.explainers.shared.masks import Masks
 from hpme.explainers.shared.replicas import (
     Change,
     ReplicaModel,

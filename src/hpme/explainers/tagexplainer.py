@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hpme.errors import InputError
-from hpme.explainers.shared.base import Masks
 from hpme.explainers.shared.checks import positive
 from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.masks import Masks
 from hpme.explainers.shared.parametric import ParametricExplainer
 from hpme.explainers.shared.penalty import mask_penalty
 from hpme.explainers.shared.seeded import seeded_linear

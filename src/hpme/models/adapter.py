@@ -59,6 +59,8 @@ class ModelAdapter:
         self.weighting = weighting
         self.embedding_source: str | None = None
         self.device = device_of(model)
+        self.width: int | None = None
+        """Channels that node embeddings must have, if an explainer was fitted to some."""
         written = getattr(model, "_orig_mod", model)  # a compiled module hides the arguments
         parameters = inspect.signature(written.forward).parameters
         self._keywords = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
@@ -163,6 +165,12 @@ class ModelAdapter:
             output = self._call(there, edge_weight, self.weighting or "none", **model_kwargs)
         embedding = probe.found(self._rows(there, output))
         self._check_gradient(edge_weight, embedding.output)
+        if self.width not in (None, embedding.nodes.shape[1]):
+            raise ModelError(
+                f"the explainer was fitted to a model whose node embeddings have {self.width} "
+                f"channels, those of this one have {embedding.nodes.shape[1]}; explain that model, "
+                "or fit again"
+            )
         self.embedding_source = embedding.source
         return replace(
             embedding,

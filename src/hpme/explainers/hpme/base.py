@@ -26,10 +26,10 @@ from hpme.explainers.hpme.search.ratio import (
     choose_ratio,
     ratio_curve,
 )
-from hpme.explainers.shared.base import Masks
 from hpme.explainers.shared.checks import at_least, positive
 from hpme.explainers.shared.context import TargetContext, batches
 from hpme.explainers.shared.edge_mlp import EdgeMLP
+from hpme.explainers.shared.masks import Masks
 from hpme.explainers.shared.mixing import MixingExplainer, MixupGraphs
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.models.adapter import ModelAdapter

@@ -7,7 +7,7 @@ import logging
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -18,8 +18,10 @@ from torch_geometric.explain.config import ExplanationType, ModelTaskLevel
 
 from hpme.data.info import Level
 from hpme.errors import InputError, NotFittedError
+from hpme.explainers.shared.checks import at_least, check_seed, check_types
 from hpme.explainers.shared.context import TargetContext, batches
 from hpme.explainers.shared.inputs import as_seen, checked_batch, is_whole, natural_level
+from hpme.explainers.shared.masks import Masks
 from hpme.explainers.shared.saving import load_explainer, save_explainer
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.ego import NUM_HOPS, EgoGraphs, WholeGraph, node_index
@@ -36,23 +38,6 @@ NO_EFFECT = (
 Self = TypeVar("Self", bound="GraphExplainer")
 Index = int | Sequence[int] | Tensor
 """Nodes of one graph: a number, several, or a boolean mask over all of them."""
-
-
-@dataclass(frozen=True)
-class Masks:
-    """What an explainer says about a batch of graphs: importance of edges, nodes, pooled nodes."""
-
-    edge_mask: Tensor
-    node_mask: Tensor | None = None
-    pooled: Tensor | None = None
-
-    def given(self) -> dict[str, Tensor]:
-        """Those that the explainer gives."""
-        return {name: value for name, value in vars(self).items() if value is not None}
-
-    def to(self, device: torch.device) -> Masks:
-        """The masks on another device."""
-        return Masks(**{name: value.to(device) for name, value in self.given().items()})
 
 
 class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
@@ -87,6 +72,12 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
     levels: ClassVar[tuple[Level, ...]] = ("graph", "node")
 
+    def __new__(cls: type[Self], *args: Any, **options: Any) -> Self:
+        """Checks the types of numbers, for all explainers in one place."""
+        check_types(options, cls._annotations())
+        made: Self = super().__new__(cls)
+        return made
+
     def __init__(
         self,
         *,
@@ -96,14 +87,15 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         num_hops: int = NUM_HOPS,
     ) -> None:
         super().__init__()
-        for name, value in (("batch_size", batch_size), ("num_hops", num_hops)):
-            if value < 1:
-                raise InputError(f"{name} must be at least 1, got {value}")
+        at_least("batch_size", batch_size, 1)
+        at_least("num_hops", num_hops, 1)
+        check_seed(seed)
         self.seed = seed
         self.batch_size = batch_size
         self.embedding_layer = embedding_layer
         self.num_hops = num_hops
         self.weighting: Weighting | None = None
+        self.width: int | None = None
         self.level: Level | None = None
         self.fitted = not self.needs_fit
 
@@ -166,12 +158,14 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
             whole = self._whole(graphs)
             store = whole.ego_graphs(node_index(index, len(whole.x), whole.x.device)).store
         self.level = given or natural_level(store.anchors)
+        self.width = None
         self.fitted = not self.needs_fit  # an interrupted fit must not pass for the one before
         with self._context(explained, store) as context, torch.enable_grad():
             logger.info(context.adapter.describe())
             if context.adapter.weighting == "none":
                 logger.warning(NO_EFFECT)
             self.weighting = context.adapter.weighting
+            self.width = int(context.h.shape[1]) if self.needs_fit else None
             self._fit(context, progress=progress)
         self.fitted = True
         return self
@@ -270,6 +264,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         """Masks where the graphs are, computed where the model is."""
         with explained.frozen(), torch.enable_grad():
             adapter = explained.adapter(weighting=self.weighting)
+            adapter.width = self.width
             device = adapter.device or graphs.x.device
             self.to(device)
             masks = self._explain(adapter, graphs.to(device), **model_kwargs)
@@ -328,7 +323,9 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         explained = self._leveled(model, store.anchors, **facts)
         with explained.frozen():
             self.to(device_of(explained.model) or store.device)
-            yield TargetContext.build(explained, store, batch_size=self.batch_size, task=task)
+            yield TargetContext.build(
+                explained, store, batch_size=self.batch_size, task=task, width=self.width
+            )
 
     def _check_fitted(self) -> None:
         if not self.fitted:
@@ -351,12 +348,18 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
     @classmethod
     def option_names(cls) -> list[str]:
         """Names of all constructor arguments, those passed on to base classes included."""
-        names: list[str] = []
+        return list(cls._annotations())
+
+    @classmethod
+    def _annotations(cls) -> dict[str, str]:
+        """What the signatures say about all constructor arguments, as text."""
+        found: dict[str, str] = {}
         for base in reversed(cls.__mro__):
             if "__init__" in base.__dict__ and issubclass(base, GraphExplainer):
                 parameters = inspect.signature(base.__init__).parameters.values()
-                names += [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
-        return list(dict.fromkeys(names))
+                options = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
+                found.update({p.name: _spelled(p.annotation) for p in options})
+        return found
 
     def config(self) -> dict[str, Any]:
         """Constructor arguments of this explainer."""
@@ -372,6 +375,10 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
     def load(cls: type[Self], path: str | Path) -> Self:
         """Reads an explainer written by :meth:`save`; it explains as before."""
         return load_explainer(cls, path)
+
+
+def _spelled(annotation: Any) -> str:
+    return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
 
 
 def _explanations(store: GraphStore, masks: Masks) -> list[Explanation]:

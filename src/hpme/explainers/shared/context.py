@@ -49,6 +49,7 @@ class TargetContext:
         *,
         batch_size: int,
         task: Task | None = None,
+        width: int | None = None,
         **facts: Any,
     ) -> TargetContext:
         """Runs the model once over all graphs. Call inside :meth:`ExplainedModel.frozen`.
@@ -58,6 +59,7 @@ class TargetContext:
             store: The graphs.
             batch_size: Graphs per forward pass.
             task: What the model's output means, if that is known already.
+            width: Channels of the node embeddings an explainer was fitted to, if it was.
             **facts: What else is known, see :class:`~hpme.models.ExplainedModel`.
         """
         if bool((store.sizes == 0).any()):
@@ -65,6 +67,7 @@ class TargetContext:
             raise InputError(f"graph {graph} has no nodes; remove empty graphs before fitting")
         explained = ExplainedModel.of(model, **facts)
         adapter = explained.adapter()
+        adapter.width = width
         # Else steps of explainers would leave gradients on users' tensors.
         store = replace(store.seen(), batch_device=adapter.device or store.device)
         embeddings = []

@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hpme.explainers.shared.base import GraphExplainer, Masks
+from hpme.explainers.shared.base import GraphExplainer
 from hpme.explainers.shared.checks import at_least, positive
 from hpme.explainers.shared.context import TargetContext, batches
 from hpme.explainers.shared.edge_mlp import EdgeMLP, binary_concrete
+from hpme.explainers.shared.masks import Masks
 from hpme.explainers.shared.penalty import mask_penalty
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter

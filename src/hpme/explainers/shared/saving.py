@@ -26,6 +26,7 @@ def save_explainer(explainer: GraphExplainer, path: str | Path) -> None:
         "config": explainer.config(),
         "weighting": explainer.weighting,
         "level": explainer.level,
+        "width": explainer.width,
         "learned": explainer._meta(),
     }
     write_tensors(path, explainer.state_dict(), meta)
@@ -47,6 +48,7 @@ def load_explainer(kind: type[Explainer], path: str | Path) -> Explainer:
         explainer = kind(**meta["config"])
         explainer.weighting = _known("weighting", meta["weighting"], get_args(Weighting))
         explainer.level = _known("level", meta.get("level", "graph"), get_args(Level))
+        explainer.width = meta.get("width")
         # Shapes alone take no memory: a description may ask for any size.
         with torch.device("meta"):
             explainer._build(meta["learned"])
