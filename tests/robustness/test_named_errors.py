@@ -4,6 +4,7 @@ import io
 import sys
 
 import pytest
+import typer
 from torch import nn
 from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv, global_add_pool

@@ -14,7 +14,7 @@ from hpme.errors import InputError
 from hpme.explainers.hpme.method.mask import mix_mask
 from hpme.explainers.hpme.method.mixup import Attach
 from hpme.explainers.hpme.method.pool import Pool, PoolSize, hop_features
-from hpme.explainers.hpme.method.selection import top_nodes
+from hpme.explainers.hpme.method.selection import tied, top_nodes
 from hpme.explainers.hpme.quality import Quality, quality_of, spread_over
 from hpme.explainers.hpme.report import FitReport
 from hpme.explainers.hpme.search.hardmix import HardMix
@@ -151,17 +151,20 @@ class HPMEBase(MixingExplainer):
             return Masks(empty, empty.view(0, 1), empty.bool())
         h = adapter.embed(graphs, **model_kwargs).nodes
         m = self.size(graphs.sizes)
-        chosen = top_nodes(self.pool(hop_features(h, graphs), graphs, m), graphs, m)[0]
-        importance = 1 - chosen.order / (graphs.sizes - 1).clamp(min=1)[graphs.batch].to(h.dtype)
+        score = self.pool(hop_features(h, graphs), graphs, m)
+        # Nodes the model does not tell apart share their ranks, and their places in the pool.
+        ties = tied(score, top_nodes(score, graphs, m), graphs)
+        share = ((m[graphs.batch] - ties.first) / ties.count).clamp(0, 1)
+        importance = 1 - ties.rank / (graphs.sizes - 1).clamp(min=1)[graphs.batch].to(h.dtype)
         source, target = graphs.edge_index
         if self.score == "node":
             edge_mask = torch.minimum(importance[source], importance[target])
         else:
             edge_mask = self.edge_mlp(h, graphs.edge_index).sigmoid()
         if self.score == "both":
-            inside = chosen.keep[source] & chosen.keep[target]
+            inside = torch.minimum(share[source], share[target])
             edge_mask = (edge_mask + inside.to(h.dtype)) / 2
-        return Masks(edge_mask, importance.unsqueeze(1), chosen.keep)
+        return Masks(edge_mask, importance.unsqueeze(1), share > 0)
 
     def _mixup_graphs(self, context: TargetContext, generator: torch.Generator) -> MixupGraphs:
         assert self.pool is not None and self.edge_mlp is not None

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from hpme.graphs import GraphBatch
-from hpme.graphs.segment import rank_in_segment
+from hpme.graphs.segment import Ties, rank_in_segment, ties_in_segment
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,14 @@ def top_nodes(score: Tensor, graphs: GraphBatch, m: Tensor) -> Selection:
     ptr = (stack * graphs.num_nodes + graphs.ptr).flatten()
     rank = rank_in_segment(score.flatten(), segment, ptr).view_as(score)
     return Selection(rank < m[graphs.batch], rank)
+
+
+def tied(score: Tensor, selection: Selection, graphs: GraphBatch) -> Ties:
+    """Ranks of the first of several selections by score, in which ties share their places."""
+    order = graphs.anchor_order
+    anchors = None if order is None else order < graphs.anchors_per_graph
+    row = score[0].detach()
+    return ties_in_segment(row, selection.order[0], graphs.batch, graphs.ptr, anchors)
 
 
 def by_boundary(keep: Tensor, graphs: GraphBatch, generator: torch.Generator) -> Selection:
