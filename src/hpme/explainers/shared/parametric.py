@@ -6,14 +6,14 @@ from abc import abstractmethod
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from hpme.explainers.shared.base import GraphExplainer
 from hpme.explainers.shared.checks import at_least, positive
 from hpme.explainers.shared.context import TargetContext, batches
 from hpme.explainers.shared.edge_mlp import EdgeMLP, binary_concrete
+from hpme.explainers.shared.mask_descent import mask_penalty
 from hpme.explainers.shared.masks import Masks
-from hpme.explainers.shared.penalty import mask_penalty
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
 from hpme.progress import progress_bar
@@ -39,6 +39,8 @@ class ParametricExplainer(GraphExplainer):
         **options: Arguments of :class:`~hpme.explainers.shared.base.GraphExplainer`.
     """
 
+    edge_mlp: EdgeMLP
+
     def __init__(
         self,
         *,
@@ -63,8 +65,6 @@ class ParametricExplainer(GraphExplainer):
             positive(name, getattr(self, name))
         for name in ("weight_decay", "size_weight", "entropy_weight"):
             at_least(name, getattr(self, name), 0)
-        self.channels = 0
-        self.edge_mlp: EdgeMLP | None = None
 
     # What subclasses implement or extend ########################################################
 
@@ -76,8 +76,7 @@ class ParametricExplainer(GraphExplainer):
 
     def _start(self, context: TargetContext, generator: torch.Generator) -> None:
         """Creates what is learned."""
-        self.channels = context.h.shape[1]
-        self.edge_mlp = EdgeMLP(self.channels, self.hidden, generator=generator)
+        self.edge_mlp = EdgeMLP(context.h.shape[1], self.hidden, generator=generator)
 
     def _step(
         self,
@@ -91,14 +90,18 @@ class ParametricExplainer(GraphExplainer):
         self._loss(context, ids, temperature, generator).backward()  # type: ignore[no-untyped-call]
         optimiser.step()
 
+    def _trained(self) -> nn.Module:
+        """What the optimiser of the steps trains."""
+        return self
+
     def _optimiser(self) -> torch.optim.Optimizer:
-        return torch.optim.Adam(self.parameters(), lr=self.lr, weight_decay=self.weight_decay)
+        parameters = self._trained().parameters()
+        return torch.optim.Adam(parameters, lr=self.lr, weight_decay=self.weight_decay)
 
     # What subclasses use ########################################################################
 
     def _logits(self, h: Tensor, edge_index: Tensor) -> Tensor:
         """Logits of pairs of nodes."""
-        assert self.edge_mlp is not None
         logits: Tensor = self.edge_mlp(h, edge_index)
         return logits
 
@@ -147,9 +150,19 @@ class ParametricExplainer(GraphExplainer):
         return Masks(self._logits(h, graphs.edge_index).sigmoid())
 
     def _meta(self) -> dict[str, Any]:
-        return {"channels": self.channels}
+        return {"channels": self.edge_mlp.first.shape[0] // 2}
 
     def _build(self, meta: dict[str, Any]) -> None:
-        self.channels = meta["channels"]
-        self.edge_mlp = EdgeMLP(self.channels, self.hidden, generator=torch.Generator())
+        self.edge_mlp = EdgeMLP(meta["channels"], self.hidden, generator=torch.Generator())
         self.requires_grad_(False)
+
+
+def seeded_linear(in_channels: int, out_channels: int, generator: torch.Generator) -> nn.Linear:
+    """A linear layer initialised as PyTorch does, leaving the global random state alone."""
+    layer = nn.Linear(in_channels, out_channels, device="meta")
+    layer.to_empty(device=torch.get_default_device())
+    bound = in_channels**-0.5
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.uniform_(-bound, bound, generator=generator)
+    return layer
