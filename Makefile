@@ -5,9 +5,10 @@ PIP_FLAGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+CHEMPROP := .venv-chemprop
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test nightly lint bench docs clean
+.PHONY: help demo test nightly lint bench docs chemprop clean
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 8
@@ -34,8 +35,17 @@ bench: $(READY)  ## Measure speed
 docs: $(READY)  ## Make the documentation in site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
+# Chemprop pins an older RDKit than the pictures in docs/results were drawn with.
+chemprop:  ## Test Chemprop models, in an environment of their own
+	test -x $(CHEMPROP)/bin/python || $(PYTHON) -m venv $(CHEMPROP)
+	grep -v '^rdkit==' constraints.txt > $(CHEMPROP)/constraints.txt
+	$(CHEMPROP)/bin/python -m pip install --quiet $(PIP_FLAGS) -c $(CHEMPROP)/constraints.txt \
+		-e '.[dev,chemprop]'
+	OMP_NUM_THREADS=1 $(CHEMPROP)/bin/python -m pytest tests/models/test_chemprop.py \
+		tests/test_examples.py -k chemprop
+
 clean:  ## Remove the environment, results and caches inside this folder
-	rm -rf $(VENV) out site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(CHEMPROP) out site .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml constraints.txt

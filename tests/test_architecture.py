@@ -18,8 +18,12 @@ BELOW = {room: set(ROOMS[:place]) for place, room in enumerate(ROOMS)} | {
 """Rooms that a room may import."""
 FOUNDATION = {"errors", "progress", "storage", "text", "__init__"}
 """Modules everything may import; they import nothing but each other."""
-ALIASES = {("hpme.viz", "hpme.report")}
-"""``hpme.viz.report`` is where users find the page; the name is looked up when it is asked for."""
+ALIASES = {
+    ("hpme.viz", "hpme.report"),
+    ("hpme.explainers.shared.explanation", "hpme.viz.gallery"),
+}
+"""Users find the page as ``hpme.viz.report``, and explanations draw themselves; both names are
+looked up when they are asked for."""
 
 
 def modules():

@@ -48,6 +48,10 @@ SMALLER = {
         ('load_or_train(dataset, "gcn")', 'load_or_train(dataset, "gcn", recipe=SHORT)'),
         ("ratio=0.5", f"ratio=0.5, {QUICK}"),
     ],
+    "docs/questions.md": [
+        ("HPMEExplainer(k=3)", f"HPMEExplainer(k=3, {QUICK})"),
+        ("range(40)", "range(12)"),
+    ],
     "docs/quickstart.md": [
         ('load_dataset("ba-2motifs", size=400)', FEW),
         ("range(60)", "range(2)"),

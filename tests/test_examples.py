@@ -19,9 +19,17 @@ EXPECTED = {
     "hierarchical_pooling": (AUC, 0.8),
     "regression": (AUC, 0.9),
     "reuse_explainer": (r"(\d+) edge weights, identical: True", 100),
+    "any_forward": (AUC, 0.8),
+    "why_not": (r"sign as expected in (\d+) of 40 graphs", 36),
+    "habits": (r"(\d+) rows, picture of", 40),
+    "link_predictor": (r"links explained: (\d+)", 8),
+    "chemprop_molecules": (r"atom ROC-AUC of amides: (\d\.\d+)", 0.8),
     "own_explainer": (r"hpme +" + AUC, 0.9),
 }
 """What each example prints, and a bound for the number in it."""
+
+NEEDED = {"gine_molecules": ["rdkit"], "habits": ["pandas"], "chemprop_molecules": ["chemprop"]}
+"""Packages of extras."""
 
 
 def test_none_is_forgotten():
@@ -30,8 +38,8 @@ def test_none_is_forgotten():
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_example(name, tmp_path, monkeypatch, capfd):
-    if name == "gine_molecules":
-        pytest.importorskip("rdkit")
+    for module in NEEDED.get(name, ()):
+        pytest.importorskip(module)
     monkeypatch.setenv("HPME_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     path = str(EXAMPLES / f"{name}.py")

@@ -242,14 +242,6 @@ def test_levels_are_not_mixed_up(slug):
         make_explainer(slug).fit(node_model, whole(), index=[0], level="graph", progress=False)
 
 
-def test_links_are_no_task_level_of_their_own():
-    with pytest.raises(ValueError, match="does not support"):
-        Explainer(
-            node_target("hpme"), make_explainer("hpme"), explanation_type="model",
-            edge_mask_type="object", model_config={**CONFIG, "task_level": "edge"},
-        )  # fmt: skip
-
-
 def test_memory_is_bounded_by_parts():
     data = whole()
     wide = WholeGraph(data.x, data.edge_index)

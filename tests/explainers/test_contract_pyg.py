@@ -1,7 +1,5 @@
 """Every explainer as an algorithm of PyG's ``Explainer``."""
 
-import re
-
 import pytest
 import torch
 from torch import nn
@@ -9,6 +7,7 @@ from torch_geometric.data import Batch
 from torch_geometric.explain import Explainer
 
 from contract import SLUGS, assert_valid, call, make_explainer, make_graphs, make_target
+from hpme.errors import InputError
 
 slugs = pytest.mark.parametrize("slug", SLUGS)
 
@@ -83,23 +82,21 @@ def test_thresholds(slug):
     assert torch.equal(topk[topk > 0], full[topk > 0])
 
 
-@slugs
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"explanation_type": "phenomenon"}, "use explanation_type='model'"),
-        ({"node_mask_type": "attributes"}, "use edge_mask_type='object'"),
-        (
-            {"model_config": {"mode": "regression", "task_level": "edge"}},
-            "task level 'edge'.*at level 'graph'",
-        ),
-    ],
-)
-def test_unsupported_settings(slug, changes, reason, caplog):
-    with pytest.raises(ValueError, match="does not support the given explanation settings"):
-        make(slug, **changes)
-    caplog_text = " ".join(record.getMessage() for record in caplog.records)
-    assert re.search(reason, caplog_text)
+@pytest.mark.parametrize("slug", ["hpme", "pgexplainer", "gnnexplainer"])
+def test_phenomenon_and_node_masks(slug):
+    """The predicted class as a target gives the explanation of the prediction."""
+    options = {"node_mask_type": "attributes", "edge_mask_type": None}
+    explainer, model = make(slug, explanation_type="phenomenon", **options)
+    graphs = make_graphs()
+    algorithm = explainer.algorithm.fit(model.eval(), graphs, progress=False)
+    batch = Batch.from_data_list(graphs)
+    predicted = model(batch.x, batch.edge_index, batch.batch).argmax(1)
+    told = explainer(batch.x, batch.edge_index, batch=batch.batch, target=predicted)
+    assert told.node_mask.shape == batch.x.shape and "edge_mask" not in told
+    assert bool(told.node_mask.any()) and bool((told.node_mask <= 1).all())
+    if algorithm.needs_fit:
+        with pytest.raises(InputError, match="fitted to predicted classes"):
+            explainer(batch.x, batch.edge_index, batch=batch.batch, target=(predicted + 1) % 3)
 
 
 @slugs

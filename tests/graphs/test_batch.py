@@ -128,7 +128,7 @@ def carrying():
 
 
 def test_some_edges_take_everything_along():
-    batch = GraphStore.from_graphs(carrying(), whole=True).batch(with_pairs=True)
+    batch = GraphStore.from_graphs(carrying(), attributes="all").batch(with_pairs=True)
     mask = torch.tensor([True, False, True, False, True, False, True, True, True, False])
     for which in (mask, mask.nonzero().view(-1)):
         part = batch.edges(which)
@@ -143,7 +143,7 @@ def test_some_edges_take_everything_along():
 
 
 def test_some_nodes_take_everything_along():
-    batch = GraphStore.from_graphs(carrying(), whole=True).batch()
+    batch = GraphStore.from_graphs(carrying(), attributes="all").batch()
     part = batch.nodes(torch.tensor([False, True, True, False, True, True, False, True]))
     assert part.x.view(-1).tolist() == [1, 2, 10, 11, 13]
     assert part.batch.tolist() == [0, 0, 1, 1, 1]
@@ -163,7 +163,7 @@ def same(one, other):
 
 def test_splitting_undoes_reading():
     graphs = carrying()
-    store = GraphStore.from_graphs(graphs, whole=True)
+    store = GraphStore.from_graphs(graphs, attributes="all")
     shuffled = store.batch().edges(torch.tensor([5, 0, 6, 1, 7, 2, 8, 3, 9, 4]))
     for parts in (store.to_data_list(), store, [store[0], store[1]]):
         for one, other in zip(parts, graphs, strict=True):
@@ -180,6 +180,6 @@ def test_attributes_beside_those_that_are_read_stay_behind_unless_asked_for():
     assert {*store.node, *store.edge, *store.graph, *store.text} == {
         "x", "edge_attr", "edge_weight", "y", "anchors",
     }  # fmt: skip
-    whole = GraphStore.from_graphs(carrying(), whole=True)
+    whole = GraphStore.from_graphs(carrying(), attributes="all")
     assert whole.seen().to_data_list()[1].keys() == store.to_data_list()[1].keys()
     assert GraphStore.from_graphs(whole) is whole

@@ -43,9 +43,6 @@ def test_mode_and_level_count_more_than_the_configuration():
 def test_what_cannot_be_used_is_named():
     with pytest.raises(ModelError, match=r"torch\.nn\.Module, got int"):
         ExplainedModel(3)
-    config = ModelConfig(mode="regression", task_level="edge")
-    with pytest.raises(InputError, match="task level 'edge'"):
-        _ = ExplainedModel(Net(), model_config=config).known_level
     with pytest.raises(InputError, match="regression or a binary"):
         ExplainedModel(Net()).task(ONE_VALUE)
     with pytest.raises(ModelError, match="NaN"):
@@ -74,7 +71,7 @@ def test_explainers_metrics_and_the_page_take_it_and_a_store(tmp_path):
     assert unfitted.edge_mask.shape == found[0].edge_mask.shape  # it knows what the output means
     with pytest.raises(InputError, match="regression or a binary"):
         GradExplainer().explain(model, store[0], progress=False)
-    whole = GraphStore.from_graphs(found, whole=True)
+    whole = GraphStore.from_graphs(found, attributes="all")
     for metric in (fidelity, robust_fidelity):
         one, other = metric(explained, whole, 2), metric(model, expected, 2, mode="regression")
         assert torch.equal(one.plus.per_graph, other.plus.per_graph)

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hpme.commands.options import (
+    CHEMPROP,
     OWN,
+    AtomDescriptorsOption,
+    AtomFeaturesOption,
+    BondFeaturesOption,
+    DescriptorsOption,
     DeviceOption,
     GraphsOption,
     HydrogensOption,
@@ -37,7 +42,6 @@ if TYPE_CHECKING:
     from torch_geometric.data import Data
 
     from hpme.explainers import GraphExplainer
-    from hpme.models.task import Mode
 
 
 class ModeName(str, Enum):
@@ -50,16 +54,6 @@ class ModeName(str, Enum):
 
 @command
 def explain(
-    model: Annotated[
-        str,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="MODULE:FUNCTION",
-            help="Function that returns your model, such as my_models:build; it is called "
-            "without arguments.",
-        ),
-    ],
     data: Annotated[
         str,
         typer.Option(
@@ -70,6 +64,16 @@ def explain(
             "function that returns a dataset or a list of Data.",
         ),
     ],
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="MODULE:FUNCTION",
+            help="Function that returns your model, such as my_models:build; it is called "
+            "without arguments.",
+        ),
+    ] = None,
     weights: Annotated[
         Path | None,
         typer.Option(
@@ -91,6 +95,29 @@ def explain(
         ModeName | None,
         typer.Option(help="What the output means; needed if it is one value per graph."),
     ] = None,
+    call: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE:FUNCTION",
+            help="Function call(model, batch) that calls the model on a PyG Batch with all fields "
+            "of the graphs (default: found by trial).",
+        ),
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(metavar="KEY", help="Entry of the output, if the model returns several."),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Class or task to explain, by name or number (default: the predicted class).",
+        ),
+    ] = None,
+    contrast: Annotated[
+        str | None,
+        typer.Option(metavar="CLASS", help="Class that it is told apart from: why not this one?"),
+    ] = None,
     option: OptionsOption = None,
     classes: Annotated[
         str | None,
@@ -109,6 +136,27 @@ def explain(
     rule: RuleOption = None,
     hydrogens: HydrogensOption = False,
     device: DeviceOption = None,
+    chemprop: Annotated[
+        Path | None,
+        typer.Option(
+            dir_okay=False,
+            rich_help_panel=CHEMPROP,
+            help="Model file of Chemprop 2, in place of --model; --data is a table of SMILES.",
+        ),
+    ] = None,
+    trust_model_file: Annotated[
+        bool,
+        typer.Option(
+            "--trust-model-file",
+            rich_help_panel=CHEMPROP,
+            help="Read a model file that names code other than Chemprop's. Such files are pickles: "
+            "that code runs while they are read, so trust only files you made.",
+        ),
+    ] = False,
+    descriptors_path: DescriptorsOption = None,
+    atom_features_path: AtomFeaturesOption = None,
+    atom_descriptors_path: AtomDescriptorsOption = None,
+    bond_features_path: BondFeaturesOption = None,
     quiet: QuietOption = False,
 ) -> None:
     """Explain your own trained model: one HTML page that opens without a network.
@@ -123,11 +171,13 @@ def explain(
         TRIAL_GRAPHS,
         build_model,
         choose_graphs,
+        find_function,
         make_explainers,
         read_data,
         try_model,
     )
     from hpme.explainers import EXPLAINERS
+    from hpme.models.explained import ExplainedModel
     from hpme.report import report
 
     names = list(dict.fromkeys(name.strip() for name in explainer.split(",") if name.strip()))
@@ -149,40 +199,70 @@ def explain(
         "task": "regression" if mode is ModeName.regression and label_column else None,
     }
     place = None if device is None else usage("--device", check_device, device)
-    target = build_model(model, weights)
-    if place is not None:
-        target.to(place)
+    extra = {
+        "x_d": descriptors_path,
+        "V_f": atom_features_path,
+        "V_d": atom_descriptors_path,
+        "E_f": bond_features_path,
+    }
+    if (model is None) == (chemprop is None):
+        refuse("give one of --model and --chemprop", "--model")
+    if chemprop is None and (trust_model_file or any(extra.values())):
+        refuse("belongs to --chemprop", "--trust-model-file" if trust_model_file else "--model")
     skipped, given = out.with_suffix(".skipped.csv"), {k: v for k, v in table.items() if v}
     found = read_data(data, skipped, progress=not quiet, **given)
+    if chemprop is not None:
+        from hpme.commands.molecules import read_chemprop
+
+        if not all(isinstance(graph.get("smiles"), str) for graph in found):
+            refuse("--chemprop needs a table of SMILES", "--data")
+        subject, found = read_chemprop(
+            chemprop, found, extra, hydrogens=hydrogens, trust=trust_model_file
+        )
+    else:
+        subject = ExplainedModel(build_model(model or "", weights))
+    class_names = None if classes is None else [name.strip() for name in classes.split(",")]
+    subject = ExplainedModel.of(
+        subject,
+        mode=None if mode is None else mode.value,
+        call=None if call is None else usage("--call", find_function, call),
+        output=_name_or_number(output),
+        classes=class_names,
+        target=_name_or_number(target),
+        contrast=_name_or_number(contrast),
+    )
+    if place is not None:
+        subject.model.to(place)
     fitted, explained, numbers = choose_graphs(found, graphs, seed)
-    meaning: Mode | None = None if mode is None else mode.value
-    try_model(target, explained[:TRIAL_GRAPHS], meaning)
+    try_model(subject, explained[:TRIAL_GRAPHS])
     if not quiet:
         say(f"{len(found):,} graphs; {len(explained):,} explained, learning from {len(fitted):,}")
-        if weights is None:
+        if weights is None and chemprop is None:
             say("no --weights: the model is explained as the function returns it")
     explanations, reports = {}, {}
     for name, one in explainers.items():
-        one.fit(target, fitted, mode=meaning, progress=not quiet)
-        explanations[name] = one.explain(target, explained, progress=not quiet)
+        one.fit(subject, fitted, target=subject.target, progress=not quiet)
+        explanations[name] = one.explain(subject, explained, progress=not quiet)
         if hasattr(one, "quality"):
-            found_quality = one.quality(target, explained)
-            for item, quality in zip(explanations[name], found_quality, strict=True):
-                item.quality = asdict(quality)
+            found_quality = one.quality(subject, explained)
+            effects = one.effects(subject, explained, nodes=False)
+            for item, quality, effect in zip(
+                explanations[name], found_quality, effects, strict=True
+            ):
+                item.quality = {**asdict(quality), "effect": effect.mean}
         reports[name] = getattr(one, "report", None)
         if not quiet:
             _announce(name, one, reports[name])
         if save_explainer is not None:
             one.save(save_explainer / f"{name}.safetensors")
     report(
-        target,
+        subject,
         explained,
         explanations,
         out,
         title=title,
-        mode=meaning,
         names=[_name(graph, number) for graph, number in zip(explained, numbers, strict=True)],
-        class_names=None if classes is None else [name.strip() for name in classes.split(",")],
+        class_names=None if subject.view.asked else class_names,
         reports=reports,
         seed=seed,
         progress=not quiet,
@@ -205,6 +285,10 @@ def _announce(name: str, explainer: GraphExplainer, found: Any) -> None:
         say(f"  {found.summary()}")
         for warning in found.warnings:
             say(f"  warning: {warning}", style="yellow")
+
+
+def _name_or_number(text: str | None) -> int | str | None:
+    return int(text) if text is not None and text.isdecimal() else text
 
 
 def _name(graph: Data, number: int) -> str:

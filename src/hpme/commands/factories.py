@@ -6,7 +6,7 @@ import difflib
 import importlib
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from hpme.data import GraphStore, from_smiles_csv, load_graphs
 from hpme.errors import InputError, ModelError, StorageError
 from hpme.explainers import GraphExplainer
 from hpme.models.explained import ExplainedModel
-from hpme.models.task import Mode, check_rows
+from hpme.models.task import check_rows
 
 FIT_GRAPHS = 500
 """Explainers learn from at least this many graphs, if there are as many."""
@@ -34,13 +34,13 @@ ANY_ATOM = {"molecule": "*"}
 """A rule that every molecule obeys, for tables without labels."""
 
 
-def call_factory(reference: str) -> Any:
-    """What the function named ``module:function`` returns when called without arguments.
+def find_function(reference: str) -> Callable[..., Any]:
+    """The function named ``module:function``.
 
     The module is looked for in the current folder first, then where Python looks for modules.
 
     Raises:
-        InputError: If there is no such function, or it fails.
+        InputError: If there is no such function.
     """
     module_name, colon, name = reference.partition(":")
     if not colon or not module_name or not name:
@@ -67,6 +67,18 @@ def call_factory(reference: str) -> Any:
             close = difflib.get_close_matches(name, dir(module), n=1)
             hint = f"; did you mean '{close[0]}'?" if close else ""
             raise InputError(f"'{module_name}' has no function '{name}'{hint}")
+        found: Callable[..., Any] = factory
+        return found
+
+
+def call_factory(reference: str) -> Any:
+    """What a function returns when called without arguments.
+
+    Raises:
+        InputError: If there is no such function, or it fails.
+    """
+    factory = find_function(reference)
+    with _current_folder():
         try:
             return factory()
         except Exception as error:
@@ -211,13 +223,13 @@ def choose_graphs(
     return [graphs[i] for i in fitted], [graphs[i] for i in numbers], numbers
 
 
-def try_model(model: torch.nn.Module, graphs: Sequence[Data], mode: Mode | None) -> None:
+def try_model(explained: ExplainedModel, graphs: Sequence[Data]) -> None:
     """Calls the model once, so that what is wrong shows before any work."""
-    explained = ExplainedModel(model)
     with explained.frozen(), torch.no_grad():
-        output = explained.adapter().predict(GraphStore.from_graphs(graphs).batch())
+        output = explained.adapter().predict(explained.read(graphs).batch())
     check_rows(output, len(graphs))
-    if mode is None and (output.dim() == 1 or output.shape[1] == 1):
+    one_value = output.dim() == 1 or output.shape[1] == 1
+    if one_value and explained.mode is None and not explained.view.asked:
         refuse(
             "the model returns one value per graph; say what it means: regression or "
             "binary_classification",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -53,4 +54,41 @@ RuleOption = Annotated[
 ]
 HydrogensOption = Annotated[
     bool, typer.Option("--hydrogens", rich_help_panel=OWN, help="Make hydrogens nodes, too.")
+]
+CHEMPROP = "Chemprop models"
+DescriptorsOption = Annotated[
+    Path | None,
+    typer.Option(
+        dir_okay=False,
+        metavar="FILE.npz",
+        rich_help_panel=CHEMPROP,
+        help="Descriptors of molecules, a row for each, as for chemprop predict.",
+    ),
+]
+AtomFeaturesOption = Annotated[
+    Path | None,
+    typer.Option(
+        dir_okay=False,
+        metavar="FILE.npz",
+        rich_help_panel=CHEMPROP,
+        help="Additional features of atoms, an array per molecule.",
+    ),
+]
+AtomDescriptorsOption = Annotated[
+    Path | None,
+    typer.Option(
+        dir_okay=False,
+        metavar="FILE.npz",
+        rich_help_panel=CHEMPROP,
+        help="Additional descriptors of atoms, an array per molecule.",
+    ),
+]
+BondFeaturesOption = Annotated[
+    Path | None,
+    typer.Option(
+        dir_okay=False,
+        metavar="FILE.npz",
+        rich_help_panel=CHEMPROP,
+        help="Additional features of bonds, an array per molecule.",
+    ),
 ]

@@ -32,7 +32,7 @@ def save_graphs(path: str | Path, graphs: Iterable[Any]) -> None:
     Raises:
         InputError: If the graphs differ in attributes, or one cannot be stored.
     """
-    store = GraphStore.from_graphs(graphs, whole=True)
+    store = GraphStore.from_graphs(graphs, attributes="all")
     header = {"kind": KIND, "version": VERSION, "graphs": len(store)}
     write_tensors(path, to_tensors(store), header)
 

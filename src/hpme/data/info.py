@@ -14,7 +14,7 @@ from hpme.graphs import GraphStore
 
 TaskKind = Literal["classification", "regression"]
 DatasetLevel = Literal["graph", "node", "link"]
-Level = Literal["graph", "node"]
+Level = Literal["graph", "node", "edge"]
 Builder = Callable[..., GraphStore]
 """``(variant, seed, size)`` to graphs with ``x``, ``node_mask``, ``edge_mask`` and ``y``; the paths
 of the dataset's files follow, if it has any."""

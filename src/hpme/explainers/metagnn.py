@@ -120,12 +120,7 @@ class MetaGNNExplainer(GraphExplainer):
         order = torch.randperm(len(context.store), generator=generator).to(context.device)
         held_out, train = order.tensor_split([int(self.holdout * order.numel())])
         model = _trainable_copy(context.adapter.model)
-        adapter = ModelAdapter(
-            model,
-            embedding_layer=self.embedding_layer,
-            weighting=context.adapter.weighting,
-            level=context.adapter.level,
-        )
+        adapter = context.adapter.on(model)
         adaptation = Adaptation(
             MaskDescent(self.mask_epochs, self.mask_lr, self.size_weight, self.entropy_weight),
             epochs=self.epochs,

@@ -147,6 +147,12 @@ class GraphBatch:
             node={name: value[mask] for name, value in self.node.items()},
         )
 
+    def with_column(self, column: int, value: float) -> GraphBatch:
+        """The graphs with one node feature set to a value everywhere."""
+        x = self.x.clone()
+        x[:, column] = value
+        return replace(self, x=x)
+
     def grouped(self) -> GraphBatch:
         """The graphs with edges grouped by graph, for edges in any order."""
         return self.edges(self.edge_batch.argsort(stable=True))

@@ -28,7 +28,7 @@ class EgoGraphs:
     """Ego graphs of some nodes, in the order of these nodes.
 
     Args:
-        store: The graphs; the anchor of each is its target node.
+        store: The graphs; the anchors of each are its target node, or both ends of its link.
     """
 
     store: GraphStore
@@ -113,25 +113,27 @@ class WholeGraph:
         """Ego graphs of consecutive nodes, few enough at a time for any memory.
 
         Args:
-            nodes: Their target nodes; repetition is allowed.
+            nodes: Their target nodes, or both ends :math:`[L, 2]` of links; repetition is allowed.
             batch_size: At most this many at a time.
         """
-        few = exclusive_cumsum(self._reach[nodes]) // self.max_edges
-        many = torch.arange(nodes.numel(), device=nodes.device) // batch_size
+        reach = self._reach[nodes].view(len(nodes), -1).sum(1)
+        few = exclusive_cumsum(reach) // self.max_edges
+        many = torch.arange(len(nodes), device=nodes.device) // batch_size
         group = torch.unique_consecutive(torch.stack([few, many]), dim=1, return_counts=True)
         for part in nodes.split(group[1].tolist()):  # type: ignore[no-untyped-call]
             yield self._cut_out(part)
 
     def ego_graphs(self, nodes: Tensor) -> EgoGraphs:
-        """Ego graphs of any number of nodes."""
-        first, *others = [part.store for part in self.parts(nodes, max(1, nodes.numel()))]
+        """Ego graphs of any number of nodes, or of links :math:`[L, 2]`."""
+        first, *others = [part.store for part in self.parts(nodes, max(1, len(nodes)))]
         return EgoGraphs(first.joined(*others))
 
     def _cut_out(self, nodes: Tensor) -> EgoGraphs:
         # A node of an ego graph is a number: that of its graph times num_nodes, plus its own.
         num_nodes, device = len(self.x), nodes.device
-        roots = torch.arange(nodes.numel(), device=device) * num_nodes + nodes
-        seen = frontier = roots
+        own = torch.arange(len(nodes), device=device).unsqueeze(1) * num_nodes
+        roots = own + nodes.view(len(nodes), -1)
+        seen = frontier = torch.unique(roots)
         for _ in range(self.num_hops):
             rows, owner = self._inward.rows(frontier % num_nodes)
             found = frontier[owner] // num_nodes * num_nodes + self._inward.target[rows]
@@ -139,7 +141,7 @@ class WholeGraph:
             frontier = found[~_among(found, seen)[1]]
             seen = torch.cat([seen, frontier]).sort().values
         graph, node_ids = seen // num_nodes, seen % num_nodes
-        sizes = torch.bincount(graph, minlength=nodes.numel())
+        sizes = torch.bincount(graph, minlength=len(nodes))
         start = exclusive_cumsum(sizes)
 
         rows, target = self._inward.rows(node_ids)
@@ -154,11 +156,11 @@ class WholeGraph:
             x=self.x[node_ids],
             local_edge_index=edge_index,
             sizes=sizes,
-            edge_counts=torch.bincount(edge_graph, minlength=nodes.numel()),
+            edge_counts=torch.bincount(edge_graph, minlength=len(nodes)),
             edge_attr=None if self.edge_attr is None else self.edge_attr[edge_ids],
             edge_weight=None if self.edge_weight is None else self.edge_weight[edge_ids],
-            y=None if self.y is None else self.y[nodes],
-            anchors=(torch.searchsorted(seen, roots) - start).unsqueeze(1),
+            y=None if self.y is None or nodes.dim() == 2 else self.y[nodes],
+            anchors=torch.searchsorted(seen, roots) - start.unsqueeze(1),
         )
         ids = {"node_ids": node_ids}
         return EgoGraphs(store.with_attributes(node=ids, edge={"edge_ids": edge_ids}))
@@ -194,6 +196,22 @@ def node_index(index: int | Sequence[int] | Tensor | None, num_nodes: int, devic
         bad = int(nodes[(nodes < 0) | (nodes >= num_nodes)][0])
         raise InputError(f"index {bad} is out of range: node numbers must lie in [0, {num_nodes})")
     return nodes.long()
+
+
+def link_index(index: Any, num_nodes: int, device: Any) -> Tensor:
+    """Both ends ``[L, 2]`` of links, from what users pass as index: ``[2]`` or ``[2, L]``.
+
+    Raises:
+        InputError: If it is missing, of another shape, or names nodes that are not there.
+    """
+    links = None if index is None else torch.as_tensor(index, device=device)
+    if links is None or links.dim() not in (1, 2) or links.shape[0] != 2 or links.numel() == 0:
+        shape = None if links is None else tuple(links.shape)
+        raise InputError(
+            f"a model of links needs the two ends of each as index (or edge_label_index) of shape "
+            f"[2, links], got {shape}"
+        )
+    return node_index(links.reshape(2, -1).T.reshape(-1), num_nodes, device).view(-1, 2)
 
 
 def _among(values: Tensor, sorted_values: Tensor) -> tuple[Tensor, Tensor]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -15,34 +15,40 @@ from hpme.graphs.checks import check_edge_rows
 
 Parts = dict[str, Any]
 """Arguments of a :class:`~hpme.graphs.store.GraphStore`, and as ``chosen`` which of its graphs."""
+Attributes = Literal["seen", "fitting", "all"]
+"""Which attributes of graphs are read, see :meth:`~hpme.graphs.store.GraphStore.from_graphs`."""
+SHOWN = ("smiles", "name")
+"""Texts that pictures of explanations show."""
 _FIXED = {"x": "node", "pos": "node", "node_mask": "node", "y": "graph"}
 _OWN = ("x", "edge_index", "edge_attr", "edge_weight", "anchors", "num_nodes")
 """Attributes with rules of their own."""
 
 
-def read_graphs(graphs: Iterable[Any], whole: bool) -> Parts:
-    """Reads a dataset, a list of ``Data``, a loader, a ``Batch`` or one ``Data``.
+def read_graphs(graphs: GraphBatch | Iterable[Any], attributes: Attributes) -> Parts:
+    """Reads a dataset, a list of ``Data``, a loader, a batch or one ``Data``.
 
     Args:
         graphs: The graphs.
-        whole: Whether to read all attributes.
+        attributes: Which of them are read.
 
     Raises:
         InputError: If there are none, or they differ in attributes.
     """
+    if isinstance(graphs, GraphBatch):
+        return _of_batch(graphs)
     if isinstance(graphs, Data):
         graphs = graphs.to_data_list() if isinstance(graphs, Batch) else [graphs]
-    if isinstance(graphs, InMemoryDataset) and not whole:
+    if isinstance(graphs, InMemoryDataset) and attributes == "seen":
         parts = _of_dataset(graphs)
         if parts is not None:
             return parts
     items: list[Data] = []
     for item in graphs:
         items.extend(item.to_data_list() if isinstance(item, Batch) else [item])
-    return _of_list(items, whole)
+    return _of_list(items, attributes)
 
 
-def read_batch(graphs: GraphBatch) -> Parts:
+def _of_batch(graphs: GraphBatch) -> Parts:
     """Takes a batch apart, whatever the order of its edges."""
     graphs = graphs.grouped()
     return {
@@ -53,7 +59,7 @@ def read_batch(graphs: GraphBatch) -> Parts:
     }
 
 
-def _of_list(graphs: Sequence[Data], whole: bool) -> Parts:
+def _of_list(graphs: Sequence[Data], attributes: Attributes) -> Parts:
     if not graphs:
         raise InputError("no graphs: the dataset, list or loader is empty")
     for number, graph in enumerate(graphs):
@@ -77,7 +83,11 @@ def _of_list(graphs: Sequence[Data], whole: bool) -> Parts:
         }
     except (RuntimeError, TypeError, AttributeError, IndexError) as error:
         raise InputError(f"the graphs cannot be put into one batch: {error}") from error
-    return _with_others(parts, graphs) if whole else parts
+    if attributes == "seen":
+        texts = {name: [graph.get(name) for graph in graphs] for name in SHOWN}
+        parts["text"] = {name: values for name, values in texts.items() if _are_texts(values)}
+        return parts
+    return _with_others(parts, graphs, strict=attributes == "all")
 
 
 def _all_or_none(graphs: Sequence[Data], name: str) -> list[Tensor] | None:
@@ -142,7 +152,13 @@ def _of_dataset(dataset: InMemoryDataset) -> Parts | None:
     ):
         return None  # likewise
     chosen, device = dataset._indices, data.edge_index.device
+    texts = {name: data.get(name) for name in SHOWN}
     return {
+        "text": {
+            name: values
+            for name, values in texts.items()
+            if isinstance(values, list) and len(values) == len(edge_counts) and _are_texts(values)
+        },
         "sizes": slices["x"].diff().to(device),
         "edge_counts": edge_counts.to(device),
         "local_edge_index": data.edge_index,
@@ -153,20 +169,29 @@ def _of_dataset(dataset: InMemoryDataset) -> Parts | None:
     }
 
 
-def _with_others(parts: Parts, graphs: Sequence[Data]) -> Parts:
-    """All other attributes, each at the level its rows or its name say."""
+def _with_others(parts: Parts, graphs: Sequence[Data], *, strict: bool) -> Parts:
+    """All other attributes, each at the level its rows or its name say.
+
+    Those that do not fit are refused if ``strict``, else left out.
+    """
     levels: dict[str, dict[str, Any]] = {"match": {}, "text": {}}
     levels.update({level: dict(parts[level]) for level in ("node", "edge", "graph")})
     names = set(graphs[0].keys())
     for number, graph in enumerate(graphs):
         odd = set(graph.keys()) - {*names, "num_nodes"}
-        if odd:
+        if odd and strict:
             raise InputError(f"graph {number} has '{min(odd)}', which graph 0 has not")
     for name in graphs[0].keys():  # noqa: SIM118
         if name not in _OWN:
             values = [graph.get(name) for graph in graphs]
-            level = _level(name, values, parts)
-            levels[level][name] = values if level == "text" else torch.cat(values)
+            try:
+                level = _level(name, values, parts)
+                levels[level][name] = values if level == "text" else torch.cat(values)
+            except (InputError, RuntimeError):
+                if strict:
+                    raise
+    if not strict:
+        levels["match"] = {}  # ground truth
     if levels["match"]:
         first = min(levels["match"])
         parts["match_counts"] = parts["sizes"].new_tensor([len(graph[first]) for graph in graphs])
@@ -175,7 +200,7 @@ def _with_others(parts: Parts, graphs: Sequence[Data]) -> Parts:
 
 def _level(name: str, values: Sequence[Any], parts: Parts) -> str:
     """Where an attribute belongs; the name decides where the number of rows does not."""
-    if all(isinstance(value, str) for value in values):
+    if _are_texts(values):
         return "text"
     for number, value in enumerate(values):
         if not isinstance(value, Tensor) or value.dim() == 0:
@@ -200,3 +225,7 @@ def _level(name: str, values: Sequence[Any], parts: Parts) -> str:
             "graph (a vector for the whole graph has shape [1, C]); change or delete it"
         )
     return named if named in fitting else fitting[0]
+
+
+def _are_texts(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, str) for value in values)

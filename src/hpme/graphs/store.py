@@ -17,7 +17,7 @@ from hpme.errors import InputError
 from hpme.graphs.batch import GraphBatch
 from hpme.graphs.checks import check_graph_tensors, check_own_nodes
 from hpme.graphs.pairs import Pairs
-from hpme.graphs.reading import Parts, read_batch, read_graphs
+from hpme.graphs.reading import Attributes, Parts, read_graphs
 from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum
 from hpme.graphs.split import split_graphs
 
@@ -107,7 +107,7 @@ class GraphStore:
 
     @classmethod
     def from_graphs(
-        cls, graphs: GraphStore | GraphBatch | Graphs, *, whole: bool = False
+        cls, graphs: GraphStore | GraphBatch | Graphs, *, attributes: Attributes = "seen"
     ) -> GraphStore:
         """Reads a dataset, a list of ``Data`` or a loader once, and checks it.
 
@@ -115,16 +115,16 @@ class GraphStore:
 
         Args:
             graphs: The graphs.
-            whole: Whether to read all attributes of the graphs, which must then agree on them, in
-                place of the first of :data:`SEEN` only.
+            attributes: Which are read: those of :data:`SEEN`, with names and SMILES; ``"fitting"``,
+                besides them all that every graph has as a text or with a row per node, per edge or
+                for the graph; or ``"all"``, on which the graphs must then agree.
 
         Raises:
             InputError: If there is nothing to read, or features or edges are unusable.
         """
         if isinstance(graphs, GraphStore):
             return graphs
-        parts = read_batch(graphs) if isinstance(graphs, GraphBatch) else read_graphs(graphs, whole)
-        store = cls._of_parts(parts)
+        store = cls._of_parts(read_graphs(graphs, attributes))
         store.check()
         return store
 
@@ -330,10 +330,10 @@ class GraphStore:
             graph={**self.graph, **(graph or {})},
         )
 
-    def seen(self) -> GraphStore:
-        """The graphs with what training and explaining read, without the history of tensors."""
+    def seen(self, *, everything: bool = False) -> GraphStore:
+        """The graphs as models see them, without the history of tensors: :data:`SEEN`, or all."""
         node, edge, graph = (
-            {name: value.detach() for name, value in level.items() if name in SEEN}
+            {name: value.detach() for name, value in level.items() if everything or name in SEEN}
             for level in (self.node, self.edge, self.graph)
         )
         counts = (self.sizes, self.edge_counts, self.local_edge_index)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import chain
@@ -13,12 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from hpme.data.info import Level
-from hpme.errors import HPMEError, InputError, ModelError
+from hpme.errors import InputError, ModelError
 from hpme.graphs import GraphBatch
+from hpme.models.calling import Call, Caller, takes_model
 from hpme.models.embedding import Embedding, EmbeddingProbe, target_nodes
 from hpme.models.ground import as_its_user
 from hpme.models.message_mask import message_mask
-from hpme.models.task import Task, check_output, check_rows
+from hpme.models.output import OutputView
+from hpme.models.task import Task, check_output, check_rows, described
 
 Weighting = Literal["edge_weight", "message", "none"]
 
@@ -31,7 +31,8 @@ class ModelAdapter:
     the model returns comes back to where they were. Outputs in half precision become single.
 
     Args:
-        model: Called as ``model(x, edge_index, batch=..., [edge_weight=...], [edge_attr=...])``.
+        model: Called as ``model(x, edge_index, batch=..., [edge_weight=...], [edge_attr=...])``, or
+            as :class:`~hpme.models.calling.Caller` finds out.
         embedding_layer: Dotted name of the layer whose output is the node embedding; by default
             the input of the readout, else the last message-passing layer. At node level the input
             of the head, the first linear layer on node rows after all message passing, stands in
@@ -39,8 +40,10 @@ class ModelAdapter:
         weighting: How edge weights reach the model; found out by :meth:`probe` if ``None``.
         level: ``"graph"``; or ``"node"``, a model that returns one row per node and is called
             without ``batch`` unless it requires one. Then the rows at the first anchor of every
-            graph are the outputs.
-        task: What the model's output means; inferred where safe by default.
+            graph are the outputs. With ``"edge"`` the model returns one row per link, and the two
+            anchors of every graph are its ends.
+        call: How the model is called, in place of what is found out.
+        view: What of its output is explained.
     """
 
     def __init__(
@@ -50,30 +53,40 @@ class ModelAdapter:
         embedding_layer: str | None = None,
         weighting: Weighting | None = None,
         level: Level = "graph",
-        task: Callable[[Tensor], Task] = Task.resolve,
+        call: Call | None = None,
+        view: OutputView | None = None,
     ) -> None:
         self.model = model
-        self.task = task
         self.level = level
+        self.view = view or OutputView()
         self.embedding_layer = embedding_layer
         self.weighting = weighting
         self.embedding_source: str | None = None
         self.device = device_of(model)
         self.width: int | None = None
         """Channels that node embeddings must have, if an explainer was fitted to some."""
-        written = getattr(model, "_orig_mod", model)  # a compiled module hides the arguments
-        parameters = inspect.signature(written.forward).parameters
-        self._keywords = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-        self._names = set(parameters)
-        batch = parameters.get("batch")
-        self._needs_batch = batch is not None and batch.default is batch.empty
+        self.caller = Caller(model, call, level)
         if embedding_layer is not None and embedding_layer not in dict(model.named_modules()):
             layers = ", ".join(name for name, _ in model.named_modules() if name)
             raise InputError(f"the model has no layer '{embedding_layer}'; it has: {layers}")
 
-    def accepts(self, name: str) -> bool:
-        """Whether the model's ``forward`` names this argument."""
-        return name in self._names
+    def on(self, model: nn.Module) -> ModelAdapter:
+        """The same for another module of the same kind, such as a copy."""
+        call = self.caller.call
+        if call is not None and not takes_model(call):
+            raise InputError("call must be call(model, batch) where a copy of the model is called")
+        return ModelAdapter(
+            model,
+            embedding_layer=self.embedding_layer,
+            weighting=self.weighting,
+            level=self.level,
+            call=call,
+            view=self.view,
+        )
+
+    def task(self, output: Tensor) -> Task:
+        """What an output means, see :meth:`~hpme.models.output.OutputView.task`."""
+        return self.view.task(output)
 
     def describe(self) -> str:
         """One line on how the model is used."""
@@ -101,11 +114,11 @@ class ModelAdapter:
         """
         graphs = self._there(graphs)
         weight = torch.linspace(0.25, 0.75, graphs.num_edges).to(graphs.x)
-        plain = self._call(graphs, None, "none")
-        trials: list[Weighting] = ["edge_weight"] if self.accepts("edge_weight") else []
+        plain = self._read(graphs, self._call(graphs, None, "none"))
+        trials: list[Weighting] = ["edge_weight"] if self.caller.weighted else []
         self.weighting = "none"
         for trial in [*trials, "message"]:
-            weighted = self._call(graphs, weight, trial)
+            weighted = self._read(graphs, self._call(graphs, weight, trial))
             if isinstance(plain, Tensor) and not torch.allclose(plain, weighted, rtol=1e-6):
                 self.weighting = trial
                 break
@@ -124,12 +137,12 @@ class ModelAdapter:
     def predict(
         self, graphs: GraphBatch, edge_weight: Tensor | None = None, **model_kwargs: Any
     ) -> Tensor:
-        """The model's raw output; ``edge_weight`` multiplies the graphs' own weights if any."""
+        """The model's output; ``edge_weight`` multiplies the graphs' own weights if any."""
         if edge_weight is not None and self.weighting is None:
             self.probe(graphs)
         there, weighting = self._there(graphs), self.weighting or "none"
         called = self._call(there, edge_weight, weighting, **model_kwargs)
-        output: Tensor = self._rows(there, called)
+        output: Tensor = self._read(there, called)
         self._check_gradient(edge_weight, output)
         result: Tensor = _back(output, graphs)
         return result
@@ -163,7 +176,9 @@ class ModelAdapter:
         probe = EmbeddingProbe(self.model, there, self.level, self.embedding_layer)
         with probe.watching():
             output = self._call(there, edge_weight, self.weighting or "none", **model_kwargs)
-        embedding = probe.found(self._rows(there, output))
+        output = self._read(there, output)
+        check_rows(output, graphs.num_graphs)
+        embedding = probe.found(output)
         self._check_gradient(edge_weight, embedding.output)
         if self.width not in (None, embedding.nodes.shape[1]):
             raise ModelError(
@@ -194,32 +209,31 @@ class ModelAdapter:
         """The graphs where the model is."""
         return graphs if self.device is None else graphs.to(self.device)
 
+    def _read(self, graphs: GraphBatch, output: Any) -> Any:
+        """What is explained of the model's output, one row per graph."""
+        output = self.view.pick(output)
+        if isinstance(output, Tensor) and output.dtype in (torch.half, torch.bfloat16):
+            output = output.float()  # what is computed from it needs more digits than it has
+        if self.level == "node":
+            output = self._rows(graphs, output)
+        return self.view.read(output)
+
     def _rows(self, graphs: GraphBatch, output: Any) -> Any:
-        """The model's output with one row per graph."""
-        if self.level == "graph":
-            return output
+        """The rows of the target nodes."""
         if not isinstance(output, Tensor) or not output.dim() or output.shape[0] != len(graphs.x):
-            shape = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
             raise ModelError(
-                f"the model returned {shape} for {len(graphs.x)} nodes; a node-level model returns "
-                "one row per node (a graph-level one is explained without index)"
+                f"the model returned {described(output)} for {len(graphs.x)} nodes; a node-level "
+                "model returns one row per node (a graph-level one is explained without index)"
             )
         return output[target_nodes(graphs)]
 
     def _call(
         self, graphs: GraphBatch, edge_weight: Tensor | None, weighting: Weighting, **extra: Any
     ) -> Any:
-        kwargs = dict(extra)
-        for name, value in kwargs.items():
-            if isinstance(value, Tensor):
-                kwargs[name] = value.to(graphs.x.device)
-        if self.level == "graph" and not (self.accepts("batch") or self._keywords):
-            raise ModelError(
-                "the model's forward has no 'batch' argument; graph-level models are called as "
-                "model(x, edge_index, batch=...). For a node-level model give the nodes as index"
-            )
-        if self.level == "graph" or self._needs_batch:
-            kwargs["batch"] = graphs.batch
+        kwargs = {
+            name: value.to(graphs.x.device) if isinstance(value, Tensor) else value
+            for name, value in extra.items()
+        }
         if edge_weight is not None:
             edge_weight = edge_weight.to(graphs.x)
         masks: Any = nullcontext()
@@ -233,29 +247,8 @@ class ModelAdapter:
         weight = graphs.edge_weight
         if edge_weight is not None and weighting == "edge_weight":
             weight = edge_weight if weight is None else weight * edge_weight
-        if weight is not None:
-            if not (self.accepts("edge_weight") or self._keywords):
-                raise ModelError(
-                    "the graphs have edge_weight but the model's forward takes none; remove it "
-                    "from the graphs or add the argument to the model"
-                )
-            kwargs["edge_weight"] = weight
-        if graphs.edge_attr is not None and (self.accepts("edge_attr") or self._keywords):
-            kwargs["edge_attr"] = graphs.edge_attr
         with masks, as_its_user():
-            try:
-                output = self.model(graphs.x, graphs.edge_index, **kwargs)
-            except (HPMEError, torch.cuda.OutOfMemoryError):
-                raise
-            except Exception as error:
-                raise ModelError(
-                    f"the model failed on {graphs.num_nodes} nodes with {graphs.x.shape[1]} "
-                    f"features of {graphs.x.dtype}: {type(error).__name__}: {error}; check that "
-                    "features, dtype and device are those it was trained with"
-                ) from error
-        if isinstance(output, Tensor) and output.dtype in (torch.half, torch.bfloat16):
-            return output.float()  # what is computed from it needs more digits than it has
-        return output
+            return self.caller(graphs, weight, kwargs)
 
 
 def device_of(model: nn.Module) -> torch.device | None:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, cast, get_args
+from dataclasses import KW_ONLY, dataclass, fields, replace
+from typing import Any, cast
 
 from torch import Tensor, nn
 from torch_geometric.explain import ModelConfig
 
 from hpme.data.info import Level
 from hpme.errors import InputError
+from hpme.graphs import GraphStore
+from hpme.graphs.reading import Attributes
 from hpme.models.adapter import ModelAdapter, Weighting
+from hpme.models.calling import Call, Caller
 from hpme.models.freezing import check_module, frozen
-from hpme.models.task import Mode, Task
+from hpme.models.output import Name, OutputView, Target
+from hpme.models.task import Mode, ReturnType, Task
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,16 @@ class ExplainedModel:
         embedding_layer: Dotted name of the layer whose output is the node embedding; see
             :class:`~hpme.models.adapter.ModelAdapter`.
         model_config: PyG's ``ModelConfig``, in place of ``mode`` and ``level``.
+        call: ``call(batch)`` or ``call(model, batch)``, a function from a PyG ``Batch`` with all
+            fields of the graphs to the model's output, for models that are called in another way.
+        output: Key or position of the output that is explained, if the model returns several.
+        return_type: What a classifier returns: ``"raw"``, ``"probs"`` or ``"log_probs"``.
+        tasks: Names of the columns of a model with several tasks or labels.
+        classes: Names of the classes.
+        target: The class or task to explain, by name or number, or ``(task, class)``; by default
+            the predicted class.
+        contrast: The class that ``target`` is told apart from, see
+            :class:`~hpme.models.output.OutputView`.
     """
 
     model: nn.Module
@@ -41,6 +55,13 @@ class ExplainedModel:
     level: Level | None = None
     embedding_layer: str | None = None
     model_config: Any = None
+    call: Call | None = None
+    output: Name | None = None
+    return_type: ReturnType | None = None
+    tasks: Sequence[str] | None = None
+    classes: Sequence[str] | None = None
+    target: Target | None = None
+    contrast: Name | None = None
 
     def __post_init__(self) -> None:
         check_module(self.model)
@@ -49,19 +70,15 @@ class ExplainedModel:
     def of(
         cls,
         model: nn.Module | ExplainedModel,
-        *,
-        mode: Mode | None = None,
-        level: Level | None = None,
-        embedding_layer: str | None = None,
-        model_config: Any = None,
+        **facts: Any,
     ) -> ExplainedModel:
-        """The given one, or a bare module wrapped; what else is given here counts more."""
-        facts = {
-            "mode": mode,
-            "level": level,
-            "embedding_layer": embedding_layer,
-            "model_config": model_config,
-        }
+        """The given one, or a bare module wrapped; facts that are given here count more."""
+        valid = [field.name for field in fields(cls) if field.name != "model"]
+        for name in facts:
+            if name not in valid:
+                raise InputError(
+                    f"'{name}' is nothing that can be told about a model; valid: {', '.join(valid)}"
+                )
         known = model if isinstance(model, ExplainedModel) else cls(model)
         given = {name: fact for name, fact in facts.items() if fact is not None}
         return replace(known, **given) if given else known
@@ -71,10 +88,7 @@ class ExplainedModel:
         """The level as it was given, or that of the configuration."""
         if self.level is not None or self.model_config is None:
             return self.level
-        level = ModelConfig.cast(self.model_config).task_level.value
-        if level not in get_args(Level):
-            raise InputError(f"task level '{level}' is not supported; use one of {get_args(Level)}")
-        return cast(Level, level)
+        return cast(Level, ModelConfig.cast(self.model_config).task_level.value)
 
     def adapter(self, *, weighting: Weighting | None = None) -> ModelAdapter:
         """What calls the model; use inside :meth:`frozen`.
@@ -87,8 +101,38 @@ class ExplainedModel:
             embedding_layer=self.embedding_layer,
             weighting=weighting,
             level=self.known_level or "graph",
-            task=self.task,
+            call=self.call,
+            view=self.view,
         )
+
+    @property
+    def view(self) -> OutputView:
+        """What of the model's output is explained."""
+        mode, return_type = self.mode, self.return_type
+        if self.model_config is not None:
+            config = ModelConfig.cast(self.model_config)
+            if mode is None:
+                mode = config.mode.value
+                return_type = return_type or config.return_type.value
+        return OutputView(
+            entry=self.output,
+            mode=mode,
+            return_type=return_type or "raw",
+            tasks=self.tasks,
+            classes=self.classes,
+            target=self.target,
+            contrast=self.contrast,
+        )
+
+    def read(self, graphs: Any) -> GraphStore:
+        """The graphs with all that the model may read of them."""
+        attributes: Attributes = "fitting" if self.reads_all else "seen"
+        return GraphStore.from_graphs(graphs, attributes=attributes)
+
+    @property
+    def reads_all(self) -> bool:
+        """Whether the model may read any field of the graphs."""
+        return Caller(self.model, self.call, self.known_level or "graph").reads_all
 
     def task(self, output: Tensor) -> Task:
         """What the model's output means.
@@ -100,7 +144,7 @@ class ExplainedModel:
             InputError: If that is not known, and cannot be told from the output.
             ModelError: If the output does not fit.
         """
-        task = Task.resolve(output, None if self.mode else self.model_config, self.mode)
+        task = self.view.task(output)
         task.check(output)
         return task
 
@@ -109,6 +153,13 @@ class ExplainedModel:
         """Eval mode, no parameter gradients; everything as before afterwards, even on error."""
         with frozen(self.model):
             yield
+
+
+def known_facts(explained: ExplainedModel) -> dict[str, Any]:
+    """What is known about a model besides its level and embedding, to be told again."""
+    others = ("model", "level", "embedding_layer", "model_config")
+    names = [field.name for field in fields(explained) if field.name not in others]
+    return {name: value for name in names if (value := getattr(explained, name)) is not None}
 
 
 Model = nn.Module | ExplainedModel

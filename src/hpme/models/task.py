@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -132,9 +133,10 @@ def check_output(output: Tensor, model: nn.Module | None = None) -> None:
 def check_rows(output: Any, num_graphs: int) -> None:
     """Raises :class:`ModelError` unless a model's output has one row per graph."""
     if not isinstance(output, Tensor):
+        entry = "; choose one with output=" if isinstance(output, Mapping | list | tuple) else ""
         raise ModelError(
-            f"the model returned {type(output).__name__}; it must return one tensor with a row "
-            "per graph (wrap it in a module that returns only that)"
+            f"the model returned {type(output).__name__}, {described(output)}; it must return one "
+            f"tensor with a row per graph{entry}"
         )
     rows = output.shape[0] if output.dim() else 0
     if output.dim() not in (1, 2) or rows != num_graphs:
@@ -142,3 +144,14 @@ def check_rows(output: Any, num_graphs: int) -> None:
             f"the model returned shape {tuple(output.shape)} for {num_graphs} graphs; expected "
             f"[{num_graphs}, outputs]: does it pool nodes with the given batch vector?"
         )
+
+
+def described(output: Any) -> str:
+    """An output in words, for messages."""
+    if isinstance(output, Tensor):
+        return f"a tensor of shape {tuple(output.shape)}"
+    if isinstance(output, Mapping):
+        return f"a dictionary with {', '.join(map(repr, output))}"
+    if isinstance(output, list | tuple):
+        return f"a {type(output).__name__} of {len(output)}: " + ", ".join(map(described, output))
+    return f"of type {type(output).__name__}"

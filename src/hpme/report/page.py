@@ -82,7 +82,8 @@ def report(
     named = explanations if isinstance(explanations, Mapping) else {"explanation": explanations}
     named = {name: on_cpu(list(found)) for name, found in named.items()}
     _check(path, graphs, named, names, reports, metrics, keep, steps)
-    store = GraphStore.from_graphs(graphs)
+    explained = ExplainedModel.of(model, mode=mode, model_config=model_config)
+    store = explained.read(graphs)
     if bool((store.sizes == 0).any()):
         number = int((store.sizes == 0).nonzero()[0])
         raise InputError(f"graph {number} has no nodes; leave empty graphs out")
@@ -98,7 +99,6 @@ def report(
         known = score.nan_to_num(-torch.inf, torch.inf, -torch.inf)
         ranks[name] = ranks_of(pairs, known, torch.Generator().manual_seed(seed))
     sizes = Sizes.grid(pairs.counts, steps)
-    explained = ExplainedModel.of(model, mode=mode, model_config=model_config)
     predictions = Predictions.of(explained, store, pairs, ranks, sizes, progress=progress)
     truth = truth_of(graphs, pairs)
     if names is None:

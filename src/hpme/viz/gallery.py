@@ -52,6 +52,28 @@ def gallery(
         InputError: If there is nothing to draw, lengths differ, or the suffix is another.
     """
     path = check_picture_path(path)
+    content = picture(
+        graphs,
+        explanations,
+        path.suffix.lower(),
+        predictions=predictions,
+        title=title,
+        graphs_per_row=graphs_per_row,
+    )
+    write_atomically(path, content)
+    return path
+
+
+def picture(
+    graphs: Sequence[Any],
+    explanations: Sequence[Any] | Mapping[str, Sequence[Any]],
+    suffix: str,
+    *,
+    predictions: Tensor | None = None,
+    title: str | None = None,
+    graphs_per_row: int = 2,
+) -> bytes:
+    """Content of the file that :func:`gallery` writes; ``suffix`` is ``".png"`` or ``".svg"``."""
     named = explanations if isinstance(explanations, Mapping) else {"explanation": explanations}
     lengths = {len(items) for items in named.values()}
     if not graphs or lengths != {len(graphs)}:
@@ -60,7 +82,6 @@ def gallery(
         )
     masks = [graph.get("edge_mask") for graph in graphs]
     truth = all(mask is not None for mask in masks) and any(bool(mask.any()) for mask in masks)
-    suffix = path.suffix.lower()
     painter = painter_of(graphs, suffix)
     norms = {name: _scale(items) for name, items in named.items()}
     aucs = (
@@ -82,8 +103,7 @@ def gallery(
     pooled = any(e.get("pooled") is not None for items in named.values() for e in items)
     anchored = any(graph.get("anchors") is not None for graph in graphs)
     _draw_key(strip, painter, truth, pooled, anchored, list(norms.values()))
-    write_atomically(path, painter.finish(render(figure, suffix)))
-    return path
+    return painter.finish(render(figure, suffix))
 
 
 def check_picture_path(path: str | Path) -> Path:

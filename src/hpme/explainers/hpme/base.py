@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import Any, Literal, get_args
 
 import torch
+from torch import Tensor
 
 from hpme.errors import InputError
+from hpme.explainers.hpme.effects import Effect, effects_of
 from hpme.explainers.hpme.method.mask import mix_mask
 from hpme.explainers.hpme.method.mixup import Attach
 from hpme.explainers.hpme.method.pool import Pool, PoolSize, hop_features
@@ -29,9 +31,11 @@ from hpme.explainers.hpme.search.ratio import (
 from hpme.explainers.shared.checks import at_least, positive
 from hpme.explainers.shared.context import TargetContext, batches
 from hpme.explainers.shared.edge_mlp import EdgeMLP
+from hpme.explainers.shared.explanation import Explanation
 from hpme.explainers.shared.masks import Masks
 from hpme.explainers.shared.mixing import MixingExplainer, MixupGraphs
 from hpme.graphs import GraphBatch, GraphStore
+from hpme.graphs.tensors import from_tensors, to_tensors
 from hpme.models.adapter import ModelAdapter
 from hpme.models.explained import Model
 from hpme.models.task import Task
@@ -41,9 +45,8 @@ logger = logging.getLogger("hpme")
 Score = Literal["edge", "node", "both"]
 SEARCH_EDGES = 50_000
 """A scorer for all graphs needs no more to be found, and large graphs would take long."""
-HOST_FIELDS = (
-    "x", "local_edge_index", "sizes", "edge_counts", "edge_attr", "edge_weight", "anchors",
-)  # fmt: skip
+HOST = "host_"
+"""What names of tensors of kept hosts begin with."""
 
 
 class HPMEBase(MixingExplainer):
@@ -69,6 +72,7 @@ class HPMEBase(MixingExplainer):
     """
 
     chooses_size = True
+    needs_weights = False  # the search asks about graphs, not about weights of edges
     mixup: bool = True
     """Whether the model is shown mixups; the ablation w/o Mix shows it the pooled subgraph."""
 
@@ -187,25 +191,71 @@ class HPMEBase(MixingExplainer):
             model: The model the explainer was fitted to; it is left exactly as it was.
             graphs: A dataset, a list of ``Data`` or of explanations, or a loader.
         """
-        self._check_fitted()
-        assert self.pool is not None and self.task is not None
-        store = GraphStore.from_graphs(graphs)
-        generator = torch.Generator().manual_seed(self.seed)
         result: list[Quality] = []
+        for mix, count in self._mixes(model, graphs):
+            assert self.pool is not None
+            result += quality_of(mix, count, self.pool, self.rival)
+        return result
+
+    def effects(
+        self, model: Model, graphs: Iterable[Any], *, draws: int = 16, nodes: bool = True
+    ) -> list[Effect]:
+        """Whether pooled regions and single nodes raise or lower the output, and by how much.
+
+        Args:
+            model: The model the explainer was fitted to; it is left exactly as it was.
+            graphs: A dataset, a list of ``Data`` or of explanations, or a loader. Explanations in
+                a list have their ``effect`` as an attribute afterwards.
+            draws: Hosts per graph; more give narrower intervals.
+            nodes: Whether single nodes are asked about; that takes a mix per node and host.
+        """
+        at_least("draws", draws, 1)
+        result: list[Effect] = []
+        for mix, count in self._mixes(model, graphs):
+            assert self.pool is not None
+            result += effects_of(mix, count, self.pool, draws=draws, nodes=nodes)
+        if isinstance(graphs, list):
+            for explanation, effect in zip(graphs, result, strict=True):
+                if isinstance(explanation, Explanation):
+                    explanation.effect = effect
+        return result
+
+    def _mixes(self, model: Model, graphs: Iterable[Any]) -> Iterator[tuple[HardMix, int]]:
+        """Graphs a batch at a time, joined with the kept hosts, and the number of graphs."""
+        self._check_fitted()
+        if self.answers:
+            raise InputError(
+                "the explainer was fitted to several targets; ask explainer.answers[target]"
+            )
+        store = self._leveled(model, None).read(graphs)
+        generator = torch.Generator().manual_seed(self.seed)
         for ids in batches(torch.arange(len(store)), self.batch_size):
             mixed = store.subset(ids).joined(self._hosts())
             with self._context(model, mixed, task=self.task) as context:
-                mix = self._mix(context, generator)
-                result += quality_of(mix, ids.numel(), self.pool, self.rival)
-        return result
+                yield self._mix(context, generator), ids.numel()
 
     def _keep_hosts(self, store: GraphStore) -> None:
         """A few of the fitted graphs stay with the explainer, as hosts for :meth:`quality`."""
-        for name in HOST_FIELDS:
-            self.register_buffer(f"host_{name}", getattr(store, name))
+        node, graph = (
+            {k: v for k, v in level.items() if k != "y"} for level in (store.node, store.graph)
+        )
+        kept = GraphStore(
+            store.sizes, store.edge_counts, store.local_edge_index, node, store.edge, graph
+        )
+        tensors = to_tensors(kept)
+        self._set_hosts({HOST + name.replace(".", "__"): v for name, v in tensors.items()})
+
+    def _set_hosts(self, tensors: Mapping[str, Tensor]) -> None:
+        for name in [name for name in self._buffers if name.startswith(HOST)]:
+            del self._buffers[name]
+        for name, value in tensors.items():
+            self.register_buffer(name, value)
 
     def _hosts(self) -> GraphStore:
-        return GraphStore.of(**{name: getattr(self, f"host_{name}") for name in HOST_FIELDS})
+        kept = {name: value for name, value in self._buffers.items() if name.startswith(HOST)}
+        return from_tensors(
+            {name.removeprefix(HOST).replace("__", ".", 1): v for name, v in kept.items()}
+        )
 
     def _meta(self) -> dict[str, Any]:
         assert self.pool is not None and self.report is not None
@@ -236,6 +286,5 @@ class HPMEBase(MixingExplainer):
 
     def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
         """Takes the sizes of the kept hosts from the saved tensors."""
-        for name in HOST_FIELDS:
-            self.register_buffer(f"host_{name}", state_dict.get(f"host_{name}"))
+        self._set_hosts({name: v for name, v in state_dict.items() if name.startswith(HOST)})
         return super().load_state_dict(state_dict, *args, **kwargs)

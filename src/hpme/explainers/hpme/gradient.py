@@ -51,6 +51,7 @@ class HPMEGradientExplainer(HPMEBase):
     title = "HPME by gradient"
     summary = "Hard-perturbation mixup trained by gradient, the algorithm the paper prints."
     typical_seconds = 10.0
+    needs_weights = True
 
     def __init__(
         self,

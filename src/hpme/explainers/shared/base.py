@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,34 +12,35 @@ from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor
-from torch_geometric.explain import ExplainerAlgorithm, Explanation
-from torch_geometric.explain.config import ExplanationType, ModelTaskLevel
+from torch_geometric.explain import ExplainerAlgorithm
 
 from hpme.data.info import Level
 from hpme.errors import InputError, NotFittedError
+from hpme.explainers.shared.asking import NO_EFFECT, Asking
 from hpme.explainers.shared.checks import at_least, check_seed, check_types
-from hpme.explainers.shared.context import TargetContext, batches
+from hpme.explainers.shared.configured import Configured
+from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.explanation import Explanation
 from hpme.explainers.shared.inputs import as_seen, checked_batch, is_whole, natural_level
 from hpme.explainers.shared.masks import Masks
+from hpme.explainers.shared.questions import Targets, as_list, groups, is_several, numbered
 from hpme.explainers.shared.saving import load_explainer, save_explainer
+from hpme.explainers.shared.sources import Collection, Rooted, index_level
 from hpme.graphs import GraphBatch, GraphStore
-from hpme.graphs.ego import NUM_HOPS, EgoGraphs, WholeGraph, node_index
+from hpme.graphs.ego import NUM_HOPS, WholeGraph
 from hpme.models.adapter import ModelAdapter, Weighting, device_of
-from hpme.models.explained import ExplainedModel, Model
-from hpme.models.task import Mode, Task
+from hpme.models.calling import LINK
+from hpme.models.explained import ExplainedModel, Model, known_facts
+from hpme.models.task import Task
 from hpme.progress import progress_bar
 
 logger = logging.getLogger("hpme")
-NO_EFFECT = (
-    "the model's output does not change with edge weights on the given graphs; explanations of "
-    "edges will be arbitrary"
-)
 Self = TypeVar("Self", bound="GraphExplainer")
 Index = int | Sequence[int] | Tensor
-"""Nodes of one graph: a number, several, or a boolean mask over all of them."""
+"""Nodes of one graph: a number, several, or a boolean mask over all; or links ``[2, L]``."""
 
 
-class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
+class GraphExplainer(Asking, Configured, ExplainerAlgorithm):  # type: ignore[misc]
     """Base of all explainers: a PyG ``ExplainerAlgorithm`` with :meth:`fit`, :meth:`save`, :meth:`load`.
 
     Constructor arguments are stored as given under their own names; they are what :meth:`save`
@@ -68,9 +68,11 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
     chooses_size: ClassVar[bool] = False
     """Whether ``ratio="auto"`` lets it choose the size of explanations without ground truth."""
     needs_fit: ClassVar[bool] = True
+    needs_weights: ClassVar[bool] = True
+    """Whether explanations say nothing where edge weights do not change the output."""
     needs_labels: ClassVar[bool] = False
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
-    levels: ClassVar[tuple[Level, ...]] = ("graph", "node")
+    levels: ClassVar[tuple[Level, ...]] = ("graph", "node", "edge")
 
     def __new__(cls: type[Self], *args: Any, **options: Any) -> Self:
         """Checks the types of numbers, for all explainers in one place."""
@@ -97,6 +99,8 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         self.weighting: Weighting | None = None
         self.width: int | None = None
         self.level: Level | None = None
+        self.facts: dict[str, Any] = {}
+        self.answers: dict[Any, GraphExplainer] = {}
         self.fitted = not self.needs_fit
 
     # What subclasses implement ##################################################################
@@ -126,12 +130,11 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         graphs: Iterable[Any],
         *,
         index: Index | None = None,
-        level: Level | None = None,
-        mode: Mode | None = None,
-        model_config: Any = None,
+        target: Targets | None = None,
         progress: bool = True,
+        **facts: Any,
     ) -> Self:
-        """Learns to explain ``model`` from unlabelled graphs, or from nodes of one graph.
+        """Learns to explain ``model`` from unlabelled graphs, or from nodes or links of one graph.
 
         Args:
             model: The trained model; it is left exactly as it was.
@@ -139,30 +142,40 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
                 With ``index`` a single ``Data``. Graphs that have ``anchors`` (a LongTensor of
                 their own node numbers) are about these nodes: one for the target node of an ego
                 graph, two for the ends of a link.
-            index: Nodes whose predictions are explained, for node-level models.
-            level: ``"graph"`` or ``"node"``; by default that of ``model_config``, else ``"node"``
-                with ``index`` or graphs with one anchor.
-            mode: ``"regression"``, ``"binary_classification"`` or ``"multiclass_classification"``;
-                needed only if the model returns one value per graph and the explainer is not
-                connected to a PyG ``Explainer``.
-            model_config: PyG's ``ModelConfig``, in place of ``mode``.
+            index: Nodes whose predictions are explained, for node-level models; links ``[2, L]``
+                for models of links.
+            target: The class or task to explain, by name or number; several to be able to explain
+                each of them later. By default the predicted class.
             progress: Whether to draw a progress bar (on terminals only).
+            **facts: What else is known about the model, see
+                :class:`~hpme.models.explained.ExplainedModel`: ``mode`` (needed only if the model
+                returns one value per graph), ``level``, ``call``, ``contrast``, ``classes`` and
+                others. They are remembered.
         """
-        explained = self._explained(model, mode=mode, level=level, model_config=model_config)
-        given = explained.known_level
-        if index is None and not (given == "node" and is_whole(graphs)):
-            store = GraphStore.from_graphs(graphs)
-        elif given == "graph":
-            raise InputError("index names nodes, but the task level is 'graph'; use 'node'")
-        else:
-            whole = self._whole(graphs)
-            store = whole.ego_graphs(node_index(index, len(whole.x), whole.x.device)).store
-        self.level = given or natural_level(store.anchors)
+        explained = self._explained(model, **facts)
+        store = self._source(explained, graphs, index).store
         self.width = None
         self.fitted = not self.needs_fit  # an interrupted fit must not pass for the one before
+        natural = natural_level(store.anchors) if index is None else index_level(index)
+        self.level = explained.known_level or natural
+        self.facts = known_facts(explained)
+        self.answers = {}
+        if is_several(target):
+            many: Any = store
+            for one in dict.fromkeys(as_list(target)):
+                answer = type(self)(**self.get_params())
+                answer.fit(explained, many, target=one, level=self.level, progress=progress)
+                self.answers[numbered(one, explained)] = answer
+            self.fitted = True
+            return self
+        if target is not None:
+            explained = replace(explained, target=groups(target, 1)[0][0])
+            self.facts["target"] = explained.target
+        if explained.contrast is not None:
+            store = self._told_apart(explained, store)
         with self._context(explained, store) as context, torch.enable_grad():
             logger.info(context.adapter.describe())
-            if context.adapter.weighting == "none":
+            if context.adapter.weighting == "none" and self.needs_weights:
                 logger.warning(NO_EFFECT)
             self.weighting = context.adapter.weighting
             self.width = int(context.h.shape[1]) if self.needs_fit else None
@@ -176,7 +189,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         x: Tensor,
         edge_index: Tensor,
         *,
-        target: Tensor | None = None,
+        target: Targets | None = None,
         index: Index | None = None,
         batch: Tensor | None = None,
         edge_attr: Tensor | None = None,
@@ -189,13 +202,15 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         At node level the predictions for the nodes ``index`` are explained, each by its ego graph.
         Masks then cover the whole given graph: zero outside the ego graph, and for several nodes
         the elementwise maximum; :meth:`explain` gives one explanation per node. Without ``index``
-        all nodes are explained.
+        all nodes are explained. At edge level the links are those of ``edge_label_index``.
 
         Args:
             model: The model; it is left exactly as it was.
             x: Node features.
             edge_index: Directed edges.
-            target: Ignored: the model's own prediction is explained.
+            target: Classes to explain, one per graph or node; tasks of a model with several. PyG's
+                ``Explainer`` gives them with ``explanation_type="phenomenon"``; with ``"model"``
+                the model's own prediction is explained.
             index: Nodes to explain at node level; ignored at graph level.
             batch: Graph number of every node.
             edge_attr: Edge features.
@@ -205,17 +220,25 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
             **kwargs: Passed on to the model.
         """
         self._check_fitted()
-        explained = self._leveled(model, anchors, index)
-        if explained.level == "node" and anchors is None:
+        links = kwargs.pop(LINK, None)
+        explained = self._leveled(model, anchors, index if links is None else links)
+        target = self._given_target(explained, target)
+        if explained.level != "graph" and anchors is None:
             whole = WholeGraph(
                 x.detach(), edge_index, edge_attr, edge_weight, num_hops=self.num_hops
             )
-            nodes = node_index(index, len(x), x.device)
-            masks = self._explain_nodes(explained, whole, nodes, **kwargs)
+            source = Rooted.at(whole, index if links is None else links, explained.known_level)
+            if is_several(target) and links is None:
+                target = torch.as_tensor(as_list(target))[source.roots]  # PyG gives all nodes'
+            masks = self._explain_roots(explained, source, target, **kwargs)
         else:
             graphs = checked_batch(x, edge_index, batch, edge_attr, edge_weight, anchors)
-            masks = self._masks(explained, graphs, **kwargs)
-        return Explanation(**masks.given())
+            masks = self._masks(explained, graphs, target, **kwargs)
+        given = masks.given()
+        config = getattr(self, "_explainer_config", None)
+        if config is not None and config.edge_mask_type is None:
+            del given["edge_mask"]
+        return Explanation(**given)
 
     def explain(
         self,
@@ -223,7 +246,9 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         graphs: Iterable[Any],
         *,
         index: Index | None = None,
+        target: Targets | None = None,
         progress: bool = True,
+        **facts: Any,
     ) -> list[Explanation]:
         """Explains many graphs in batches; one ``Explanation`` per graph, in the given order.
 
@@ -232,73 +257,51 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
             graphs: A dataset, a list of ``Data`` or a loader. With ``index`` a single ``Data``.
             index: Nodes to explain, for node-level models: one ``Explanation`` per node, of its ego
                 graph. ``anchors`` is the target node in it; ``node_ids`` and ``edge_ids`` are the
-                numbers of its nodes and edges in the given graph.
+                numbers of its nodes and edges in the given graph. Links ``[2, L]`` for models of
+                links.
+            target: The class or task to explain, by name or number: one, or one for each graph.
+                By default what the explainer was fitted to, else the predicted class.
             progress: Whether to draw a progress bar (on terminals only).
+            **facts: As for :meth:`fit`; what that was told is known.
         """
         self._check_fitted()
-        result: list[Explanation] = []
-        explained = self._leveled(model, None, index)
-        if index is not None or (explained.level == "node" and is_whole(graphs)):
-            whole = self._whole(graphs)
-            nodes = node_index(index, len(whole.x), whole.x.device)
-            if explained.level == "graph":
-                raise InputError(
-                    "index names nodes, but the explainer was fitted to a graph-level model; "
-                    "call fit(model, data, index=...)"
-                )
-            with progress_bar("explaining", nodes.numel(), enabled=progress) as advance:
-                for egos, masks in self._ego_masks(explained, whole, nodes):
-                    result += _explanations(egos.store, masks)
-                    advance(len(egos.store))
-            return result
-        store = GraphStore.from_graphs(graphs).seen()
-        explained = self._leveled(model, store.anchors)
-        with progress_bar("explaining", len(store), enabled=progress) as advance:
-            for ids in batches(torch.arange(len(store)), self.batch_size):
-                masks = self._masks(explained, as_seen(store.batch(ids)))
-                result += _explanations(store.subset(ids), masks)
-                advance(ids.numel())
-        return result
+        explained = self._leveled(model, None, index, **facts)
+        source = self._source(explained, graphs, index)
+        explained = self._leveled(model, source.anchors, index, **facts)
+        made: dict[int, Explanation] = {}
+        with progress_bar("explaining", len(source), enabled=progress) as advance:
+            for one, numbers in groups(target, len(source)):
+                for ids, store in source.parts(numbers, self.batch_size):
+                    part = as_seen(store.seen(everything=explained.reads_all).batch())
+                    masks = self._masks(explained, part, one)
+                    made.update(zip(ids.tolist(), _explanations(store, masks), strict=True))
+                    advance(len(store))
+        return [made[number] for number in range(len(source))]
 
-    def _masks(self, explained: ExplainedModel, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
-        """Masks where the graphs are, computed where the model is."""
-        with explained.frozen(), torch.enable_grad():
-            adapter = explained.adapter(weighting=self.weighting)
-            adapter.width = self.width
-            device = adapter.device or graphs.x.device
-            self.to(device)
-            masks = self._explain(adapter, graphs.to(device), **model_kwargs)
-            if self.weighting is None and adapter.weighting == "none" and graphs.num_edges:
-                logger.warning(NO_EFFECT)
-        return masks.to(graphs.x.device)
+    def _source(
+        self, explained: ExplainedModel, graphs: Any, index: Index | None
+    ) -> Collection | Rooted:
+        """The graphs as they are, or the ego graphs of nodes or links of one graph."""
+        level = explained.known_level
+        if index is None and not (level in ("node", "edge") and is_whole(graphs)):
+            return Collection(explained.read(graphs))
+        if level == "graph":
+            raise InputError(
+                "index names nodes or links, but the task level is 'graph': give another, or fit "
+                "with index if the explainer was fitted to a graph-level model"
+            )
+        return Rooted.of(graphs, index, level, num_hops=self.num_hops)
 
-    def _ego_masks(
-        self, explained: ExplainedModel, whole: WholeGraph, nodes: Tensor, **model_kwargs: Any
-    ) -> Iterator[tuple[EgoGraphs, Masks]]:
-        """Masks of the ego graphs of nodes, a part at a time."""
-        explained = replace(explained, level="node")
-        for egos in whole.parts(nodes, self.batch_size):
-            graphs = egos.store.seen().batch()
-            yield egos, self._masks(explained, as_seen(graphs), **model_kwargs)
-
-    def _explain_nodes(
-        self, explained: ExplainedModel, whole: WholeGraph, nodes: Tensor, **model_kwargs: Any
+    def _explain_roots(
+        self, explained: ExplainedModel, source: Rooted, target: Targets | None, **kwargs: Any
     ) -> Masks:
         """Masks of the whole graph: the highest of all ego graphs."""
         columns: dict[str, Tensor] = {}
-        for egos, masks in self._ego_masks(explained, whole, nodes, **model_kwargs):
-            for name, value in masks.given().items():
-                per_edge = name == "edge_mask"
-                place = egos.edge_ids if per_edge else egos.node_ids
-                rows = whole.edge_index.shape[1] if per_edge else len(whole.x)
-                if name not in columns:
-                    columns[name] = value.new_zeros((rows, *value.shape[1:]))
-                place = place.view(-1, *[1] * (value.dim() - 1)).expand_as(value)
-                columns[name].scatter_reduce_(0, place, value, "amax")
+        for one, numbers in groups(target, len(source)):
+            for _, store in source.parts(numbers, self.batch_size):
+                masks = self._masks(explained, as_seen(store.seen().batch()), one, **kwargs)
+                source.spread(store, masks.given(), columns)
         return Masks(**columns)
-
-    def _whole(self, graphs: Any) -> WholeGraph:
-        return WholeGraph.of(graphs, num_hops=self.num_hops)
 
     def _explained(self, model: Model, **facts: Any) -> ExplainedModel:
         """The model with what is known about it here; ``facts`` of a call count most."""
@@ -310,9 +313,13 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
     def _leveled(
         self, model: Model, anchors: Tensor | None, index: Any = None, **facts: Any
     ) -> ExplainedModel:
-        """The model at its level: as configured, as fitted, else as the arguments suggest."""
-        explained = self._explained(model, **facts)
-        natural = "node" if index is not None else natural_level(anchors)
+        """The model at its level: as configured, as fitted, else as the arguments suggest.
+
+        What :meth:`fit` was told is known, unless model or arguments say otherwise.
+        """
+        own = known_facts(model) if isinstance(model, ExplainedModel) else {}
+        explained = self._explained(model, **{**self.facts, **own, **facts})
+        natural = natural_level(anchors) if index is None else index_level(index)
         return replace(explained, level=explained.known_level or self.level or natural)
 
     @contextmanager
@@ -331,39 +338,6 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         if not self.fitted:
             name = type(self).__name__
             raise NotFittedError(f"{name} must learn first: call {name}.fit(model, graphs) or load")
-
-    def supports(self) -> bool:
-        """Graph- and node-level tasks, explanations of the model's own prediction, edge masks."""
-        reason = None
-        if self.model_config.task_level == ModelTaskLevel.edge:
-            reason = "task level 'edge' (explain the subgraph around a link at level 'graph')"
-        elif self.explainer_config.explanation_type != ExplanationType.model:
-            reason = "explanation_type='phenomenon' (use explanation_type='model')"
-        elif self.explainer_config.node_mask_type is not None:
-            reason = "node_mask_type (use edge_mask_type='object' alone)"
-        if reason:
-            logger.error("%s does not support %s", type(self).__name__, reason)
-        return reason is None
-
-    @classmethod
-    def option_names(cls) -> list[str]:
-        """Names of all constructor arguments, those passed on to base classes included."""
-        return list(cls._annotations())
-
-    @classmethod
-    def _annotations(cls) -> dict[str, str]:
-        """What the signatures say about all constructor arguments, as text."""
-        found: dict[str, str] = {}
-        for base in reversed(cls.__mro__):
-            if "__init__" in base.__dict__ and issubclass(base, GraphExplainer):
-                parameters = inspect.signature(base.__init__).parameters.values()
-                options = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
-                found.update({p.name: _spelled(p.annotation) for p in options})
-        return found
-
-    def config(self) -> dict[str, Any]:
-        """Constructor arguments of this explainer."""
-        return {name: getattr(self, name) for name in self.option_names()}
 
     def save(self, path: str | Path) -> None:
         """Writes configuration and learned tensors to one safetensors file."""
@@ -385,5 +359,5 @@ def _explanations(store: GraphStore, masks: Masks) -> list[Explanation]:
     """One explanation per graph: its masks, and the graph without its label."""
     given = masks.given()
     edge = {"edge_mask": given.pop("edge_mask")}
-    shown = replace(store, graph={k: v for k, v in store.graph.items() if k == "anchors"})
+    shown = replace(store, graph={k: v for k, v in store.graph.items() if k != "y"})
     return shown.with_attributes(node=given, edge=edge).to_data_list(Explanation)

@@ -69,7 +69,8 @@ class TargetContext:
         adapter = explained.adapter()
         adapter.width = width
         # Else steps of explainers would leave gradients on users' tensors.
-        store = replace(store.seen(), batch_device=adapter.device or store.device)
+        seen = store.seen(everything=explained.reads_all)
+        store = replace(seen, batch_device=adapter.device or store.device)
         embeddings = []
         for ids in batches(torch.arange(len(store)), batch_size):
             graphs = store.batch(ids)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from hpme.explainers.shared.base import GraphExplainer
 from hpme.explainers.shared.context import TargetContext
-from hpme.graphs import GraphBatch, GraphStore
+from hpme.graphs import GraphBatch
 from hpme.models.explained import Model
 from hpme.models.task import Mode
 
@@ -75,7 +75,7 @@ class MixingExplainer(GraphExplainer):
             mode: See :meth:`fit`.
         """
         self._check_fitted()
-        store = GraphStore.from_graphs(graphs)
+        store = self._leveled(model, None).read(graphs)
         with torch.no_grad(), self._context(model, store, mode=mode) as context:
             return self._mixup_graphs(context, torch.Generator().manual_seed(self.seed))
 

@@ -51,8 +51,7 @@ class ReplicaModel:
         self.adapter, self.graphs, self.model_kwargs = adapter, graphs, model_kwargs
         # A user's batch vector may come with edges in any order; the store groups them by graph.
         self._order = torch.argsort(graphs.edge_batch, stable=True)
-        # Models do not see other attributes, labels among them.
-        self.store = GraphStore.from_graphs(replace(graphs, node={}, edge={}, graph={}))
+        self.store = GraphStore.from_graphs(graphs)
 
     @torch.no_grad()
     def __call__(self, ids: Tensor, change: Change) -> Tensor:

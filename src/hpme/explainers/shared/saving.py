@@ -19,17 +19,36 @@ if TYPE_CHECKING:
 Explainer = TypeVar("Explainer", bound="GraphExplainer")
 
 
+REMEMBERED = ("mode", "output", "return_type", "tasks", "classes", "target", "contrast")
+"""Facts about the model that a file holds; how it is called is code, and given again."""
+
+
 def save_explainer(explainer: GraphExplainer, path: str | Path) -> None:
     """Writes configuration and learned tensors to one safetensors file."""
+    tensors, learned = _state(explainer, "")
+    meta = {"explainer": explainer.slug, "config": explainer.config(), **learned}
+    write_tensors(path, tensors, meta)
+
+
+def _state(explainer: GraphExplainer, prefix: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Tensors and what else was learned, the answers about several targets included."""
+    facts = {name: explainer.facts[name] for name in REMEMBERED if name in explainer.facts}
     meta = {
-        "explainer": explainer.slug,
-        "config": explainer.config(),
         "weighting": explainer.weighting,
         "level": explainer.level,
         "width": explainer.width,
-        "learned": explainer._meta(),
+        "facts": facts,
     }
-    write_tensors(path, explainer.state_dict(), meta)
+    if not explainer.answers:
+        state = explainer.state_dict()
+        tensors = {prefix + name: value for name, value in state.items()}
+        return tensors, {**meta, "learned": explainer._meta()}
+    tensors, answers = {}, []
+    for number, (target, answer) in enumerate(explainer.answers.items()):
+        theirs, learned = _state(answer, f"{prefix}{number}.")
+        tensors.update(theirs)
+        answers.append([target, learned])
+    return tensors, {**meta, "answers": answers}
 
 
 def load_explainer(kind: type[Explainer], path: str | Path) -> Explainer:
@@ -45,21 +64,41 @@ def load_explainer(kind: type[Explainer], path: str | Path) -> Explainer:
             f"'{path}' holds a '{meta.get('explainer')}' explainer, not '{kind.slug}'"
         )
     try:
-        explainer = kind(**meta["config"])
-        explainer.weighting = _known("weighting", meta["weighting"], get_args(Weighting))
-        explainer.level = _known("level", meta.get("level", "graph"), get_args(Level))
-        explainer.width = meta.get("width")
+        return _restored(kind, meta["config"], tensors, meta)
+    except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, IndexError) as error:
+        raise StorageError(
+            f"'{path}' was written by another version of hpme: {error}; fit and save again"
+        ) from error
+
+
+def _restored(
+    kind: type[Explainer], config: dict[str, Any], tensors: dict[str, Tensor], meta: dict[str, Any]
+) -> Explainer:
+    explainer = kind(**config)
+    explainer.weighting = _known("weighting", meta["weighting"], get_args(Weighting))
+    explainer.level = _known("level", meta.get("level", "graph"), get_args(Level))
+    explainer.width = meta.get("width")
+    facts = meta.get("facts", {})
+    explainer.facts = {name: facts[name] for name in REMEMBERED if name in facts}
+    if "target" in facts:
+        explainer.facts["target"] = _target(facts["target"])
+    for number, (target, learned) in enumerate(meta.get("answers", [])):
+        prefix = f"{number}."
+        own = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+        explainer.answers[_target(target)] = _restored(kind, config, own, learned)
+    if not explainer.answers:
         # Shapes alone take no memory: a description may ask for any size.
         with torch.device("meta"):
             explainer._build(meta["learned"])
         _fill(explainer, tensors)
         explainer._check_learned()
-    except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, IndexError) as error:
-        raise StorageError(
-            f"'{path}' was written by another version of hpme: {error}; fit and save again"
-        ) from error
     explainer.fitted = True
     return explainer
+
+
+def _target(value: Any) -> Any:
+    """A task and its class are a list in a file."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _known(name: str, value: Any, valid: tuple[Any, ...]) -> Any:

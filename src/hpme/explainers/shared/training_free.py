@@ -41,8 +41,8 @@ class TrainingFreeExplainer(GraphExplainer):
         self.task = context.task
 
     def _task_of(self, adapter: ModelAdapter, output: Tensor) -> Task:
-        """The task of a model that gave this output."""
-        if self.task is not None:
+        """What an output of the model means, as it is asked for now."""
+        if self.task is not None and not adapter.view.asked:
             return self.task
         # The spread over the graphs at hand would make masks depend on which ones come together.
         return replace(adapter.task(output), scale=1.0)

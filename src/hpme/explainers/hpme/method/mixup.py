@@ -68,7 +68,8 @@ def structural_mixup(
 
     Anchors must be among the chosen and among the removed nodes. The anchors of the source take the
     place of those of the host, the first that of the first: boundary edges at an anchor of the
-    host are attached to that of the source, and only they are.
+    host are attached to that of the source, and only they are. Further attributes of nodes and
+    edges move with them; those of graphs are the source's, which is explained.
 
     Both batches need their pairs.
     """  # noqa: E501
@@ -122,6 +123,17 @@ def structural_mixup(
         edge_attr=_carry(source.edge_attr, host.edge_attr, edges),
         edge_weight=_carry(source.edge_weight, host.edge_weight, edges),
         anchors=None if source.anchors is None else source_at[source.anchors],
+        node={
+            name: torch.cat([host.node[name], value]).index_select(0, origin)
+            for name, value in source.node.items()
+            if name in host.node
+        },
+        edge={
+            name: torch.cat([value, host.edge[name]])[edges]
+            for name, value in source.edge.items()
+            if name in host.edge
+        },
+        graph=source.graph,
     )
     transplanted = torch.zeros(pair_index.shape[1], dtype=torch.bool, device=pair_index.device)
     transplanted[: inner.numel()] = True

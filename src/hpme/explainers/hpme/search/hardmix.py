@@ -42,7 +42,10 @@ class HardMix(Mixer):
         for ids in batches(torch.arange(len(context.store)), batch_size):
             graphs = context.store.batch(ids)
             parts.append(hop_features(context.h[graphs.node_ids], graphs))
-        hosts = HostSampler(context.graph_embedding, context.values, generator, neighbor)
+        apart = context.adapter.view.contrast is not None
+        hosts = HostSampler(
+            context.graph_embedding, context.values, generator, neighbor, apart=apart
+        )
         return cls(context, torch.cat(parts, dim=1), size, hosts, generator, attach)
 
     @cached_property

@@ -27,6 +27,8 @@ class HostSampler:
             few random graphs, so the cost stays linear.
         tries: How many random graphs a choice by similarity is made from; half as many for one by
             prediction.
+        apart: Whether only graphs on the other side of a yes or no are drawn: a question "why this
+            class, not that one" takes hosts of that one.
     """
 
     graph_embedding: Tensor
@@ -34,6 +36,7 @@ class HostSampler:
     generator: torch.Generator
     neighbor: Neighbor = "contrast"
     tries: int = 8
+    apart: bool = False
 
     def __call__(self, ids: Tensor) -> Tensor:
         """Graph numbers of the hosts of the graphs ``ids``."""
@@ -51,7 +54,23 @@ class HostSampler:
 
     def _random(self, ids: Tensor, tries: int) -> Tensor:
         total = self.values.shape[0]
+        if self.apart:
+            return self._across(ids, tries)
         return torch.randint(total, (tries, ids.numel()), generator=self.generator).to(ids.device)
+
+    def _across(self, ids: Tensor, tries: int) -> Tensor:
+        """Random graphs of the other side; where that is empty, of both."""
+        side = self.values.argmax(1)
+        order, total = side.argsort(stable=True), side.numel()
+        zeros = int((side == 0).sum())
+        if zeros in (0, total):
+            first, count = torch.zeros_like(ids), torch.full_like(ids, total)
+        else:
+            at_zero = side[ids] == 0
+            first = torch.where(at_zero, zeros, 0)
+            count = torch.where(at_zero, total - zeros, zeros)
+        share = torch.rand(tries, ids.numel(), generator=self.generator).to(ids.device)
+        return order[first + (share * count).long()]
 
 
 def _pick(drawn: Tensor, preference: Tensor) -> Tensor:

@@ -1,0 +1,139 @@
+"""Whether a pooled region, and each node, raises or lowers the output, and by how much."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from importlib import import_module
+
+import torch
+from torch import Tensor
+
+from hpme.explainers.hpme.method.pool import Pool
+from hpme.explainers.hpme.method.selection import Selection, by_boundary
+from hpme.explainers.hpme.search.hardmix import HardMix
+from hpme.graphs.segment import exclusive_cumsum
+
+CONFIDENCE = 0.95
+SIZE_GROUPS = 4
+"""Graphs of like size are asked about together; a sweep is as long as the largest of them."""
+
+
+@dataclass(frozen=True)
+class Effect:
+    r"""How much higher the output is than with something else in its place.
+
+    The pooled region of :math:`G` gives way to that of another graph, which is a hard mix with
+    :math:`G` as the host: the effect is :math:`f(G) - f(G^{(mix)})`, the mean over hosts. The
+    effect of a node is the same for one node in place of the region, with the same hosts. The
+    output is the probability of the explained class, or the value in its own unit.
+
+    Args:
+        mean: Mean change; positive if the region raises the output.
+        low: Lower end of its 95 % confidence interval over hosts.
+        high: Upper end.
+        nodes: Mean, low and high for every node, ``[N, 3]``; NaN if they were not asked about, and
+            where graphs are about nodes, which cannot give way.
+    """
+
+    mean: float
+    low: float
+    high: float
+    nodes: Tensor
+
+    @property
+    def sign(self) -> int:
+        """1 if the region raises the output, -1 if it lowers it, 0 if the interval holds 0."""
+        return int(self.low > 0) - int(self.high < 0)
+
+    def __str__(self) -> str:
+        word = {1: "raises", -1: "lowers", 0: "does not clearly change"}[self.sign]
+        return f"{word} the output: {self.mean:+.3g} [{self.low:+.3g}, {self.high:+.3g}]"
+
+
+@torch.no_grad()
+def effects_of(
+    mix: HardMix, count: int, pool: Pool, *, draws: int, nodes: bool = True
+) -> list[Effect]:
+    """Effects in the first ``count`` graphs of a mix; the others are their hosts.
+
+    Args:
+        mix: The graphs, then the hosts.
+        count: Number of graphs asked about.
+        pool: Which nodes are pooled.
+        draws: Hosts per graph.
+        nodes: Whether single nodes are asked about.
+    """
+    graphs, total = mix.graphs, mix.graphs.num_graphs
+    device = mix.context.device
+    hosts = torch.randint(count, total, (draws, count), generator=mix.generator).to(device)
+    every = torch.arange(count, device=device)
+    own = every.expand(draws, -1)
+    before = _outcome(mix, mix.context.values[None, :count], every)[0]
+    pooled = mix.select(mix.scores(pool))[torch.zeros(draws, dtype=torch.long)]
+    output = _values(mix, mix.predict(hosts, pooled, own, pooled))
+    region = before - _outcome(mix, output, every)
+    overall = _interval(region)
+    sizes = graphs.sizes[:count]
+    node_table = torch.full((int(sizes.sum()), 3), torch.nan, device=device)
+    if nodes and graphs.anchors is None:
+        for ids in sizes.argsort().chunk(min(count, SIZE_GROUPS)):
+            rows, table = _node_effects(mix, ids, hosts[:, ids], before[ids])
+            node_table[rows] = table
+    parts = node_table.cpu().split(sizes.tolist())  # type: ignore[no-untyped-call]
+    rows_of = zip(overall.tolist(), parts, strict=True)
+    return [Effect(mean, low, high, part) for (mean, low, high), part in rows_of]
+
+
+def _node_effects(
+    mix: HardMix, ids: Tensor, hosts: Tensor, before: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Numbers of all nodes of some graphs, and their effects ``[n, 3]``.
+
+    In row ``k`` of a sweep every graph gives its ``k``-th node away; smaller graphs begin again.
+    """
+    graphs, (draws, count) = mix.graphs, hosts.shape
+    longest = int(graphs.sizes[ids].max())
+    step = torch.arange(longest, device=ids.device).repeat_interleave(draws)
+    single, own = _one_node(mix, step), ids.expand(draws * longest, -1)
+    output = _values(mix, mix.predict(hosts.repeat(longest, 1), single, own, single))
+    change = before - _outcome(mix, output, ids).view(longest, draws, count)
+    table = _interval(change.transpose(0, 1).flatten(1)).view(longest, count, 3)
+    column = torch.repeat_interleave(graphs.sizes[ids])
+    rows = graphs.ptr[ids][column]
+    number = (
+        torch.arange(len(rows), device=ids.device) - exclusive_cumsum(graphs.sizes[ids])[column]
+    )
+    return rows + number, table[number, column]
+
+
+def _one_node(mix: HardMix, step: Tensor) -> Selection:
+    """Selections of one node per graph: in row ``r`` that with number ``step[r]``, in turns."""
+    graphs = mix.graphs
+    number = torch.arange(graphs.num_nodes, device=step.device) - graphs.ptr[graphs.batch]
+    wanted = step.unsqueeze(1) % graphs.sizes.unsqueeze(0)
+    return by_boundary(number == wanted[:, graphs.batch], graphs, mix.generator)
+
+
+def _values(mix: HardMix, output: Tensor) -> Tensor:
+    return mix.context.task.values(output.flatten(0, 1)).view(*output.shape[:2], -1)
+
+
+def _outcome(mix: HardMix, values: Tensor, ids: Tensor) -> Tensor:
+    """The number an effect is about, from values ``[R, B, C]`` for the graphs ``ids``."""
+    context = mix.context
+    if not context.task.classification:
+        return values.mean(2) * context.task.scale
+    chosen = torch.ones_like(context.target) if context.adapter.view.asked else context.target
+    return values.gather(2, chosen[ids].view(1, -1, 1).expand(len(values), -1, 1)).squeeze(2)
+
+
+def _interval(change: Tensor) -> Tensor:
+    """Mean and confidence interval ``[B, 3]`` over the rows of changes ``[D, B]``."""
+    draws = len(change)
+    mean = change.mean(0)
+    if draws < 2:
+        return torch.stack([mean, mean - math.inf, mean + math.inf], dim=1)
+    quantile = float(import_module("scipy.stats").t.ppf((1 + CONFIDENCE) / 2, draws - 1))
+    half = quantile * change.std(0) / math.sqrt(draws)
+    return torch.stack([mean, mean - half, mean + half], dim=1)

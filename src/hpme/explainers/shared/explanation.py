@@ -1,0 +1,105 @@
+"""What explainers return: PyG's ``Explanation`` that also makes tables and draws itself."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any, Literal, overload
+
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.explain import Explanation as PyGExplanation
+
+from hpme.errors import InputError, MissingPackageError
+
+Rows = Literal["edges", "nodes"]
+_SHOWN = ("x", "edge_index", "anchors", "smiles", "name")
+"""What a picture shows of the graph itself."""
+
+
+class Explanation(PyGExplanation):  # type: ignore[misc]
+    """Importance of the edges and nodes of one graph, beside the graph itself.
+
+    Notebooks show it as a picture.
+
+    Attributes:
+        edge_mask: Importance of every directed edge.
+        node_mask: Importance of every node, ``[N, 1]``, or of every feature of it, ``[N, F]``.
+        pooled: The nodes of the explanation, for explainers that choose some.
+        effect: For HPME, what the pooled region does to the output; see
+            :class:`~hpme.explainers.hpme.effects.Effect`.
+    """
+
+    def to_frame(self, rows: Rows = "edges") -> Any:
+        """A pandas table with a row per directed edge, or per node.
+
+        Args:
+            rows: ``"edges"``: source, target, importance, and whether both ends are pooled;
+                ``"nodes"``: node, importance, whether it is pooled, and its effect if known.
+
+        Raises:
+            InputError: If the explanation says nothing about these.
+            MissingPackageError: If pandas is not installed.
+        """
+        try:
+            pandas = importlib.import_module("pandas")
+        except ImportError as error:
+            raise MissingPackageError(
+                f"tables need pandas ({error}); install it with: pip install 'hpme[pandas]'"
+            ) from error
+        if rows not in ("edges", "nodes"):
+            raise InputError(f"rows must be 'edges' or 'nodes', got {rows!r}")
+        columns = self._edge_columns() if rows == "edges" else self._node_columns()
+        return pandas.DataFrame({name: value.tolist() for name, value in columns.items()})
+
+    def _edge_columns(self) -> dict[str, Tensor]:
+        mask = self.get("edge_mask")
+        if mask is None:
+            raise InputError("the explanation has no edge_mask; use to_frame('nodes')")
+        source, target = self.edge_index
+        columns = {"source": source, "target": target, "importance": mask}
+        if self.get("pooled") is not None:
+            columns["pooled"] = self.pooled[source] & self.pooled[target]
+        return columns
+
+    def _node_columns(self) -> dict[str, Tensor]:
+        mask = self.get("node_mask")
+        if mask is None:
+            raise InputError("the explanation has no node_mask; use to_frame('edges')")
+        columns = {"node": _numbers(mask)}
+        if mask.shape[1] == 1:
+            columns["importance"] = mask[:, 0]
+        else:
+            columns.update({f"feature {i}": mask[:, i] for i in range(mask.shape[1])})
+        if self.get("pooled") is not None:
+            columns["pooled"] = self.pooled
+        effect = self.get("effect")
+        if effect is not None:
+            names = ("effect", "effect low", "effect high")
+            columns.update(zip(names, effect.nodes.unbind(1), strict=True))
+        return columns
+
+    @overload
+    def draw(self, path: None = None) -> str: ...
+    @overload
+    def draw(self, path: str | Path) -> Path: ...
+    def draw(self, path: str | Path | None = None) -> str | Path:
+        """Draws the graph; edge weights show as colour and width, molecules as RDKit draws them.
+
+        Args:
+            path: A ``.png`` or ``.svg`` file to write; without it the SVG text is returned.
+        """
+        # Pictures are built on explanations, so they are looked up when one is drawn.
+        from hpme.viz.gallery import gallery, picture
+
+        graph = Data(**{name: self[name] for name in _SHOWN if self.get(name) is not None})
+        if path is None:
+            return picture([graph], [self], ".svg").decode()
+        return gallery([graph], [self], path)
+
+    def _repr_html_(self) -> str:
+        return self.draw()
+
+
+def _numbers(rows: Tensor) -> Tensor:
+    return rows.new_ones(len(rows)).cumsum(0).long() - 1

@@ -1,0 +1,101 @@
+"""Where the graphs of an explanation come from: a collection, or ego graphs of one large graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from hpme.data.info import Level
+from hpme.explainers.shared.context import batches
+from hpme.graphs import GraphStore
+from hpme.graphs.ego import WholeGraph, link_index, node_index
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Graphs as they were given."""
+
+    store: GraphStore
+
+    def __len__(self) -> int:
+        return len(self.store)
+
+    @property
+    def anchors(self) -> Tensor | None:
+        """Nodes the graphs are about, if any."""
+        return self.store.anchors
+
+    def parts(self, numbers: Tensor, batch_size: int) -> Iterator[tuple[Tensor, GraphStore]]:
+        """Numbers of a few graphs at a time, and these graphs."""
+        for ids in batches(numbers, batch_size):
+            yield ids, self.store.subset(ids)
+
+
+@dataclass(frozen=True)
+class Rooted:
+    """Ego graphs of nodes or links, cut out a few at a time.
+
+    Args:
+        whole: The graph.
+        roots: Target nodes ``[L]``, or both ends of links ``[L, 2]``.
+    """
+
+    whole: WholeGraph
+    roots: Tensor
+
+    @classmethod
+    def of(cls, graph: Any, index: Any, level: Level | None, *, num_hops: int) -> Rooted:
+        """From a PyG graph, and what users pass as index."""
+        whole = WholeGraph.of(graph, num_hops=num_hops)
+        if index is None and level == "edge":
+            index = graph.get("edge_label_index")
+        return cls.at(whole, index, level)
+
+    @classmethod
+    def at(cls, whole: WholeGraph, index: Any, level: Level | None) -> Rooted:
+        """From a whole graph, and what users pass as index."""
+        if (level or index_level(index)) == "edge":
+            return cls(whole, link_index(index, len(whole.x), whole.x.device))
+        return cls(whole, node_index(index, len(whole.x), whole.x.device))
+
+    def __len__(self) -> int:
+        return len(self.roots)
+
+    @property
+    def anchors(self) -> Tensor:
+        """One column for nodes, two for links."""
+        return self.roots.view(len(self.roots), -1)
+
+    @property
+    def store(self) -> GraphStore:
+        """All ego graphs together."""
+        return self.whole.ego_graphs(self.roots).store
+
+    def parts(self, numbers: Tensor, batch_size: int) -> Iterator[tuple[Tensor, GraphStore]]:
+        """Numbers of a few roots at a time, and their ego graphs."""
+        done = 0
+        for egos in self.whole.parts(self.roots[numbers], batch_size):
+            yield numbers[done : done + len(egos.store)], egos.store
+            done += len(egos.store)
+
+    def spread(
+        self, store: GraphStore, masks: Mapping[str, Tensor], columns: dict[str, Tensor]
+    ) -> None:
+        """Puts masks of ego graphs where they belong in the whole graph; the highest stays."""
+        for name, value in masks.items():
+            per_edge = name == "edge_mask"
+            place = store.edge["edge_ids"] if per_edge else store.node["node_ids"]
+            rows = self.whole.edge_index.shape[1] if per_edge else len(self.whole.x)
+            if name not in columns:
+                columns[name] = value.new_zeros((rows, *value.shape[1:]))
+            place = place.view(-1, *[1] * (value.dim() - 1)).expand_as(value)
+            columns[name].scatter_reduce_(0, place, value, "amax")
+
+
+def index_level(index: Any) -> Level:
+    """Whether an index names nodes or links ``[2, L]``."""
+    shape = tuple(index.shape) if isinstance(index, Tensor) else ()
+    return "edge" if len(shape) == 2 and shape[0] == 2 else "node"

@@ -1,0 +1,236 @@
+"""How a model is called on a batch of graphs: by a function of the user's, or as it is found."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Batch
+
+from hpme.data.info import Level
+from hpme.errors import HPMEError, ModelError
+from hpme.graphs import GraphBatch
+
+Call = Callable[..., Any]
+"""``call(batch)`` or ``call(model, batch)``, from a PyG ``Batch`` to the model's output."""
+LINK = "edge_label_index"
+"""PyG's name for the two ends of the links a model predicts."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way of calling a model.
+
+    Args:
+        text: The call, for messages.
+        run: Calls the model; arguments are the graphs, their edge weights, further arguments.
+        weighted: Whether edge weights can be passed; not whether they have an effect.
+    """
+
+    text: str
+    run: Callable[[GraphBatch, Tensor | None, dict[str, Any]], Any]
+    weighted: bool = True
+
+
+class Caller:
+    """Calls a model in the first way that works; the way is found at the first call.
+
+    Args:
+        model: The model.
+        call: How to call it, in place of the ways known here.
+        level: ``"graph"``, ``"node"`` or ``"edge"``.
+    """
+
+    def __init__(self, model: nn.Module, call: Call | None, level: Level) -> None:
+        self.model, self.call, self.level = model, call, level
+        written = getattr(model, "_orig_mod", model)  # a compiled module hides the arguments
+        parameters = inspect.signature(written.forward).parameters.values()
+        self.keywords = any(p.kind is p.VAR_KEYWORD for p in parameters)
+        self.names = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
+        self.required = [
+            p.name
+            for p in parameters
+            if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
+        self.way: Way | None = None if call is None else _given(model, call)
+
+    @property
+    def usual(self) -> bool:
+        """Whether the model is called as ``model(x, edge_index, ...)``, as far as names tell."""
+        pools = self.level != "graph" or self.keywords or "batch" in self.names
+        head = self.names[:2]
+        own = self.call is not None or len(head) < 2 or head[0] in OTHERS or "batch" in head
+        return pools and not own
+
+    @property
+    def weighted(self) -> bool:
+        """Whether edge weights can be passed; not whether they have an effect."""
+        return not self.usual or "edge_weight" in self.names
+
+    @property
+    def reads_all(self) -> bool:
+        """Whether the model may read more of the graphs than the usual arguments."""
+        return not self.usual or bool(set(self.names[2:]) - USUAL)
+
+    def __call__(self, graphs: GraphBatch, weight: Tensor | None, extra: dict[str, Any]) -> Any:
+        """The model's output, as it returns it.
+
+        Args:
+            graphs: The graphs.
+            weight: Their edge weights, if any.
+            extra: Further arguments of the model.
+
+        Raises:
+            ModelError: If it fails; the message says what was tried.
+        """
+        tried = []
+        for way in [self.way] if self.way else self._ways(graphs, extra):
+            try:
+                output = way.run(graphs, weight, extra)
+                if self.way is None and not self.usual:
+                    _check_rows(output, graphs)
+            except (HPMEError, torch.cuda.OutOfMemoryError):
+                raise
+            except Exception as error:
+                tried.append((way, error))
+                continue
+            self.way = way
+            return output
+        raise self._failure(graphs, tried) from (tried[-1][1] if tried else None)
+
+    def _ways(self, graphs: GraphBatch, extra: dict[str, Any]) -> Iterator[Way]:
+        """Ways that the model's arguments suggest, the likeliest first."""
+        if self.usual:
+            yield Way("model(x, edge_index, ...)", self._usual)
+            return
+        if len(self.required) == 1:
+            yield Way("model(batch)", lambda g, w, e: self.model(as_batch(g, w), **e))
+            yield Way("model({'x': x, ...})", lambda g, w, e: self.model(fields(g, w), **e))
+        known = {*fields(graphs, None), *extra, "edge_weight"}
+        if self.required and set(self.required) <= known:
+            yield Way(f"model({', '.join(f'{n}=...' for n in self.required)})", self._by_name)
+        if len(self.required) == 3:
+            yield Way(
+                "model(x, edge_index, batch)",
+                lambda g, w, e: self.model(g.x, g.edge_index, g.batch, **e),
+            )
+        if len(self.required) == 4:
+            yield Way(
+                "model(x, edge_index, edge_attr, batch)",
+                lambda g, w, e: self.model(g.x, g.edge_index, g.edge_attr, g.batch, **e),
+            )
+
+    def _usual(self, graphs: GraphBatch, weight: Tensor | None, extra: dict[str, Any]) -> Any:
+        given = fields(graphs, weight)
+        x, edge_index = given.pop("x"), given.pop("edge_index")
+        if weight is not None and not (self.keywords or "edge_weight" in self.names):
+            raise ModelError(
+                "the graphs have edge_weight but the model's forward takes none; remove it "
+                "from the graphs or add the argument to the model"
+            )
+        wanted = set(self.names)
+        if self.keywords:
+            wanted |= {"edge_attr", "edge_weight", LINK if self.level == "edge" else "batch"}
+        if self.level == "node" and "batch" not in self.required:
+            wanted -= {"batch"}
+        chosen = {name: value for name, value in given.items() if name in wanted}
+        return self.model(x, edge_index, **{**chosen, **extra})
+
+    def _by_name(self, graphs: GraphBatch, weight: Tensor | None, extra: dict[str, Any]) -> Any:
+        given = {**fields(graphs, weight), **extra}
+        return self.model(**{name: given[name] for name in self.names if name in given})
+
+    def _failure(self, graphs: GraphBatch, tried: list[tuple[Way, Exception]]) -> ModelError:
+        if len(tried) == 1 and (self.usual or self.call is not None):
+            error = tried[0][1]
+            return ModelError(
+                f"the model failed on {graphs.num_nodes} nodes with {graphs.x.shape[1]} "
+                f"features of {graphs.x.dtype}: {type(error).__name__}: {error}; check that "
+                "features, dtype and device are those it was trained with"
+            )
+        names = ", ".join([*self.names, *["**kwargs"] * self.keywords])
+        ways = "; ".join(f"{way.text}: {_line(error)}" for way, error in tried)
+        pools = "" if "batch" in self.names else " (it has no 'batch' argument)"
+        return ModelError(
+            f"no usual way of calling forward({names}) works{pools}; "
+            + (f"tried {ways}; " if tried else "")
+            + "graph-level models are called as model(x, edge_index, batch=...), as model(batch), "
+            "or as you say with call=lambda batch: model(batch.x, ...); for a node-level model "
+            "give the nodes as index"
+        )
+
+
+USUAL = frozenset({"x", "edge_index", "batch", "edge_attr", "edge_weight", LINK})
+OTHERS = frozenset({"data", "batch", "graphs", "graph", "inputs", "z", "pos"})
+"""First arguments that are no node features, whatever follows."""
+
+
+def fields(graphs: GraphBatch, weight: Tensor | None) -> dict[str, Tensor]:
+    """All fields of the graphs by name."""
+    given: dict[str, Tensor | None] = {
+        "x": graphs.x,
+        "edge_index": graphs.edge_index,
+        "batch": graphs.batch,
+        "edge_attr": graphs.edge_attr,
+        "edge_weight": weight,
+        "anchors": graphs.anchors,
+        **graphs.node,
+        **graphs.edge,
+        **graphs.graph,
+    }
+    if graphs.anchors_per_graph == 2:
+        assert graphs.anchors is not None
+        given[LINK] = graphs.anchors.T
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def as_batch(graphs: GraphBatch, weight: Tensor | None) -> Batch:
+    """The graphs as PyG's ``Batch``, all their fields included."""
+    ptr = torch.cat([graphs.ptr, graphs.ptr.new_tensor([graphs.num_nodes])])
+    return Batch(**fields(graphs, weight), ptr=ptr)
+
+
+def _check_rows(output: Any, graphs: GraphBatch) -> None:
+    """Refuses a way of calling that worked by chance: nothing has a row per graph."""
+    parts = output.values() if isinstance(output, Mapping) else output
+    parts = [*parts] if isinstance(output, Mapping | list | tuple) else [output]
+    tensors = [part for part in parts if isinstance(part, Tensor) and part.dim()]
+    if tensors and all(len(part) != graphs.num_graphs for part in tensors):
+        shape = tuple(tensors[0].shape)
+        raise ValueError(f"returned shape {shape} for {graphs.num_graphs} graphs")
+
+
+def takes_model(call: Call) -> bool:
+    """Whether it is ``call(model, batch)``, not ``call(batch)``.
+
+    Raises:
+        ModelError: If it is neither.
+    """
+    try:
+        parameters = inspect.signature(call).parameters.values()
+    except (TypeError, ValueError) as error:
+        raise ModelError(
+            f"call must be a function of a batch of graphs, got {type(call).__name__}"
+        ) from error
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    needed = sum(p.default is p.empty for p in positional)
+    if needed not in (1, 2):
+        raise ModelError(
+            f"call takes {needed} arguments; it is called as call(batch) or call(model, batch)"
+        )
+    return needed == 2
+
+
+def _given(model: nn.Module, call: Call) -> Way:
+    head = (model,) if takes_model(call) else ()
+    name = getattr(call, "__name__", "call")
+    return Way(f"{name}(batch)", lambda g, w, e: call(*head, as_batch(g, w), **e))
+
+
+def _line(error: Exception) -> str:
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0] if text else ''}"

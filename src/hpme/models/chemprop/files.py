@@ -1,0 +1,132 @@
+"""Chemprop's model files, read without running what they hold where that suffices."""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+from enum import Enum
+from pathlib import Path
+from typing import Any
+from zipfile import is_zipfile
+
+import torch
+from torch import nn
+from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
+
+from hpme.errors import InputError, StorageError
+from hpme.models.chemprop.package import chemprop_module
+
+_MODULES = ("chemprop.nn.", "torch.nn.modules.")
+"""Where classes of layers, transforms and metrics come from; making one runs nothing else."""
+_DICTIONARY = "lightning.fabric.utilities.data.AttributeDict"
+_OTHERS = {
+    "torchmetrics.metric.jit_distributed_available",
+    *(
+        f"torchmetrics.utilities.data.dim_zero_{how}"
+        for how in ("cat", "max", "mean", "min", "sum")
+    ),
+}
+PARTS = ("message_passing", "agg", "predictor")
+
+
+def read_model(path: str | Path, *, trust: bool = False) -> tuple[nn.Module, list[str] | None]:
+    """The network in a file of ``chemprop train`` or of Lightning, and the names of its tasks.
+
+    Such files are pickles. Tensors, numbers and Chemprop's own classes are read from them with
+    ``weights_only=True``; a file that names anything else is refused.
+
+    Args:
+        path: A ``.pt`` or ``.ckpt`` file.
+        trust: Whether to read a file that names other code, for example a layer of your own. That
+            code runs while the file is read: do so only with files you made.
+
+    Raises:
+        StorageError: If the file is missing, damaged, needs trust, or holds another network.
+        MissingPackageError: If Chemprop is not installed.
+    """
+    path = Path(path)
+    chemprop_module("nn")
+    if not path.is_file():
+        raise StorageError(f"no file '{path}'; check the path")
+    if not is_zipfile(path):
+        raise StorageError(
+            f"'{path}' is no model file of Chemprop 2; convert one of version 1 with: "
+            "chemprop convert --conversion v1_to_v2"
+        )
+    try:
+        content = _trusted(path) if trust else _safe(path)
+        names = content.get("output_columns")
+        return _rebuild(content, path), None if names is None else [str(name) for name in names]
+    except StorageError:
+        raise
+    except (
+        pickle.UnpicklingError,
+        RuntimeError,
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+    ) as error:
+        raise StorageError(
+            f"'{path}' is damaged or of another version of Chemprop: {type(error).__name__}: "
+            f"{str(error).splitlines()[0] if str(error) else ''}"
+        ) from error
+
+
+def _trusted(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=False)
+    return content
+
+
+def _safe(path: Path) -> dict[str, Any]:
+    foreign: list[str] = []
+    known: list[Any] = []
+    for name in get_unsafe_globals_in_checkpoint(path):
+        # Torch fills plain dictionaries only; this one adds nothing that is needed.
+        found = dict if name == _DICTIONARY else _known(name)
+        if found is None:
+            foreign.append(name)
+        else:
+            known.append((found, name))
+    if foreign:
+        raise StorageError(
+            f"'{path}' names code that is not Chemprop's ({', '.join(sorted(foreign))}), which "
+            "would run while the file is read; if you made the file, or trust whoever did, read "
+            "it with --trust-model-file (in Python: trust=True)"
+        )
+    with safe_globals(known):
+        content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    return content
+
+
+def _known(name: str) -> Any:
+    """A class or function that a file may name, ``None`` if it may not."""
+    module, _, attribute = name.rpartition(".")
+    if name not in _OTHERS and not name.startswith(_MODULES):
+        return None
+    found = getattr(importlib.import_module(module), attribute, None)
+    if name in _OTHERS:
+        return found
+    layer = isinstance(found, type) and issubclass(found, nn.Module | Enum)
+    return found if layer else None
+
+
+def _rebuild(content: dict[str, Any], path: Path) -> nn.Module:
+    hyper = dict(content["hyper_parameters"])
+    if "atom_predictor" in hyper or "blocks" in hyper["message_passing"]:
+        raise StorageError(
+            f"'{path}' holds a network for atoms and bonds or for several molecules at once; "
+            "networks that predict properties of one molecule can be explained"
+        )
+    for part in PARTS:
+        given = dict(hyper[part])
+        hyper[part] = given.pop("cls")(**given)
+    hyper["metrics"] = None  # they score a training, which is over
+    model: nn.Module = chemprop_module("models").MPNN(**hyper)
+    metrics = {name for name in content["state_dict"] if name.startswith("metrics.")}
+    weights = {k: v for k, v in content["state_dict"].items() if k not in metrics}
+    missing, unexpected = model.load_state_dict(weights, strict=False)
+    wrong = [name for name in [*missing, *unexpected] if not name.startswith("metrics.")]
+    if wrong:
+        raise InputError(f"weights do not fit the hyper-parameters: {', '.join(wrong)}")
+    return model.eval()

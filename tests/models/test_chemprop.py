@@ -1,0 +1,220 @@
+"""Chemprop's networks; ``make chemprop`` installs it in an environment of its own and runs this."""
+
+import logging
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from hpme.cli import app
+from hpme.errors import InputError, ModelError, StorageError
+from hpme.explainers import HPMEExplainer
+from hpme.graphs import GraphStore
+
+chemprop = pytest.importorskip("chemprop")
+pytest.importorskip("torchmetrics")
+
+from chemprop import data, featurizers, models, nn  # noqa: E402
+from chemprop.models.utils import save_model  # noqa: E402
+from lightning import pytorch as pl  # noqa: E402
+
+from hpme.models.chemprop import explained, molecules, read_model  # noqa: E402
+
+SMILES = [
+    f"{left}{middle}{right}"
+    for left in ("C", "CC", "OC", "c1ccccc1", "FC", "N#CC")
+    for middle in ("C", "C(=O)N", "CO", "S")
+    for right in ("C", "CC", "c1ccncc1")
+]
+CHEAP = {"k": 3, "epochs": 2, "restarts": 1, "rounds": 1, "subsets": 4, "refine": 0}
+WIDTH = 16
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch):
+    warnings.filterwarnings("ignore")
+    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+
+
+def points(extra=False, tasks=1):
+    rng, found = np.random.default_rng(0), []
+    for smiles in SMILES:
+        y = np.array([float("C(=O)N" in smiles), float("F" in smiles)][:tasks])
+        point = data.MoleculeDatapoint.from_smi(smiles, y)
+        if extra:
+            atoms, bonds = point.mol.GetNumAtoms(), point.mol.GetNumBonds()
+            point.V_f, point.V_d = rng.normal(size=(atoms, 3)), rng.normal(size=(atoms, 4))
+            point.E_f, point.x_d = rng.normal(size=(bonds, 2)), rng.normal(size=5)
+        found.append(point)
+    return found
+
+
+def network(passing="Bond", head="RegressionFFN", extra=False, mode="V2", **options):
+    atoms = len(featurizers.get_multi_hot_atom_featurizer(mode)) + 3 * extra
+    bonds = (2 if mode == "RIGR" else 14) + 2 * extra
+    sizes = {"d_v": atoms, "d_e": bonds, "d_h": WIDTH, "d_vd": 4 if extra else None}
+    messages = getattr(nn, f"{passing}MessagePassing")(**sizes)
+    options = {"input_dim": WIDTH + 9 * extra, "hidden_dim": WIDTH, **options}
+    predictor = getattr(nn.predictors, head)(**options)
+    model = models.MPNN(messages, nn.MeanAggregation(), predictor, batch_norm=True)
+    return model.eval()
+
+
+def trainer(**options):
+    quiet = dict.fromkeys(
+        ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False
+    )
+    return pl.Trainer(accelerator="cpu", **quiet, **options)
+
+
+def trained(found, **options):
+    model = network(**options)
+    dataset = data.MoleculeDataset(found)
+    trainer(max_epochs=10).fit(model, data.build_dataloader(dataset, batch_size=24, num_workers=0))
+    return model.eval()
+
+
+def chemprops_own(model, found, **extra):
+    featurizer = featurizers.SimpleMoleculeMolGraphFeaturizer(**extra)
+    loader = data.build_dataloader(
+        data.MoleculeDataset(found, featurizer), shuffle=False, num_workers=0
+    )
+    return torch.cat(trainer().predict(model, loader))
+
+
+def ours(known, graphs):
+    with torch.no_grad():
+        return known.adapter().predict(known.read(graphs).batch())
+
+
+def test_predictions_are_chemprops_own():
+    found = points()
+    model = trained(found)
+    known = explained(model)
+    own = chemprops_own(model, found)
+    assert torch.allclose(ours(known, molecules(found, model)), own, atol=1e-5)
+    assert torch.allclose(ours(known, molecules(SMILES)), own, atol=1e-5)
+    assert float(own.std()) > 1e-3
+
+
+@pytest.mark.parametrize("passing", ["Bond", "Atom"])
+def test_additional_features_and_descriptors(passing):
+    found, model = points(extra=True), network(passing, extra=True)
+    own = chemprops_own(model, found, extra_atom_fdim=3, extra_bond_fdim=2)
+    graphs = molecules(found, model)
+    known = explained(model)
+    assert torch.allclose(ours(known, graphs), own, atol=1e-5)
+    explainer = HPMEExplainer(**CHEAP).fit(known, graphs, progress=False)  # fields survive mixes
+    masks = explainer.explain(known, graphs, progress=False)
+    assert len(masks) == len(graphs) and masks[0].smiles == SMILES[0]
+
+
+@pytest.mark.parametrize("mode", ["V1", "V2", "ORGANIC", "RIGR"])
+def test_the_featurizer_is_told_by_the_widths(mode):
+    model = network(mode=mode)
+    assert ours(explained(model), molecules(SMILES[:3], model)).shape == (3, 1)
+
+
+def test_widths_that_fit_no_featurizer():
+    with pytest.raises(
+        InputError, match=r"takes 75 features per atom and 16 per bond.*V2 72 and 14"
+    ):
+        molecules(SMILES, network(extra=True))
+
+
+@pytest.mark.parametrize(
+    ("head", "options", "facts", "shape"),
+    [
+        ("RegressionFFN", {"n_tasks": 2}, {"target": "second"}, (72, 1)),
+        ("MveFFN", {"n_tasks": 1}, {}, (72, 1)),
+        ("BinaryClassificationFFN", {"n_tasks": 2}, {"target": "first"}, (72, 1)),
+        ("MulticlassClassificationFFN", {"n_classes": 3}, {}, (72, 3)),
+        ("MulticlassClassificationFFN", {"n_classes": 3}, {"target": 1}, (72, 1)),
+    ],
+)
+def test_heads_and_tasks(head, options, facts, shape):
+    model = network(head=head, **options)
+    tasks = ["first", "second"] if options.get("n_tasks") == 2 else None
+    known = explained(model, tasks=tasks, **facts)
+    output = ours(known, molecules(SMILES, model))
+    assert output.shape == shape
+    own = chemprops_own(model, points())
+    if head == "BinaryClassificationFFN":
+        assert torch.allclose(output.sigmoid()[:, 0], own[:, 0], atol=1e-5)
+    elif shape[1] == 1 and head == "MulticlassClassificationFFN":
+        assert torch.allclose(output.sigmoid()[:, 0], own[:, 0, 1], atol=1e-5)
+    elif tasks:
+        assert torch.allclose(output[:, 0], own[:, 1], atol=1e-5)
+
+
+def test_several_tasks_need_a_target():
+    model = network(head="BinaryClassificationFFN", n_tasks=2)
+    known = explained(model, tasks=["first", "second"])
+    with pytest.raises(InputError, match="2 tasks; name the one to explain with target=first"):
+        ours(known, molecules(SMILES, model))
+
+
+def test_a_model_file_is_read_without_running_it(tmp_path):
+    model = network()
+    save_model(tmp_path / "model.pt", model, ["amide"])
+    read, tasks = read_model(tmp_path / "model.pt")
+    graphs = molecules(SMILES, model)
+    assert tasks == ["amide"]
+    assert torch.equal(ours(explained(read), graphs), ours(explained(model), graphs))
+
+
+class Evil:
+    def __reduce__(self):
+        return (print, ("this code ran",))
+
+
+def test_foreign_code_needs_trust(tmp_path, capsys):
+    file = tmp_path / "model.pt"
+    save_model(file, network(), ["amide"])
+    content = torch.load(file, weights_only=False)
+    torch.save({**content, "evil": Evil()}, file)
+    with pytest.raises(StorageError, match=r"not Chemprop's.*print.*--trust-model-file"):
+        read_model(file)
+    assert "this code ran" not in capsys.readouterr().out
+    assert read_model(file, trust=True)[1] == ["amide"]
+
+
+@pytest.mark.parametrize("content", [b"", b"not a model"])
+def test_damaged_files(tmp_path, content):
+    (tmp_path / "model.pt").write_bytes(content)
+    with pytest.raises(StorageError, match="no model file of Chemprop 2"):
+        read_model(tmp_path / "model.pt")
+    with pytest.raises(StorageError, match="no file"):
+        read_model(tmp_path / "missing.pt")
+
+
+def test_other_models_are_refused():
+    with pytest.raises(ModelError, match="Linear is no network for properties of one molecule"):
+        explained(torch.nn.Linear(1, 1))
+    with pytest.raises(InputError, match="molecule 1: SMILES"):
+        molecules(["C", "not a molecule"])
+
+
+def test_one_page_on_the_command_line(tmp_path):
+    model = trained(points())
+    save_model(tmp_path / "model.pt", model, ["amide"])
+    (tmp_path / "molecules.csv").write_text("smiles\n" + "\n".join(SMILES))
+    out = tmp_path / "page.html"
+    arguments = [
+        "explain", "--chemprop", str(tmp_path / "model.pt"), "--data",
+        str(tmp_path / "molecules.csv"), "--out", str(out), "--graphs", "12", "--quiet",
+    ]  # fmt: skip
+    cheap = [part for key, value in CHEAP.items() for part in ("-o", f"{key}={value}")]
+    result = CliRunner().invoke(app, [*arguments, *cheap])
+    assert result.exit_code == 0, result.output
+    page = out.read_text("utf-8")
+    assert SMILES[0] in page or "c1ccncc1" in page
+    result = CliRunner().invoke(app, [*arguments, "--model", "a:b"])
+    assert result.exit_code == 2 and "give one of --model and --chemprop" in result.output
+
+
+def test_nothing_of_the_store_is_lost():
+    store = GraphStore.from_graphs(molecules(points(extra=True)), attributes="fitting")
+    assert set(store.graph) >= {"X_d", "y"} and "V_d" in store.node
