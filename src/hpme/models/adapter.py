@@ -129,7 +129,8 @@ class ModelAdapter:
         dtype, graph = torch.get_default_dtype(), embedding.graph
         if isinstance(graph, Tensor):
             graph = graph.to(dtype)
-        return replace(embedding, nodes=embedding.nodes.to(dtype), graph=graph)
+        layers = tuple(layer.to(dtype) for layer in embedding.layers)
+        return replace(embedding, nodes=embedding.nodes.to(dtype), graph=graph, layers=layers)
 
     def trace(
         self, graphs: GraphBatch, edge_weight: Tensor | None = None, **model_kwargs: Any

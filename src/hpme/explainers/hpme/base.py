@@ -9,14 +9,16 @@ from dataclasses import asdict, replace
 from typing import Any, Literal, get_args
 
 import torch
+from torch import Tensor, nn
 
 from hpme.errors import InputError
 from hpme.explainers.hpme.method.mask import mix_mask
 from hpme.explainers.hpme.method.mixup import Attach
-from hpme.explainers.hpme.method.pool import Pool, PoolSize, hop_features
+from hpme.explainers.hpme.method.pool import PoolSize, hop_features
 from hpme.explainers.hpme.method.selection import top_nodes
 from hpme.explainers.hpme.quality import Quality, quality_of, spread_over
 from hpme.explainers.hpme.report import FitReport
+from hpme.explainers.hpme.search.distil import standardise
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.search.hosts import Neighbor
 from hpme.explainers.hpme.search.ratio import (
@@ -54,8 +56,8 @@ class HPMEBase(MixingExplainer):
             :func:`~hpme.explainers.hpme.search.ratio.choose_ratio`.
         k: Number of pooled nodes, in place of ``ratio``.
         score: What ``edge_mask`` holds: ``"edge"``, the probabilities :math:`p_{ij}` of the edge
-            MLP; ``"node"``, the lower relative rank of an edge's two nodes in the pool; or
-            ``"both"``, the mean of :math:`p_{ij}` and the indicator of the pooled subgraph.
+            MLP; ``"node"``, the lower importance of an edge's two nodes; or ``"both"``, the mean
+            of the two.
         neighbor: How :math:`G'` is drawn: a graph of another prediction (``"contrast"``), any
             (``"random"``), or the most (``"near"``) or least (``"far"``) similar of a few.
         attach: Where boundary edges go: ``"swap"`` or the paper's ``"rank"``, see
@@ -102,10 +104,27 @@ class HPMEBase(MixingExplainer):
         if ratio != "auto" or k is not None:
             self.size = PoolSize(None if ratio == "auto" else ratio, k)
         self.task: Task | None = None
-        self.pool: Pool | None = None
-        self.rival: Pool | None = None
+        self.pool: nn.Module | None = None
+        self.rival: nn.Module | None = None
         self.edge_mlp: EdgeMLP | None = None
         self.report: FitReport | None = None
+
+    def _prepare(self, context: TargetContext) -> None:
+        """Looks at all graphs before anything is searched."""
+
+    def _represent(
+        self, x: Tensor, layers: tuple[Tensor, ...], h: Tensor, graphs: GraphBatch
+    ) -> Tensor:
+        """What pools see ``[K, N, D]``; by default what the paper's do."""
+        return hop_features(h, graphs)
+
+    @abstractmethod
+    def _pool_meta(self) -> dict[str, Any]:
+        """What :meth:`_empty_pool` needs to know."""
+
+    @abstractmethod
+    def _empty_pool(self, meta: dict[str, Any]) -> nn.Module:
+        """A pool ready for its tensors."""
 
     @abstractmethod
     def _search(self, few: HardMix, everything: HardMix, *, progress: bool) -> FitReport:
@@ -115,6 +134,7 @@ class HPMEBase(MixingExplainer):
         generator = torch.Generator().manual_seed(self.seed)
         self.task = context.task
         self._keep_hosts(context.store.subset(spread_over(context.values)))
+        self._prepare(context)
         curve = None
         if self.ratio == "auto" and self.k is None:
             curve = self._choose_ratio(context, generator, progress)
@@ -140,7 +160,13 @@ class HPMEBase(MixingExplainer):
     def _mix(self, context: TargetContext, generator: torch.Generator) -> HardMix:
         assert self.size is not None
         return HardMix.build(
-            context, self.size, self.neighbor, self.attach, generator, self.batch_size
+            context,
+            self.size,
+            self.neighbor,
+            self.attach,
+            generator,
+            self.batch_size,
+            self._represent,
         )
 
     @torch.no_grad()
@@ -149,18 +175,18 @@ class HPMEBase(MixingExplainer):
         if graphs.num_nodes == 0:
             empty = graphs.x.new_zeros(0)
             return Masks(empty, empty.view(0, 1), empty.bool())
-        h = adapter.embed(graphs, **model_kwargs).nodes
-        m = self.size(graphs.sizes)
-        chosen = top_nodes(self.pool(hop_features(h, graphs), graphs, m), graphs, m)[0]
-        importance = 1 - chosen.order / (graphs.sizes - 1).clamp(min=1)[graphs.batch].to(h.dtype)
+        seen = adapter.embed(graphs, **model_kwargs)
+        h, m = seen.nodes, self.size(graphs.sizes)
+        score = self.pool(self._represent(graphs.x, seen.layers, h, graphs), graphs, m)
+        chosen = top_nodes(score, graphs, m)[0]
+        importance = (standardise(score, graphs)[0] / 2).sigmoid()
+        if graphs.anchors is not None:
+            importance = importance.index_fill(0, graphs.anchors.flatten(), 1.0)
         source, target = graphs.edge_index
-        if self.score == "node":
-            edge_mask = torch.minimum(importance[source], importance[target])
-        else:
-            edge_mask = self.edge_mlp(h, graphs.edge_index).sigmoid()
-        if self.score == "both":
-            inside = chosen.keep[source] & chosen.keep[target]
-            edge_mask = (edge_mask + inside.to(h.dtype)) / 2
+        edge_mask = torch.minimum(importance[source], importance[target])
+        if self.score != "node":
+            probability = self.edge_mlp(h, graphs.edge_index).sigmoid()
+            edge_mask = probability if self.score == "edge" else (edge_mask + probability) / 2
         return Masks(edge_mask, importance.unsqueeze(1), chosen.keep)
 
     def _mixup_graphs(self, context: TargetContext, generator: torch.Generator) -> MixupGraphs:
@@ -204,12 +230,11 @@ class HPMEBase(MixingExplainer):
         return GraphStore.of(**{name: getattr(self, f"host_{name}") for name in HOST_FIELDS})
 
     def _meta(self) -> dict[str, Any]:
-        assert self.pool is not None and self.report is not None
+        assert self.edge_mlp is not None and self.report is not None
         assert self.size is not None and self.task is not None
         return {
-            "channels": self.pool.bias.shape[-1],
-            "layers": self.pool.layers,
-            "hops": self.pool.hops,
+            "channels": self.edge_mlp.channels,
+            "pool": self._pool_meta(),
             "report": self.report.to_dict(),
             "ratio": self.size.ratio,
             "rival": self.rival is not None,
@@ -218,9 +243,9 @@ class HPMEBase(MixingExplainer):
 
     def _build(self, meta: dict[str, Any]) -> None:
         generator, channels = torch.Generator(), meta["channels"]
-        form = (channels, 1, meta["layers"], tuple(meta["hops"]))
-        self.pool = Pool(*form, generator=generator)
-        self.rival = Pool(*form, generator=generator) if meta["rival"] else None
+        form = {"channels": channels, **meta["pool"]}
+        self.pool = self._empty_pool(form)
+        self.rival = self._empty_pool(form) if meta["rival"] else None
         self.edge_mlp = EdgeMLP(channels, generator=generator)
         self.report = FitReport.from_dict(meta["report"])
         self.size = PoolSize(meta["ratio"], self.k)

@@ -116,6 +116,14 @@ class HPMEGradientExplainer(HPMEBase):
         optimiser = torch.optim.Adam(parameters, lr=self.lr, weight_decay=self.weight_decay)
         return train(objective, pool, edge_mlp, optimiser, betas, self.batch_size, gate=learn_pool)
 
+    def _pool_meta(self) -> dict[str, Any]:
+        assert isinstance(self.pool, Pool)
+        return {"layers": self.pool.layers, "hops": self.pool.hops}
+
+    def _empty_pool(self, meta: dict[str, Any]) -> Pool:
+        form = (meta["channels"], 1, meta["layers"], tuple(meta["hops"]))
+        return Pool(*form, generator=torch.Generator())
+
 
 def _rank(mix: HardMix, pools: Pool, draws: int) -> Tensor:
     return joint_rank(criterion(mix, mix.select(mix.scores(pools)), mix.draw(draws)))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from hpme.explainers.hpme.method.pool import Pool
 from hpme.explainers.hpme.method.selection import Selection
 from hpme.explainers.hpme.search.criterion import closeness
 from hpme.explainers.hpme.search.hardmix import HardMix
@@ -38,7 +37,7 @@ class Quality:
 
 @torch.no_grad()
 def quality_of(
-    mix: HardMix, count: int, pool: Pool, rival: Pool | None, *, draws: int = 3
+    mix: HardMix, count: int, pool: nn.Module, rival: nn.Module | None, *, draws: int = 3
 ) -> list[Quality]:
     """Quality for the first ``count`` graphs of a mix; the others are their hosts.
 
@@ -59,7 +58,7 @@ def quality_of(
     return [Quality(*values) for values in zip(*columns, strict=True)]
 
 
-def _common(mix: HardMix, chosen: Selection, rival: Pool | None) -> Tensor:
+def _common(mix: HardMix, chosen: Selection, rival: nn.Module | None) -> Tensor:
     """Share of the pooled nodes of every graph that a rival pools, too."""
     graphs = mix.graphs
     if rival is None:

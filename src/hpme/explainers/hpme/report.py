@@ -6,9 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from hpme.explainers.hpme.method.pool import Pool
 from hpme.explainers.hpme.search.chains import Candidates
 from hpme.explainers.hpme.search.criterion import criterion
 from hpme.explainers.hpme.search.hardmix import HardMix
@@ -100,7 +99,7 @@ class FitReport:
 
 
 def report_on(
-    mix: HardMix, pool: Pool, candidates: Candidates | None, search: str, *, draws: int = 2
+    mix: HardMix, pool: nn.Module, candidates: Candidates | None, search: str, *, draws: int = 2
 ) -> FitReport:
     """Compares a pool with random selections and with its complement on fresh draws."""
     score = mix.scores(pool)
@@ -122,12 +121,11 @@ def report_on(
 
 
 def _agreement(candidates: Candidates) -> float | None:
-    """Mean overlap above chance between the best pools of the restarts that ran to the end."""
-    mix = candidates.mix
-    if len(candidates.finalists) < 2:
+    """Mean overlap above chance between the best pools of chains, no two of which share a start."""
+    mix, best = candidates.mix, candidates.finished()
+    if len(best) < 2:
         return None
-    best = [candidates.best(chain) for chain in candidates.finalists]
-    keep = [mix.select(mix.scores(pool)).keep[0] for pool in best]
+    keep = [mix.select(mix.scores(candidates.pool(number))).keep[0] for number in best]
     pairs = [_above_chance(a, b) for i, a in enumerate(keep) for b in keep[:i]]
     return sum(pairs) / len(pairs)
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from hpme.explainers.hpme.method.mixup import Attach, Mix, structural_mixup
-from hpme.explainers.hpme.method.pool import Pool, PoolSize
+from hpme.explainers.hpme.method.pool import PoolSize
 from hpme.explainers.hpme.method.selection import Selection, by_boundary, top_nodes
 from hpme.explainers.shared.context import TargetContext
 from hpme.graphs import GraphBatch
@@ -41,7 +41,8 @@ class Mixer:
 
     Args:
         context: The frozen target on the graphs.
-        features: :func:`~hpme.explainers.hpme.method.pool.hop_features` of all nodes.
+        features: What pools see of all nodes, ``[K, N, D]``; of the paper's
+            :func:`~hpme.explainers.hpme.method.pool.hop_features`.
         size: Number of pooled nodes.
         draw_hosts: How :math:`G'` is drawn.
         generator: Source of all randomness.
@@ -56,13 +57,13 @@ class Mixer:
     generator: torch.Generator
     attach: Attach = "swap"
 
-    def score(self, pool: Pool, graphs: GraphBatch) -> Tensor:
+    def score(self, pool: nn.Module, graphs: GraphBatch) -> Tensor:
         """Scores ``[P, N]`` of graphs taken from the store (Eq. graph_pooling)."""
         score: Tensor = pool(self.features[:, graphs.node_ids], graphs, self.size(graphs.sizes))
         return score
 
     def pooled_mixup(
-        self, pool: Pool, ids: Tensor, draw_hosts: DrawHosts | None, *, learn: bool = False
+        self, pool: nn.Module, ids: Tensor, draw_hosts: DrawHosts | None, *, learn: bool = False
     ) -> PooledMix:
         r"""Structural Mixup :math:`(G, G')` (Algorithm 2), of many graphs at once.
 

@@ -11,6 +11,7 @@ from hpme.explainers.hpme.method.pool import PoolSize
 from hpme.explainers.hpme.search.chains import SubsetSearch
 from hpme.explainers.hpme.search.criterion import criterion
 from hpme.explainers.hpme.search.hardmix import HardMix
+from hpme.explainers.hpme.search.starts import attributions
 
 RATIOS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 """Ratios that are tried."""
@@ -57,14 +58,15 @@ def ratio_curve(mix: HardMix, *, advance: Callable[[int], None]) -> list[RatioPo
         mix: The graphs; its pooled size is ignored.
         advance: Called after every ratio.
     """
-    search = SubsetSearch(chains=2, rounds=2, refine=0, draws=1)
+    search = SubsetSearch(chains=1, rounds=1, refine=0, draws=1, final_draws=2)
+    starts = attributions(mix.context)
     hosts = mix.draw(3)
     noise = torch.rand(2, mix.graphs.num_nodes, generator=mix.generator).to(mix.features)
     curve = []
     for ratio in RATIOS:
         sized = replace(mix, size=PoolSize(ratio))
-        candidates = search.find(sized, advance=lambda _: None)
-        chosen = sized.select(sized.scores(candidates.best()))
+        candidates = search.find(sized, starts, advance=lambda _: None)
+        chosen = sized.select(sized.scores(candidates.pool(candidates.chosen())))
         random = sized.select(noise)
         found, chance = (criterion(sized, part, hosts)[:, 0].mean() for part in (chosen, random))
         curve.append(RatioPoint(ratio, float(found), float(chance)))
