@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import Any, Literal, get_args
 
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from hpme.errors import InputError
+from hpme.explainers.hpme.alternatives import Alternative, alternatives_of
 from hpme.explainers.hpme.method.mask import mix_mask
 from hpme.explainers.hpme.method.mixup import Attach
 from hpme.explainers.hpme.method.pool import PoolSize, hop_features
@@ -28,6 +29,7 @@ from hpme.explainers.hpme.search.ratio import (
     choose_ratio,
     ratio_curve,
 )
+from hpme.explainers.hpme.search.sufficient import Trials, smallest_prefix
 from hpme.explainers.shared.base import Masks
 from hpme.explainers.shared.checks import at_least, positive
 from hpme.explainers.shared.context import TargetContext, batches
@@ -35,7 +37,7 @@ from hpme.explainers.shared.edge_mlp import EdgeMLP
 from hpme.explainers.shared.mixing import MixingExplainer, MixupGraphs
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.models.adapter import ModelAdapter
-from hpme.models.explained import Model
+from hpme.models.explained import ExplainedModel, Model
 from hpme.models.task import Task
 from hpme.progress import progress_bar
 
@@ -187,7 +189,21 @@ class HPMEBase(MixingExplainer):
         if self.score != "node":
             probability = self.edge_mlp(h, graphs.edge_index).sigmoid()
             edge_mask = probability if self.score == "edge" else (edge_mask + probability) / 2
-        return Masks(edge_mask, importance.unsqueeze(1), chosen.keep)
+        pooled = chosen.keep if model_kwargs else self._smallest(adapter, graphs)
+        return Masks(edge_mask, importance.unsqueeze(1), pooled)
+
+    def _smallest(self, adapter: ModelAdapter, graphs: GraphBatch) -> Tensor:
+        """The pooled nodes that are needed, boolean ``[N]``."""
+        full = graphs.sizes.nonzero().view(-1)
+        store = GraphStore.from_graphs(graphs).subset(full)
+        known = ExplainedModel(
+            adapter.model, level=adapter.level, embedding_layer=adapter.embedding_layer
+        )
+        parts = [
+            smallest_prefix(trials)[: int(trials.mix.graphs.sizes[: trials.count].sum())]
+            for trials in self._trials(known, store)
+        ]
+        return torch.cat(parts)
 
     def _mixup_graphs(self, context: TargetContext, generator: torch.Generator) -> MixupGraphs:
         assert self.pool is not None and self.edge_mlp is not None
@@ -209,17 +225,40 @@ class HPMEBase(MixingExplainer):
             model: The model the explainer was fitted to; it is left exactly as it was.
             graphs: A dataset, a list of ``Data`` or of explanations, or a loader.
         """
+        return [
+            quality
+            for trials in self._trials(model, GraphStore.from_graphs(graphs))
+            for quality in quality_of(trials, self.rival)
+        ]
+
+    def alternatives(
+        self, model: Model, graphs: Iterable[Any], n: int = 3
+    ) -> list[list[Alternative]]:
+        """At most ``n`` distinct subgraphs of every graph that carry its prediction, best first.
+
+        None where nothing in the graph carries it, as where it rests on something missing.
+
+        Args:
+            model: The model the explainer was fitted to; it is left exactly as it was.
+            graphs: A dataset, a list of ``Data`` or of explanations, or a loader.
+            n: How many to look for.
+        """
+        at_least("n", n, 1)
+        return [
+            found
+            for trials in self._trials(model, GraphStore.from_graphs(graphs))
+            for found in alternatives_of(trials, n)
+        ]
+
+    def _trials(self, model: Model, store: GraphStore) -> Iterator[Trials]:
+        """Interventions on the graphs of a store, a part at a time."""
         self._check_fitted()
-        assert self.pool is not None and self.task is not None
-        store = GraphStore.from_graphs(graphs)
-        generator = torch.Generator().manual_seed(self.seed)
-        result: list[Quality] = []
+        assert self.pool is not None
         for ids in batches(torch.arange(len(store)), self.batch_size):
             mixed = store.subset(ids).joined(self._hosts())
-            with self._context(model, mixed, task=self.task) as context:
-                mix = self._mix(context, generator)
-                result += quality_of(mix, ids.numel(), self.pool, self.rival)
-        return result
+            with self._context(model, mixed, task=self.task) as context, torch.no_grad():
+                mix = self._mix(context, torch.Generator())
+                yield Trials.of(mix, ids.numel(), self.pool)
 
     def _keep_hosts(self, store: GraphStore) -> None:
         """A few of the fitted graphs stay with the explainer, as hosts for :meth:`quality`."""

@@ -9,13 +9,15 @@ import torch
 from torch import Tensor, nn
 
 from hpme.explainers.hpme.method.mixup import Attach, Mix, structural_mixup
-from hpme.explainers.hpme.method.pool import PoolSize
 from hpme.explainers.hpme.method.selection import Selection, by_boundary, top_nodes
 from hpme.explainers.shared.context import TargetContext
 from hpme.graphs import GraphBatch
 
 DrawHosts = Callable[[Tensor], Tensor]
 r"""Draws the number of one :math:`G'` for each of the given graph numbers."""
+
+PooledSize = Callable[[Tensor], Tensor]
+"""Preserved nodes of graphs with the given numbers of nodes."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class Mixer:
 
     context: TargetContext
     features: Tensor
-    size: PoolSize
+    size: PooledSize
     draw_hosts: DrawHosts
     generator: torch.Generator
     attach: Attach = "swap"

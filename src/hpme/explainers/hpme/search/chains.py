@@ -3,7 +3,7 @@ r"""How a pool is found: search the hard selection itself under the hard mix, th
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -13,6 +13,7 @@ from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.search.scorer import Distiller, LinearPool, side_by_side
 from hpme.explainers.hpme.search.starts import Attributions
 from hpme.explainers.hpme.search.subsets import search_subsets
+from hpme.explainers.hpme.search.sufficient import Trials, smallest_prefix
 
 SETTLED = 0.02
 """A chain whose pool disagrees less than this has nothing left to find."""
@@ -23,6 +24,8 @@ START, COMBINED = -1, -2
 """In place of a chain's number: a pool distilled from an attribution, a combination of pools."""
 BEST, KEPT = 6, 4
 """Pools that are combined, and combinations that are averaged into the consensus."""
+COMPARED = 10
+"""Pools of the chains that are compared again at a smaller size."""
 SLACK = 0.02
 """Pools whose criterion differs by no more are equally good."""
 
@@ -152,7 +155,9 @@ class SubsetSearch:
                 if float(candidates.values[best][0]) < SETTLED:
                     advance(self.rounds - number - 1)
                     break
-        self._combine(candidates, distiller, advance)
+        if self.refine:
+            candidates = sharpened(candidates)
+            self._combine(candidates, distiller, advance)
         return candidates
 
     def _round(
@@ -173,9 +178,8 @@ class SubsetSearch:
             share = (share / share.sum(1, keepdim=True)).to(best)
             candidates.add(share @ (best / spread.unsqueeze(1)), COMBINED)
             advance(1)
-        if self.refine:
-            kept = torch.stack([candidates.weights[n] for n in candidates.order(COMBINED)[:KEPT]])
-            candidates.add(kept.mean(0, keepdim=True), COMBINED)
+        kept = torch.stack([candidates.weights[n] for n in candidates.order(COMBINED)[:KEPT]])
+        candidates.add(kept.mean(0, keepdim=True), COMBINED)
 
 
 def enter_starts(candidates: Candidates, distiller: Distiller, attributions: Attributions) -> None:
@@ -185,3 +189,26 @@ def enter_starts(candidates: Candidates, distiller: Distiller, attributions: Att
         if bool(graphs.any()):
             weights = distiller.fit(score, graphs.to(score), START_PENALTIES)
             candidates.add(weights, START)
+
+
+def sharpened(candidates: Candidates) -> Candidates:
+    """The best candidates and all starts, compared where fewer nodes are pooled.
+
+    Where the pool is larger than it need be, many pools keep the prediction. So they are compared
+    half way between the pooled size and what the best of them needs in each graph. Not at the
+    latter: a host must give up all that speaks for its own prediction, also what is redundant.
+    """
+    mix, hosts = candidates.mix, candidates.hosts
+    score = mix.scores(candidates.pool(candidates.order()[0]))
+    needed = smallest_prefix(Trials(replace(mix, drawn=False), len(hosts[0]), score, hosts))
+    sizes = torch.bincount(mix.graphs.batch[needed], minlength=mix.graphs.num_graphs)
+    fewer = (sizes + mix.m + 1) // 2
+    sharp = Candidates(replace(mix, size=lambda _: fewer), hosts)
+    chains = sorted({chain for chain in candidates.chains if chain >= 0})
+    best = candidates.order(*chains)[:COMPARED] if chains else []
+    for chain in (START, *chains):
+        pick = [n for n in candidates.order(chain) if chain == START or n in best]
+        pick = pick or candidates.order(chain)[:1]
+        if pick:
+            sharp.add(torch.stack([candidates.weights[n] for n in pick]), chain)
+    return sharp

@@ -32,9 +32,12 @@ class HardMix(Mixer):
 
     Args:
         max_nodes: Nodes per forward pass; few enough for the processor's cache.
+        drawn: Whether boundary edges meet at random; if not, the mix of two graphs is always the
+            same, whatever else is mixed.
     """
 
     max_nodes: int = 20_000
+    drawn: bool = True
 
     @classmethod
     def build(
@@ -105,7 +108,7 @@ class HardMix(Mixer):
                 chosen[row_of_graph[give.batch], give.node_ids],
                 take,
                 removed[row_of_graph[take.batch], take.node_ids],
-                self.generator,
+                self.generator if self.drawn else None,
                 self.attach,
             )
             outputs.append(self.context.predict(mix.graphs))
