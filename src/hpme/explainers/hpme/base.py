@@ -120,6 +120,10 @@ class HPMEBase(MixingExplainer):
         """What pools see ``[K, N, D]``; by default what the paper's do."""
         return hop_features(h, graphs)
 
+    def _importance(self, score: Tensor, graphs: GraphBatch) -> Tensor:
+        """Importance of nodes from 0 to 1, by scores ``[P, N]``; in a graph the order is theirs."""
+        return (standardise(score, graphs) / 2).sigmoid()
+
     @abstractmethod
     def _pool_meta(self) -> dict[str, Any]:
         """What :meth:`_empty_pool` needs to know."""
@@ -181,7 +185,7 @@ class HPMEBase(MixingExplainer):
         h, m = seen.nodes, self.size(graphs.sizes)
         score = self.pool(self._represent(graphs.x, seen.layers, h, graphs), graphs, m)
         chosen = top_nodes(score, graphs, m)[0]
-        importance = (standardise(score, graphs)[0] / 2).sigmoid()
+        importance = self._importance(score, graphs)[0]
         if graphs.anchors is not None:
             importance = importance.index_fill(0, graphs.anchors.flatten(), 1.0)
         source, target = graphs.edge_index

@@ -77,11 +77,18 @@ class HPMEExplainer(HPMEBase):
         seen: Tensor = self.representation(blocks_of(x, layers, h, graphs))
         return seen.unsqueeze(0)
 
+    def _importance(self, score: Tensor, graphs: GraphBatch) -> Tensor:
+        # A node counts by its place in its graph, and by what all graphs say about its like:
+        # where nothing carries the prediction, the best of a graph should not look important.
+        return (super()._importance(score, graphs) + (score / 2).sigmoid()) / 2
+
     def _search(self, few: HardMix, everything: HardMix, *, progress: bool) -> FitReport:
         search = SubsetSearch(self.restarts, self.rounds, self.subsets, self.refine)
         with progress_bar("searching the pool", search.steps(), enabled=progress) as advance:
             candidates = search.find(few, attributions(few.context), advance=advance)
         self.pool, rival = candidates.pool(candidates.chosen()), candidates.rival()
+        spread = few.scores(self.pool).std().clamp(min=1e-12)
+        self.pool.weight.data /= spread  # scores of all nodes together have unit variance
         self.rival = None if rival is None else candidates.pool(rival)
         report = report_on(few, self.pool, candidates, "subsets")
         with progress_bar("training the edge MLP", self.epochs, enabled=progress) as advance:

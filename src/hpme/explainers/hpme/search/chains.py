@@ -22,12 +22,14 @@ PENALTIES = (0.3, 3.0, 30.0)
 START_PENALTIES = (0.3, 10.0)
 START, COMBINED = -1, -2
 """In place of a chain's number: a pool distilled from an attribution, a combination of pools."""
-BEST, KEPT = 6, 4
-"""Pools that are combined, and combinations that are averaged into the consensus."""
+FEWEST, MOST = 6, 12
+"""How many of the equally good pools are combined."""
+KEPT = 4
+"""Combinations that are averaged into the consensus."""
 COMPARED = 10
 """Pools of the chains that are compared again at a smaller size."""
-SLACK = 0.02
-"""Pools whose criterion differs by no more are equally good."""
+SLACK, SLACK_OF_LOSS = 0.02, 0.1
+"""Pools are equally good if disagreement and loss differ by no more, the loss also by a share."""
 
 
 @dataclass
@@ -69,6 +71,17 @@ class Candidates:
         chains = sorted({chain for chain in self.chains if chain >= 0})
         return [self.order(chain)[0] for chain in chains]
 
+    def equals(self) -> list[int]:
+        """The candidates that are as good as the best one, best first."""
+        order = self.order()
+        good = [n for n in order if self._near(n, order[0])]
+        return good[:MOST] if len(good) > FEWEST else order[:FEWEST]
+
+    def _near(self, number: int, best: int) -> bool:
+        (disagreement, loss), (least, lowest) = self.values[number], self.values[best]
+        slack = SLACK + SLACK_OF_LOSS * lowest.abs()
+        return bool(disagreement <= least + SLACK) and bool(loss <= lowest + slack)
+
     def chosen(self) -> int:
         """The consensus if it is as good as the best candidate, else the best candidate.
 
@@ -80,10 +93,7 @@ class Candidates:
             return order[0]
         starts = self.order(START)
         behind = bool(starts) and order.index(starts[0]) < order.index(last)
-        margin = self.values[last] - self.values[order[0]]
-        loss = float(self.values[order[0]][1])
-        near = float(margin[0]) <= SLACK and float(margin[1]) <= SLACK + 0.1 * abs(loss)
-        return last if near and not behind else order[0]
+        return last if self._near(last, order[0]) and not behind else order[0]
 
     def rival(self) -> int | None:
         """The best candidate of the second best chain, if there are two."""
@@ -127,6 +137,7 @@ class SubsetSearch:
         self,
         mix: HardMix,
         attributions: Attributions | None,
+        known: LinearPool | None = None,
         *,
         advance: Callable[[int], None],
     ) -> Candidates:
@@ -136,6 +147,7 @@ class SubsetSearch:
             mix: The graphs.
             attributions: Where some pools and the first chain begin; if ``None``, all begin at
                 random.
+            known: Another pool to begin with.
             advance: Called after every round and step.
         """
         candidates = Candidates(mix, mix.draw(self.final_draws))
@@ -144,6 +156,9 @@ class SubsetSearch:
         starts = starts.to(mix.features)
         if attributions is not None:
             enter_starts(candidates, distiller, attributions)
+        if known is not None:
+            candidates.add(known.weight.detach(), START)
+        if candidates.weights:
             starts[0] = mix.scores(candidates.pool(candidates.order(START)[0]))[0]
         for chain in range(self.chains):
             score = starts[chain]
@@ -172,9 +187,10 @@ class SubsetSearch:
         """Random averages of the best pools; the average of the best averages is the consensus."""
         generator = candidates.mix.generator
         for _ in range(self.refine):
-            best = torch.stack([candidates.weights[n] for n in candidates.order()[:BEST]])
+            best = torch.stack([candidates.weights[n] for n in candidates.equals()])
             spread = (distiller.centred @ best.T).square().mean(0).sqrt().clamp(min=1e-12)
             share = -torch.rand(self.combinations, len(best), generator=generator).log()
+            share[0] = 1.0
             share = (share / share.sum(1, keepdim=True)).to(best)
             candidates.add(share @ (best / spread.unsqueeze(1)), COMBINED)
             advance(1)
