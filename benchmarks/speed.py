@@ -28,6 +28,7 @@ from torch_geometric.data import Batch
 from torch_geometric.explain import Explainer, GNNExplainer, PGExplainer
 
 from hpme.data import GraphDataset, GraphStore, load_dataset
+from hpme.errors import MissingPackageError
 from hpme.explainers import EXPLAINERS, HPMEExplainer, HPMEGradientExplainer
 from hpme.explainers.hpme.method.pool import Pool, PoolSize
 from hpme.explainers.hpme.method.training import Objective, train
@@ -158,6 +159,11 @@ def method_seconds(dataset: GraphDataset, ids: torch.Tensor) -> dict[str, dict[s
     for name, kind in EXPLAINERS.items():
         model = targets["gat" if name == "att" else "gcn"]
         options = {"ratio": dataset.pool_ratio} if "ratio" in kind.option_names() else {}
+        try:
+            kind(**options)
+        except MissingPackageError as error:
+            print(f"{name} is left out: {error}")
+            continue
         # HPME's epochs are a small part of its fit, so their difference would be noise.
         learns = "epochs" in kind.option_names() and not name.startswith("hpme")
         fits = {}

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from hpme.bench import Record
 from hpme.cli import app
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
@@ -16,6 +17,18 @@ def test_tables_and_figures_regenerate_from_the_records():
     arguments = ["report", str(RESULTS / "records"), "--check", str(RESULTS / "paper")]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
+
+
+def test_records_are_written_as_they_were_read():
+    """Also those from when HPME by gradient was an option."""
+    kinds = set()
+    for path in sorted((RESULTS / "records" / "results").glob("*.json")):
+        content = path.read_bytes()
+        record = Record.from_bytes(content)
+        assert record.to_bytes() == content
+        assert path.stem == record.experiment.key
+        kinds.add(record.experiment.explainer)
+    assert {"hpme", "hpme-gradient"} <= kinds
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/results/findings.md"])

@@ -113,22 +113,26 @@ def test_a_file_is_made_by_one_at_a_time(tmp_path):
     assert len(log) == 12
     for begun, ended in zip(log[::2], log[1::2], strict=True):
         assert (begun[0], begun[1], ended[1]) == (ended[0], "begins", "ends")
-    assert list(path.parent.iterdir()) == []
+    assert not path.exists()
 
 
 def test_a_lock_left_by_a_killed_process_is_free(tmp_path):
     path = tmp_path / "file"
     program = (
-        "import os, signal, sys; from pathlib import Path; from hpme.storage import locked; "
-        "held = locked(Path(sys.argv[1])); held.__enter__(); os.kill(os.getpid(), signal.SIGKILL)"
+        "import os, signal, sys; from pathlib import Path; from hpme.storage import locked\n"
+        "with locked(Path(sys.argv[1])): os.kill(os.getpid(), signal.SIGKILL)"
     )
-    lock = tmp_path / ".file.lock"
     killed = subprocess.run([sys.executable, "-c", program, str(path)], check=False)
     assert killed.returncode == -signal.SIGKILL
-    assert lock.exists()
-    with locked(path):
-        pass
-    assert not lock.exists()
+    assert [item.name for item in tmp_path.iterdir()] == [".file.lock"]
+    entered = threading.Event()
+
+    def enter():
+        with locked(path):
+            entered.set()
+
+    threading.Thread(target=enter, daemon=True).start()
+    assert entered.wait(10)
 
 
 def test_an_error_frees_the_lock(tmp_path):
@@ -136,7 +140,6 @@ def test_an_error_frees_the_lock(tmp_path):
         raise ValueError("x")
     with locked(tmp_path / "file"):
         pass
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_without_a_folder_to_lock_in_work_goes_on(tmp_path):

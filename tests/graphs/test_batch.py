@@ -107,3 +107,79 @@ def test_collections_that_do_not_fit_together():
         GraphStore.from_graphs([graph(3), Data(x=torch.ones(2, 9), edge_index=graph(3).edge_index)])
     with pytest.raises(InputError, match="no graphs"):
         GraphStore.from_graphs([])
+
+
+def carrying():
+    """Two graphs with all there is: features, weights, anchors, and attributes of each level."""
+    first = Data(
+        x=torch.arange(4.0).view(4, 1),
+        edge_index=torch.tensor([[0, 1, 1, 2, 3], [1, 0, 2, 1, 3]]),
+        edge_attr=torch.arange(5.0).view(5, 1),
+        edge_weight=torch.arange(5.0) / 10,
+        anchors=torch.tensor([1]),
+        y=torch.tensor([7]),
+        color=torch.arange(4),
+        edge_name=torch.arange(5),
+        note="first",
+    )
+    second = first.clone()
+    second.x, second.y, second.note = first.x + 10, torch.tensor([8]), "second"
+    return [first, second]
+
+
+def test_some_edges_take_everything_along():
+    batch = GraphStore.from_graphs(carrying(), whole=True).batch(with_pairs=True)
+    mask = torch.tensor([True, False, True, False, True, False, True, True, True, False])
+    for which in (mask, mask.nonzero().view(-1)):
+        part = batch.edges(which)
+        assert torch.equal(part.edge_index, batch.edge_index[:, mask])
+        assert part.edge["edge_name"].tolist() == [0, 2, 4, 1, 2, 3]
+        assert torch.equal(part.edge_attr.view(-1), part.edge["edge_name"].float())
+        assert torch.equal(part.edge_weight * 10, part.edge["edge_name"].float())
+        assert part.pairs.of_edge.tolist() == [0, 1, 2, 3, 4, 4]  # not those of all edges
+    assert torch.equal(
+        batch.edges(torch.arange(9, -1, -1)).grouped().edge_counts, batch.edge_counts
+    )
+
+
+def test_some_nodes_take_everything_along():
+    batch = GraphStore.from_graphs(carrying(), whole=True).batch()
+    part = batch.nodes(torch.tensor([False, True, True, False, True, True, False, True]))
+    assert part.x.view(-1).tolist() == [1, 2, 10, 11, 13]
+    assert part.batch.tolist() == [0, 0, 1, 1, 1]
+    assert part.edge_index.tolist() == [[0, 1, 2, 3, 4], [1, 0, 3, 2, 4]]
+    assert part.edge["edge_name"].tolist() == [2, 3, 0, 1, 4]
+    assert part.anchors.tolist() == [[0], [3]]
+    assert part.node["color"].tolist() == [1, 2, 0, 1, 3]
+    assert part.node_ids.tolist() == [1, 2, 4, 5, 7]
+    assert part.graph["y"].tolist() == [7, 8]
+
+
+def same(one, other):
+    if isinstance(one, torch.Tensor):
+        return torch.equal(one, other)
+    return one == other
+
+
+def test_splitting_undoes_reading():
+    graphs = carrying()
+    store = GraphStore.from_graphs(graphs, whole=True)
+    shuffled = store.batch().edges(torch.tensor([5, 0, 6, 1, 7, 2, 8, 3, 9, 4]))
+    for parts in (store.to_data_list(), store, [store[0], store[1]]):
+        for one, other in zip(parts, graphs, strict=True):
+            assert set(one.keys()) == set(other.keys())
+            assert all(same(one[key], other[key]) for key in other.keys())  # noqa: SIM118
+    for parts in (shuffled.to_data_list(), GraphStore.from_graphs(shuffled)):
+        for one, other in zip(parts, graphs, strict=True):
+            assert set(one.keys()) == set(other.keys()) - {"note"}
+            assert all(same(one[key], other[key]) for key in one.keys())  # noqa: SIM118
+
+
+def test_attributes_beside_those_that_are_read_stay_behind_unless_asked_for():
+    store = GraphStore.from_graphs(carrying())
+    assert {*store.node, *store.edge, *store.graph, *store.text} == {
+        "x", "edge_attr", "edge_weight", "y", "anchors",
+    }  # fmt: skip
+    whole = GraphStore.from_graphs(carrying(), whole=True)
+    assert whole.seen().to_data_list()[1].keys() == store.to_data_list()[1].keys()
+    assert GraphStore.from_graphs(whole) is whole

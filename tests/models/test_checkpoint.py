@@ -117,13 +117,13 @@ def test_everything_that_determines_the_weights_is_part_of_the_key(tmp_path, dat
     relabelled._data.y = relabelled._data.y + 1
     load_or_train(relabelled, "gcn", 0, recipe=SHORT, root=tmp_path)
     assert trainings == [0, 1, 2, 3, 0, 0]
-    assert len(list((tmp_path / "models").iterdir())) == 6
+    assert len(list((tmp_path / "models").glob("*.safetensors"))) == 6
 
 
 @pytest.mark.parametrize("damage", [lambda content: b"", lambda content: content[:-1] + b"\x7f"])
 def test_damaged_cache_is_trained_anew(tmp_path, dataset, trainings, caplog, damage):
     load_or_train(dataset, "gcn", 0, recipe=SHORT, root=tmp_path)
-    (path,) = (tmp_path / "models").iterdir()
+    (path,) = (tmp_path / "models").glob("*.safetensors")
     intact = path.read_bytes()
     path.write_bytes(damage(intact))
     load_or_train(dataset, "gcn", 0, recipe=SHORT, root=tmp_path)
@@ -143,4 +143,4 @@ def test_an_unwritable_cache_is_a_warning(tmp_path, dataset, caplog):
 def test_root_comes_from_the_environment(tmp_path, dataset, monkeypatch):
     monkeypatch.setenv("HPME_CACHE_DIR", str(tmp_path / "elsewhere"))
     load_or_train(dataset, "gcn", 0, recipe=SHORT)
-    assert len(list((tmp_path / "elsewhere" / "models").iterdir())) == 1
+    assert len(list((tmp_path / "elsewhere" / "models").glob("*.safetensors"))) == 1

@@ -38,7 +38,7 @@ def volumes(tmp_path_factory) -> GraphDataset:
 
 def test_biases_make_the_difference_on_constant_features(motifs, monkeypatch):
     """From zero biases training on BA-2Motifs stays at chance; from placed ones it learns."""
-    recipe = Recipe(max_steps=500, patience=500, batch_size=64)
+    recipe = Recipe(max_steps=250, patience=250, batch_size=64)
 
     def accuracy() -> float:
         model = build_model("gcn", motifs.num_features, 2)

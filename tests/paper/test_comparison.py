@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hpme.paper.shared.comparison import average_ranks, dataset_ranks, holm, paired_tests
+from hpme.paper.shared.comparison import dataset_ranks, holm, paired_tests
 
 
 def test_ranks_by_hand():
@@ -13,17 +13,17 @@ def test_ranks_by_hand():
         "y": {"d1": 0.8, "d2": 0.5, "d3": 0.2},
         "z": {"d1": 0.1, "d2": 0.4, "d3": 0.3},
     }
-    ranks, datasets = average_ranks(scores)
+    ranks, datasets = dataset_ranks(scores)
     assert datasets == ["d1", "d2", "d3"]
-    assert ranks == {"x": (1 + 1.5 + 3) / 3, "y": (2 + 1.5 + 2) / 3, "z": (3 + 3 + 1) / 3}
-    low, _ = average_ranks(scores, higher=False)
-    assert low == pytest.approx({name: 4 - rank for name, rank in ranks.items()})
+    assert ranks == {"x": [1, 1.5, 3], "y": [2, 1.5, 2], "z": [3, 3, 1]}
+    low, _ = dataset_ranks(scores, higher=False)
+    assert low == {name: [4 - rank for rank in found] for name, found in ranks.items()}
 
 
 def test_only_datasets_that_all_methods_have_count():
     scores = {"x": {"d1": 0.9, "d2": 0.5}, "y": {"d2": 0.6}}
-    assert average_ranks(scores) == ({"x": 2.0, "y": 1.0}, ["d2"])
-    assert average_ranks({"x": {"d1": 1.0}, "y": {"d2": 1.0}}) == ({}, [])
+    assert dataset_ranks(scores) == ({"x": [2.0], "y": [1.0]}, ["d2"])
+    assert dataset_ranks({"x": {"d1": 1.0}, "y": {"d2": 1.0}}) == ({"x": [], "y": []}, [])
     assert dataset_ranks({"x": {"d1": 0.9}}) == ({"x": [1.0]}, ["d1"])
 
 

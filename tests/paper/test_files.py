@@ -13,8 +13,8 @@ from hpme.cli import app
 from hpme.data import load_dataset
 from hpme.errors import InputError, UnknownNameError
 from hpme.paper.files import differences, report_files, write_report
-from hpme.paper.shared.results import Results
-from hpme.paper.shared.sensitivity import second_best, truth_ratio
+from hpme.paper.shared.blocks import second_best, truth_ratio
+from hpme.paper.shared.cells import Results
 from hpme.paper.shared.suite import Suite
 from hpme.paper.suites import EVERYTHING, SUITES
 

@@ -5,8 +5,15 @@ import re
 
 import pytest
 
-from hpme.paper.shared.markup import escape_latex, escape_markdown, fill
-from hpme.paper.shared.tables import Column, Entry, Footnotes, Table
+from hpme.paper.shared.document import (
+    Column,
+    Entry,
+    Footnotes,
+    Table,
+    escape_latex,
+    escape_markdown,
+    fill,
+)
 
 NASTY = [
     "<script>alert(1)</script>",

@@ -3,7 +3,7 @@
 import pytest
 
 from hpme.bench import Experiment
-from hpme.paper.shared.annex import cost_table, target_tables
+from hpme.paper.shared.blocks import cost_table, target_tables
 from hpme.paper.shared.cells import gather
 from hpme.paper.shared.comparison import comparison_table, p_text
 from hpme.paper.shared.numbers import paper_table

@@ -3,11 +3,11 @@
 import networkx as nx
 import torch
 from torch import nn
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 from torch_geometric.nn import global_add_pool
 from torch_geometric.utils import from_networkx
 
-from contract import make_target
+from contract import make_graphs, make_target
 
 
 class MarkedEdges(nn.Module):
@@ -71,4 +71,14 @@ def regression_target():
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(2)
         model.out = nn.Linear(16, 1)
+    return model
+
+
+def decided_target():
+    """The contract's GCN with probabilities that features change: outputs centred and spread."""
+    model, batch = make_target("gcn").eval(), Batch.from_data_list(make_graphs())
+    with torch.no_grad():
+        model.out.weight *= 300
+        model.out.bias.zero_()
+        model.out.bias -= model(batch.x, batch.edge_index, batch.batch).mean(0)
     return model

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
+from torch_geometric.explain import Explanation
 
 from hpme.bench.experiment import GROUND_TRUTH
 from hpme.bench.outcome import Outcome, without_ground_truth
@@ -30,7 +31,7 @@ from hpme.metrics import shift as shift_between
 from hpme.metrics import simoar as simoar_of
 from hpme.metrics.selection import Size
 from hpme.metrics.simoar import simoar_references
-from hpme.models import predict
+from hpme.models import TargetGNN, predict
 
 
 class Measured(NamedTuple):
@@ -73,25 +74,13 @@ def precision(outcome: Outcome) -> dict[str, Measured]:
 
 def fidelity(outcome: Outcome) -> dict[str, Measured]:
     """What deleting the explanation, or all else, does to the prediction."""
-    result = plain_fidelity(
-        outcome.target.model,
-        outcome.explanations,
-        _size(outcome),
-        mode=outcome.mode,
-        seed=outcome.experiment.seed,
-    )
+    result = plain_fidelity(*_explained(outcome), **_task(outcome))
     return {"fidelity_plus": Measured.of(result.plus), "fidelity_minus": Measured.of(result.minus)}
 
 
 def robust_fidelity(outcome: Outcome) -> dict[str, Measured]:
     """Fidelity under small random deletions, with the paper's parameters."""
-    result = robust(
-        outcome.target.model,
-        outcome.explanations,
-        _size(outcome),
-        mode=outcome.mode,
-        seed=outcome.experiment.seed,
-    )
+    result = robust(*_explained(outcome), **_task(outcome))
     return {
         "robust_fidelity_plus": Measured.of(result.plus),
         "robust_fidelity_minus": Measured.of(result.minus),
@@ -100,11 +89,9 @@ def robust_fidelity(outcome: Outcome) -> dict[str, Measured]:
 
 def simoar(outcome: Outcome) -> dict[str, Measured]:
     """SimOAR with the paper's parameters; of random and of no explanations for comparison."""
-    model, explanations, size = outcome.target.model, outcome.explanations, _size(outcome)
-    mode, seed = outcome.mode, outcome.experiment.seed
-    references = simoar_references(model, explanations, size, mode=mode, seed=seed)
+    references = simoar_references(*_explained(outcome), **_task(outcome))
     return {
-        "simoar": Measured.of(simoar_of(model, explanations, size, mode=mode, seed=seed)),
+        "simoar": Measured.of(simoar_of(*_explained(outcome), **_task(outcome))),
         "simoar_random": Measured.of(references.random),
         "simoar_empty": Measured.of(references.empty),
     }
@@ -147,11 +134,15 @@ def target(outcome: Outcome) -> dict[str, Measured]:
     return {name: Measured.of(value) for name, value in scores.items()}
 
 
-def _size(outcome: Outcome) -> Size:
+def _explained(outcome: Outcome) -> tuple[TargetGNN, list[Explanation], Size]:
     """Explanations have as many edges as the ground truth, if there is one."""
-    if outcome.dataset.has_ground_truth:
-        return truth_sizes(outcome.graphs)
-    return outcome.dataset.pool_ratio
+    truth = outcome.dataset.has_ground_truth
+    size = truth_sizes(outcome.graphs) if truth else outcome.dataset.pool_ratio
+    return outcome.target.model, outcome.explanations, size
+
+
+def _task(outcome: Outcome) -> dict[str, Any]:
+    return {"mode": outcome.mode, "seed": outcome.experiment.seed}
 
 
 MEASURES: dict[str, Callable[[Outcome], dict[str, Measured]]] = {

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hpme.data import GraphDataset
+from hpme.data.dataset import DEFAULT_POOL_RATIO
 from hpme.errors import InputError
 from hpme.explainers import GraphExplainer, explainer_class
 
@@ -16,14 +17,14 @@ def option_names(name: str) -> list[str]:
 
 
 def make_explainer(
-    name: str, dataset: GraphDataset, seed: int, options: Mapping[str, Any] | None = None
+    name: str, dataset: GraphDataset | None, seed: int, options: Mapping[str, Any] | None = None
 ) -> tuple[GraphExplainer, str | None]:
     """An unfitted explainer, and where its pool ratio comes from (``None`` if it has none).
 
     The ratio of explainers that pool nodes is the dataset's
     :attr:`~hpme.data.GraphDataset.pool_ratio` unless ``ratio`` or ``k`` is among the options; it is
-    all that any explainer is told about the ground truth. Where there is none, those that can
-    choose the ratio without labels do (``"auto"``) and others get a default.
+    all that any explainer is told about the ground truth. Where there is none, or no dataset,
+    those that can choose the ratio without labels do (``"auto"``) and others get a default.
 
     Raises:
         UnknownNameError: If there is no such explainer.
@@ -40,8 +41,9 @@ def make_explainer(
     if "ratio" in valid:
         source = "option"
         if not {"ratio", "k"} & options.keys():
-            source = "ground truth" if dataset.has_ground_truth else "default"
-            options["ratio"] = dataset.pool_ratio
+            told = dataset is not None and dataset.has_ground_truth
+            source = "ground truth" if told else "default"
+            options["ratio"] = DEFAULT_POOL_RATIO if dataset is None else dataset.pool_ratio
             if source == "default" and explainer.chooses_size:
                 source = options["ratio"] = "auto"
         elif options.get("ratio") == "auto":
@@ -49,4 +51,4 @@ def make_explainer(
     try:
         return explainer(seed=seed, **options), source
     except TypeError as error:  # a comparison of the wrong types, such as 'high' < 1
-        raise InputError(f"an option of '{name}' has a value of the wrong type: {error}") from error
+        raise InputError(f"an option of '{name}' has the wrong type: {error}") from error

@@ -185,7 +185,7 @@ def _only(
 
 
 def _show_plan(title: str, plan: Plan, costs: CostModel, workers: int) -> None:
-    from hpme.bench.execute.bundle import is_prepared
+    from hpme.bench.execute.cluster import is_prepared
     from hpme.bench.execute.cost import target_seconds
     from hpme.bench.execute.watch import duration
     from hpme.bench.run import versions

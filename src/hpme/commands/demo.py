@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hpme.commands.run import GraphsOption, SizeOption, StepsOption
+from hpme.commands.options import GraphsOption, SizeOption, StepsOption
 from hpme.commands.shared import check_writable, command, usage
 from hpme.commands.summary import announce, draw, prepare, show, summary, write_summary
 

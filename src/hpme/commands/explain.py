@@ -9,6 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hpme.commands.options import (
+    OWN,
+    GraphsOption,
+    HydrogensOption,
+    NameColumnOption,
+    OptionsOption,
+    QuietOption,
+    RuleOption,
+    SmilesColumnOption,
+)
 from hpme.commands.shared import (
     check_writable,
     command,
@@ -26,8 +36,6 @@ if TYPE_CHECKING:
 
     from hpme.explainers import GraphExplainer
     from hpme.models.task import Mode
-
-TABLE = "Tables of SMILES"
 
 
 class ModeName(str, Enum):
@@ -73,7 +81,7 @@ def explain(
     out: Annotated[Path, typer.Option(dir_okay=False, help="The page to write.")] = Path(
         "report.html"
     ),
-    graphs: Annotated[int, typer.Option(min=1, help="Number of graphs to explain.")] = 200,
+    graphs: GraphsOption = 200,
     seed: Annotated[
         int, typer.Option(min=0, help="Seed of the explainers and of the choice of graphs.")
     ] = 0,
@@ -81,15 +89,7 @@ def explain(
         ModeName | None,
         typer.Option(help="What the output means; needed if it is one value per graph."),
     ] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--option",
-            "-o",
-            metavar="KEY=VALUE",
-            help="An argument of the explainers that have it, such as ratio=0.2; may be repeated.",
-        ),
-    ] = None,
+    option: OptionsOption = None,
     classes: Annotated[
         str | None,
         typer.Option(help="Names of the classes, with commas (default: class 0, class 1, ...)."),
@@ -99,27 +99,14 @@ def explain(
         Path | None,
         typer.Option(file_okay=False, metavar="DIR", help="Folder for the fitted explainers."),
     ] = None,
-    smiles_column: Annotated[
-        str | None, typer.Option(rich_help_panel=TABLE, help="Column (default: smiles).")
-    ] = None,
-    name_column: Annotated[
-        str | None, typer.Option(rich_help_panel=TABLE, help="Column of names.")
-    ] = None,
+    smiles_column: SmilesColumnOption = None,
+    name_column: NameColumnOption = None,
     label_column: Annotated[
-        str | None, typer.Option(rich_help_panel=TABLE, help="Column of labels, to show them.")
+        str | None, typer.Option(rich_help_panel=OWN, help="Column of labels, to show them.")
     ] = None,
-    rule: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=SMARTS",
-            rich_help_panel=TABLE,
-            help="Pattern whose matches are the ground truth; may be repeated.",
-        ),
-    ] = None,
-    hydrogens: Annotated[
-        bool, typer.Option("--hydrogens", rich_help_panel=TABLE, help="Make hydrogens nodes, too.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+    rule: RuleOption = None,
+    hydrogens: HydrogensOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Explain your own trained model: one HTML page that opens without a network.
 

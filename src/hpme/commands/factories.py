@@ -17,11 +17,11 @@ from safetensors.torch import load_model
 from torch import nn
 from torch_geometric.data import Data
 
+from hpme.bench import make_explainer, option_names
 from hpme.commands.shared import refuse
 from hpme.data import GraphStore, from_smiles_csv, load_graphs
-from hpme.data.dataset import DEFAULT_POOL_RATIO
 from hpme.errors import InputError, ModelError, StorageError
-from hpme.explainers import GraphExplainer, explainer_class
+from hpme.explainers import GraphExplainer
 from hpme.models.explained import ExplainedModel
 from hpme.models.task import Mode, check_rows
 
@@ -179,24 +179,17 @@ def make_explainers(
     names: Sequence[str], seed: int, options: Mapping[str, Any]
 ) -> dict[str, GraphExplainer]:
     """Explainers by name; an option goes to all that have it."""
-    valid = {name: explainer_class(name).option_names() for name in names}
+    valid = {name: option_names(name) for name in names}
     for option in options:
         if option == "seed":
             raise InputError("use --seed")
         if not any(option in taken for taken in valid.values()):
-            every = sorted({name for taken in valid.values() for name in taken} - {"seed"})
+            every = sorted({name for taken in valid.values() for name in taken})
             raise InputError(f"no explainer has '{option}'; valid options: {', '.join(every)}")
-    made = {}
-    for name, taken in valid.items():
-        chosen = {option: value for option, value in options.items() if option in taken}
-        kind = explainer_class(name)
-        if "ratio" in taken and not kind.chooses_size and not {"ratio", "k"} & chosen.keys():
-            chosen["ratio"] = DEFAULT_POOL_RATIO
-        try:
-            made[name] = kind(seed=seed, **chosen)
-        except TypeError as error:  # a comparison of the wrong types, such as 'high' < 1
-            raise InputError(f"an option of '{name}' has the wrong type: {error}") from error
-    return made
+    return {
+        name: make_explainer(name, None, seed, {o: v for o, v in options.items() if o in taken})[0]
+        for name, taken in valid.items()
+    }
 
 
 def choose_graphs(

@@ -11,6 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hpme.commands.options import (
+    OWN,
+    GraphsOption,
+    HydrogensOption,
+    NameColumnOption,
+    OptionsOption,
+    QuietOption,
+    RuleOption,
+    SizeOption,
+    SmilesColumnOption,
+    StepsOption,
+)
 from hpme.commands.shared import (
     check_writable,
     command,
@@ -70,24 +82,7 @@ VariantOption = Annotated[
     str | None,
     typer.Option(help="See: hpme list datasets; by default the first that the dataset has."),
 ]
-GraphsOption = Annotated[int, typer.Option(min=1, help="Number of graphs to explain.")]
 TargetSeedOption = Annotated[int, typer.Option(min=0, help="Seed the model is trained with.")]
-OptionsOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--option",
-        "-o",
-        metavar="KEY=VALUE",
-        help="An argument of the explainer, such as ratio=0.2; may be repeated.",
-    ),
-]
-SizeOption = Annotated[
-    int | None, typer.Option(min=10, help="Number of graphs in the dataset, to try things out.")
-]
-StepsOption = Annotated[
-    int | None,
-    typer.Option(min=1, help="Longest training of the model, in steps, to try things out."),
-]
 JsonOption = Annotated[
     Path | None,
     typer.Option("--json", dir_okay=False, help="Result file, rewritten after every seed."),
@@ -98,7 +93,6 @@ GalleryOption = Annotated[
         "--gallery", dir_okay=False, help="Picture (.png or .svg) of some graphs of the first seed."
     ),
 ]
-OWN = "Your own molecules"
 SmilesOption = Annotated[
     Path | None,
     typer.Option(
@@ -109,25 +103,9 @@ SmilesOption = Annotated[
         help="CSV file of molecules with a header, in place of --dataset.",
     ),
 ]
-SmilesColumnOption = Annotated[
-    str | None, typer.Option(rich_help_panel=OWN, help="Column of the SMILES [default: smiles].")
-]
 LabelColumnOption = Annotated[
     str | None,
     typer.Option(rich_help_panel=OWN, help="Column of the labels; without it, rules give them."),
-]
-NameColumnOption = Annotated[
-    str | None, typer.Option(rich_help_panel=OWN, help="Column of names, for pictures.")
-]
-RuleOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--rule",
-        metavar="NAME=SMARTS",
-        rich_help_panel=OWN,
-        help="Pattern that must match, such as 'carbonyl=[CX3]=O'; its matches are the ground "
-        "truth. If repeated, all must match.",
-    ),
 ]
 TaskOption = Annotated[
     TaskName | None,
@@ -139,9 +117,6 @@ OnErrorOption = Annotated[
         rich_help_panel=OWN,
         help="Skip rows that are no molecule or have no label, or stop [default: skip].",
     ),
-]
-HydrogensOption = Annotated[
-    bool, typer.Option("--hydrogens", rich_help_panel=OWN, help="Make hydrogens nodes, too.")
 ]
 WorkersOption = Annotated[
     int | None,
@@ -157,7 +132,6 @@ OutOption = Annotated[
         "--out", file_okay=False, help="Folder of the results; seeds that are in it are done."
     ),
 ]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 
 
 @command

@@ -60,7 +60,7 @@ class GNNExplainer(TrainingFreeExplainer):
         if empty is not None:
             return Masks(empty)
         predict = weighted_model(adapter, graphs, model_kwargs)
-        task = self._task_of(predict(None))
+        task = self._task_of(adapter, predict(None))
         noise = pair_normal(graphs, graphs.pairs.index, self.seed) * spread(graphs)
         descent = MaskDescent(self.epochs, self.lr, self.size_weight, self.entropy_weight)
         return Masks(descent(predict, graphs, task, self.start + noise))

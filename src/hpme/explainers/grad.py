@@ -64,7 +64,7 @@ class GradExplainer(TrainingFreeExplainer):
         slope = torch.zeros_like(weight)
         if output.requires_grad:
             # Graphs do not interact: the gradient of the sum holds the gradients of all.
-            for column in self._targets(self._task_of(output), output).sum(0):
+            for column in self._targets(self._task_of(adapter, output), output).sum(0):
                 slope += torch.autograd.grad(column, weight, retain_graph=True)[0].abs()
         score = graphs.pairs.per_edge(graphs.pairs.sum(slope))
         if not self.normalise:

@@ -17,14 +17,18 @@ from hpme.explainers.att import AttentionExplainer
 from hpme.explainers.gnnexplainer import GNNExplainer
 from hpme.explainers.grad import GradExplainer
 from hpme.explainers.hpme import HPMEExplainer, HPMEGradientExplainer
+from hpme.explainers.integratedgradients import IntegratedGradientsExplainer
 from hpme.explainers.matchexplainer import MatchExplainer
 from hpme.explainers.metagnn import MetaGNNExplainer
 from hpme.explainers.mixupexplainer import MixupExplainer
+from hpme.explainers.myerson import MyersonExplainer
+from hpme.explainers.occlusion import OcclusionExplainer
 from hpme.explainers.pgexplainer import PGExplainer
 from hpme.explainers.proxyexplainer import ProxyExplainer
 from hpme.explainers.random import RandomExplainer
 from hpme.explainers.regexplainer import RegExplainer
 from hpme.explainers.shared.base import GraphExplainer
+from hpme.explainers.subgraphx import SubgraphXExplainer
 from hpme.explainers.tagexplainer import TAGExplainer
 
 GROUP = "hpme.explainers"
@@ -43,6 +47,10 @@ OURS: tuple[type[GraphExplainer], ...] = (
     MixupExplainer,
     ProxyExplainer,
     RegExplainer,
+    OcclusionExplainer,
+    IntegratedGradientsExplainer,
+    SubgraphXExplainer,
+    MyersonExplainer,
 )
 DESCRIPTION = ("slug", "title", "summary")
 """What an explainer says about itself."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -136,6 +136,12 @@ class GraphStore:
 
     def __len__(self) -> int:
         return int(self.sizes.numel())
+
+    def __getitem__(self, number: int) -> Data:
+        return self.subset(torch.tensor([number])).to_data_list()[0]
+
+    def __iter__(self) -> Iterator[Data]:
+        return iter(self.to_data_list())
 
     @property
     def x(self) -> Tensor:

@@ -8,13 +8,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from hpme.graphs import GraphBatch, GraphStore, Pairs
+from hpme.graphs import GraphStore, Pairs
+from hpme.graphs.perturb import chunks, keep_edges
 from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum
 from hpme.models.adapter import ModelAdapter
 from hpme.models.task import check_rows
-
-MAX_ELEMENTS = 30_000
-"""Nodes and edges per forward pass; few enough for the cache of a processor."""
 
 
 @dataclass(frozen=True)
@@ -36,14 +34,6 @@ class Replicas:
 
 Keep = Callable[[Replicas], Tensor]
 """Which pairs of replicas stay, as a boolean tensor."""
-
-
-def chunks(store: GraphStore, ids: Tensor) -> Iterator[Tensor]:
-    """Consecutive parts of graph numbers, each of about :data:`MAX_ELEMENTS` nodes and edges."""
-    cost = (store.sizes + store.edge_counts)[ids]
-    part = exclusive_cumsum(cost) // MAX_ELEMENTS
-    counts = torch.unique_consecutive(part, return_counts=True)[1]
-    yield from ids.split(counts.tolist())  # type: ignore[no-untyped-call]
 
 
 def replicate(table: Pairs, ids: Tensor) -> Replicas:
@@ -72,7 +62,7 @@ def outputs(
         table: Their pairs.
         keep: Which pairs of each replica stay.
         samples: Replicas per graph.
-        drop_isolated: See :func:`keep_edges`.
+        drop_isolated: See :func:`~hpme.graphs.perturb.keep_edges`.
     """
     ids = torch.arange(len(store), device=store.sizes.device).repeat_interleave(samples)
     for part in chunks(store, ids):
@@ -86,27 +76,3 @@ def outputs(
         output = adapter.predict(graphs)
         check_rows(output, part.numel())
         yield part, output
-
-
-def keep_edges(graphs: GraphBatch, kept: Tensor, *, drop_isolated: bool = False) -> GraphBatch:
-    """The graphs with some of their edges.
-
-    Args:
-        graphs: The graphs.
-        kept: Boolean :math:`[E]`.
-        drop_isolated: Whether nodes without a kept edge to another node go, too, with their
-            self-loops. Anchors stay, and so do all nodes of a graph that would have none left.
-    """
-    graphs = graphs.edges(kept)
-    return graphs.nodes(_connected(graphs)) if drop_isolated else graphs
-
-
-def _connected(graphs: GraphBatch) -> Tensor:
-    """Boolean :math:`[N]`: nodes to stay if isolated ones go."""
-    ends = graphs.edge_index[:, ~graphs.loops].flatten()
-    nodes = torch.zeros_like(graphs.batch, dtype=torch.bool)
-    nodes[ends] = True
-    if graphs.anchors is not None:
-        nodes[graphs.anchors.flatten()] = True
-    left = torch.bincount(graphs.batch[nodes], minlength=graphs.num_graphs)
-    return nodes | (left == 0)[graphs.batch]

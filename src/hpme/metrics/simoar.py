@@ -64,7 +64,7 @@ def simoar(
         ratio: Deleted share of a graph's pairs.
         samples: Perturbed graphs per graph.
         drop_isolated: Whether nodes left without an edge go, too; see
-            :func:`~hpme.metrics.deletion.keep_edges`.
+            :func:`~hpme.graphs.perturb.keep_edges`.
         labels: Class :math:`y` of every graph; by default the predicted one.
         scale: Unit in regression, see :obj:`~hpme.metrics.judge.Scale`.
         mode, model_config: As in :class:`~hpme.models.ExplainedModel`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Literal
@@ -15,6 +16,7 @@ from hpme.errors import HPMEError, InputError, ModelError
 from hpme.graphs import GraphBatch
 from hpme.models.embedding import Embedding, EmbeddingProbe, target_nodes
 from hpme.models.message_mask import message_mask
+from hpme.models.task import Task
 
 Weighting = Literal["edge_weight", "message", "none"]
 
@@ -35,6 +37,7 @@ class ModelAdapter:
         level: ``"graph"``; or ``"node"``, a model that returns one row per node and is called
             without ``batch`` unless it requires one. Then the rows at the first anchor of every
             graph are the outputs.
+        task: What the model's output means; inferred where safe by default.
     """
 
     def __init__(
@@ -44,8 +47,10 @@ class ModelAdapter:
         embedding_layer: str | None = None,
         weighting: Weighting | None = None,
         level: Level = "graph",
+        task: Callable[[Tensor], Task] = Task.resolve,
     ) -> None:
         self.model = model
+        self.task = task
         self.level = level
         self.embedding_layer = embedding_layer
         self.weighting = weighting

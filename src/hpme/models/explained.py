@@ -87,6 +87,7 @@ class ExplainedModel:
             embedding_layer=self.embedding_layer,
             weighting=weighting,
             level=self.known_level or "graph",
+            task=self.task,
         )
 
     def task(self, output: Tensor) -> Task:

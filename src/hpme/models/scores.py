@@ -1,8 +1,10 @@
-"""How good predictions are: scores of predicted classes and values against labels."""
+"""How good predictions are: scikit-learn's scores of classes and values against labels."""
 
 from __future__ import annotations
 
-import torch
+import math
+from importlib import import_module
+
 from torch import Tensor
 
 from hpme.errors import InputError
@@ -15,27 +17,18 @@ def accuracy(predicted: Tensor, labels: Tensor) -> float:
         predicted: Predicted class of every graph.
         labels: Class of every graph.
     """
-    predicted, labels = _classes(predicted, labels)
-    return float((predicted == labels).double().mean())
+    return _score("accuracy_score", *_classes(predicted, labels))
 
 
 def macro_f1(predicted: Tensor, labels: Tensor) -> float:
-    r"""Mean over classes of :math:`F_1 = 2 TP / (2 TP + FP + FN)`; NaN without graphs.
-
-    Classes are those among labels or predictions.
+    r"""Mean of :math:`F_1` over the classes among labels or predictions; NaN without graphs.
 
     Args:
         predicted: Predicted class of every graph.
         labels: Class of every graph.
     """
     predicted, labels = _classes(predicted, labels)
-    classes, index = torch.unique(torch.cat([predicted, labels]), return_inverse=True)
-    predicted, labels = index.chunk(2)
-    hits, guesses, cases = (
-        torch.bincount(part, minlength=classes.numel()).double()
-        for part in (labels[predicted == labels], predicted, labels)
-    )
-    return float((2 * hits / (guesses + cases)).mean())
+    return _score("f1_score", predicted, labels, average="macro")
 
 
 def rmse(predicted: Tensor, labels: Tensor) -> float:
@@ -45,19 +38,24 @@ def rmse(predicted: Tensor, labels: Tensor) -> float:
         predicted: Predicted value of every graph.
         labels: Value of every graph.
     """
-    return float(_error(predicted, labels).square().mean().sqrt())
+    return _score("root_mean_squared_error", *_values(predicted, labels))
 
 
 def mape(predicted: Tensor, labels: Tensor) -> float:
     """Mean absolute error relative to the labels, as a fraction; NaN without graphs.
 
-    Infinite, or NaN where the prediction is 0 as well, if a label is 0.
-
     Args:
         predicted: Predicted value of every graph.
-        labels: Value of every graph.
+        labels: Value of every graph, none of them 0.
     """
-    return float((_error(predicted, labels) / labels.view(-1)).abs().mean())
+    return _score("mean_absolute_percentage_error", *_values(predicted, labels))
+
+
+def _score(name: str, predicted: Tensor, labels: Tensor, **options: str) -> float:
+    if not labels.numel():
+        return math.nan
+    sklearn = import_module("sklearn.metrics")  # takes a second that every start would pay
+    return float(getattr(sklearn, name)(labels.numpy(), predicted.numpy(), **options))
 
 
 def _classes(predicted: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
@@ -68,12 +66,12 @@ def _classes(predicted: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
             f"one predicted class per label is needed, got shapes {tuple(predicted.shape)} and "
             f"{tuple(labels.shape)}"
         )
-    return predicted, labels
+    return predicted.cpu(), labels.cpu()
 
 
-def _error(predicted: Tensor, labels: Tensor) -> Tensor:
+def _values(predicted: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     if predicted.numel() != labels.numel():
         raise InputError(
             f"one predicted value per label is needed, got {predicted.numel()} for {labels.numel()}"
         )
-    return predicted.detach().double().view(-1) - labels.view(-1)
+    return predicted.detach().double().view(-1).cpu(), labels.double().view(-1).cpu()

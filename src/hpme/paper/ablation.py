@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from hpme.bench.experiment import Experiment
-from hpme.paper.shared.annex import annex
-from hpme.paper.shared.cells import Cells
+from hpme.paper.shared.blocks import annex
+from hpme.paper.shared.cells import Cells, Results
 from hpme.paper.shared.document import Block, Picture
 from hpme.paper.shared.names import method_title
-from hpme.paper.shared.results import Results
 from hpme.paper.shared.scores import score_table
-from hpme.paper.shared.suite import Options, Suite, experiments_of
+from hpme.paper.shared.suite import Options, Suite, each, together
 from hpme.viz.charts import Bar, bar_chart
 
 DATASETS = ("ba-housegrid", "benzene", "ba-motif-volume", "ba-motif-counting")
@@ -32,16 +28,6 @@ NOTE = (
     "HPME by gradient, whose loss has the terms they leave out; the other three rows change "
     "the default."
 )
-
-
-def experiments(seeds: Sequence[int]) -> list[Experiment]:
-    """Both kinds of HPME on the same datasets."""
-    return [
-        experiment
-        for dataset in DATASETS
-        for method, rows in (("hpme", BY_SEARCH), ("hpme-gradient", BY_GRADIENT))
-        for experiment in experiments_of([dataset], [method], seeds, options=list(rows.values()))
-    ]
 
 
 def blocks(cells: Cells, _: Results) -> list[Block]:
@@ -66,4 +52,13 @@ def _bar(cells: Cells, row: str, column: str) -> Bar:
     return Bar(stat.mean, stat.std)
 
 
-SUITE = Suite("ablation", "HPME without mixup, without BCE", experiments, blocks=blocks)
+SUITE = Suite(
+    "ablation",
+    "HPME without mixup, without BCE",
+    together(*(
+        each([dataset], [method], options=list(rows.values()))
+        for dataset in DATASETS
+        for method, rows in (("hpme", BY_SEARCH), ("hpme-gradient", BY_GRADIENT))
+    )),
+    blocks,
+)  # fmt: skip

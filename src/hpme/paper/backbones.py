@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hpme.bench.experiment import Experiment
-from hpme.paper.shared.annex import target_tables
-from hpme.paper.shared.cells import Cells
+from hpme.paper.shared.blocks import target_tables
+from hpme.paper.shared.cells import Cells, Results
 from hpme.paper.shared.document import Block
-from hpme.paper.shared.results import Results
 from hpme.paper.shared.suite import CLASSIFICATION, REGRESSION, VARIANTS, Suite
 
 
@@ -16,18 +15,13 @@ def experiments(seeds: Sequence[int]) -> list[Experiment]:
     """Seeds are those the targets are trained with; nothing is explained."""
     return [
         Experiment(
-            dataset,
-            None,
-            seed,
-            model=model,
-            variant=VARIANTS.get(dataset),
-            target_seed=seed,
+            name, None, seed, model=model, variant=VARIANTS.get(name), target_seed=seed,
             metrics=("target",),
         )
-        for dataset in CLASSIFICATION + REGRESSION
+        for name in CLASSIFICATION + REGRESSION
         for model in ("gcn", "gin", "gat")
         for seed in seeds
-    ]
+    ]  # fmt: skip
 
 
 def blocks(cells: Cells, _: Results) -> list[Block]:
@@ -36,5 +30,5 @@ def blocks(cells: Cells, _: Results) -> list[Block]:
 
 
 SUITE = Suite(
-    "backbones", "Targets GCN, GIN and GAT on their test split", experiments, (0,), blocks
+    "backbones", "Targets GCN, GIN and GAT on their test split", experiments, blocks, (0,)
 )

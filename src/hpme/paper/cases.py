@@ -10,53 +10,23 @@ from matplotlib.colors import Normalize
 from matplotlib.lines import Line2D
 from torch_geometric.explain import Explanation
 
-from hpme.bench.experiment import Experiment
-from hpme.paper.shared.cells import Cells
-from hpme.paper.shared.document import Block, Picture
-from hpme.paper.shared.names import dataset_title
-from hpme.paper.shared.pictures import by_dataset, exhibited, frame, items_of, with_scores
-from hpme.paper.shared.results import Results
-from hpme.paper.shared.suite import ONE_SEED, Suite, experiments_of
+from hpme.paper.shared.pictures import Item, Shown, frame, picture_page, shown_graphs
+from hpme.paper.shared.suite import ONE_SEED, Suite, each, together
 from hpme.viz.molecules import MoleculePainter, can_draw_molecules
 from hpme.viz.nodelink import NodeLinkPainter
 from hpme.viz.painter import Painter, undirected_edges, undirected_weights
 from hpme.viz.style import INK, POOLED
 
+OF_CLASSES = ("ba-2motifs", "ba-houseandgrid", "benzene")
+OF_VALUES = ("ba-motif-volume", "house-grid-volume")
+METRICS = ("auc", "explanations")
 COMMON = ("hpme", "proxyexplainer", "mixupexplainer", "metagnn")
 
 
-def experiments(seeds: Sequence[int]) -> list[Experiment]:
-    """Datasets of both tasks."""
-    classification = ("ba-2motifs", "ba-houseandgrid", "benzene")
-    regression = ("ba-motif-volume", "house-grid-volume")
-    metrics = ("auc", "explanations")
-    return [
-        *experiments_of(classification, COMMON, seeds, metrics=metrics),
-        *experiments_of(regression, (*COMMON, "regexplainer", "att"), seeds, metrics=metrics),
-    ]
-
-
-def blocks(cells: Cells, _: Results) -> list[Block]:
-    """Pictures, and AUCs below."""
-    return with_scores(case_pictures(cells), cells)
-
-
-def case_pictures(cells: Cells) -> list[Picture]:
-    """One picture per dataset: ground truth and explanations of all methods that were run."""
-    pictures = []
-    for name, records in by_dataset(cells, "explanations").items():
-        graphs = exhibited(records, "explanations")
-        shown = {
-            method: [_explanation(item) for item in items_of(record, "explanations", graphs)]
-            for method, record in records.items()
-        }
-        caption = (
-            f"{dataset_title(name)}: ground truth, and as many of the heaviest edges of each "
-            "explanation; nodes that HPME pooled are marked."
-        )
-        figure = case_picture(list(graphs.values()), shown)
-        pictures.append(Picture(f"{cells.suite}-{name}", caption, figure, chart=False))
-    return pictures
+def draw(shown: Shown) -> Any:
+    """Ground truth and explanations of all methods that were run."""
+    explanations = {row: [_explanation(item) for item in items] for row, items in shown.items()}
+    return case_picture(shown_graphs(shown), explanations)
 
 
 def case_picture(graphs: Sequence[Any], explanations: Mapping[str, Sequence[Any]]) -> Any:
@@ -99,11 +69,25 @@ def heaviest(graph: Any, explanation: Any) -> Explanation:
     return result
 
 
-def _explanation(item: Mapping[str, Any]) -> Explanation:
+def _explanation(item: Item) -> Explanation:
     explanation = Explanation(edge_mask=torch.tensor(item["edge_mask"], dtype=torch.float))
     if "pooled" in item:
         explanation.pooled = torch.tensor(item["pooled"], dtype=torch.bool)
     return explanation
 
 
-SUITE = Suite("cases", "Explanations to look at", experiments, ONE_SEED, blocks)
+SUITE = Suite(
+    "cases",
+    "Explanations to look at",
+    together(
+        each(OF_CLASSES, COMMON, metrics=METRICS),
+        each(OF_VALUES, (*COMMON, "regexplainer", "att"), metrics=METRICS),
+    ),
+    picture_page(
+        "explanations",
+        draw,
+        "ground truth, and as many of the heaviest edges of each explanation; nodes that HPME "
+        "pooled are marked.",
+    ),
+    ONE_SEED,
+)

@@ -9,9 +9,9 @@ from pathlib import Path
 from hpme.bench.store import ResultStore
 from hpme.errors import InputError, UnknownNameError
 from hpme.paper.shared.blocks import all_metrics
+from hpme.paper.shared.cells import Results
 from hpme.paper.shared.document import Page, files_of
-from hpme.paper.shared.remarks import join_words
-from hpme.paper.shared.results import Results
+from hpme.paper.shared.scores import join_words
 from hpme.paper.shared.suite import Suite
 from hpme.paper.suites import SUITES
 from hpme.storage import write_atomically

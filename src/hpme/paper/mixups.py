@@ -7,60 +7,28 @@ from typing import Any
 
 from torch_geometric.data import Data
 
-from hpme.bench.experiment import Experiment
-from hpme.paper.shared.cells import Cells
-from hpme.paper.shared.document import Block, Picture
-from hpme.paper.shared.names import dataset_title
 from hpme.paper.shared.pictures import (
     MIXUP_PANEL,
-    by_dataset,
+    Shown,
     draw_mixup,
     draw_mixup_key,
-    exhibited,
     frame,
-    items_of,
     mixed_graph,
-    with_scores,
+    picture_page,
+    shown_graphs,
 )
-from hpme.paper.shared.results import Results
-from hpme.paper.shared.suite import ONE_SEED, Suite, experiments_of
+from hpme.paper.shared.suite import ONE_SEED, Suite, each, together
 from hpme.viz.nodelink import NodeLinkPainter
 
+OF_CLASSES = ("hpme", "proxyexplainer", "mixupexplainer")
+OF_VALUES = ("hpme", "regexplainer", "mixupexplainer")
 METRICS = ("auc", "explanations", "mixups")
 
 
-def experiments(seeds: Sequence[int]) -> list[Experiment]:
-    """A dataset of each task."""
-    of_classes = ("hpme", "proxyexplainer", "mixupexplainer")
-    of_values = ("hpme", "regexplainer", "mixupexplainer")
-    return [
-        *experiments_of(["ba-housegrid"], of_classes, seeds, metrics=METRICS),
-        *experiments_of(["ba-motif-volume"], of_values, seeds, metrics=METRICS),
-    ]
-
-
-def blocks(cells: Cells, _: Results) -> list[Block]:
-    """Pictures, and AUCs below."""
-    return with_scores(mixup_pictures(cells), cells)
-
-
-def mixup_pictures(cells: Cells) -> list[Picture]:
-    """One picture per dataset: ground truth and mixup graphs of all methods that were run."""
-    pictures = []
-    for name, records in by_dataset(cells, "mixups").items():
-        graphs = exhibited(records, "mixups")
-        shown = {
-            method: [mixed_graph(item) for item in items_of(record, "mixups", graphs)]
-            for method, record in records.items()
-        }
-        caption = (
-            f"{dataset_title(name)}: mixup graphs. Edges from the explanation are red, all others "
-            "blue, darker the more they weigh; dashed ones join two graphs at random. Of the "
-            "complete graphs of ProxyExplainer the 64 heaviest edges are drawn."
-        )
-        figure = mixup_picture(list(graphs.values()), shown)
-        pictures.append(Picture(f"{cells.suite}-{name}", caption, figure, chart=False))
-    return pictures
+def draw(shown: Shown) -> Any:
+    """Ground truth and mixup graphs of all methods that were run."""
+    mixed = {row: [mixed_graph(item) for item in items] for row, items in shown.items()}
+    return mixup_picture(shown_graphs(shown), mixed)
 
 
 def mixup_picture(graphs: Sequence[Any], mixups: Mapping[str, Sequence[Data]]) -> Any:
@@ -85,4 +53,19 @@ def mixup_picture(graphs: Sequence[Any], mixups: Mapping[str, Sequence[Data]]) -
     return figure
 
 
-SUITE = Suite("mixups", "Mixup graphs to look at", experiments, ONE_SEED, blocks)
+SUITE = Suite(
+    "mixups",
+    "Mixup graphs to look at",
+    together(
+        each(["ba-housegrid"], OF_CLASSES, metrics=METRICS),
+        each(["ba-motif-volume"], OF_VALUES, metrics=METRICS),
+    ),
+    picture_page(
+        "mixups",
+        draw,
+        "mixup graphs. Edges from the explanation are red, all others blue, darker the more they "
+        "weigh; dashed ones join two graphs at random. Of the complete graphs of ProxyExplainer "
+        "the 64 heaviest edges are drawn.",
+    ),
+    ONE_SEED,
+)

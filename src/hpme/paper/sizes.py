@@ -2,67 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from torch_geometric.data import Data
 
-from hpme.bench.experiment import Experiment
 from hpme.paper.mixups import METRICS
-from hpme.paper.shared.cells import Cells
-from hpme.paper.shared.document import Block, Picture
-from hpme.paper.shared.names import dataset_title
+from hpme.paper.shared.names import OURS, method_title
 from hpme.paper.shared.pictures import (
     MIXUP_PANEL,
-    by_dataset,
+    Shown,
     draw_mixup,
     draw_mixup_key,
     drawn_graph,
-    exhibited,
     frame,
-    items_of,
     mixed_graph,
-    with_scores,
+    picture_page,
 )
-from hpme.paper.shared.results import Results
-from hpme.paper.shared.suite import ONE_SEED, Suite, experiments_of
+from hpme.paper.shared.suite import ONE_SEED, Suite, each
 from hpme.viz.nodelink import NodeLinkPainter
 from hpme.viz.style import INK, plain
 
-
-def experiments(seeds: Sequence[int]) -> list[Experiment]:
-    """The partner is one of the most similar graphs, or one of the least similar."""
-    options = [{"neighbor": "near"}, {"neighbor": "far"}]
-    return experiments_of(["ba-housegrid"], ["hpme"], seeds, options=options, metrics=METRICS)
+NEIGHBORS = [{"neighbor": "near"}, {"neighbor": "far"}]
+"""The partner is one of the most similar graphs, or one of the least similar."""
 
 
-def blocks(cells: Cells, _: Results) -> list[Block]:
-    """Pictures, and AUCs below."""
-    return with_scores(partner_pictures(cells), cells)
-
-
-def partner_pictures(cells: Cells) -> list[Picture]:
-    """One picture per dataset: a graph mixed with a partner drawn in each way."""
-    pictures = []
-    for name, records in by_dataset(cells, "mixups").items():
-        shown = [
-            items_of(record, "mixups", exhibited(records, "mixups")) for record in records.values()
-        ]
-        # A graph may have drawn itself, which shows nothing.
-        apart = [all(i["partner"] != i["graph"] for i in same) for same in zip(*shown, strict=True)]
-        place, rows = apart.index(True) if any(apart) else 0, {}
-        for record, items in zip(records.values(), shown, strict=True):
-            item, way = items[place], str(record.context["config"]["neighbor"])
+def draw(shown: Shown) -> Any:
+    """A graph mixed with a partner drawn in each way."""
+    # A graph may have drawn itself, which shows nothing.
+    same = zip(*shown.values(), strict=True)
+    apart = [all(item["partner"] != item["graph"] for item in items) for items in same]
+    place, rows = apart.index(True) if any(apart) else 0, {}
+    for options in NEIGHBORS:
+        if items := shown.get(method_title(OURS, options)):
+            item = items[place]
             pair = (drawn_graph(item, item["graph"]), drawn_graph(item, item["partner"]))
-            rows[f"{way} partner"] = (*pair, mixed_graph(item))
-        caption = (
-            f"{dataset_title(name)}: a graph, the graph it is mixed with, and the mixup graph, "
-            "where the pooled subgraph of the one (red) replaces that of the other."
-        )
-        pictures.append(
-            Picture(f"{cells.suite}-{name}", caption, partner_picture(rows), chart=False)
-        )
-    return pictures
+            rows[f"{options['neighbor']} partner"] = (*pair, mixed_graph(item))
+    return partner_picture(rows)
 
 
 def partner_picture(rows: Mapping[str, tuple[Any, Any, Data]]) -> Any:
@@ -88,5 +64,14 @@ def partner_picture(rows: Mapping[str, tuple[Any, Any, Data]]) -> Any:
 
 
 SUITE = Suite(
-    "sizes", "Mixup with near and with far graphs to look at", experiments, ONE_SEED, blocks
+    "sizes",
+    "Mixup with near and with far graphs to look at",
+    each(["ba-housegrid"], ["hpme"], options=NEIGHBORS, metrics=METRICS),
+    picture_page(
+        "mixups",
+        draw,
+        "a graph, the graph it is mixed with, and the mixup graph, where the pooled subgraph of "
+        "the one (red) replaces that of the other.",
+    ),
+    ONE_SEED,
 )

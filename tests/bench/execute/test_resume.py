@@ -31,7 +31,7 @@ def test_killed_and_resumed_equals_undisturbed(tmp_path, monkeypatch, inline):
     """The killed run has workers of its own, the resumed one works in this process."""
     monkeypatch.setenv("HPME_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    arguments = ["bench", "table1", "--workers", "2", "--out", str(tmp_path / "out")]
+    arguments = ["bench", "table1", "--workers", "1", "--out", str(tmp_path / "out")]
     for name, value in CHOICE.items():
         arguments += [f"--{name.replace('_', '-')}", str(value)]
     experiments = chosen_experiments(SUITES["table1"], **CHOICE)

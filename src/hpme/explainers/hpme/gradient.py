@@ -48,9 +48,9 @@ class HPMEGradientExplainer(HPMEBase):
     """
 
     slug = "hpme-gradient"
-    title = "HPME (gradient)"
+    title = "HPME by gradient"
     summary = "Hard-perturbation mixup trained by gradient, the algorithm the paper prints."
-    typical_seconds = 12.0
+    typical_seconds = 10.0
 
     def __init__(
         self,

@@ -295,15 +295,12 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
     def _whole(self, graphs: Any) -> WholeGraph:
         return WholeGraph.of(graphs, num_hops=self.num_hops)
 
-    @property
-    def _config(self) -> Any:
-        """PyG's ``ModelConfig``, once the explainer is connected to a PyG ``Explainer``."""
-        return self.model_config if hasattr(self, "_model_config") else None
-
     def _explained(self, model: Model, **facts: Any) -> ExplainedModel:
         """The model with what is known about it here; ``facts`` of a call count most."""
         found = ExplainedModel.of(model, embedding_layer=self.embedding_layer, **facts)
-        return replace(found, model_config=found.model_config or self._config)
+        if found.model_config is None and hasattr(self, "_model_config"):  # set by PyG's Explainer
+            return replace(found, model_config=self.model_config)
+        return found
 
     def _leveled(
         self, model: Model, anchors: Tensor | None, index: Any = None, **facts: Any

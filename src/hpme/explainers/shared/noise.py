@@ -25,16 +25,24 @@ def pair_noise(
         rounds: Rounds of colour refinement.
         part_twins: Whether nodes of a graph that look alike get different noise, by their order.
     """
-    source, target = graphs.edge_index
-    bits = graphs.x.to(torch.float32).view(torch.int32).long()
-    color = _hash(bits + torch.arange(bits.shape[1], device=bits.device)).sum(1) + seed
-    for _ in range(rounds):
-        color = _hash(color + 3 * segment_sum(_hash(color[source]), target, len(color)))
-    if part_twins:
-        color = _hash(color + 5 * _place_among_equals(color, graphs.batch))
+    color = _colors(graphs, seed, rounds, part_twins=part_twins)
     graph = segment_sum(_hash(color), graphs.batch, graphs.num_graphs)
     pair = _hash(color[index[0]]) + _hash(color[index[1]]) + graph[graphs.batch[index[0]]]
-    whole = (_hash(pair) >> 16 & 0x7FFFFF).to(torch.get_default_dtype())
+    return uniform(pair)
+
+
+def node_keys(graphs: GraphBatch, seed: int, *, rounds: int = 8) -> Tensor:
+    """Integers :math:`[N]` that belong to the nodes, different for twins, as :func:`pair_noise`.
+
+    Sums of keys belong to sets of nodes; a key plus the number of a draw makes :func:`uniform`
+    noise that belongs to both.
+    """
+    return _hash(_colors(graphs, seed, rounds, part_twins=True))
+
+
+def uniform(key: Tensor) -> Tensor:
+    """Uniform noise in :math:`(0, 1)`, a hash of integers."""
+    whole = (_hash(key) >> 16 & 0x7FFFFF).to(torch.get_default_dtype())
     return (whole + 0.5) / 2**23  # exact in single precision, and never 0 or 1
 
 
@@ -45,6 +53,18 @@ def pair_normal(graphs: GraphBatch, index: Tensor, seed: int) -> Tensor:
     and gradient descent makes the most of it.
     """
     return 2**0.5 * torch.erfinv(2 * pair_noise(graphs, index, seed, part_twins=True) - 1)
+
+
+def _colors(graphs: GraphBatch, seed: int, rounds: int, *, part_twins: bool) -> Tensor:
+    """Colour refinement: what a node looks like in its graph."""
+    source, target = graphs.edge_index
+    bits = graphs.x.to(torch.float32).view(torch.int32).long()
+    color = _hash(bits + torch.arange(bits.shape[1], device=bits.device)).sum(1) + seed
+    for _ in range(rounds):
+        color = _hash(color + 3 * segment_sum(_hash(color[source]), target, len(color)))
+    if part_twins:
+        color = _hash(color + 5 * _place_among_equals(color, graphs.batch))
+    return color
 
 
 def _place_among_equals(color: Tensor, batch: Tensor) -> Tensor:

@@ -22,9 +22,10 @@ Predict = Callable[[Tensor | None], Tensor]
 class TrainingFreeExplainer(GraphExplainer):
     """Base of explainers that need to know what the model's output means, and nothing else.
 
-    The task comes from :meth:`fit`, from a PyG ``Explainer``, or from the output where it has
-    several columns. :meth:`fit` also notes the spread of the outputs, in whose units regression
-    losses are; without it they are in the unit of the output.
+    The task comes from :meth:`fit`, from an :class:`~hpme.models.ExplainedModel`, from a PyG
+    ``Explainer``, or from the output where it has several columns. :meth:`fit` also notes the
+    spread of the outputs, in whose units regression losses are; without it they are in the unit of
+    the output.
 
     Args:
         **options: Arguments of :class:`~hpme.explainers.shared.base.GraphExplainer`.
@@ -39,12 +40,12 @@ class TrainingFreeExplainer(GraphExplainer):
     def _fit(self, context: TargetContext, *, progress: bool) -> None:
         self.task = context.task
 
-    def _task_of(self, output: Tensor) -> Task:
+    def _task_of(self, adapter: ModelAdapter, output: Tensor) -> Task:
         """The task of a model that gave this output."""
         if self.task is not None:
             return self.task
         # The spread over the graphs at hand would make masks depend on which ones come together.
-        return replace(Task.resolve(output, self._config), scale=1.0)
+        return replace(adapter.task(output), scale=1.0)
 
     def _meta(self) -> dict[str, Any]:
         return {"task": None if self.task is None else asdict(self.task)}

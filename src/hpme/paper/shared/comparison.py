@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from scipy import stats
 
 from hpme.paper.shared.cells import Cells
+from hpme.paper.shared.document import MISSING, Column, Entry, Table
 from hpme.paper.shared.names import OURS, method_title, metric_of
-from hpme.paper.shared.remarks import join_words
-from hpme.paper.shared.tables import MISSING, Column, Entry, Table
+from hpme.paper.shared.scores import join_words
 
 Pair = tuple[str, int]
 """A dataset and a seed."""
@@ -43,27 +43,17 @@ class PairedTest:
         return self.pairs - self.wins - self.losses
 
 
-def average_ranks(
+def dataset_ranks(
     scores: Mapping[str, Mapping[str, float]], *, higher: bool = True
-) -> tuple[dict[str, float], list[str]]:
-    """Mean rank of every method, 1 for the best, ties shared; and the datasets it is over.
+) -> tuple[dict[str, list[float]], list[str]]:
+    """Ranks of every method on each of the datasets that all have, and these datasets.
 
-    Only datasets on which every method has a score count: a rank among fewer is easier to get.
+    A rank is 1 for the best, ties are shared. A rank among fewer methods would be easier to get.
 
     Args:
         scores: Scores by method and dataset.
         higher: Whether higher is better.
     """
-    per_dataset, common = dataset_ranks(scores, higher=higher)
-    if not common:
-        return {}, []
-    return {method: statistics.fmean(ranks) for method, ranks in per_dataset.items()}, common
-
-
-def dataset_ranks(
-    scores: Mapping[str, Mapping[str, float]], *, higher: bool = True
-) -> tuple[dict[str, list[float]], list[str]]:
-    """Ranks of every method on each of the datasets that all have, and these datasets."""
     seen = dict.fromkeys(dataset for values in scores.values() for dataset in values)
     common = [d for d in seen if all(d in values for values in scores.values())]
     ranks: dict[str, list[float]] = {method: [] for method in scores}
@@ -145,7 +135,8 @@ def comparison_table(name: str, caption: str, cells: Cells, metric: str) -> Tabl
     scores, tests = scores_of(cells, metric), tests_of(cells, metric)
     if len(scores) < 2:
         return None
-    ranks, common = average_ranks(scores, higher=metric_of(metric).higher is not False)
+    each, common = dataset_ranks(scores, higher=metric_of(metric).higher is not False)
+    ranks = {row: statistics.fmean(found) for row, found in each.items() if found}
     rows = []
     order = sorted(scores, key=lambda row: (ranks.get(row, 0.0), row))
     best = min(ranks.values(), default=0.0)

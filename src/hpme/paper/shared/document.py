@@ -1,15 +1,191 @@
-"""A report as files: Markdown and LaTeX by page, and one HTML page with all of it."""
+"""A report as data and as files: tables, pictures and pages in Markdown, LaTeX and HTML."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+import functools
+import html
+import itertools
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from string import ascii_lowercase
+from typing import Any, NamedTuple
 
-from hpme.paper.shared.markup import fill
-from hpme.paper.shared.tables import Table
+from jinja2 import Environment, PackageLoader
+from markupsafe import Markup
+
 from hpme.viz.render import render
+
+MISSING, UNDEFINED, FAILED = "—", "undefined", "failed"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What stands in a cell.
+
+    Args:
+        text: The value, or why there is none.
+        best: Whether it is the best of its column.
+        paper: The paper's value.
+        mark: Letters of footnotes.
+    """
+
+    text: str
+    best: bool = False
+    paper: str | None = None
+    mark: str = ""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column; neighbours with the same ``group`` share a heading above theirs."""
+
+    title: str
+    group: str = ""
+
+
+class Group(NamedTuple):
+    """Neighbouring columns under one heading: its text, their first, and how many they are."""
+
+    title: str
+    first: int
+    span: int
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table, free of any markup.
+
+    Args:
+        name: Name of its file.
+        caption: What it shows.
+        corner: Heading of the row titles.
+        columns: Headings.
+        rows: Title and cells of every row.
+        notes: Remarks on the whole table.
+        marks: Letter and text of every footnote.
+    """
+
+    name: str
+    caption: str
+    corner: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[str, tuple[Entry, ...]], ...]
+    notes: tuple[str, ...] = ()
+    marks: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def identifier(self) -> str:
+        """The name as other parts of a document refer to it."""
+        return re.sub(r"[^A-Za-z0-9-]", "-", self.name)
+
+    @property
+    def groups(self) -> list[Group]:
+        """Headings above those of the columns; none if no column has one."""
+        if not any(column.group for column in self.columns):
+            return []
+        groups: list[Group] = []
+        for title, members in itertools.groupby(self.columns, key=lambda column: column.group):
+            groups.append(Group(title, sum(g.span for g in groups), len(list(members))))
+        return groups
+
+
+@dataclass
+class Footnotes:
+    """Gives every remark a letter, the same remark the same one."""
+
+    letters: dict[str, str] = field(default_factory=dict)
+
+    def mark(self, texts: Iterable[str]) -> str:
+        """Letters of remarks."""
+        return ",".join(self._letter(text) for text in texts)
+
+    def _letter(self, text: str) -> str:
+        if text not in self.letters:
+            first, second = divmod(len(self.letters), len(ascii_lowercase))
+            prefix = ascii_lowercase[first - 1] if first else ""
+            self.letters[text] = prefix + ascii_lowercase[second]
+        return self.letters[text]
+
+    def list(self) -> tuple[tuple[str, str], ...]:
+        """Letters and remarks in the order they came up."""
+        return tuple((letter, text) for text, letter in self.letters.items())
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "[": "{[}",  # else an argument of the line break before it
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "%": r"\%",
+    "_": r"\_",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "±": r"$\pm$",
+    "↑": r"$\uparrow$",
+    "↓": r"$\downarrow$",
+    "—": "---",
+    "β": r"$\beta$",
+    "\n": " ",
+}
+_MARKDOWN = re.compile(r"([\\`*_\[\]|~$#])")
+
+
+def escape_latex(text: str) -> str:
+    """Text for LaTeX."""
+    return "".join(_LATEX.get(character, character) for character in text)
+
+
+def escape_markdown(text: str) -> str:
+    """Text for Markdown, in tables too; HTML in it stays text."""
+    flat = " ".join(text.split())
+    return _MARKDOWN.sub(r"\\\1", html.escape(flat, quote=False))
+
+
+def fill(template: str, **values: Any) -> str:
+    """A template with values filled in, each escaped for the format of the template.
+
+    Args:
+        template: Name of a file in ``templates``, such as ``table.md.j2``.
+        values: What the template asks for.
+    """
+    return _environment(template.split(".")[1]).get_template(template).render(values)
+
+
+_ESCAPES: dict[str, Callable[[str], str]] = {
+    "html": html.escape,
+    "md": escape_markdown,
+    "tex": escape_latex,
+}
+_DELIMITERS: dict[str, Any] = {
+    "variable_start_string": "<<",
+    "variable_end_string": ">>",
+    "block_start_string": "<%",
+    "block_end_string": "%>",
+    "comment_start_string": "<#",
+    "comment_end_string": "#>",
+}
+"""In LaTeX braces are everywhere."""
+
+
+@functools.cache
+def _environment(suffix: str) -> Environment:
+    escape = _ESCAPES[suffix]
+    return Environment(
+        loader=PackageLoader("hpme.paper"),
+        autoescape=True,
+        # Before jinja's own escaping, which is for HTML and leaves alone what is markup already.
+        finalize=lambda value: value if isinstance(value, Markup) else Markup(escape(str(value))),
+        trim_blocks=True,
+        keep_trailing_newline=True,
+        **(_DELIMITERS if suffix == "tex" else {}),
+    )
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,53 +13,69 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from torch_geometric.data import Data
 
-from hpme.bench.record import Record
-from hpme.paper.shared.cells import Cells
+from hpme.paper.shared.cells import Cells, Results
 from hpme.paper.shared.document import Block, Picture
+from hpme.paper.shared.names import dataset_title
 from hpme.paper.shared.scores import score_table
 from hpme.viz.layout import node_positions
 from hpme.viz.painter import undirected_edges, undirected_weights
 from hpme.viz.style import BORDER, EXPLAINED, INK, OTHERS, plain
 
+Item = Mapping[str, Any]
+Shown = Mapping[str, Sequence[Item]]
+"""What records keep of the same few graphs, by method."""
 MASKS = ("edge_mask", "node_mask")
 MOST_EDGES = 64
 """Edges drawn of a mixup graph that is complete, as in the paper."""
 MIXUP_PANEL = (2.6, 2.5)
 
 
-def with_scores(pictures: Sequence[Picture], cells: Cells) -> list[Block]:
-    """Pictures, and how good the runs are that they come from."""
-    caption = "Edge ROC-AUC of these runs over all their explained graphs"
-    return [*pictures, score_table(cells.suite, caption, cells, ["auc"])]
+def picture_page(
+    exhibit: str, draw: Callable[[Shown], Any], caption: str
+) -> Callable[[Cells, Results], list[Block]]:
+    """A page of pictures, one per dataset, and how good the runs are that they come from.
+
+    Args:
+        exhibit: What the pictures are of, a key of :obj:`hpme.bench.exhibits.EXHIBITS`.
+        draw: Makes a figure of it.
+        caption: What the figure shows.
+    """
+
+    def blocks(cells: Cells, _: Results) -> list[Block]:
+        pictures = [
+            Picture(
+                f"{cells.suite}-{name}", f"{dataset_title(name)}: {caption}", draw(shown), False
+            )
+            for name, shown in _exhibited(cells, exhibit).items()
+        ]
+        runs = "Edge ROC-AUC of these runs over all their explained graphs"
+        return [*pictures, score_table(cells.suite, runs, cells, ["auc"])]
+
+    return blocks
 
 
-def by_dataset(cells: Cells, exhibit: str) -> dict[str, dict[str, Record]]:
-    """The first record of every cell that has the exhibit, by dataset and method."""
-    found: dict[str, dict[str, Record]] = {}
+def _exhibited(cells: Cells, exhibit: str) -> dict[str, Shown]:
+    """What the first record of every cell shows of the graphs that all of its dataset show."""
+    found: dict[str, dict[str, dict[int, Item]]] = {}
     for cell in cells.every:
         if cell.records and exhibit in cell.records[0].context.get("exhibits", {}):
-            found.setdefault(cell.template.dataset, {})[cell.row] = cell.records[0]
-    return found
+            items = {item["graph"]: item for item in cell.records[0].context["exhibits"][exhibit]}
+            found.setdefault(cell.template.dataset, {})[cell.row] = items
+    return {
+        name: {
+            row: [items[n] for n in next(iter(rows.values())) if all(n in r for r in rows.values())]
+            for row, items in rows.items()
+        }
+        for name, rows in found.items()
+    }
 
 
-def exhibited(records: Mapping[str, Record], exhibit: str) -> dict[int, Data]:
-    """The graphs that all records of a dataset show, by number."""
-    shown = [
-        [item["graph"] for item in record.context["exhibits"][exhibit]]
-        for record in records.values()
-    ]
-    common = [n for n in shown[0] if all(n in numbers for numbers in shown)]
-    items = items_of(next(iter(records.values())), exhibit, common)
-    return {number: drawn_graph(item, number) for number, item in zip(common, items, strict=True)}
+def shown_graphs(shown: Shown) -> list[Data]:
+    """The graphs that are shown, with their ground truth."""
+    return [drawn_graph(item, item["graph"]) for item in next(iter(shown.values()))]
 
 
-def items_of(record: Record, exhibit: str, graphs: Iterable[int]) -> list[dict[str, Any]]:
-    """What a record shows of some graphs."""
-    items = {item["graph"]: item for item in record.context["exhibits"][exhibit]}
-    return [items[number] for number in graphs]
-
-
-def drawn_graph(item: Mapping[str, Any], number: int) -> Data:
+def drawn_graph(item: Item, number: int) -> Data:
     """A graph as it is drawn, with its ground truth."""
     values = dict(item["drawn"][str(number)])
     index = torch.tensor(values.pop("edge_index"), dtype=torch.long).view(2, -1)
@@ -67,7 +83,7 @@ def drawn_graph(item: Mapping[str, Any], number: int) -> Data:
     return Data(edge_index=index, **masks, **values)
 
 
-def mixed_graph(item: Mapping[str, Any]) -> Data:
+def mixed_graph(item: Item) -> Data:
     """A mixup graph."""
     return Data(
         num_nodes=item["num_nodes"],

@@ -10,9 +10,8 @@ from hpme.bench.experiment import Experiment
 from hpme.explainers import EXPLAINERS, GraphExplainer
 
 if TYPE_CHECKING:
-    from hpme.paper.shared.cells import Cells
+    from hpme.paper.shared.cells import Cells, Results
     from hpme.paper.shared.document import Block
-    from hpme.paper.shared.results import Results
 
 SEEDS = tuple(range(100, 110))
 """The paper repeats everything ten times; these seeds were not used in development."""
@@ -39,6 +38,8 @@ VARIANTS = {"alkane-carbonyl": "downsampled"}
 """Where the paper does not use the dataset's first variant."""
 
 Options = Mapping[str, Any]
+Experiments = Callable[[Sequence[int]], list[Experiment]]
+"""The experiments of given seeds."""
 
 
 @dataclass(frozen=True)
@@ -48,42 +49,58 @@ class Suite:
     Args:
         name: Its name on the command line.
         title: What it shows.
-        experiments: The experiments of given seeds, those of one target together.
-        seeds: Seeds it is meant to be run with.
+        experiments: The experiments of given seeds, those of one dataset together.
         blocks: What shows its cells; by default all that was measured.
+        seeds: Seeds it is meant to be run with.
     """
 
     name: str
     title: str
-    experiments: Callable[[Sequence[int]], list[Experiment]]
-    seeds: tuple[int, ...] = SEEDS
+    experiments: Experiments
     blocks: Callable[[Cells, Results], list[Block]] | None = None
+    seeds: tuple[int, ...] = SEEDS
 
 
-def experiments_of(
+def each(
     datasets: Iterable[str],
     methods: Iterable[str],
-    seeds: Sequence[int],
     *,
     options: Sequence[Options] = ({},),
     metrics: tuple[str, ...] = ("auc",),
-) -> list[Experiment]:
-    """Every method with every choice of options on every dataset, each with its usual target."""
-    return [
+    **changes: Any,
+) -> Experiments:
+    """Every method with every choice of options on every dataset.
+
+    Args:
+        datasets: Names of datasets.
+        methods: Names of explainers; each explains the model it is made for.
+        options: Choices of options.
+        metrics: What to measure.
+        changes: Other fields of the experiments.
+    """
+    return lambda seeds: [
         Experiment(
             dataset,
             method,
             seed,
-            model=EXPLAINERS.get(method, GraphExplainer).default_model,
-            variant=VARIANTS.get(dataset),
             options=choice,
             metrics=metrics,
+            **{
+                "model": EXPLAINERS.get(method, GraphExplainer).default_model,
+                "variant": VARIANTS.get(dataset),
+                **changes,
+            },
         )
         for dataset in datasets
         for method in methods
         for choice in options
         for seed in seeds
     ]
+
+
+def together(*parts: Experiments) -> Experiments:
+    """The experiments of several parts, one after the other."""
+    return lambda seeds: [experiment for part in parts for experiment in part(seeds)]
 
 
 def registered_elsewhere() -> list[str]:

@@ -1,0 +1,46 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+GraphsOption = Annotated[int, typer.Option(min=1, help="Number of graphs to explain.")]
+OptionsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        "-o",
+        metavar="KEY=VALUE",
+        help="An argument of the explainer, such as ratio=0.2; may be repeated.",
+    ),
+]
+SizeOption = Annotated[
+    int | None, typer.Option(min=10, help="Number of graphs in the dataset, to try things out.")
+]
+StepsOption = Annotated[
+    int | None,
+    typer.Option(min=1, help="Longest training of the model, in steps, to try things out."),
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+OWN = "Your own molecules"
+SmilesColumnOption = Annotated[
+    str | None, typer.Option(rich_help_panel=OWN, help="Column of the SMILES [default: smiles].")
+]
+NameColumnOption = Annotated[
+    str | None, typer.Option(rich_help_panel=OWN, help="Column of names, for pictures.")
+]
+RuleOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rule",
+        metavar="NAME=SMARTS",
+        rich_help_panel=OWN,
+        help="Pattern that must match, such as 'carbonyl=[CX3]=O'; its matches are the ground "
+        "truth. If repeated, all must match.",
+    ),
+]
+HydrogensOption = Annotated[
+    bool, typer.Option("--hydrogens", rich_help_panel=OWN, help="Make hydrogens nodes, too.")
+]

@@ -1,0 +1,157 @@
+"""Myerson values: what each node adds, where only connected nodes may cooperate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from itertools import chain
+from typing import Any
+
+import networkx as nx
+import torch
+from torch import Tensor
+
+from hpme.errors import InputError, MissingPackageError
+from hpme.explainers.shared.base import Masks
+from hpme.explainers.shared.checks import at_least
+from hpme.explainers.shared.lift import from_nodes, squash
+from hpme.explainers.shared.noise import node_keys
+from hpme.explainers.shared.replicas import ReplicaModel, explained_output, predicted
+from hpme.explainers.shared.training_free import TrainingFreeExplainer
+from hpme.graphs import GraphBatch
+from hpme.models.adapter import ModelAdapter
+
+MOST_NODES = 1500
+"""The package writes a number of permutations as text, which Python refuses beyond."""
+Coalition = tuple[int, ...]
+Worth = Callable[[Collection[Coalition]], Tensor]
+"""What connected coalitions of one graph are worth, one row each."""
+
+
+class MyersonExplainer(TrainingFreeExplainer):
+    r"""Myerson values (Myerson, 1977) of the nodes, by the package ``myerson``.
+
+    A coalition of nodes is worth the sum over its connected parts of
+    :math:`v(S) = t(G[S]) - t(G[\emptyset])`. In :math:`G[S]` the features of all other nodes are
+    zeroed; nodes and edges stay, so a target node always has an output. :math:`t` is the log odds
+    of the predicted class; for regression the output, in units of the outputs' spread after
+    :meth:`fit`. The values of the nodes of a connected graph add up to
+    :math:`t(G) - t(G[\emptyset])`.
+
+    ``node_mask`` holds their absolute values, summed over outputs and squashed to
+    :math:`m / (1 + m)`; an edge is as important as the less important of its two ends.
+
+    The package works on one graph at a time and lists coalitions in Python; the model is asked
+    about all coalitions of a graph at once.
+
+    Args:
+        exact_nodes: Graphs with at most so many nodes get exact values, from all :math:`2^N`
+            coalitions: about half a second at 12 nodes, twice as long with every further one.
+        samples: Sampled coalitions per node of larger graphs.
+        **options: Arguments of :class:`~hpme.explainers.shared.base.GraphExplainer`.
+
+    Raises:
+        MissingPackageError: If the package is not installed.
+    """
+
+    slug = "myerson"
+    title = "Myerson"
+    summary = "Myerson values: what each node adds to the connected coalitions it joins."
+    typical_seconds = 60.0
+
+    def __init__(self, *, exact_nodes: int = 12, samples: int = 50, **options: Any) -> None:
+        super().__init__(**options)
+        at_least("exact_nodes", exact_nodes, 0)
+        at_least("samples", samples, 1)
+        self.exact_nodes, self.samples = exact_nodes, samples
+        _package()
+
+    def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
+        scores = torch.zeros(graphs.num_nodes)
+        if not graphs.num_nodes:
+            return from_nodes(scores, graphs)
+        if int(graphs.sizes.max()) > MOST_NODES:
+            raise InputError(
+                f"a graph has {int(graphs.sizes.max())} nodes; the package myerson takes at most "
+                f"{MOST_NODES}: use 'occlusion' with unit='node'"
+            )
+        model = ReplicaModel(adapter, graphs, model_kwargs)
+        ids, output = model.whole()
+        task = self._task_of(adapter, output)
+        classes = predicted(task, output)
+        keys = node_keys(graphs, self.seed)
+        for row, graph in enumerate(ids.tolist()):
+            # Samples belong to the graph, not to how its nodes are numbered.
+            first = int(graphs.ptr[graph])
+            order = keys[first : first + int(graphs.sizes[graph])].argsort()
+
+            def worth(
+                coalitions: Collection[Coalition],
+                row: int = row,
+                graph: int = graph,
+                order: Tensor = order,
+            ) -> Tensor:
+                rows = torch.full((1 + len(coalitions),), graph)
+                kept = _table([(), *coalitions], order)
+                which = None if classes is None else classes[row].expand(len(rows))
+                outputs = explained_output(task, model.on_features_of(rows, kept), which)
+                return outputs[1:] - outputs[0]
+
+            values = self._values(_players(graphs, first + order), worth)
+            scores[first + order] = squash(values.abs().sum(1))
+        return from_nodes(scores, graphs)
+
+    def _values(self, players: nx.Graph, worth: Worth) -> Tensor:
+        """Myerson values ``[N, K]``; the package computes those of one output at a time."""
+        calculator, sampler = _package()
+        exact = len(players) <= self.exact_nodes
+        known: dict[Coalition, Tensor] = {}
+        columns: list[Tensor] = []
+        width = worth([()]).shape[1]
+        for column in range(width):
+
+            def look_up(
+                coalitions: Collection[Coalition], column: int = column
+            ) -> dict[Coalition, float]:
+                new = [coalition for coalition in coalitions if coalition not in known]
+                if new:
+                    known.update(zip(new, worth(new), strict=True))
+                return {coalition: float(known[coalition][column]) for coalition in coalitions}
+
+            options = {} if exact else {"seed": self.seed, "number_of_samples": self.samples}
+            game = (calculator if exact else sampler)(players, None, **options)
+            # In place of one call per coalition.
+            game.calculate_worth_of_graph_restricted_coalitions = look_up
+            values = (
+                game.calculate_all_myerson_values() if exact else game.sample_all_myerson_values()
+            )
+            columns.append(torch.from_numpy(values))
+        return torch.stack(columns, dim=1)
+
+
+def _players(graphs: GraphBatch, nodes: Tensor) -> nx.Graph:
+    """Who may cooperate: the graph of the given nodes, numbered by their place among these."""
+    number = torch.full((graphs.num_nodes,), -1).index_put((nodes,), torch.arange(len(nodes)))
+    edges = number[graphs.edge_index]
+    players = nx.empty_graph(len(nodes))
+    players.add_edges_from(edges[:, (edges[0] >= 0) & (edges[0] != edges[1])].t().tolist())
+    return players
+
+
+def _package() -> tuple[Callable[..., Any], Callable[..., Any]]:
+    try:
+        from myerson import MyersonCalculator, MyersonSampler
+    except ImportError as error:
+        raise MissingPackageError(
+            f"Myerson values need the package 'myerson' ({error}), which needs Python 3.11 or "
+            "newer; install it with: pip install 'hpme[myerson]'"
+        ) from error
+    return MyersonCalculator, MyersonSampler
+
+
+def _table(coalitions: list[Coalition], order: Tensor) -> Tensor:
+    """Which nodes of the graph are in which coalition ``[R, N]``."""
+    sizes = torch.tensor([len(coalition) for coalition in coalitions])
+    members = torch.tensor(list(chain.from_iterable(coalitions)), dtype=torch.long)
+    kept = torch.zeros(len(coalitions), len(order), dtype=torch.bool)
+    kept[torch.repeat_interleave(sizes), order[members]] = True
+    return kept

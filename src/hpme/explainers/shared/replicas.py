@@ -1,0 +1,114 @@
+"""The frozen model on changed replicas of graphs, as many at once as fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hpme.graphs import GraphBatch, GraphStore
+from hpme.graphs.perturb import chunks
+from hpme.models.adapter import ModelAdapter
+from hpme.models.task import Task, check_rows
+
+
+@dataclass(frozen=True)
+class Replicas:
+    """Some replicas of graphs, as one batch.
+
+    Args:
+        graphs: The replicas as they are; ``node_ids`` are rows of the replicated batch.
+        edge_ids: Position of every edge in the replicated batch.
+        number: Number :math:`[R]` of every replica among all of them.
+    """
+
+    graphs: GraphBatch
+    edge_ids: Tensor
+    number: Tensor
+
+
+Change = Callable[[Replicas], GraphBatch]
+"""What is done to replicas before the model sees them; graphs and their order stay."""
+
+
+class ReplicaModel:
+    """A frozen model that answers for changed replicas of the graphs of a batch.
+
+    No gradient is kept. How replicas are cut into forward passes changes nothing.
+
+    Args:
+        adapter: Calls the model.
+        graphs: The graphs.
+        model_kwargs: Passed on to the model.
+    """
+
+    def __init__(
+        self, adapter: ModelAdapter, graphs: GraphBatch, model_kwargs: dict[str, Any]
+    ) -> None:
+        self.adapter, self.graphs, self.model_kwargs = adapter, graphs, model_kwargs
+        # A user's batch vector may come with edges in any order; the store groups them by graph.
+        self._order = torch.argsort(graphs.edge_batch, stable=True)
+        # Models do not see other attributes, labels among them.
+        self.store = GraphStore.from_graphs(replace(graphs, node={}, edge={}, graph={}))
+
+    @torch.no_grad()
+    def __call__(self, ids: Tensor, change: Change) -> Tensor:
+        """Outputs of replicas, one row each, in double precision.
+
+        Single precision rounds away what tells apart the parts of a graph whose class is sure.
+
+        Args:
+            ids: Graph number of every replica; graphs without nodes have none.
+            change: Applied to every part of the replicas.
+        """
+        outputs, first = [], 0
+        for part in chunks(self.store, ids):
+            number = torch.arange(first, first + part.numel(), device=part.device)
+            first += part.numel()
+            edges, _ = self.store.edges_of(part)
+            replicas = Replicas(self.store.batch(part), self._order[edges], number)
+            output = self.adapter.predict(change(replicas), **self.model_kwargs)
+            check_rows(output, part.numel())
+            outputs.append(output.double())
+        return torch.cat(outputs)
+
+    def on_features_of(self, ids: Tensor, kept: Tensor) -> Tensor:
+        """Outputs of replicas in which the features of all but some nodes are zeroed.
+
+        Args:
+            ids: Graph number of every replica.
+            kept: Boolean :math:`[R, n]`, the nodes of every replica by their place in the graph.
+        """
+
+        def change(replicas: Replicas) -> GraphBatch:
+            graphs = replicas.graphs
+            place = torch.arange(graphs.num_nodes) - graphs.ptr[graphs.batch]
+            there = kept[replicas.number[graphs.batch], place]
+            return replace(graphs, x=graphs.x.masked_fill(~there.unsqueeze(1), 0.0))
+
+        return self(ids, change)
+
+    def whole(self) -> tuple[Tensor, Tensor]:
+        """Numbers of all graphs with nodes, and the outputs on them as they are."""
+        ids = self.graphs.sizes.nonzero().view(-1)
+        return ids, self(ids, lambda replicas: replicas.graphs)
+
+
+def predicted(task: Task, output: Tensor) -> Tensor | None:
+    """The predicted class of every graph; ``None`` for regression."""
+    return task.log_prob(output).argmax(dim=1) if task.classification else None
+
+
+def explained_output(task: Task, output: Tensor, classes: Tensor | None) -> Tensor:
+    """The explained output ``[R, K]``: log odds of given classes, or all values.
+
+    Log odds, unlike log probabilities, do not flatten where the model is sure.
+    """
+    if classes is None:
+        return task.values(output)
+    log_prob, column = task.log_prob(output), classes.unsqueeze(1)
+    others = log_prob.scatter(1, column, -torch.inf)
+    return log_prob.gather(1, column) - others.logsumexp(dim=1, keepdim=True)
