@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from hpme.explainers.shared.context import TargetContext, batches
+from hpme.explainers.shared.replicas import (
+    Change,
+    ReplicaModel,
+    explained_output,
+    without_node,
+    without_pair,
+)
 from hpme.graphs import GraphBatch
-from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum
-from hpme.models.task import Task
+from hpme.graphs.segment import concatenated_ranges
 
 OCCLUDED_NODES = 2_000_000
 """Nodes of all graphs with a part gone, together; more graphs are left to gradients."""
-PASS_NODES = 20_000
-"""Nodes per forward pass; few enough for the processor's cache."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ def attributions(context: TargetContext) -> Attributions:
     if ids.numel():
         part = context.subset(ids)
         rows = concatenated_ranges(graphs.ptr[ids], graphs.sizes[ids])[0]
-        occluded[:, rows] = torch.stack(_occlusion(part, part.store.batch()))
+        occluded[:, rows] = torch.stack(_occlusion(part))
     seen = torch.zeros(graphs.num_graphs, dtype=torch.bool)
     seen[ids] = True
     everywhere = torch.ones_like(seen)
@@ -66,49 +69,26 @@ def _affordable(graphs: GraphBatch) -> Tensor:
     return order[cost[order].cumsum(0) <= OCCLUDED_NODES].sort().values
 
 
-@torch.no_grad()
-def _occlusion(context: TargetContext, graphs: GraphBatch) -> tuple[Tensor, Tensor]:
+def _occlusion(context: TargetContext) -> tuple[Tensor, Tensor]:
     """Scores of nodes whose features are zeroed, and of nodes whose edges are deleted in turn."""
+    graphs = context.store.batch()
+    model = ReplicaModel(context.adapter, graphs, {})
     pairs = graphs.pairs.proper
+    before = context.predict(graphs).double()
 
-    def without_node(replicas: GraphBatch, node: Tensor) -> GraphBatch:
-        x = replicas.x.clone()
-        x[replicas.ptr + node - graphs.ptr[graphs.batch[node]]] = 0
-        return replace(replicas, x=x)
+    def falls(owner: Tensor, without: Change) -> Tensor:
+        """By how much the explained output falls without each part, given its graph."""
+        if not owner.numel():
+            return torch.zeros(0)
+        kept, left = (
+            _explained(context, output, owner) for output in (before[owner], model(owner, without))
+        )
+        fall = kept - left if context.task.classification else (kept - left).abs()
+        return fall.sum(1).to(torch.get_default_dtype())
 
-    def without_pair(replicas: GraphBatch, pair: Tensor) -> GraphBatch:
-        owner = pairs.graph[pair]
-        starts = exclusive_cumsum(graphs.edge_counts[owner])
-        kept = torch.ones(replicas.num_edges, dtype=torch.bool)
-        for way in (pairs.forward[pair], pairs.backward[pair]):
-            place = starts + way - exclusive_cumsum(graphs.edge_counts)[owner]
-            kept[place[way >= 0]] = False
-        return replicas.edges(kept)
-
-    nodes = _falls(context, graphs.batch, without_node)
-    edges = _falls(context, pairs.graph, without_pair)
+    edges = falls(pairs.graph, without_pair(pairs))
     ends = torch.zeros(graphs.num_nodes).index_add(0, pairs.index.flatten(), edges.repeat(2))
-    return nodes, ends
-
-
-def _falls(
-    context: TargetContext, owner: Tensor, without: Callable[[GraphBatch, Tensor], GraphBatch]
-) -> Tensor:
-    """By how much the explained quantity falls without each part, given its graph."""
-    if not owner.numel():
-        return torch.zeros(0)
-    before = context.predict(context.store.batch())
-    mean_size = float(context.store.sizes.double().mean())
-    after = []
-    for part in batches(torch.arange(owner.numel()), max(1, int(PASS_NODES / mean_size))):
-        after.append(context.predict(without(context.store.batch(owner[part]), part)))
-    kept, left = (
-        _explained(context.task, output.double(), context.target[owner])
-        for output in (before[owner], torch.cat(after))
-    )
-    fall = kept - left
-    signed = fall if context.task.classification else fall.abs()
-    return signed.sum(1).to(torch.get_default_dtype())
+    return falls(graphs.batch, without_node), ends
 
 
 def _gradients(context: TargetContext, graphs: GraphBatch) -> Tensor:
@@ -119,7 +99,7 @@ def _gradients(context: TargetContext, graphs: GraphBatch) -> Tensor:
         x = part.x.clone().requires_grad_()
         with torch.enable_grad():
             seen = context.adapter.trace(replace(part, x=x))
-            explained = _explained(context.task, seen.output, context.target[ids]).sum()
+            explained = _explained(context, seen.output, ids).sum()
             slopes = torch.autograd.grad(
                 explained, [x, seen.nodes], allow_unused=True, materialize_grads=True
             )
@@ -131,10 +111,7 @@ def _gradients(context: TargetContext, graphs: GraphBatch) -> Tensor:
     return torch.cat(columns, dim=1).to(torch.get_default_dtype())
 
 
-def _explained(task: Task, output: Tensor, target: Tensor) -> Tensor:
-    """Log odds of the predicted class, or all values; ``[B, K]``."""
-    if not task.classification:
-        return task.values(output)
-    log_prob, column = task.log_prob(output), target.unsqueeze(1)
-    others = log_prob.scatter(1, column, -torch.inf)
-    return log_prob.gather(1, column) - others.logsumexp(dim=1, keepdim=True)
+def _explained(context: TargetContext, output: Tensor, ids: Tensor) -> Tensor:
+    """The explained output of the graphs ``ids``."""
+    classes = context.target[ids] if context.task.classification else None
+    return explained_output(context.task, output, classes)
