@@ -33,5 +33,9 @@ def _plain(report: FitReport) -> str:
             f"Independent searches agree on the nodes by {report.agreement:.2f} (0 is chance, 1 "
             "the same nodes)."
         )
-    parts.append(f"Evidence, both taken together: {report.evidence:.2f}.")
+    where = f"{report.held_out} graphs it had not seen" if report.held_out else "its own graphs"
+    parts.append(
+        f"Measured on {where}, they save {report.effect:.0%} of what random nodes lose "
+        f"(p = {report.p_value:.2g})."
+    )
     return " ".join(parts)

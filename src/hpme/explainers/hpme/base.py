@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import torch
 from torch import Tensor, nn
@@ -42,9 +42,12 @@ from hpme.models.task import Task
 from hpme.progress import progress_bar
 
 logger = logging.getLogger("hpme")
+T = TypeVar("T")
 Score = Literal["edge", "node", "both"]
 SEARCH_EDGES = 50_000
 """A scorer for all graphs needs no more to be found, and large graphs would take long."""
+HELD_OUT, LEAST_TO_SPARE = 64, 60
+"""Graphs kept from the search for evidence, a fifth of all at most; of fewer none is spared."""
 HOST_FIELDS = (
     "x", "local_edge_index", "sizes", "edge_counts", "edge_attr", "edge_weight", "anchors",
 )  # fmt: skip
@@ -133,25 +136,43 @@ class HPMEBase(MixingExplainer):
         """A pool ready for its tensors."""
 
     @abstractmethod
-    def _search(self, few: HardMix, everything: HardMix, *, progress: bool) -> FitReport:
-        """Finds the pool on a few graphs, trains the edge MLP on all of them."""
+    def _search(
+        self, few: HardMix, everything: HardMix, fresh: HardMix | None, *, progress: bool
+    ) -> FitReport:
+        """Finds the pool on a few graphs, trains the edge MLP on all, reports on fresh ones."""
 
     def _fit(self, context: TargetContext, *, progress: bool) -> None:
         generator = torch.Generator().manual_seed(self.seed)
         self.task = context.task
         self._keep_hosts(context.store.subset(spread_over(context.values)))
         self._prepare(context)
+        searched, held_out = self._split(context, generator)
         curve = None
         if self.ratio == "auto" and self.k is None:
-            curve = self._choose_ratio(context, generator, progress)
-        few = self._mix(context.sample(self.search_graphs, SEARCH_EDGES, generator), generator)
-        everything = few if few.context is context else self._mix(context, generator)
-        report = self._search(few, everything, progress=progress)
+            curve = self._choose_ratio(searched, generator, progress)
+        few = self._mix(searched, generator)
+        fresh = None if held_out is None else self._mix(held_out, generator)
+        everything = few if searched is context else self._mix(context, generator)
+        report = self._search(few, everything, fresh, progress=progress)
         self.report = replace(report, ratio_curve=curve)
         self.requires_grad_(False)
         logger.info(self.report.summary())
         for warning in self.report.warnings:
             logger.warning(warning)
+
+    def _split(
+        self, context: TargetContext, generator: torch.Generator
+    ) -> tuple[TargetContext, TargetContext | None]:
+        """Graphs to search on, and graphs of all predictions to measure evidence on."""
+        total = len(context.store)
+        if total < LEAST_TO_SPARE:
+            return context.sample(self.search_graphs, SEARCH_EDGES, generator), None
+        spare = spread_over(context.values, min(HELD_OUT, total // 5))
+        left = torch.ones(total, dtype=torch.bool)
+        left[spare] = False
+        searched = context.subset(left.nonzero().view(-1))
+        held_out = context.subset(spare).sample(HELD_OUT, SEARCH_EDGES, generator)
+        return searched.sample(self.search_graphs, SEARCH_EDGES, generator), held_out
 
     def _choose_ratio(
         self, context: TargetContext, generator: torch.Generator, progress: bool
@@ -198,16 +219,18 @@ class HPMEBase(MixingExplainer):
 
     def _smallest(self, adapter: ModelAdapter, graphs: GraphBatch) -> Tensor:
         """The pooled nodes that are needed, boolean ``[N]``."""
-        full = graphs.sizes.nonzero().view(-1)
-        store = GraphStore.from_graphs(graphs).subset(full)
+        # Models do not see other attributes, labels among them.
+        store = GraphStore.from_graphs(replace(graphs, node={}, edge={}, graph={}))
         known = ExplainedModel(
             adapter.model, level=adapter.level, embedding_layer=adapter.embedding_layer
         )
-        parts = [
-            smallest_prefix(trials)[: int(trials.mix.graphs.sizes[: trials.count].sum())]
-            for trials in self._trials(known, store)
-        ]
-        return torch.cat(parts)
+
+        def needed(trials: Trials) -> Tensor:
+            own = int(trials.mix.graphs.sizes[: trials.count].sum())
+            return smallest_prefix(trials)[:own]
+
+        full = store.subset(store.sizes.nonzero().view(-1))
+        return torch.cat(self._ask(known, full, needed))
 
     def _mixup_graphs(self, context: TargetContext, generator: torch.Generator) -> MixupGraphs:
         assert self.pool is not None and self.edge_mlp is not None
@@ -229,11 +252,10 @@ class HPMEBase(MixingExplainer):
             model: The model the explainer was fitted to; it is left exactly as it was.
             graphs: A dataset, a list of ``Data`` or of explanations, or a loader.
         """
-        return [
-            quality
-            for trials in self._trials(model, GraphStore.from_graphs(graphs))
-            for quality in quality_of(trials, self.rival)
-        ]
+        parts = self._ask(
+            model, GraphStore.from_graphs(graphs), lambda trials: quality_of(trials, self.rival)
+        )
+        return [quality for part in parts for quality in part]
 
     def alternatives(
         self, model: Model, graphs: Iterable[Any], n: int = 3
@@ -248,21 +270,22 @@ class HPMEBase(MixingExplainer):
             n: How many to look for.
         """
         at_least("n", n, 1)
-        return [
-            found
-            for trials in self._trials(model, GraphStore.from_graphs(graphs))
-            for found in alternatives_of(trials, n)
-        ]
+        parts = self._ask(
+            model, GraphStore.from_graphs(graphs), lambda trials: alternatives_of(trials, n)
+        )
+        return [found for part in parts for found in part]
 
-    def _trials(self, model: Model, store: GraphStore) -> Iterator[Trials]:
-        """Interventions on the graphs of a store, a part at a time."""
+    def _ask(self, model: Model, store: GraphStore, question: Callable[[Trials], T]) -> list[T]:
+        """Answers to interventions on the graphs of a store, a part at a time."""
         self._check_fitted()
         assert self.pool is not None
+        answers = []
         for ids in batches(torch.arange(len(store)), self.batch_size):
             mixed = store.subset(ids).joined(self._hosts())
             with self._context(model, mixed, task=self.task) as context, torch.no_grad():
                 mix = self._mix(context, torch.Generator())
-                yield Trials.of(mix, ids.numel(), self.pool)
+                answers.append(question(Trials.of(mix, ids.numel(), self.pool)))
+        return answers
 
     def _keep_hosts(self, store: GraphStore) -> None:
         """A few of the fitted graphs stay with the explainer, as hosts for :meth:`quality`."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from hpme.explainers.hpme.base import HPMEBase
-from hpme.explainers.hpme.report import FitReport, report_on
+from hpme.explainers.hpme.report import FitReport, evidence
 from hpme.explainers.hpme.search.chains import SubsetSearch
 from hpme.explainers.hpme.search.distil import fit_edge_mlp
 from hpme.explainers.hpme.search.hardmix import HardMix
@@ -82,15 +82,18 @@ class HPMEExplainer(HPMEBase):
         # where nothing carries the prediction, the best of a graph should not look important.
         return (super()._importance(score, graphs) + (score / 2).sigmoid()) / 2
 
-    def _search(self, few: HardMix, everything: HardMix, *, progress: bool) -> FitReport:
+    def _search(
+        self, few: HardMix, everything: HardMix, fresh: HardMix | None, *, progress: bool
+    ) -> FitReport:
         search = SubsetSearch(self.restarts, self.rounds, self.subsets, self.refine)
         with progress_bar("searching the pool", search.steps(), enabled=progress) as advance:
             candidates = search.find(few, attributions(few.context), advance=advance)
         self.pool, rival = candidates.pool(candidates.chosen()), candidates.rival()
-        spread = few.scores(self.pool).std().clamp(min=1e-12)
-        self.pool.weight.data /= spread  # scores of all nodes together have unit variance
+        # Scores of all nodes together have unit variance, for :meth:`_importance`.
+        spread = float(few.scores(self.pool).std(unbiased=False))
+        self.pool.weight.data /= spread if spread > 0 else 1.0
         self.rival = None if rival is None else candidates.pool(rival)
-        report = report_on(few, self.pool, candidates, "subsets")
+        report = evidence(few, fresh, self.pool, candidates, "subsets")
         with progress_bar("training the edge MLP", self.epochs, enabled=progress) as advance:
             self.edge_mlp = fit_edge_mlp(
                 everything,

@@ -13,7 +13,7 @@ from hpme.errors import InputError
 from hpme.explainers.hpme.base import HPMEBase
 from hpme.explainers.hpme.method.pool import Pool
 from hpme.explainers.hpme.method.training import Objective, train
-from hpme.explainers.hpme.report import FitReport, report_on
+from hpme.explainers.hpme.report import FitReport, evidence
 from hpme.explainers.hpme.search.criterion import criterion, joint_rank
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.shared.checks import at_least, positive
@@ -75,11 +75,13 @@ class HPMEGradientExplainer(HPMEBase):
         for name in ("pool_layers", "starts", "start_epochs"):
             at_least(name, getattr(self, name), 1)
 
-    def _search(self, few: HardMix, everything: HardMix, *, progress: bool) -> FitReport:
+    def _search(
+        self, few: HardMix, everything: HardMix, fresh: HardMix | None, *, progress: bool
+    ) -> FitReport:
         total = self.starts * self.start_epochs + self.epochs
         with progress_bar("training pool and edge MLP", total, enabled=progress) as advance:
             self.pool, self.edge_mlp = self._best_start(few, advance)
-            report = report_on(few, self.pool, None, "gradient")
+            report = evidence(few, fresh, self.pool, None, "gradient")
             betas = [self.bce_weight] * self.epochs
             for _ in self._train(everything, self.pool, self.edge_mlp, betas, learn_pool=False):
                 advance(1)

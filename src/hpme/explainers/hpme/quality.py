@@ -29,7 +29,7 @@ class Quality:
         kept: Does the pooled subgraph carry the prediction into graphs of other predictions? How
             near these hard mixes come to it, beyond what as many random nodes of the graph do.
         lost: Does the prediction go where neutral nodes of such graphs take the place of the pooled
-            ones? How much farther from it the graph is then than without random nodes.
+            ones? How far from it the graph is then.
         stable: Does another chain of the search pool the same nodes? Share of common nodes beyond
             chance; ``nan`` if there was one chain only.
         chance: How near as many random nodes of the graph bring the hosts to its prediction.
@@ -59,13 +59,12 @@ def quality_of(trials: Trials, rival: nn.Module | None) -> list[Quality]:
         rival: The pool of another chain.
     """
     keep = smallest_prefix(trials)
-    random = trials.random(keep)
-    near, chance = trials.inserted(keep), trials.inserted(random)
-    rest, random_rest = trials.without(keep), trials.without(random)
+    near, chance = trials.inserted(keep), trials.inserted(trials.random(keep))
+    rest = trials.without(keep)
     verdicts = [verdict(*row) for row in torch.stack([near, chance, rest], dim=1).tolist()]
     there = torch.tensor([verdict != "absence" for verdict in verdicts]).to(near)
     kept = (near - chance).clamp(min=0) * there
-    lost = (random_rest - rest).clamp(min=0) * there
+    lost = (1 - rest) * there
     stable = _stable(trials, rival).to(near) * there
     columns = (kept.tolist(), lost.tolist(), stable.tolist(), chance.tolist(), verdicts)
     return [Quality(*values) for values in zip(*columns, strict=True)]

@@ -11,6 +11,7 @@ from hpme.explainers.shared.context import TargetContext, batches
 from hpme.explainers.shared.replicas import (
     Change,
     ReplicaModel,
+    Replicas,
     explained_output,
     without_node,
     without_pair,
@@ -88,7 +89,16 @@ def _occlusion(context: TargetContext) -> tuple[Tensor, Tensor]:
 
     edges = falls(pairs.graph, without_pair(pairs))
     ends = torch.zeros(graphs.num_nodes).index_add(0, pairs.index.flatten(), edges.repeat(2))
-    return falls(graphs.batch, without_node), ends
+    return falls(graphs.batch, _without_other), ends
+
+
+def _without_other(replicas: Replicas) -> GraphBatch:
+    """As :func:`without_node`, but anchors stay: a graph is about them."""
+    changed, anchors = without_node(replicas), replicas.graphs.anchors
+    if anchors is None:
+        return changed
+    rows = anchors.flatten()
+    return replace(changed, x=changed.x.index_copy(0, rows, replicas.graphs.x[rows]))
 
 
 def _gradients(context: TargetContext, graphs: GraphBatch) -> Tensor:
