@@ -17,8 +17,9 @@ WIDEST = 64
 class Representation(nn.Module):
     r"""Blocks of node features side by side, none louder than another.
 
-    Blocks are the input features, the output of every message-passing layer, and
-    :math:`\mathbf{H}`, :math:`\hat{\mathbf{A}}\mathbf{H}`, :math:`\hat{\mathbf{A}}^2\mathbf{H}`.
+    Blocks are the degree, the input features and :math:`\mathbf{H}`, each also averaged over one
+    and two hops (:math:`\hat{\mathbf{A}}\mathbf{H}`, :math:`\hat{\mathbf{A}}^2\mathbf{H}`), and the
+    output of every message-passing layer.
     After several rounds of message passing "is a nitrogen" is smeared over the neighbourhood, so
     :math:`\mathbf{H}` alone cannot express it. Each block is centred and divided by its total
     standard deviation; a penalty on weights then treats all depths alike, and inside a block
@@ -77,7 +78,9 @@ def blocks_of(
         h: Node embeddings :math:`\mathbf{H}`.
         graphs: The graphs.
     """
-    return (x.to(h), *layers, *hop_features(h, graphs))
+    degree = torch.bincount(graphs.edge_index[1], minlength=graphs.num_nodes).to(h)
+    depth = hop_features(x.to(h), graphs)
+    return (degree.log1p().unsqueeze(1), *depth, *layers, *hop_features(h, graphs))
 
 
 def _principal(centred: Tensor) -> Tensor:
