@@ -61,8 +61,8 @@ class HPMEBase(MixingExplainer):
             :func:`~hpme.explainers.hpme.search.ratio.choose_ratio`.
         k: Number of pooled nodes, in place of ``ratio``.
         score: What ``edge_mask`` holds: ``"edge"``, the probabilities :math:`p_{ij}` of the edge
-            MLP; ``"node"``, the lower importance of an edge's two nodes; or ``"both"``, the mean
-            of the two.
+            MLP; ``"node"``, the lower importance of an edge's two nodes; or ``"both"``, a mean of
+            the two in which the latter counts twice.
         neighbor: How :math:`G'` is drawn: a graph of another prediction (``"contrast"``), any
             (``"random"``), or the most (``"near"``) or least (``"far"``) similar of a few.
         attach: Where boundary edges go: ``"swap"`` or the paper's ``"rank"``, see
@@ -122,6 +122,10 @@ class HPMEBase(MixingExplainer):
     ) -> Tensor:
         """What pools see ``[K, N, D]``; by default what the paper's do."""
         return hop_features(h, graphs)
+
+    def _edge_input(self, features: Tensor, h: Tensor) -> Tensor:
+        """What the edge MLP sees of nodes, given what pools see and H; by default H."""
+        return h
 
     def _importance(self, score: Tensor, graphs: GraphBatch) -> Tensor:
         """Importance of nodes from 0 to 1, by scores ``[P, N]``; in a graph the order is theirs."""
@@ -186,7 +190,7 @@ class HPMEBase(MixingExplainer):
 
     def _mix(self, context: TargetContext, generator: torch.Generator) -> HardMix:
         assert self.size is not None
-        return HardMix.build(
+        mix = HardMix.build(
             context,
             self.size,
             self.neighbor,
@@ -195,6 +199,7 @@ class HPMEBase(MixingExplainer):
             self.batch_size,
             self._represent,
         )
+        return replace(mix, edge_input=self._edge_input(mix.features, context.h))
 
     @torch.no_grad()
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
@@ -203,8 +208,9 @@ class HPMEBase(MixingExplainer):
             empty = graphs.x.new_zeros(0)
             return Masks(empty, empty.view(0, 1), empty.bool())
         seen = adapter.embed(graphs, **model_kwargs)
-        h, m = seen.nodes, self.size(graphs.sizes)
-        score = self.pool(self._represent(graphs.x, seen.layers, h, graphs), graphs, m)
+        m = self.size(graphs.sizes)
+        features = self._represent(graphs.x, seen.layers, seen.nodes, graphs)
+        score = self.pool(features, graphs, m)
         chosen = top_nodes(score, graphs, m)[0]
         importance = self._importance(score, graphs)[0]
         if graphs.anchors is not None:
@@ -212,8 +218,9 @@ class HPMEBase(MixingExplainer):
         source, target = graphs.edge_index
         edge_mask = torch.minimum(importance[source], importance[target])
         if self.score != "node":
+            h = self._edge_input(features, seen.nodes)
             probability = self.edge_mlp(h, graphs.edge_index).sigmoid()
-            edge_mask = probability if self.score == "edge" else (edge_mask + probability) / 2
+            edge_mask = probability if self.score == "edge" else (2 * edge_mask + probability) / 3
         pooled = chosen.keep if model_kwargs else self._smallest(adapter, graphs)
         return Masks(edge_mask, importance.unsqueeze(1), pooled)
 

@@ -20,6 +20,9 @@ from hpme.explainers.shared.context import TargetContext, batches
 from hpme.graphs import GraphBatch
 from hpme.progress import progress_bar
 
+EDGE_SCALE = 5.0
+"""Blocks have unit variance in total; the edge MLP learns faster from larger numbers."""
+
 
 class HPMEExplainer(HPMEBase):
     r"""Explains models by hard-perturbation mixup.
@@ -76,6 +79,9 @@ class HPMEExplainer(HPMEBase):
         assert self.representation is not None
         seen: Tensor = self.representation(blocks_of(x, layers, h, graphs))
         return seen.unsqueeze(0)
+
+    def _edge_input(self, features: Tensor, h: Tensor) -> Tensor:
+        return EDGE_SCALE * features[0]
 
     def _importance(self, score: Tensor, graphs: GraphBatch) -> Tensor:
         # A node counts by its place in its graph, and by what all graphs say about its like:

@@ -50,6 +50,7 @@ class Mixer:
         generator: Source of all randomness.
         attach: Where boundary edges go, see
             :func:`~hpme.explainers.hpme.method.mixup.structural_mixup`.
+        edge_input: What the edge MLP sees of all nodes; by default :math:`\mathbf{H}`.
     """
 
     context: TargetContext
@@ -58,6 +59,12 @@ class Mixer:
     draw_hosts: DrawHosts
     generator: torch.Generator
     attach: Attach = "swap"
+    edge_input: Tensor | None = None
+
+    @property
+    def h(self) -> Tensor:
+        """What the edge MLP sees of all nodes."""
+        return self.context.h if self.edge_input is None else self.edge_input
 
     def score(self, pool: nn.Module, graphs: GraphBatch) -> Tensor:
         """Scores ``[P, N]`` of graphs taken from the store (Eq. graph_pooling)."""
@@ -75,7 +82,7 @@ class Mixer:
             draw_hosts: Draws those of :math:`G'`. Without it every graph hosts its own subgraph.
             learn: Whether scores of :math:`G` keep their gradient.
         """
-        store, h = self.context.store, self.context.h
+        store, h = self.context.store, self.h
         source = store.batch(ids, with_pairs=True)
         with torch.set_grad_enabled(learn):
             score = self.score(pool, source)

@@ -17,7 +17,7 @@ from hpme.explainers.hpme.search.sufficient import Trials, smallest_prefix
 
 SETTLED = 0.02
 """A chain whose pool disagrees less than this has nothing left to find."""
-PENALTIES = (0.03, 0.3, 3.0, 30.0)
+PENALTIES = (0.3, 3.0, 30.0)
 """How strongly a distilled pool is smoothed; the criterion decides which is best."""
 START_PENALTIES = (0.3, 10.0)
 START, COMBINED = -1, -2

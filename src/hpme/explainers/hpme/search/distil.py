@@ -41,7 +41,7 @@ def fit_edge_mlp(
         batch_size: Graphs per step.
         advance: Called after every epoch.
     """
-    store, h = mix.context.store, mix.context.h
+    store, h = mix.context.store, mix.h
     edge_mlp = EdgeMLP(h.shape[1], generator=mix.generator)
     optimiser = torch.optim.Adam(edge_mlp.parameters(), lr=lr, weight_decay=weight_decay)
 
