@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from torch import Tensor
 from hpme.errors import StorageError
 
 logger = logging.getLogger("hpme")
-_META = "hpme"
+_META, _DIGEST = "hpme", "digest"
 
 
 @contextmanager
@@ -64,18 +65,38 @@ def write_atomically(path: Path, content: bytes) -> None:
         raise
 
 
+def read_json(text: str | bytes) -> Any:
+    """What JSON text holds.
+
+    Raises:
+        ValueError: If it is no JSON, or nested so deeply that nothing we write could be.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
 def write_tensors(path: str | Path, tensors: dict[str, Tensor], meta: dict[str, Any]) -> None:
-    """Saves tensors with a JSON description in the header of the same file."""
+    """Saves tensors with a JSON description, and a digest of both, in the header of one file."""
     copies = {  # safetensors refuses tensors that share memory
         name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
         for name, tensor in tensors.items()
     }
-    content = save(copies, metadata={_META: json.dumps(meta, sort_keys=True)})
+    described = {**meta, _DIGEST: _digest(copies, meta)}
+    # One entry: safetensors writes several in any order.
+    content = save(copies, metadata={_META: json.dumps(described, sort_keys=True)})
     write_atomically(Path(path), content)
 
 
-def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def read_tensors(
+    path: str | Path, *, undigested: bool = False
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Loads what :func:`write_tensors` saved.
+
+    Args:
+        path: The file.
+        undigested: Whether to take files of older versions, which have no digest.
 
     Raises:
         StorageError: If the file is missing, damaged or of another kind.
@@ -85,10 +106,29 @@ def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise StorageError(f"no file '{path}'; check the path, or save again")
     try:
         with safe_open(path, framework="pt") as file:
-            meta = json.loads((file.metadata() or {})[_META])
+            text = (file.metadata() or {})[_META]
+            meta = read_json(text)
             if not isinstance(meta, dict):
                 raise ValueError("its description is no JSON object")
+            if text != json.dumps(meta, sort_keys=True):
+                raise ValueError("its description is spelled in another way")
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, KeyError, ValueError, OSError) as error:
         raise StorageError(f"'{path}' is damaged or was not written by hpme: {error}") from error
+    if _DIGEST in meta:
+        if meta.pop(_DIGEST) != _digest(tensors, meta):
+            raise StorageError(f"'{path}' is damaged: its content does not fit its digest")
+    elif not undigested:
+        raise StorageError(
+            f"'{path}' has no digest: it is damaged, or of an older version of hpme; save it again"
+        )
     return tensors, meta
+
+
+def _digest(tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> str:
+    digest = hashlib.sha256(json.dumps(meta, sort_keys=True).encode())
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()

@@ -3,7 +3,7 @@
 import pytest
 
 from hpme.bench import MEASURES, Experiment, Target, explain, record_of
-from hpme.bench.exhibits import EXHIBITED, EXHIBITS
+from hpme.bench.measures import EXHIBITED, EXHIBITS
 from hpme.data import load_dataset
 from hpme.errors import InputError
 from hpme.models import Recipe

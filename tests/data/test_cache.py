@@ -89,9 +89,7 @@ def test_a_wrong_file_under_the_right_name_is_not_used(tmp_path, builds):
 
 def test_no_temporary_files_are_left(tmp_path):
     load_dataset(NAME, root=tmp_path, size=20)
-    left = {path.suffix for path in (tmp_path / "datasets").iterdir()}
-    assert left - {".lock"} == {".json", ".safetensors"}  # a lock that is removed may be held twice
-    assert len(list((tmp_path / "datasets").iterdir())) == 3
+    assert sorted(p.suffix for p in (tmp_path / "datasets").iterdir()) == [".json", ".safetensors"]
 
 
 def test_a_cache_that_cannot_be_written_is_no_failure(tmp_path, caplog):

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from hpme.data.matches import combine_matches
+from hpme.data.dataset import combine_matches
 from hpme.errors import InputError
 
 

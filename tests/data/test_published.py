@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from hpme.data import DATASETS, load_dataset
-from hpme.data.synthetic.ba_cycles import (
+from hpme.data.synthetic.ba import (
     published_ba_2motifs,
     published_ba_motif_counting,
     published_ba_motif_volume,

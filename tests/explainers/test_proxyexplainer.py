@@ -7,8 +7,7 @@ from contract import fitted, make_graphs, make_target
 from hpme.data import GraphStore
 from hpme.errors import InputError
 from hpme.explainers import ProxyExplainer
-from hpme.explainers.proxyexplainer import bounded
-from hpme.explainers.shared.autoencoder import AllPairs
+from hpme.explainers.proxyexplainer import AllPairs, bounded
 from hpme.explainers.shared.context import TargetContext
 from hpme.models.freezing import frozen
 

@@ -178,7 +178,7 @@ def test_the_upper_half_has_at_most_the_given_share_of_nodes():
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("ratio", 0), ("ratio", 1.5), ("rollouts", 0), ("samples", 0), ("children", 0),
+    [("ratio", 0), ("ratio", 1.5), ("rollouts", 0), ("samples", 0), ("branches", 0),
      ("hops", -1), ("exploration", 0)],
 )  # fmt: skip
 def test_unusable_options(option, value):

@@ -7,8 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpme.data.synthetic.motifs import CRANE, CYCLE, GRID, HOUSE
-from hpme.data.synthetic.sketch import GraphSketch, flatten
+from hpme.data.synthetic.sketch import CRANE, CYCLE, GRID, HOUSE, GraphSketch, flatten
 from hpme.errors import InputError
 from hpme.graphs import GraphStore
 from hpme.graphs.tensors import from_tensors, to_tensors

@@ -77,7 +77,7 @@ def test_missing_damaged_and_foreign_files_are_refused(tmp_path):
     save_model(build_model("gcn", 3, 2), path)
     content = path.read_bytes()
     path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    with pytest.raises(StorageError, match="weights have changed"):
+    with pytest.raises(StorageError, match=r"weights have changed|does not fit its digest"):
         load_model(path)
     path.write_bytes(content[:100])
     with pytest.raises(StorageError, match="damaged"):

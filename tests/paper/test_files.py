@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hpme.bench import Experiment, Failure, ResultStore
-from hpme.bench.exhibits import drawn
+from hpme.bench.measures import drawn
 from hpme.cli import app
 from hpme.data import load_dataset
 from hpme.errors import InputError, UnknownNameError

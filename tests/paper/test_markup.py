@@ -117,8 +117,6 @@ def test_latex_braces_and_environments_close():
 
 def test_letters_of_footnotes():
     footnotes = Footnotes()
-    assert footnotes.mark(["x", "y"]) == "a,b"
-    assert footnotes.mark(["y"]) == "b"
-    assert footnotes.mark([]) == ""
-    assert footnotes.mark(str(i) for i in range(26)).endswith("y,z,aa,ab")
-    assert footnotes.list()[:2] == (("a", "x"), ("b", "y"))
+    assert [footnotes[text] for text in ("x", "y", "y")] == ["a", "b", "b"]
+    assert [footnotes[str(i)] for i in range(26)][-4:] == ["y", "z", "aa", "ab"]
+    assert list(footnotes.items())[:2] == [("x", "a"), ("y", "b")]

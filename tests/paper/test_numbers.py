@@ -8,8 +8,7 @@ import pytest
 
 from hpme.bench import GROUND_TRUTH
 from hpme.errors import UnknownNameError
-from hpme.paper.shared.names import method_title
-from hpme.paper.shared.numbers import paper_names, paper_note, paper_table
+from hpme.paper.shared.names import method_title, paper_note, paper_table, paper_tables
 from hpme.paper.shared.suite import CLASSIFICATION, REGRESSION
 from hpme.paper.table1 import METHODS
 
@@ -66,7 +65,7 @@ def test_contradictory_values_are_kept_and_named():
 def test_unknown_table():
     with pytest.raises(UnknownNameError, match="'table9'; valid names: fidelity, links"):
         paper_table("table9")
-    assert set(paper_names()) == set(LABELS)
+    assert set(paper_tables()) == set(LABELS)
 
 
 def source_of(name):

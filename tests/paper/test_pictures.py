@@ -9,8 +9,7 @@ from hpme.paper.cases import case_picture, heaviest
 from hpme.paper.mixups import mixup_picture
 from hpme.paper.shared.pictures import MOST_EDGES
 from hpme.paper.sizes import partner_picture
-from hpme.viz.render import render
-from hpme.viz.style import EXPLAINED, OTHERS
+from hpme.viz.style import EXPLAINED, OTHERS, render
 
 
 def both_ways(pairs):

@@ -5,11 +5,11 @@ import pytest
 from hpme.bench import Experiment
 from hpme.paper.shared.blocks import cost_table, target_tables
 from hpme.paper.shared.cells import gather
-from hpme.paper.shared.comparison import comparison_table, p_text
-from hpme.paper.shared.numbers import paper_table
+from hpme.paper.shared.names import paper_table
 from hpme.paper.shared.scores import score_table
 from hpme.paper.shared.suite import Suite
 from hpme.paper.suites import SUITES
+from hpme.paper.table1 import comparison, p_text
 
 
 def suite_of(datasets, methods, **changes):
@@ -159,7 +159,7 @@ def test_notes_on_methods(make_record):
 
 
 def test_ranks_and_tests_in_a_table(runs):
-    table = comparison_table("t", "", cells_of(runs), "auc")
+    table = comparison(cells_of(runs))[0]
     rows = texts(table)
     assert list(rows) == ["HPME", "Grad"]  # best first
     assert rows["HPME"] == ["1.25", *[""] * 7]
@@ -173,13 +173,13 @@ def test_comparison_without_ours_or_without_others(runs, make_record):
         make_record("benzene", m, values={"auc": v}) for m, v in (("grad", 0.3), ("random", 0.5))
     ]
     cells = cells_of(others, methods=("grad", "random"))
-    table = comparison_table("t", "", cells, "auc")
+    table = comparison(cells)[0]
     assert texts(table) == {"Random": ["1.00"], "Grad": ["2.00"]}
-    assert comparison_table("t", "", cells_of(runs[2:4]), "auc") is None
+    assert comparison(cells_of(runs[2:4])) == []
 
 
 def test_ranks_over_fewer_datasets_are_admitted(runs):
-    table = comparison_table("t", "", cells_of(runs[:6]), "auc")
+    table = comparison(cells_of(runs[:6]))[0]
     assert table.notes[0].endswith("every method has a value; left out: Benzene.")
 
 

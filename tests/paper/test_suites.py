@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from hpme.bench import GROUND_TRUTH, MEASURES, make_explainer
-from hpme.bench.exhibits import EXHIBITS
+from hpme.bench.measures import EXHIBITS
 from hpme.data import DATASETS
 from hpme.explainers import EXPLAINERS, MixingExplainer, explainer_class
 from hpme.models import MODELS
-from hpme.paper.shared.numbers import paper_table
+from hpme.paper.shared.names import paper_table
 from hpme.paper.suites import EVERYTHING, SUITES
 
 

@@ -12,7 +12,7 @@ from torch_geometric.explain import Explanation
 
 from hpme.errors import InputError, ModelError
 from hpme.explainers.hpme.report import FitReport
-from hpme.report.subgraphs import Sizes
+from hpme.report.predictions import Sizes
 from hpme.viz import report
 from pages import Counter, cycle, decode, explain, page_data, with_truth
 

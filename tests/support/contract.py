@@ -50,7 +50,7 @@ CHEAP = {
     "regexplainer": {"epochs": 3},
     "occlusion": {},
     "integratedgradients": {"steps": 4},
-    "subgraphx": {"rollouts": 2, "samples": 2, "children": 3},
+    "subgraphx": {"rollouts": 2, "samples": 2, "branches": 3},
     "myerson": {"exact_nodes": 6, "samples": 3},
     "similarity": {"power": 2.0},
 }

@@ -3,7 +3,7 @@
 import pytest
 
 from hpme.viz.charts import Bar, Curve, bar_chart, rank_chart, sensitivity_chart
-from hpme.viz.render import render
+from hpme.viz.style import render
 
 MAGIC = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
 GROUPS = {

@@ -1,14 +1,10 @@
 """Experiments: a dataset, a target model, an explainer and a seed, to a record."""
 
-from hpme.bench.experiment import GROUND_TRUTH, Experiment
+from hpme.bench.experiment import GROUND_TRUTH, Experiment, parse_seeds
 from hpme.bench.measures import MEASURES
-from hpme.bench.options import make_explainer, option_names
-from hpme.bench.outcome import Outcome, Target, explain, recipe_of
-from hpme.bench.plan import Plan
-from hpme.bench.record import Failure, Record
+from hpme.bench.outcome import Outcome, Target, explain, make_explainer, option_names, recipe_of
 from hpme.bench.run import record_of, run_experiment, run_on
-from hpme.bench.seeds import parse_seeds
-from hpme.bench.store import ResultStore
+from hpme.bench.store import Failure, Plan, Record, ResultStore
 
 __all__ = [
     "GROUND_TRUTH",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -121,3 +122,22 @@ def canonical_json(content: Any) -> bytes:
     """The same bytes for the same content, whatever the order of keys."""
     text = json.dumps(content, sort_keys=True, indent=1, allow_nan=False)
     return text.encode() + b"\n"
+
+
+def parse_seeds(text: str) -> list[int]:
+    """Seeds of ``"0-4"``, ``"0,3,7"`` or ``"0-2,7"``, in the given order, each once.
+
+    Raises:
+        InputError: If the text is anything else.
+    """
+    seeds: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip(), re.ASCII)
+        if match is None:
+            raise InputError(f"'{text}' is no list of seeds; write 0-4 or 0,3,7 or 0-2,7")
+        first = int(match[1])
+        last = first if match[2] is None else int(match[2])
+        if last < first:
+            raise InputError(f"'{part.strip()}' runs backwards; write {last}-{first}")
+        seeds.extend(range(first, last + 1))
+    return list(dict.fromkeys(seeds))

@@ -1,103 +1,66 @@
-"""Metric sets by name: what an experiment can be asked to measure."""
+"""What an experiment can be asked for: metric sets, and exhibits that pictures are drawn from."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-from torch_geometric.explain import Explanation
 
+from hpme import metrics
 from hpme.bench.experiment import GROUND_TRUTH
 from hpme.bench.outcome import Outcome, without_ground_truth
-from hpme.data import GraphStore
+from hpme.data import GraphDataset, GraphStore
+from hpme.errors import InputError
 from hpme.explainers import MixingExplainer
-from hpme.metrics import (
-    GraphScores,
-    MetricValue,
-    accuracy,
-    explanation_auc,
-    explanation_auc_per_graph,
-    macro_f1,
-    mape,
-    precision_at_k,
-    rmse,
-    truth_shift,
-    truth_sizes,
-)
-from hpme.metrics import fidelity as plain_fidelity
-from hpme.metrics import robust_fidelity as robust
-from hpme.metrics import shift as shift_between
-from hpme.metrics import simoar as simoar_of
-from hpme.metrics.selection import Size
+from hpme.metrics import GraphScores, MetricValue
 from hpme.metrics.simoar import simoar_references
-from hpme.models import TargetGNN, predict
+from hpme.models import predict
+
+Measured = dict[str, MetricValue | GraphScores]
+EXHIBITED = 3
+"""Graphs per experiment, as in the paper's figures."""
 
 
-class Measured(NamedTuple):
-    """A metric of an experiment.
-
-    Args:
-        value: The value, ``None`` if undefined.
-        spread: Standard deviation over graphs, if the value is a mean over graphs.
-        reason: Why the value is undefined.
-    """
-
-    value: float | None
-    spread: float | None = None
-    reason: str | None = None
-
-    @classmethod
-    def of(cls, result: MetricValue | GraphScores) -> Measured:
-        """From what a metric returns."""
-        value = result.mean if isinstance(result, GraphScores) else result
-        if value.reason is not None:
-            return cls(None, None, value.reason)
-        return cls(float(value), float(result.std) if isinstance(result, GraphScores) else None)
-
-
-def auc(outcome: Outcome) -> dict[str, Measured]:
+def auc(outcome: Outcome) -> Measured:
     """Edge ROC-AUC against the ground truth, pooled over all edges and as a mean over graphs."""
     explanations, graphs = outcome.explanations, outcome.graphs
-    mean = explanation_auc(explanations, graphs, reduction="per_graph")
-    single = GraphScores(explanation_auc_per_graph(explanations, graphs), mean.reason or "")
+    mean = metrics.explanation_auc(explanations, graphs, reduction="per_graph")
+    single = GraphScores(metrics.explanation_auc_per_graph(explanations, graphs), mean.reason or "")
     return {
-        "auc": Measured.of(explanation_auc(explanations, graphs)),
-        "auc_per_graph": Measured.of(single) if mean.reason is None else Measured.of(mean),
+        "auc": metrics.explanation_auc(explanations, graphs),
+        "auc_per_graph": single if mean.reason is None else mean,
     }
 
 
-def precision(outcome: Outcome) -> dict[str, Measured]:
+def precision(outcome: Outcome) -> Measured:
     """Share of ground truth among as many of the best edges as the ground truth has."""
-    return {"precision": Measured.of(precision_at_k(outcome.explanations, outcome.graphs))}
+    return {"precision": metrics.precision_at_k(outcome.explanations, outcome.graphs)}
 
 
-def fidelity(outcome: Outcome) -> dict[str, Measured]:
+def fidelity(outcome: Outcome) -> Measured:
     """What deleting the explanation, or all else, does to the prediction."""
-    result = plain_fidelity(*_explained(outcome), **_task(outcome))
-    return {"fidelity_plus": Measured.of(result.plus), "fidelity_minus": Measured.of(result.minus)}
+    result = _of_explanations(metrics.fidelity, outcome)
+    return {"fidelity_plus": result.plus, "fidelity_minus": result.minus}
 
 
-def robust_fidelity(outcome: Outcome) -> dict[str, Measured]:
+def robust_fidelity(outcome: Outcome) -> Measured:
     """Fidelity under small random deletions, with the paper's parameters."""
-    result = robust(*_explained(outcome), **_task(outcome))
-    return {
-        "robust_fidelity_plus": Measured.of(result.plus),
-        "robust_fidelity_minus": Measured.of(result.minus),
-    }
+    result = _of_explanations(metrics.robust_fidelity, outcome)
+    return {"robust_fidelity_plus": result.plus, "robust_fidelity_minus": result.minus}
 
 
-def simoar(outcome: Outcome) -> dict[str, Measured]:
+def simoar(outcome: Outcome) -> Measured:
     """SimOAR with the paper's parameters; of random and of no explanations for comparison."""
-    references = simoar_references(*_explained(outcome), **_task(outcome))
+    references = _of_explanations(simoar_references, outcome)
     return {
-        "simoar": Measured.of(simoar_of(*_explained(outcome), **_task(outcome))),
-        "simoar_random": Measured.of(references.random),
-        "simoar_empty": Measured.of(references.empty),
+        "simoar": _of_explanations(metrics.simoar, outcome),
+        "simoar_random": references.random,
+        "simoar_empty": references.empty,
     }
 
 
-def shift(outcome: Outcome) -> dict[str, Measured]:
+def shift(outcome: Outcome) -> Measured:
     """Cosine similarity and Euclidean distance of graph embeddings to what stands for the graph.
 
     That is the mixup graph of explainers that make one, the ground-truth subgraph for the ground
@@ -105,48 +68,124 @@ def shift(outcome: Outcome) -> dict[str, Measured]:
     """
     model = outcome.target.model
     if outcome.experiment.explainer == GROUND_TRUTH:
-        result = truth_shift(model, outcome.graphs)
+        result = metrics.truth_shift(model, outcome.graphs)
     elif isinstance(outcome.explainer, MixingExplainer):
         graphs = without_ground_truth(outcome.graphs + outcome.companions)
         mixups = outcome.explainer.mixup_graphs(model, graphs, mode=outcome.mode)
-        result = shift_between(model, graphs, mixups.graphs, mixups.edge_weight)
+        result = metrics.shift(model, graphs, mixups.graphs, mixups.edge_weight)
     else:
         graphs = without_ground_truth(outcome.graphs)
         weight = torch.cat([explanation.edge_mask for explanation in outcome.explanations])
-        result = shift_between(model, graphs, graphs, weight)
+        result = metrics.shift(model, graphs, graphs, weight)
     count = len(outcome.graphs)  # companions are there to be mixed with
     return {
-        name: Measured.of(GraphScores(scores.per_graph[:count], scores.why))
+        name: GraphScores(scores.per_graph[:count], scores.why)
         for name, scores in (("cosine", result.cosine), ("euclidean", result.euclidean))
     }
 
 
-def target(outcome: Outcome) -> dict[str, Measured]:
+def target(outcome: Outcome) -> Measured:
     """What the target scores on its test split."""
     dataset = outcome.dataset
     store = GraphStore.from_graphs([dataset[int(i)] for i in dataset.split["test"]])
     output, labels = predict(outcome.target.model, store), store.y
     assert labels is not None
     if dataset.info.task == "regression":
-        scores = {"rmse": rmse(output, labels), "mape": mape(output, labels)}
-    else:
-        scores = {"accuracy": accuracy(output, labels), "macro_f1": macro_f1(output, labels)}
-    return {name: Measured.of(value) for name, value in scores.items()}
+        return {"rmse": metrics.rmse(output, labels), "mape": metrics.mape(output, labels)}
+    return {
+        "accuracy": metrics.accuracy(output, labels),
+        "macro_f1": metrics.macro_f1(output, labels),
+    }
 
 
-def _explained(outcome: Outcome) -> tuple[TargetGNN, list[Explanation], Size]:
-    """Explanations have as many edges as the ground truth, if there is one."""
+def _of_explanations(metric: Callable[..., Any], outcome: Outcome) -> Any:
+    """A metric of explanations with as many edges as the ground truth, if there is one."""
     truth = outcome.dataset.has_ground_truth
-    size = truth_sizes(outcome.graphs) if truth else outcome.dataset.pool_ratio
-    return outcome.target.model, outcome.explanations, size
+    size = metrics.truth_sizes(outcome.graphs) if truth else outcome.dataset.pool_ratio
+    model, seed = outcome.target.model, outcome.experiment.seed
+    return metric(model, outcome.explanations, size, mode=outcome.mode, seed=seed)
 
 
-def _task(outcome: Outcome) -> dict[str, Any]:
-    return {"mode": outcome.mode, "seed": outcome.experiment.seed}
-
-
-MEASURES: dict[str, Callable[[Outcome], dict[str, Measured]]] = {
+MEASURES: dict[str, Callable[[Outcome], Measured]] = {
     measure.__name__: measure
     for measure in (auc, precision, fidelity, robust_fidelity, simoar, shift, target)
 }
 """All metric sets by name."""
+
+
+def explanations(outcome: Outcome) -> list[dict[str, Any]]:
+    """Masks of the first explained graphs.
+
+    ``graph`` is the number of the graph in the dataset, ``drawn`` what it looks like;
+    ``edge_mask`` and, where the explainer has them, ``node_mask`` and ``pooled`` are those of the
+    explanation.
+    """
+    return [
+        {
+            "graph": number,
+            "drawn": drawn(outcome.dataset, number),
+            **{
+                name: explanation[name].view(-1).tolist()
+                for name in ("edge_mask", "node_mask", "pooled")
+                if explanation.get(name) is not None
+            },
+        }
+        for number, explanation in zip(
+            outcome.numbers[:EXHIBITED], outcome.explanations, strict=False
+        )
+    ]
+
+
+def mixups(outcome: Outcome) -> list[dict[str, Any]]:
+    """Mixup graphs of the first explained graphs.
+
+    ``graph`` and ``partner`` are numbers in the dataset, ``drawn`` what these look like;
+    ``num_nodes`` and ``edge_index`` make the mixup graph, and every edge has an ``edge_weight`` and
+    says whether it is ``transplanted`` from the explanation, or a ``bridge`` that neither graph
+    has.
+
+    Raises:
+        InputError: If the explainer makes no mixup graphs.
+    """
+    if not isinstance(outcome.explainer, MixingExplainer):
+        raise InputError(f"'{outcome.experiment.explainer}' makes no mixup graphs")
+    graphs = without_ground_truth(outcome.graphs + outcome.companions)
+    mixed = outcome.explainer.mixup_graphs(outcome.target.model, graphs, mode=outcome.mode)
+    experiment, found = outcome.experiment, []
+    others = outcome.dataset.companions(experiment.seed, experiment.graphs)
+    numbers = [*outcome.numbers, *others.tolist()]
+    for place, number in enumerate(outcome.numbers[:EXHIBITED]):
+        edges = mixed.graphs.edge_batch == place
+        local = mixed.graphs.edge_index[:, edges] - mixed.graphs.ptr[place]
+        partner = numbers[int(mixed.partners[place])]
+        found.append(
+            {
+                "graph": number,
+                "partner": partner,
+                "drawn": drawn(outcome.dataset, number, partner),
+                "num_nodes": int(mixed.graphs.sizes[place]),
+                "edge_index": local.tolist(),
+                "edge_weight": mixed.edge_weight[edges].tolist(),
+                "transplanted": mixed.transplanted[edges].tolist(),
+                "bridge": mixed.bridge[edges].tolist(),
+            }
+        )
+    return found
+
+
+def drawn(dataset: GraphDataset, *numbers: int) -> dict[str, dict[str, Any]]:
+    """What it takes to draw graphs, by their numbers, so that nobody needs the dataset for it."""
+    found = {}
+    for number in numbers:
+        graph = dataset[number]
+        tensors = {name: graph.get(name) for name in ("edge_index", "edge_mask", "node_mask")}
+        lists = {name: value.tolist() for name, value in tensors.items() if value is not None}
+        smiles = {} if graph.get("smiles") is None else {"smiles": graph.smiles}
+        found[str(number)] = {"num_nodes": int(graph.num_nodes or 0), **lists, **smiles}
+    return found
+
+
+EXHIBITS: dict[str, Callable[[Outcome], list[dict[str, Any]]]] = {
+    exhibit.__name__: exhibit for exhibit in (explanations, mixups)
+}
+"""All kinds of exhibits by name."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,9 +15,10 @@ from torch_geometric.data import Data
 from torch_geometric.explain import Explanation
 
 from hpme.bench.experiment import GROUND_TRUTH, Experiment
-from hpme.bench.options import make_explainer
 from hpme.data import GraphDataset, GraphStore
-from hpme.explainers import GraphExplainer
+from hpme.data.dataset import DEFAULT_POOL_RATIO
+from hpme.errors import InputError
+from hpme.explainers import GraphExplainer, explainer_class
 from hpme.models import Recipe, TargetGNN, TrainReport, load_or_train, predict, recipe_for
 from hpme.models.task import Mode
 
@@ -69,8 +71,7 @@ class Outcome:
         companions: Other graphs the explainer was fitted on too.
         explanations: One per graph.
         explainer: The fitted explainer; ``None`` if there was none.
-        pool_ratio_source: Where its pool ratio comes from, see
-            :func:`~hpme.bench.options.make_explainer`.
+        pool_ratio_source: Where its pool ratio comes from, see :func:`make_explainer`.
         fit_seconds: Time to fit it.
         explain_seconds: Time to explain all graphs.
     """
@@ -90,12 +91,56 @@ class Outcome:
     @property
     def mode(self) -> Mode:
         """What the target's output means."""
-        return mode_of(self.dataset)
+        regression = self.dataset.info.task == "regression"
+        return "regression" if regression else "multiclass_classification"
 
     @cached_property
     def predictions(self) -> Tensor:
         """The target's output for each graph."""
         return predict(self.target.model, GraphStore.from_graphs(self.graphs))
+
+
+def option_names(name: str) -> list[str]:
+    """Names of the options an explainer takes, without the seed."""
+    return [option for option in explainer_class(name).option_names() if option != "seed"]
+
+
+def make_explainer(
+    name: str, dataset: GraphDataset | None, seed: int, options: Mapping[str, Any] | None = None
+) -> tuple[GraphExplainer, str | None]:
+    """An unfitted explainer, and where its pool ratio comes from (``None`` if it has none).
+
+    The ratio of explainers that pool nodes is the dataset's
+    :attr:`~hpme.data.GraphDataset.pool_ratio` unless ``ratio`` or ``k`` is among the options; it is
+    all that any explainer is told about the ground truth. Where there is none, or no dataset,
+    those that can choose the ratio without labels do (``"auto"``) and others get a default.
+
+    Raises:
+        UnknownNameError: If there is no such explainer.
+        InputError: If it does not take one of the options, or not with this value.
+    """
+    explainer, options = explainer_class(name), dict(options or {})
+    valid = option_names(name)
+    unknown = [option for option in options if option not in valid]
+    if unknown:
+        raise InputError(
+            f"'{name}' has no option '{unknown[0]}'; valid options: {', '.join(valid)}"
+        )
+    source = None
+    if "ratio" in valid:
+        source = "option"
+        if not {"ratio", "k"} & options.keys():
+            told = dataset is not None and dataset.has_ground_truth
+            source = "ground truth" if told else "default"
+            options["ratio"] = DEFAULT_POOL_RATIO if dataset is None else dataset.pool_ratio
+            if source == "default" and explainer.chooses_size:
+                source = options["ratio"] = "auto"
+        elif options.get("ratio") == "auto":
+            source = "auto"
+    try:
+        return explainer(seed=seed, **options), source
+    except TypeError as error:  # a comparison of the wrong types, such as 'high' < 1
+        raise InputError(f"an option of '{name}' has the wrong type: {error}") from error
 
 
 def explain(
@@ -106,7 +151,7 @@ def explain(
     Explainers see neither labels nor ground truth, except that a method which trains the target
     (``needs_labels``) gets the labels of the training graphs among the same graphs, and methods
     with a pool ratio are told the one of the ground truth (see
-    :func:`~hpme.bench.options.make_explainer`), which the record says.
+    :func:`make_explainer`), which the record says.
 
     Without an explainer nothing is explained; :data:`~hpme.bench.experiment.GROUND_TRUTH` in its
     place gives the explanations no explainer can beat.
@@ -123,11 +168,13 @@ def explain(
     numbers, others = dataset.explained(seed, count), dataset.companions(seed, count)
     graphs = [dataset[int(number)] for number in numbers]
     company = [dataset[int(number)] for number in others]
-    if experiment.explainer == GROUND_TRUTH:
-        truth = [_truth(graph) for graph in graphs]
-        return Outcome(experiment, dataset, target, numbers.tolist(), graphs, company, truth)
-    explainer, source = make_explainer(experiment.explainer, dataset, seed, experiment.options)
     inputs = without_ground_truth(graphs)
+    chosen = Outcome(experiment, dataset, target, numbers.tolist(), graphs, company, [])
+    if experiment.explainer == GROUND_TRUTH:
+        pairs = zip(inputs, graphs, strict=True)
+        truth = [Explanation(**seen.to_dict(), edge_mask=g.edge_mask.float()) for seen, g in pairs]
+        return replace(chosen, explanations=truth)
+    explainer, source = make_explainer(experiment.explainer, dataset, seed, experiment.options)
     start = time.perf_counter()
     fit_graphs = inputs + without_ground_truth(company)
     if explainer.needs_labels:
@@ -135,33 +182,17 @@ def explain(
         known = torch.isin(torch.cat([numbers, others]), dataset.split["train"]).tolist()
         labelled = without_ground_truth(graphs + company, keep=("y",))
         fit_graphs = [graph for graph, ok in zip(labelled, known, strict=True) if ok]
-    explainer.fit(target.model, fit_graphs, mode=mode_of(dataset), progress=progress)
+    explainer.fit(target.model, fit_graphs, mode=chosen.mode, progress=progress)
     fitted = time.perf_counter()
     explanations = explainer.explain(target.model, inputs, progress=progress)
-    return Outcome(
-        experiment=experiment,
-        dataset=dataset,
-        target=target,
-        numbers=numbers.tolist(),
-        graphs=graphs,
-        companions=company,
+    return replace(
+        chosen,
         explanations=explanations,
         explainer=explainer,
         pool_ratio_source=source,
         fit_seconds=fitted - start,
         explain_seconds=time.perf_counter() - fitted,
     )
-
-
-def _truth(graph: Data) -> Explanation:
-    """The ground truth as an explanation."""
-    (inputs,) = without_ground_truth([graph])
-    return Explanation(**inputs.to_dict() | {"edge_mask": graph.edge_mask.float()})
-
-
-def mode_of(dataset: GraphDataset) -> Mode:
-    """The task of a dataset in PyG's words."""
-    return "regression" if dataset.info.task == "regression" else "multiclass_classification"
 
 
 def without_ground_truth(graphs: Iterable[Data], keep: tuple[str, ...] = ()) -> list[Data]:

@@ -13,14 +13,14 @@ import torch
 import torch_geometric
 
 from hpme import __version__
-from hpme.bench.exhibits import EXHIBITS
 from hpme.bench.experiment import Experiment
-from hpme.bench.measures import MEASURES, Measured
+from hpme.bench.measures import EXHIBITS, MEASURES, Measured
 from hpme.bench.outcome import Outcome, Target, explain, recipe_of
-from hpme.bench.record import Record, json_values
+from hpme.bench.store import Record, json_values
 from hpme.data import GraphDataset, load_dataset
 from hpme.errors import UnknownNameError
 from hpme.explainers.shared.adaptation import AdaptationReport
+from hpme.metrics import GraphScores
 
 if sys.platform != "win32":
     import resource
@@ -71,7 +71,7 @@ def record_of(outcome: Outcome) -> Record:
         UnknownNameError: If there is no such metric set.
     """
     experiment, start = outcome.experiment, time.perf_counter()
-    measured: dict[str, Measured] = {}
+    measured: Measured = {}
     exhibits: dict[str, Any] = {}
     for name in experiment.metrics:
         if name in EXHIBITS:
@@ -80,11 +80,17 @@ def record_of(outcome: Outcome) -> Record:
             measured.update(MEASURES[name](outcome))
         else:
             raise UnknownNameError("metric set", name, [*MEASURES, *EXHIBITS])
+    means = {k: v.mean if isinstance(v, GraphScores) else v for k, v in measured.items()}
+    defined = {name: float(mean) for name, mean in means.items() if mean.reason is None}
     return Record(
         experiment=experiment,
-        values={name: item.value for name, item in measured.items()},
-        spread={name: item.spread for name, item in measured.items() if item.spread is not None},
-        undefined={name: item.reason for name, item in measured.items() if item.reason},
+        values={name: defined.get(name) for name in means},
+        spread={
+            k: float(v.std)
+            for k, v in measured.items()
+            if isinstance(v, GraphScores) and k in defined
+        },
+        undefined={name: mean.reason for name, mean in means.items() if mean.reason is not None},
         context={**_context(outcome), **({"exhibits": exhibits} if exhibits else {})},
         cost={
             "fit_seconds": outcome.fit_seconds,
@@ -97,7 +103,9 @@ def record_of(outcome: Outcome) -> Record:
 
 def _context(outcome: Outcome) -> dict[str, Any]:
     dataset, explainer = outcome.dataset, outcome.explainer
-    report = getattr(explainer, "report", None)
+    report, copy = getattr(explainer, "report", None), None
+    if isinstance(report, AdaptationReport):  # of the copy that was trained and explained
+        copy = {report.metric: report.after, "graphs": report.graphs, "held_out": report.held_out}
     context: dict[str, Any] = json_values(
         {
             "variant": dataset.variant,
@@ -109,17 +117,10 @@ def _context(outcome: Outcome) -> dict[str, Any]:
             "pool_ratio_source": outcome.pool_ratio_source,
             "report": None if report is None else report.to_dict(),
             "target_metrics": outcome.target.report.metrics,
-            "target_model_metrics": _copy_metrics(report),
+            "target_model_metrics": copy,
         }
     )
     return context
-
-
-def _copy_metrics(report: Any) -> dict[str, Any] | None:
-    """Metrics of the copy a method trained and explained in place of the target."""
-    if not isinstance(report, AdaptationReport):
-        return None
-    return {report.metric: report.after, "graphs": report.graphs, "held_out": report.held_out}
 
 
 def versions() -> dict[str, str]:

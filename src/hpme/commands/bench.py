@@ -18,8 +18,8 @@ from hpme.commands.shared import check_writable, command, known, refuse, say, us
 
 if TYPE_CHECKING:
     from hpme.bench import Experiment, Failure, Plan, ResultStore
-    from hpme.bench.execute.cost import CostModel
     from hpme.bench.execute.jobs import Executor
+    from hpme.bench.execute.watch import CostModel
     from hpme.paper.shared.suite import Suite
 
 CHOICES = (*paper.NAMES, paper.ALL)
@@ -87,8 +87,8 @@ def bench(
     """
     from hpme.bench import Plan, ResultStore
     from hpme.bench.execute.cluster import RayExecutor
-    from hpme.bench.execute.cost import CostModel
     from hpme.bench.execute.local import LocalExecutor
+    from hpme.bench.execute.watch import CostModel
     from hpme.paper.suites import EVERYTHING, SUITES
 
     known("SUITE", "suite", suite, CHOICES)
@@ -186,8 +186,7 @@ def _only(
 
 def _show_plan(title: str, plan: Plan, costs: CostModel, workers: int) -> None:
     from hpme.bench.execute.cluster import is_prepared
-    from hpme.bench.execute.cost import target_seconds
-    from hpme.bench.execute.watch import duration
+    from hpme.bench.execute.watch import duration, target_seconds
     from hpme.bench.run import versions
 
     table = Table(title=title, title_justify="left", header_style="bold")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import functools
-import json
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -15,6 +14,7 @@ import typer
 from rich.console import Console
 
 from hpme.errors import HPMEError, InputError, UnknownNameError
+from hpme.storage import read_json
 
 Command = TypeVar("Command", bound=Callable[..., None])
 Result = TypeVar("Result")
@@ -106,7 +106,7 @@ def parse_options(pairs: Sequence[str]) -> dict[str, Any]:
             options[key] = words[text.lower()]
             continue
         try:
-            options[key] = json.loads(text)
+            options[key] = read_json(text)
         except ValueError:
             options[key] = text
     return options

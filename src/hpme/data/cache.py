@@ -8,6 +8,7 @@ import logging
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 import safetensors.torch
@@ -16,7 +17,7 @@ from safetensors import SafetensorError
 from hpme.errors import InputError
 from hpme.graphs import GraphStore
 from hpme.graphs.tensors import from_tensors, to_tensors
-from hpme.storage import locked, write_atomically
+from hpme.storage import locked, read_json, write_atomically
 
 FORMAT_VERSION = 2
 """Part of every key; raise it when a builder or the file format changes."""
@@ -38,8 +39,8 @@ def cached(root: Path, request: Request, build: Callable[[], GraphStore]) -> Gra
 
     A cache that cannot be written is worth a warning, not a failure.
     """
+    path = cached_path(root, request)
     request = {**request, "format": FORMAT_VERSION}
-    path = cache_path(root, request)
     with locked(path):
         stored = _read(path, request)
         if stored is not None:
@@ -55,12 +56,8 @@ def cached(root: Path, request: Request, build: Callable[[], GraphStore]) -> Gra
 
 
 def cached_path(root: Path, request: Request) -> Path:
-    """Where :func:`cached` keeps the graphs of a request."""
-    return cache_path(root, {**request, "format": FORMAT_VERSION})
-
-
-def cache_path(root: Path, request: Request) -> Path:
-    """Where the tensors of a request are stored; the name holds a digest of the whole request."""
+    """Where :func:`cached` keeps the graphs of a request; its name holds a digest of all of it."""
+    request = {**request, "format": FORMAT_VERSION}
     digest = hashlib.sha256(json.dumps(dict(request), sort_keys=True).encode()).hexdigest()
     return root / "datasets" / f"{request['name']}-{request['variant']}-{digest[:16]}.safetensors"
 
@@ -68,27 +65,25 @@ def cache_path(root: Path, request: Request) -> Path:
 def _read(path: Path, request: Request) -> GraphStore | None:
     """``None`` if nothing is stored, or what is stored is damaged."""
     try:
-        note = json.loads(path.with_suffix(".json").read_bytes())
+        note = read_json(path.with_suffix(".json").read_bytes())
         payload = path.read_bytes()
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        logger.warning("cached dataset '%s' is unreadable (%s); building it anew", path, error)
-        return None
-    expected = {"request": dict(request), "sha256": hashlib.sha256(payload).hexdigest()}
-    if note != expected:
+        if note == _note(request, payload):
+            return from_tensors(safetensors.torch.load(payload))
         logger.warning("cached dataset '%s' is damaged; building it anew", path)
-        return None
-    try:
-        return from_tensors(safetensors.torch.load(payload))
-    except (SafetensorError, KeyError, InputError) as error:
-        logger.warning("cached dataset '%s' is unusable (%s); building it anew", path, error)
-        return None
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError, SafetensorError, KeyError, InputError) as error:
+        logger.warning("cached dataset '%s' is unreadable (%s); building it anew", path, error)
+    return None
 
 
 def _write(path: Path, request: Request, store: GraphStore) -> None:
     payload = safetensors.torch.save(to_tensors(store))
-    note = {"request": dict(request), "sha256": hashlib.sha256(payload).hexdigest()}
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, payload)
-    write_atomically(path.with_suffix(".json"), json.dumps(note, indent=2).encode())
+    note = json.dumps(_note(request, payload), indent=2)
+    write_atomically(path.with_suffix(".json"), note.encode())
+
+
+def _note(request: Request, payload: bytes) -> dict[str, Any]:
+    return {"request": dict(request), "sha256": hashlib.sha256(payload).hexdigest()}

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Data, InMemoryDataset
 
 from hpme.data.info import DatasetInfo, GraphStats
-from hpme.data.matches import combine_matches
 from hpme.errors import InputError
 from hpme.graphs import GraphStore
 from hpme.graphs.segment import segment_sum
 
 DEFAULT_POOL_RATIO = 0.2
 """Share of the nodes to pool where no ground truth says better."""
+MAX_ALTERNATIVES = 100_000
 
 
 class GraphDataset(InMemoryDataset):  # type: ignore[misc]
@@ -129,9 +131,7 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
             share = -(-count // len(ranges))
             positions = [i for part in ranges for i in part[:share] if i < len(self)]
             return self._permutation()[positions][:count]
-        explainable = self._require_explainable()
-        generator = torch.Generator().manual_seed(seed)
-        return explainable[torch.randperm(len(explainable), generator=generator)[:count]]
+        return draw(self._require_explainable(), seed, count)
 
     def companions(self, seed: int, count: int = 200) -> Tensor:
         """Numbers of graphs to fit on beside the explained ones; usually none.
@@ -143,9 +143,7 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
         if self.info.task == "regression" or len(y[self.explainable].unique()) != 1:
             return torch.empty(0, dtype=torch.long)
         others = (y != y[self.explainable[0]]).nonzero().view(-1)
-        generator = torch.Generator().manual_seed(seed)
-        chosen: Tensor = others[torch.randperm(len(others), generator=generator)[:count]]
-        return chosen
+        return draw(others, seed, count)
 
     @property
     def pool_ratio(self) -> float:
@@ -178,3 +176,42 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.info.name}, {self.variant}, {len(self)})"
+
+
+def draw(numbers: Tensor, seed: int, count: int) -> Tensor:
+    """At most ``count`` of the numbers, at random."""
+    order = torch.randperm(len(numbers), generator=torch.Generator().manual_seed(seed))
+    return numbers[order[:count]]
+
+
+def combine_matches(
+    index: Tensor, match: Tensor, rule: Tensor, num_nodes: int, *, unions: bool = False
+) -> list[Tensor]:
+    """All ways to take a match of every rule (or with ``unions`` several), each as one node mask.
+
+    Rows of the match table have a node (``index``), the number of its match and that of the rule.
+    """
+    masks = torch.zeros(int(match.max()) + 1, num_nodes, dtype=torch.bool)
+    masks[match, index] = True
+    rule_of = torch.zeros(len(masks), dtype=torch.long)
+    rule_of[match] = rule
+    groups = [masks[rule_of == number] for number in sorted(set(rule.tolist()))]
+    total = math.prod(2 ** len(group) - 1 if unions else len(group) for group in groups)
+    if total > MAX_ALTERNATIVES:
+        raise InputError(
+            f"the graph has {total:,} alternative ground truths, more than {MAX_ALTERNATIVES:,}; "
+            + ("leave unions out" if unions else "use its node_mask, the union of all")
+        )
+    result = torch.zeros(1, num_nodes, dtype=torch.bool)
+    for group in groups:
+        options = _unions(group) if unions else group
+        result = (result[:, None] | options[None]).flatten(0, 1)
+    different = {mask.numpy().tobytes(): mask for mask in result}
+    return list(different.values())
+
+
+def _unions(masks: Tensor) -> Tensor:
+    """The unions of all non-empty sets of masks."""
+    sets = torch.arange(1, 2 ** len(masks))
+    member = (sets[:, None] >> torch.arange(len(masks)) & 1).float()
+    return member @ masks.float() > 0

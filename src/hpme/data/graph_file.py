@@ -43,7 +43,7 @@ def load_graphs(path: str | Path) -> list[Data]:
     Raises:
         StorageError: If the file is missing, damaged or holds something else.
     """
-    tensors, meta = read_tensors(path)
+    tensors, meta = read_tensors(path, undigested=True)
     if (meta.get("kind"), meta.get("version")) != (KIND, VERSION):
         raise StorageError(f"'{path}' holds no graphs; write them with hpme.data.save_graphs()")
     try:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from torch import Tensor
 
@@ -23,14 +24,7 @@ PAPER, PUBLISHED = "paper", "published"
 
 @dataclass(frozen=True)
 class GraphStats:
-    """Counts per graph, enough to decide which graphs are explained.
-
-    Args:
-        sizes: Number of nodes.
-        truth_nodes: Number of ground-truth nodes.
-        truth_edges: Number of directed ground-truth edges.
-        y: Label.
-    """
+    """Counts of nodes, ground-truth nodes and directed ground-truth edges, and label, per graph."""
 
     sizes: Tensor
     truth_nodes: Tensor
@@ -88,3 +82,25 @@ class DatasetInfo:
     def num_outputs(self) -> int:
         """Number of values a model returns per graph."""
         return self.num_classes or 1
+
+
+def entry(
+    title: str,
+    description: str,
+    build: Builder,
+    *,
+    num_classes: int | None = None,
+    level: DatasetLevel = "graph",
+    **more: Any,
+) -> DatasetInfo:
+    """An entry whose slug is its title in small letters; without classes it is for regression."""
+    return DatasetInfo(
+        name=re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or f"{level}s",
+        title=title,
+        task="regression" if num_classes is None else "classification",
+        num_classes=num_classes,
+        description=description,
+        build=build,
+        level=level,
+        **more,
+    )

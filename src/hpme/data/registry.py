@@ -12,13 +12,13 @@ from hpme.data.links import dataset as links
 from hpme.data.molecules import datasets as molecules
 from hpme.data.nodes import motifs as node_motifs
 from hpme.data.nodes.dataset import NodeDataset
-from hpme.data.synthetic import ba, ba_cycles, spmotif, triangles
+from hpme.data.synthetic import ba, spmotif, triangles
 from hpme.errors import InputError, UnknownNameError
 from hpme.graphs import GraphStore
 
 DATASETS: dict[str, DatasetInfo] = {
     info.name: info
-    for family in (ba_cycles, ba, spmotif, triangles, molecules, node_motifs, links)
+    for family in (ba, spmotif, triangles, molecules, node_motifs, links)
     for info in family.INFOS
 }
 """Every known dataset; a new entry can be loaded like the others."""

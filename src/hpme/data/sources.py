@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import http.client
 import logging
 import os
-import urllib.error
-import urllib.request
+import sys
+import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from hpme.errors import StorageError
-from hpme.progress import progress_bar
-from hpme.storage import write_atomically
 
 DATA_DIR_VARIABLE = "HPME_DATA_DIR"
 MIRROR_VARIABLE = "HPME_MIRROR_URL"
@@ -23,29 +23,30 @@ TIMEOUT = 30.0
 logger = logging.getLogger(__name__)
 
 
-def find_data_file(folder: str, name: str) -> Path:
-    """Path of ``name``, looked for in ``$HPME_DATA_DIR/folder``, then in ``$HPME_DATA_DIR``.
+def read_official(name: str, needed: Sequence[str]) -> tuple[Path, dict[str, Any]]:
+    """Path and arrays of a file in ``$HPME_DATA_DIR/official``, else in ``$HPME_DATA_DIR``.
 
     Raises:
-        StorageError: If the file is in neither place; the message says where to put it.
+        StorageError: If the file is in neither place, or lacks an array that is needed.
     """
-    path = _in_data_dir(folder, name)
+    path = _in_data_dir("official", name)
     if path is None:
-        raise StorageError(f"'{name}' not found; {_where_to_put(folder, name)}")
-    return path
+        raise StorageError(f"'{name}' not found; {_where_to_put('official', name)}")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return path, {key: file[key] for key in {*file, *needed}}
+    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise StorageError(
+            f"'{path}' cannot be read ({error}); replace it by an intact copy with the arrays "
+            f"{', '.join(needed[:-1])} and {needed[-1]}"
+        ) from error
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file that others publish, with the digest it must have.
+    """A file published at ``path`` of the repository ``base``, with the digest it must have.
 
-    Args:
-        name: Its name.
-        folder: Folder below ``$HPME_DATA_DIR`` and the cache in which it is looked for.
-        base: Address of the repository it is published in.
-        path: Where it is in the repository.
-        sha256: Digest of its content.
-        size: Its size in bytes.
+    It is looked for in ``folder`` below ``$HPME_DATA_DIR`` and the cache.
     """
 
     name: str
@@ -53,7 +54,6 @@ class DataFile:
     base: str
     path: str
     sha256: str
-    size: int
 
     @property
     def url(self) -> str:
@@ -63,10 +63,6 @@ class DataFile:
 
     def locate(self, root: Path, *, progress: bool = True) -> Path:
         """Path of an intact copy: in ``$HPME_DATA_DIR``, else in the cache, else fetched into it.
-
-        Args:
-            root: The cache folder.
-            progress: Whether to draw a progress bar while fetching (on terminals only).
 
         Raises:
             StorageError: If the user's own copy is another file, or none can be had.
@@ -79,58 +75,44 @@ class DataFile:
                     f"one at {self.url}, or remove it to have it fetched"
                 )
             return own
-        cached = root / "files" / self.folder / self.name
-        if cached.is_file():
-            if self._is_intact(cached):
-                return cached
-            logger.warning("cached file '%s' is damaged; fetching it again", cached)
-        content = self._fetch(cached, progress)
-        try:
-            write_atomically(cached, content)
-        except OSError as error:
-            raise StorageError(f"cannot write '{cached}': {error}; set HPME_CACHE_DIR") from error
-        return cached
+        return self._fetch(root / "files" / self.folder / self.name, progress)
 
     def _is_intact(self, path: Path) -> bool:
+        import pooch
+
         try:
-            return self._matches(path.read_bytes())
+            return bool(pooch.file_hash(path) == self.sha256)
         except OSError as error:
             raise StorageError(f"'{path}' cannot be read: {error}") from error
 
-    def _matches(self, content: bytes) -> bool:
-        return hashlib.sha256(content).hexdigest() == self.sha256
+    def _fetch(self, cached: Path, progress: bool) -> Path:
+        """The cached file if it is intact, else a new one; a file is there as a whole or not."""
+        import pooch  # with its HTTP client, too much for who has the files
+        import requests
 
-    def _fetch(self, cached: Path, progress: bool) -> bytes:
-        remedy = f"{_where_to_put(self.folder, self.name)}, or at '{cached}'"
+        if cached.is_file() and not self._is_intact(cached):
+            logger.warning("cached file '%s' is damaged; fetching it again", cached)
         if not self.url.startswith(("http://", "https://")):
             raise StorageError(f"'{self.url}' is no web address; correct {MIRROR_VARIABLE}")
-        request = urllib.request.Request(self.url, headers={"User-Agent": "hpme"})
-        content = bytearray()
+        remedy = f"{_where_to_put(self.folder, self.name)}, or at '{cached}'"
+        download = pooch.HTTPDownloader(
+            progressbar=progress and sys.stderr.isatty(), timeout=TIMEOUT
+        )
         try:
-            with (
-                urllib.request.urlopen(request, timeout=TIMEOUT) as response,
-                progress_bar(f"fetching {self.name}", self.size, enabled=progress) as advance,
-            ):
-                # One block too many is enough to know that it is another file.
-                while len(content) <= self.size and (block := response.read(1 << 16)):
-                    content += block
-                    advance(len(block))
-        except (OSError, http.client.HTTPException) as error:
+            pooch.retrieve(self.url, self.sha256, cached.name, cached.parent, downloader=download)
+        except ValueError as error:
+            raise StorageError(
+                f"what came from {self.url} is not '{self.name}' as published (SHA-256 "
+                f"{self.sha256}); get the right file and {remedy}"
+            ) from error
+        except requests.RequestException as error:
             raise StorageError(
                 f"'{self.name}' is not on this machine and cannot be fetched from {self.url}: "
                 f"{error}; {remedy}"
             ) from error
-        if len(content) < self.size:
-            raise StorageError(
-                f"only {len(content):,} of {self.size:,} bytes of '{self.name}' came from "
-                f"{self.url}; try again, or fetch it yourself: {remedy}"
-            )
-        if not self._matches(bytes(content)):
-            raise StorageError(
-                f"what came from {self.url} is not '{self.name}' as published (SHA-256 "
-                f"{self.sha256}); get the right file and {remedy}"
-            )
-        return bytes(content)
+        except OSError as error:
+            raise StorageError(f"cannot write '{cached}': {error}; set HPME_CACHE_DIR") from error
+        return cached
 
 
 def _in_data_dir(folder: str, name: str) -> Path | None:

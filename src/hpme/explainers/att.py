@@ -58,7 +58,7 @@ class AttentionExplainer(GraphExplainer):
 
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
         if graphs.num_nodes == 0:
-            return Masks(torch.zeros(0))
+            return Masks(graphs.x.new_zeros(0, dtype=torch.float32))
         alpha = self._attention(adapter, graphs, model_kwargs).to(torch.get_default_dtype())
         return Masks(graphs.pairs.per_edge(graphs.pairs.mean(alpha)))
 

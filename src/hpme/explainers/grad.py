@@ -9,6 +9,7 @@ from torch import Tensor
 
 from hpme.errors import InputError
 from hpme.explainers.shared.base import Masks
+from hpme.explainers.shared.replicas import explained_output
 from hpme.explainers.shared.training_free import TrainingFreeExplainer, no_edges, weighted_model
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
@@ -58,8 +59,7 @@ class GradExplainer(TrainingFreeExplainer):
         if empty is not None:
             return Masks(empty)
         predict = weighted_model(adapter, graphs, model_kwargs)
-        weight = torch.ones(graphs.edge_index.shape[1], requires_grad=True)
-        weight = weight.to(graphs.x.device)
+        weight = torch.ones(graphs.num_edges, device=graphs.x.device, requires_grad=True)
         output = predict(weight)
         slope = torch.zeros_like(weight)
         if output.requires_grad:
@@ -80,12 +80,8 @@ class GradExplainer(TrainingFreeExplainer):
                 raise InputError(f"target='{self.target}' needs classes; use 'raw' for regression")
             return task.values(output)
         log_prob = task.log_prob(output)
-        predicted = log_prob.argmax(dim=1, keepdim=True)
-        if self.target == "raw":
-            wide = output.view(output.shape[0], -1)
-            return wide if wide.shape[1] == 1 else wide.gather(1, predicted)
-        chosen = log_prob.gather(1, predicted)
+        classes = log_prob.argmax(dim=1)
         if self.target == "logit":
-            others = log_prob.scatter(1, predicted, -torch.inf)
-            chosen = chosen - others.logsumexp(dim=1, keepdim=True)
-        return chosen
+            return explained_output(task, output, classes)
+        wide = output.view(output.shape[0], -1) if self.target == "raw" else log_prob
+        return wide if wide.shape[1] == 1 else wide.gather(1, classes.unsqueeze(1))

@@ -65,7 +65,7 @@ class IntegratedGradientsExplainer(TrainingFreeExplainer):
                 return output
 
             if not graphs.num_nodes:
-                return from_nodes(torch.zeros(0), graphs)
+                return from_nodes(graphs.x.new_zeros(0, dtype=torch.float32), graphs)
             shares = self._shares(adapter, predict, graphs.x).sum(2)
             return from_nodes(squash(shares.abs().sum(0)), graphs)
         empty = no_edges(graphs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -12,8 +12,8 @@ from hpme.explainers.hpme.method.pool import PoolSize
 from hpme.explainers.shared.base import GraphExplainer, Masks
 from hpme.explainers.shared.checks import at_least
 from hpme.explainers.shared.context import TargetContext, batches
-from hpme.graphs import GraphBatch
-from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum
+from hpme.graphs import GraphBatch, GraphStore
+from hpme.graphs.segment import exclusive_cumsum
 from hpme.models.adapter import ModelAdapter
 from hpme.models.embedding import Embedding
 from hpme.models.task import Task
@@ -53,6 +53,7 @@ class MatchExplainer(GraphExplainer):
     summary = "Nodes whose embeddings match those of other graphs with the same prediction."
     typical_seconds = 0.3
 
+    task: Task
     h: Tensor
     graph_embedding: Tensor
     values: Tensor
@@ -71,7 +72,6 @@ class MatchExplainer(GraphExplainer):
         at_least("references", references, 1)
         self.ratio, self.k, self.references = ratio, k, references
         self.size = PoolSize(ratio, k)
-        self.task: Task | None = None
         self.register_buffer("anchors", None)
 
     def _fit(self, context: TargetContext, *, progress: bool) -> None:
@@ -83,7 +83,6 @@ class MatchExplainer(GraphExplainer):
         self.register_buffer("anchors", context.store.anchors)
 
     def _meta(self) -> dict[str, Any]:
-        assert self.task is not None
         shapes = {name: list(buffer.shape) for name, buffer in self.named_buffers()}
         return {"task": asdict(self.task), "shapes": shapes}
 
@@ -95,7 +94,6 @@ class MatchExplainer(GraphExplainer):
 
     @torch.no_grad()
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
-        assert self.task is not None
         nodes = graphs.x.new_zeros(graphs.num_nodes, dtype=torch.get_default_dtype())
         edges = nodes.new_zeros(graphs.edge_index.shape[1])
         pooled = torch.zeros_like(nodes, dtype=torch.bool)
@@ -124,7 +122,6 @@ class MatchExplainer(GraphExplainer):
 
     def _references(self, embedding: Embedding, graphs: GraphBatch) -> tuple[Tensor, Tensor]:
         """Graph number and reference number of every match to make, graph by graph."""
-        assert self.task is not None
         h, values = _rows(embedding.graph), self.task.values(embedding.output).to(self.values)
         distance = _distance(h, self.graph_embedding)
         copy = distance <= 1e-4 * h.norm(dim=1, keepdim=True)
@@ -156,14 +153,10 @@ class MatchExplainer(GraphExplainer):
 
 
 def greedy_match(distance: Tensor, count: Tensor) -> Tensor:
-    """Rows of every matrix that are matched to columns one to one, the closest pair first.
+    """Rows ``[P, N]`` of matrices that are matched to columns one to one, the closest pair first.
 
-    Args:
-        distance: ``[P, N, M]``, infinite where nothing may be matched; overwritten.
-        count: Number of rows to match in each of the :math:`P` matrices, if there are so many.
-
-    Returns:
-        Boolean ``[P, N]``.
+    ``distance`` ``[P, N, M]`` is infinite where nothing may be matched, and is overwritten. In each
+    matrix ``count`` rows are matched, if there are so many.
     """
     every = torch.arange(distance.shape[0], device=distance.device)
     chosen = torch.zeros(distance.shape[:2], dtype=torch.bool, device=distance.device)
@@ -179,13 +172,9 @@ def greedy_match(distance: Tensor, count: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Induced:
-    """Subgraphs of the graphs of a batch.
+    """Subgraphs of the graphs of a batch, and their nodes and edges in the batch.
 
-    Args:
-        graphs: The subgraphs without isolated nodes, unless a subgraph has no others or they are
-            anchors.
-        nodes: Nodes of the subgraphs in the batch, isolated ones included.
-        edges: Edges of the subgraphs in the batch.
+    The subgraphs have no isolated nodes, unless these are anchors or a subgraph has no others.
     """
 
     graphs: GraphBatch
@@ -194,44 +183,19 @@ class Induced:
 
     @classmethod
     def by(cls, chosen: Tensor, owner: Tensor, graphs: GraphBatch) -> Induced:
-        """The subgraphs on chosen nodes.
-
-        Args:
-            chosen: Boolean ``[P, N]``, which nodes of its graph belong to each subgraph.
-            owner: Graph number of every subgraph.
-            graphs: The graphs.
-        """
-        order = torch.argsort(graphs.edge_batch, stable=True)
-        counts = torch.bincount(graphs.edge_batch, minlength=graphs.num_graphs)
-        edge, subgraph = concatenated_ranges(exclusive_cumsum(counts)[owner], counts[owner])
-        edge = order[edge]
-        ends = graphs.edge_index[:, edge] - graphs.ptr[owner[subgraph]]
-        inside = chosen[subgraph, ends[0]] & chosen[subgraph, ends[1]]
-        edge, subgraph, ends = edge[inside], subgraph[inside], ends[:, inside]
-        connected = torch.zeros_like(chosen)
-        connected[subgraph, ends] = True
-        alone = ~connected.any(dim=1, keepdim=True)
-        kept = connected | (chosen & alone)
-        anchors = None
-        if graphs.anchors is not None:
-            anchors = (graphs.anchors - graphs.ptr.unsqueeze(1))[owner]
-            kept.scatter_(1, anchors, True)
-        batch, place = kept.nonzero(as_tuple=True)
-        number = kept.flatten().cumsum(0).view(kept.shape) - 1
-        rows, columns = chosen.nonzero(as_tuple=True)
-        return cls(
-            graphs=GraphBatch(
-                x=graphs.x[graphs.ptr[owner[batch]] + place],
-                edge_index=number[subgraph, ends],
-                batch=batch,
-                num_graphs=owner.numel(),
-                edge_attr=None if graphs.edge_attr is None else graphs.edge_attr[edge],
-                edge_weight=None if graphs.edge_weight is None else graphs.edge_weight[edge],
-                anchors=None if anchors is None else number.gather(1, anchors),
-            ),
-            nodes=graphs.ptr[owner[rows]] + columns,
-            edges=edge,
-        )
+        """The subgraphs on chosen nodes ``[P, N]`` of the graphs with numbers ``owner``."""
+        number = torch.arange(graphs.num_edges, device=graphs.x.device)
+        store = GraphStore.from_graphs(replace(graphs, node={}, edge={"number": number}, graph={}))
+        copies = store.batch(owner)
+        place = torch.arange(copies.num_nodes, device=owner.device) - copies.ptr[copies.batch]
+        inside = chosen[copies.batch, place]
+        induced = copies.edges(inside[copies.edge_index].all(0))
+        kept = inside & (induced.edge_counts == 0)[copies.batch]
+        kept[induced.edge_index.flatten()] = True
+        if copies.anchors is not None:
+            kept[copies.anchors.flatten()] = True
+        nodes = graphs.ptr[owner[copies.batch[inside]]] + place[inside]
+        return cls(induced.nodes(kept), nodes, induced.edge["number"])
 
 
 def _rows(graph_embedding: Tensor) -> Tensor:

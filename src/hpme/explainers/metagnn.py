@@ -114,9 +114,9 @@ class MetaGNNExplainer(GraphExplainer):
             raise InputError(f"posthoc_options do not fit '{self.posthoc}': {error}") from error
 
     def _fit(self, context: TargetContext, *, progress: bool) -> None:
-        labels = _labels(context)
+        labels = _labels(context).to(context.device)
         generator = torch.Generator().manual_seed(self.seed)
-        order = torch.randperm(len(context.store), generator=generator)
+        order = torch.randperm(len(context.store), generator=generator).to(context.device)
         held_out, train = order.tensor_split([int(self.holdout * order.numel())])
         model = _trainable_copy(context.adapter.model)
         adapter = ModelAdapter(
@@ -238,11 +238,20 @@ def _lent(tensors: dict[str, Tensor], model: nn.Module) -> Iterator[None]:
             "the model has other parameters than the one 'metagnn' was fitted to; explain that "
             "model, or fit again"
         )
-    own = {name: parameter.data for name, parameter in parameters.items()}
+    lent = {
+        parameter: nn.Parameter(tensors[name].to(parameter), requires_grad=False)
+        for name, parameter in parameters.items()
+    }
+    places = [  # all of them: layers may share a parameter
+        (module, name, parameter)
+        for module in model.modules()
+        for name, parameter in module._parameters.items()
+        if parameter is not None
+    ]
     try:
-        for name, parameter in parameters.items():
-            parameter.data = tensors[name].to(parameter)
+        for module, name, parameter in places:
+            module._parameters[name] = lent[parameter]
         yield
     finally:
-        for name, parameter in parameters.items():
-            parameter.data = own[name]
+        for module, name, parameter in places:
+            module._parameters[name] = parameter

@@ -9,8 +9,13 @@ from torch import Tensor
 
 from hpme.explainers.shared.checks import at_least
 from hpme.explainers.shared.context import TargetContext
-from hpme.explainers.shared.mixing import MixingExplainer, MixupGraphs, joined
-from hpme.explainers.shared.pairing import draw_partners, unite
+from hpme.explainers.shared.mixing import (
+    MixingExplainer,
+    MixupGraphs,
+    draw_partners,
+    joined,
+    unite,
+)
 from hpme.explainers.shared.parametric import ParametricExplainer
 
 
@@ -25,9 +30,7 @@ class MixupExplainer(MixingExplainer, ParametricExplainer):
 
     Args:
         bridges: Undirected random edges :math:`\eta` between the two graphs of a pair.
-        size_weight: See :class:`~hpme.explainers.shared.parametric.ParametricExplainer`.
-        entropy_weight: See :class:`~hpme.explainers.shared.parametric.ParametricExplainer`.
-        **options: Other arguments of :class:`ParametricExplainer`.
+        size_weight, entropy_weight, **options: As in :class:`ParametricExplainer`.
     """
 
     slug = "mixupexplainer"
@@ -66,6 +69,6 @@ class MixupExplainer(MixingExplainer, ParametricExplainer):
         return (prediction + penalty).mean()
 
     def _mixup_graphs(self, context: TargetContext, generator: torch.Generator) -> MixupGraphs:
-        ids = torch.arange(len(context.store))
+        ids = torch.arange(len(context.store), device=context.device)
         partners = draw_partners(ids, len(ids), generator)
         return joined(context, partners, self._logits, self.bridges, generator)

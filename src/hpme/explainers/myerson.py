@@ -66,6 +66,7 @@ class MyersonExplainer(TrainingFreeExplainer):
         _package()
 
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
+        graphs = graphs.to(torch.device("cpu"))  # so are coalitions; batches go to the model
         scores = torch.zeros(graphs.num_nodes)
         if not graphs.num_nodes:
             return from_nodes(scores, graphs)

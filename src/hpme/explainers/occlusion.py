@@ -59,7 +59,7 @@ class OcclusionExplainer(TrainingFreeExplainer):
 
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
         if not graphs.num_nodes:
-            return from_edges(torch.zeros(0), graphs)
+            return from_edges(graphs.x.new_zeros(0, dtype=torch.float32), graphs)
         model = ReplicaModel(adapter, graphs, model_kwargs)
         if self.unit == "node":
             return from_nodes(self._scores(model, graphs.batch, without_node), graphs)
@@ -70,7 +70,7 @@ class OcclusionExplainer(TrainingFreeExplainer):
     def _scores(self, model: ReplicaModel, owner: Tensor, without: Change) -> Tensor:
         """Scores of parts that belong to the graphs ``owner``; replica ``i`` lacks part ``i``."""
         if not owner.numel():
-            return torch.zeros(0)
+            return torch.zeros(0, device=owner.device)
         ids, output = model.whole()
         task = self._task_of(model.adapter, output)
         row = torch.searchsorted(ids, owner)

@@ -10,8 +10,13 @@ from torch import Tensor
 
 from hpme.explainers.shared.checks import at_least, positive
 from hpme.explainers.shared.context import TargetContext
-from hpme.explainers.shared.mixing import MixingExplainer, MixupGraphs, joined
-from hpme.explainers.shared.pairing import draw_partners, unite
+from hpme.explainers.shared.mixing import (
+    MixingExplainer,
+    MixupGraphs,
+    draw_partners,
+    joined,
+    unite,
+)
 from hpme.explainers.shared.parametric import ParametricExplainer
 
 
@@ -37,10 +42,8 @@ class RegExplainer(MixingExplainer, ParametricExplainer):
         prediction_weight: :math:`\beta`.
         contrast_temperature: :math:`\tau` of the contrast.
         bridges: Undirected random edges between the two graphs of a mixup.
-        size_weight: See :class:`~hpme.explainers.shared.parametric.ParametricExplainer`.
-        entropy_weight: See :class:`~hpme.explainers.shared.parametric.ParametricExplainer`.
-        end_temperature: See :class:`~hpme.explainers.shared.parametric.ParametricExplainer`.
-        **options: Other arguments of :class:`ParametricExplainer`.
+        size_weight, entropy_weight, end_temperature, **options: As in
+            :class:`ParametricExplainer`.
     """
 
     slug = "regexplainer"
@@ -94,7 +97,7 @@ class RegExplainer(MixingExplainer, ParametricExplainer):
 
     def _mixup_graphs(self, context: TargetContext, generator: torch.Generator) -> MixupGraphs:
         r"""The mixups :math:`G^{mix+}`, from which the prediction is learned."""
-        ids = torch.arange(len(context.store))
+        ids = torch.arange(len(context.store), device=context.device)
         drawn = torch.stack([draw_partners(ids, len(ids), generator) for _ in range(2)])
         partners = by_distance(context.values, context.values, drawn)[0]
         return joined(context, partners, self._logits, self.bridges, generator)

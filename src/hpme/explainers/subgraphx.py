@@ -63,7 +63,7 @@ class SubgraphXExplainer(TrainingFreeExplainer):
         rollouts: Ways from the root to a leaf.
         samples: Coalitions per Shapley value, two forward passes each.
         hops: How far away players are.
-        children: Actions per subgraph: pruning of its nodes of lowest degree.
+        branches: Actions per subgraph: pruning of its nodes of lowest degree.
         exploration: :math:`\lambda`.
         **options: Arguments of :class:`~hpme.explainers.shared.base.GraphExplainer`. Coalitions are
             drawn by a hash of graph, subgraph and ``seed``.
@@ -81,7 +81,7 @@ class SubgraphXExplainer(TrainingFreeExplainer):
         rollouts: int = 5,
         samples: int = 10,
         hops: int = 3,
-        children: int = 12,
+        branches: int = 12,
         exploration: float = 5.0,
         **options: Any,
     ) -> None:
@@ -89,14 +89,15 @@ class SubgraphXExplainer(TrainingFreeExplainer):
         if not 0 < ratio <= 1:
             raise InputError(f"ratio must lie in (0, 1], got {ratio}")
         self.ratio, self.exploration = ratio, exploration
-        self.rollouts, self.samples, self.hops, self.children = rollouts, samples, hops, children
-        for name in ("rollouts", "samples", "children"):
+        self.rollouts, self.samples, self.hops, self.branches = rollouts, samples, hops, branches
+        for name in ("rollouts", "samples", "branches"):
             at_least(name, getattr(self, name), 1)
         at_least("hops", hops, 0)
         positive("exploration", exploration)
 
     @torch.no_grad()
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
+        graphs = graphs.to(torch.device("cpu"))  # the tree; batches of subgraphs go to the model
         scores = torch.zeros(graphs.num_nodes)
         if not graphs.num_nodes:
             return from_nodes(scores, graphs)
@@ -110,7 +111,7 @@ class SubgraphXExplainer(TrainingFreeExplainer):
             reward = Reward(
                 board, task, None if classes is None else classes[rows], self.samples, self.hops
             )
-            tree = Tree(board, reward, self.children)
+            tree = Tree(board, reward, self.branches)
             limit = (self.ratio * board.sizes).ceil().clamp(min=max(1, graphs.anchors_per_graph))
             for _ in range(self.rollouts):
                 tree.rollout(limit, self.exploration)
@@ -120,7 +121,7 @@ class SubgraphXExplainer(TrainingFreeExplainer):
         return from_nodes(scores, graphs)
 
     def _parts(self, sizes: Tensor) -> Iterator[Tensor]:
-        table = sizes**2 * self.rollouts * self.children
+        table = sizes**2 * self.rollouts * self.branches
         part = exclusive_cumsum(table) // MAX_TABLE
         counts = torch.unique_consecutive(part, return_counts=True)[1].tolist()
         yield from torch.arange(len(sizes)).split(counts)  # type: ignore[no-untyped-call]

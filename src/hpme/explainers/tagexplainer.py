@@ -14,11 +14,10 @@ from hpme.errors import InputError
 from hpme.explainers.shared.base import Masks
 from hpme.explainers.shared.checks import positive
 from hpme.explainers.shared.context import TargetContext
-from hpme.explainers.shared.parametric import ParametricExplainer
-from hpme.explainers.shared.penalty import mask_penalty
-from hpme.explainers.shared.seeded import seeded_linear
+from hpme.explainers.shared.mask_descent import mask_penalty
+from hpme.explainers.shared.parametric import ParametricExplainer, seeded_linear
 from hpme.graphs import GraphBatch
-from hpme.models.adapter import ModelAdapter
+from hpme.models.adapter import ModelAdapter, check_gradient
 from hpme.models.task import Task
 
 Contrast = Literal["jse", "nce"]
@@ -45,14 +44,16 @@ class TAGExplainer(ParametricExplainer):
             the estimator may prefer to drop what matters.
         scale: :math:`b` of the Laplace distribution.
         size_weight: :math:`c_s`; in this method of the mean of the edge weights, not their sum.
-        entropy_weight: See :class:`~hpme.explainers.shared.parametric.ParametricExplainer`.
-        **options: Other arguments of :class:`ParametricExplainer`.
+        entropy_weight, **options: As in :class:`ParametricExplainer`.
     """
 
     slug = "tagexplainer"
     title = "TAGExplainer"
     summary = "TAGE: an edge MLP conditioned on directions of the graph embedding, task-agnostic."
     typical_seconds = 10.0
+
+    gate: nn.Linear
+    task: Task
 
     def __init__(
         self,
@@ -68,8 +69,6 @@ class TAGExplainer(ParametricExplainer):
             raise InputError(f"contrast must be one of {get_args(Contrast)}, got {contrast!r}")
         positive("scale", scale)
         self.contrast, self.scale = contrast, scale
-        self.gate: nn.Linear | None = None
-        self.task: Task | None = None
 
     def _start(self, context: TargetContext, generator: torch.Generator) -> None:
         super()._start(context, generator)
@@ -78,7 +77,6 @@ class TAGExplainer(ParametricExplainer):
         self.task = context.task
 
     def _gated(self, h: Tensor, condition: Tensor) -> Tensor:
-        assert self.gate is not None
         gate: Tensor = self.gate(condition)
         return h * gate.relu()
 
@@ -102,7 +100,7 @@ class TAGExplainer(ParametricExplainer):
 
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
         if graphs.num_nodes == 0:
-            return Masks(torch.zeros(0))
+            return Masks(graphs.x.new_zeros(0, dtype=torch.float32))
         condition, h = self._condition(adapter, graphs, **model_kwargs)
         with torch.no_grad():
             h = self._gated(h, condition[graphs.batch])
@@ -112,7 +110,6 @@ class TAGExplainer(ParametricExplainer):
         self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any
     ) -> tuple[Tensor, Tensor]:
         """The downstream condition of every graph, and the node embeddings."""
-        assert self.task is not None
         # Only tensors that depend on a leaf can be differentiated by; the copy is for models that
         # write to their input.
         leaf = graphs.x.detach().requires_grad_()
@@ -120,11 +117,11 @@ class TAGExplainer(ParametricExplainer):
         # A node-level model computes its output from all node rows, among them the anchor's.
         at_node = adapter.level == "node"
         rows = traced.nodes if at_node else traced.graph
-        slope = torch.zeros_like(rows)
-        if traced.output.requires_grad:
-            score = _predicted(self.task, traced.output).sum()
-            found = torch.autograd.grad(score, rows, allow_unused=True)[0]
-            slope = slope if found is None else found
+        adapter.check(traced.output, graphs)
+        check_gradient(traced.output)
+        score = _predicted(self.task, traced.output).sum()
+        found = torch.autograd.grad(score, rows, allow_unused=True)[0]
+        slope = torch.zeros_like(rows) if found is None else found
         if at_node and graphs.anchors is not None:
             slope = slope[graphs.anchors[:, 0]]
         dtype = torch.get_default_dtype()
@@ -134,12 +131,8 @@ class TAGExplainer(ParametricExplainer):
         return self.scale * slope, traced.nodes.detach().to(dtype)
 
     def _meta(self) -> dict[str, Any]:
-        assert self.gate is not None and self.task is not None
-        return {
-            **super()._meta(),
-            "graph_channels": self.gate.in_features,
-            "task": asdict(self.task),
-        }
+        width = self.gate.in_features
+        return {**super()._meta(), "graph_channels": width, "task": asdict(self.task)}
 
     def _build(self, meta: dict[str, Any]) -> None:
         self.gate = seeded_linear(meta["graph_channels"], meta["channels"], torch.Generator())

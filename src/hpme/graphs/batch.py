@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -159,6 +160,18 @@ class GraphBatch:
             edge_weight=None if self.edge_weight is None else self.edge_weight.detach(),
         )
 
+    def to(self, device: torch.device) -> GraphBatch:
+        """The graphs on another device, and as tensors autograd can use."""
+        given = {name: getattr(self, name) for name in _TENSORS}
+        if all(v is None or (v.device == device and not v.is_inference()) for v in given.values()):
+            return self
+        changes: dict[str, Any] = {name: _moved(value, device) for name, value in given.items()}
+        for level in ("node", "edge", "graph"):
+            values = getattr(self, level).items()
+            changes[level] = {name: _moved(value, device) for name, value in values}
+        pairs = self.known_pairs
+        return replace(self, known_pairs=None if pairs is None else pairs.to(device), **changes)
+
     def levels(self) -> dict[str, dict[str, Tensor]]:
         """All attributes by level and name; anchors number nodes from each graph's first."""
         anchors = None if self.anchors is None else self.anchors - self.ptr.unsqueeze(1)
@@ -189,6 +202,13 @@ class GraphBatch:
         graphs = self.grouped()
         counts = {"node": self.sizes, "edge": self.edge_counts}
         return split_graphs(graphs.local_edge_index, counts, graphs.levels(), kind=kind)
+
+
+_TENSORS = ("x", "edge_index", "batch", "edge_attr", "edge_weight", "node_ids", "anchors")
+
+
+def _moved(value: Tensor | None, device: torch.device) -> Tensor | None:
+    return None if value is None else value.to(device, copy=value.is_inference())
 
 
 def _rows(value: Tensor | None, which: Tensor) -> Tensor | None:

@@ -10,7 +10,9 @@ from torch import Tensor
 from hpme.errors import InputError
 
 
-def check_graph_tensors(x: Any, edge_index: Any, edge_attr: Any = None) -> None:
+def check_graph_tensors(
+    x: Any, edge_index: Any, edge_attr: Any = None, edge_weight: Any = None
+) -> None:
     """Checks dtype, shape and finiteness of one graph's (or a whole collection's) tensors.
 
     Raises:
@@ -18,23 +20,40 @@ def check_graph_tensors(x: Any, edge_index: Any, edge_attr: Any = None) -> None:
     """
     if not isinstance(x, Tensor) or x.dim() != 2:
         raise InputError(f"x must be a tensor of shape [nodes, features], got {_shape(x)}")
+    if x.layout is not torch.strided:
+        raise InputError(f"x is sparse ({x.layout}); convert it with x.to_dense()")
     if not x.is_floating_point():
         raise InputError(f"x must be floating point, got {x.dtype}; convert it with x.float()")
     check_edge_index(edge_index)
-    if edge_index.device != x.device:
-        raise InputError(f"x is on {x.device}, edge_index on {edge_index.device}; move one of them")
     if edge_attr is not None:
-        if edge_attr.shape[0] != edge_index.shape[1]:
-            raise InputError(
-                f"edge_attr has {edge_attr.shape[0]} rows for {edge_index.shape[1]} edges"
-            )
-        if edge_attr.is_floating_point() and not bool(torch.isfinite(edge_attr).all()):
-            raise InputError("edge_attr contains NaN or infinite values; clean or impute them")
-    if not bool(torch.isfinite(x).all()):
-        node = int((~torch.isfinite(x).all(1)).nonzero()[0])
-        raise InputError(
-            f"x contains NaN or infinite values (first at node row {node}); clean or impute them"
-        )
+        check_edge_rows(edge_attr, edge_index.shape[1], "edge_attr")
+    check_edge_weight(edge_weight, edge_index)
+    named = {"edge_index": edge_index, "edge_attr": edge_attr, "edge_weight": edge_weight}
+    for name, value in named.items():
+        if value is not None and value.device != x.device:
+            raise InputError(f"x is on {x.device}, {name} on {value.device}; move one of them")
+    for name, value in {"x": x, **named}.items():
+        _check_finite(name, value)
+
+
+def check_edge_rows(value: Any, edges: int, name: str, graph: int | None = None) -> None:
+    """Checks that a tensor has a row per edge of a graph, or of the graph with a number."""
+    where = "" if graph is None else f"graph {graph}: "
+    if not isinstance(value, Tensor) or value.layout is not torch.strided:
+        raise InputError(f"{where}{name} must be a dense tensor with a row per edge")
+    rows = value.shape[0] if value.dim() else 0
+    if rows != edges:
+        raise InputError(f"{where}{name} has {rows} rows for {edges} edges")
+
+
+def _check_finite(name: str, value: Tensor | None) -> None:
+    if value is None or not value.is_floating_point() or bool(torch.isfinite(value).all()):
+        return
+    kind = "node" if name == "x" else "edge"
+    row = int((~torch.isfinite(value).view(len(value), -1).all(1)).nonzero()[0])
+    raise InputError(
+        f"{name} contains NaN or infinite values (first at {kind} row {row}); clean or impute them"
+    )
 
 
 def check_edge_index(edge_index: Any) -> None:
@@ -60,8 +79,8 @@ def check_edge_weight(edge_weight: Tensor | None, edge_index: Tensor) -> None:
     """Checks that there is one weight per edge, if there are any."""
     if edge_weight is not None and edge_weight.shape != edge_index.shape[1:]:
         raise InputError(
-            f"edge_weight must have shape [{edge_index.shape[1]}], one value per edge, got "
-            f"{tuple(edge_weight.shape)}"
+            f"edge_weight must have shape [edges] = [{edge_index.shape[1]}], one value per edge, "
+            f"got {tuple(edge_weight.shape)}"
         )
 
 

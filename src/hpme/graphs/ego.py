@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 
 from hpme.errors import InputError
 from hpme.graphs.adjacency import Adjacency
-from hpme.graphs.checks import check_edge_weight, check_graph_tensors, check_node_numbers
+from hpme.graphs.checks import check_graph_tensors, check_node_numbers
 from hpme.graphs.segment import exclusive_cumsum, segment_sum
 from hpme.graphs.store import GraphStore
 
@@ -71,9 +71,8 @@ class WholeGraph:
     max_edges: int = field(default=MAX_EDGES, repr=False)
 
     def __post_init__(self) -> None:
-        check_graph_tensors(self.x, self.edge_index, self.edge_attr)
+        check_graph_tensors(self.x, self.edge_index, self.edge_attr, self.edge_weight)
         check_node_numbers(self.edge_index, len(self.x))
-        check_edge_weight(self.edge_weight, self.edge_index)
         if self.num_hops < 1:
             raise InputError(f"num_hops must be at least 1, got {self.num_hops}")
 

@@ -58,6 +58,17 @@ class Pairs:
             num_graphs=num_graphs,
         )
 
+    def to(self, device: torch.device) -> Pairs:
+        """The pairs on another device."""
+        return Pairs(
+            index=self.index.to(device),
+            graph=self.graph.to(device),
+            of_edge=self.of_edge.to(device),
+            forward=self.forward.to(device),
+            backward=self.backward.to(device),
+            num_graphs=self.num_graphs,
+        )
+
     def __len__(self) -> int:
         return int(self.graph.numel())
 

@@ -11,6 +11,7 @@ from torch_geometric.data import Batch, Data, InMemoryDataset
 
 from hpme.errors import InputError
 from hpme.graphs.batch import GraphBatch
+from hpme.graphs.checks import check_edge_rows
 
 Parts = dict[str, Any]
 """Arguments of a :class:`~hpme.graphs.store.GraphStore`, and as ``chosen`` which of its graphs."""
@@ -59,15 +60,18 @@ def _of_list(graphs: Sequence[Data], whole: bool) -> Parts:
         if getattr(graph, "x", None) is None or getattr(graph, "edge_index", None) is None:
             raise InputError(f"graph {number} has no x or no edge_index; both are needed")
     try:
+        device = graphs[0].edge_index.device
+        sizes = [graph.x.shape[0] for graph in graphs]
+        edge_counts = [graph.edge_index.shape[1] for graph in graphs]
         parts: Parts = {
-            "sizes": torch.tensor([graph.x.shape[0] for graph in graphs]),
-            "edge_counts": torch.tensor([graph.edge_index.shape[1] for graph in graphs]),
+            "sizes": torch.tensor(sizes, device=device),
+            "edge_counts": torch.tensor(edge_counts, device=device),
             "local_edge_index": torch.cat([graph.edge_index for graph in graphs], dim=1),
             "node": {"x": torch.cat([graph.x for graph in graphs])},
             "edge": {
                 name: torch.cat(values)
                 for name in ("edge_attr", "edge_weight")
-                if (values := _all_or_none(graphs, name)) is not None
+                if (values := _per_edge(graphs, name, edge_counts)) is not None
             },
             "graph": _labels(graphs) | _anchors(graphs),
         }
@@ -84,6 +88,14 @@ def _all_or_none(graphs: Sequence[Data], name: str) -> list[Tensor] | None:
     if any(missing):
         raise InputError(f"graph {missing.index(True)} has no {name} while others have")
     return [value for value in values if value is not None]
+
+
+def _per_edge(graphs: Sequence[Data], name: str, edge_counts: list[int]) -> list[Tensor] | None:
+    """One tensor per graph, each with a row per edge of its own graph."""
+    values = _all_or_none(graphs, name)
+    for number, value in enumerate(values or ()):
+        check_edge_rows(value, edge_counts[number], name, number)
+    return values
 
 
 def _labels(graphs: Sequence[Data]) -> dict[str, Tensor]:
@@ -123,15 +135,19 @@ def _of_dataset(dataset: InMemoryDataset) -> Parts | None:
         if not bool((width == width[0]).all()):
             return None  # the error that names the graph is raised graph by graph
         graph["anchors"] = data.anchors.view(width.numel(), -1)
-    chosen = dataset._indices
+    edge = {n: data[n] for n in ("edge_attr", "edge_weight") if data.get(n) is not None}
+    edge_counts = slices["edge_index"].diff()
+    if any(
+        name not in slices or not torch.equal(slices[name].diff(), edge_counts) for name in edge
+    ):
+        return None  # likewise
+    chosen, device = dataset._indices, data.edge_index.device
     return {
-        "sizes": slices["x"].diff(),
-        "edge_counts": slices["edge_index"].diff(),
+        "sizes": slices["x"].diff().to(device),
+        "edge_counts": edge_counts.to(device),
         "local_edge_index": data.edge_index,
         "node": {"x": data.x},
-        "edge": {
-            name: data[name] for name in ("edge_attr", "edge_weight") if data.get(name) is not None
-        },
+        "edge": edge,
         "graph": graph,
         "chosen": None if chosen is None else torch.as_tensor(list(chosen), dtype=torch.long),
     }
@@ -153,7 +169,7 @@ def _with_others(parts: Parts, graphs: Sequence[Data]) -> Parts:
             levels[level][name] = values if level == "text" else torch.cat(values)
     if levels["match"]:
         first = min(levels["match"])
-        parts["match_counts"] = torch.tensor([len(graph[first]) for graph in graphs])
+        parts["match_counts"] = parts["sizes"].new_tensor([len(graph[first]) for graph in graphs])
     return {**parts, **levels}
 
 
@@ -170,7 +186,7 @@ def _level(name: str, values: Sequence[Any], parts: Parts) -> str:
             )
     if name.startswith("match_"):
         return "match"
-    rows = torch.tensor([len(value) for value in values])
+    rows = parts["sizes"].new_tensor([len(value) for value in values])
     counts = {
         "node": parts["sizes"],
         "edge": parts["edge_counts"],

@@ -47,6 +47,7 @@ class GraphStore:
         match: The match table, one row per node of a match: ``match_index`` is the node,
             ``match_id`` numbers the matches of a graph, ``match_rule`` says what was matched.
         text: Attributes with one text per graph (``smiles``, ...).
+        batch_device: Where batches are put; by default where the graphs are.
     """
 
     sizes: Tensor
@@ -58,6 +59,7 @@ class GraphStore:
     match_counts: Tensor | None = None
     match: Mapping[str, Tensor] = field(default_factory=dict)
     text: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    batch_device: torch.device | None = None
 
     def __post_init__(self) -> None:
         counts = self._counts()
@@ -144,6 +146,11 @@ class GraphStore:
         return iter(self.to_data_list())
 
     @property
+    def device(self) -> torch.device:
+        """Where the graphs are."""
+        return self.local_edge_index.device
+
+    @property
     def x(self) -> Tensor:
         """Node features :math:`[N, F]`."""
         return self.node["x"]
@@ -209,8 +216,7 @@ class GraphStore:
             with_pairs: Whether to take the pairs of the batch from those of all graphs, which
                 pays if there are several batches.
         """
-        if ids is None:
-            ids = torch.arange(len(self), device=self.sizes.device)
+        ids = torch.arange(len(self), device=self.device) if ids is None else ids.to(self.device)
         sizes, edge_counts = self.sizes[ids], self.edge_counts[ids]
         nodes, node_graph = concatenated_ranges(self.node_start[ids], sizes)
         edges, edge_graph = concatenated_ranges(self.edge_start[ids], edge_counts)
@@ -219,7 +225,7 @@ class GraphStore:
         edge = {name: value[edges] for name, value in self.edge.items()}
         graph = {name: value[ids] for name, value in self.graph.items()}
         anchors = graph.pop("anchors", None)
-        return GraphBatch(
+        batch = GraphBatch(
             x=node.pop("x"),
             edge_index=self.local_edge_index.index_select(1, edges) + offset[edge_graph],
             batch=node_graph,
@@ -233,6 +239,7 @@ class GraphStore:
             edge=edge,
             graph=graph,
         )
+        return batch if self.batch_device is None else batch.to(self.batch_device)
 
     def _pairs_of(self, ids: Tensor, offset: Tensor, edges: Tensor, edge_graph: Tensor) -> Pairs:
         pairs = self.pairs
@@ -252,11 +259,12 @@ class GraphStore:
 
     def edges_of(self, ids: Tensor) -> tuple[Tensor, Tensor]:
         """Positions of all edges of the given graphs, and the position in ``ids`` of each."""
+        ids = ids.to(self.device)
         return concatenated_ranges(self.edge_start[ids], self.edge_counts[ids])
 
     def subset(self, ids: Tensor) -> GraphStore:
         """The graphs with the given numbers, in that order."""
-        counts = self._counts()
+        ids, counts = ids.to(self.device), self._counts()
         rows = {
             level: concatenated_ranges(exclusive_cumsum(count)[ids], count[ids])[0]
             for level, count in counts.items()
@@ -267,6 +275,7 @@ class GraphStore:
             local_edge_index=self.local_edge_index[:, rows["edge"]],
             match_counts=None if self.match_counts is None else self.match_counts[ids],
             text={name: [texts[i] for i in ids.tolist()] for name, texts in self.text.items()},
+            batch_device=self.batch_device,
             **{
                 level: {name: value[rows[level]] for name, value in getattr(self, level).items()}
                 for level in LEVELS
@@ -287,22 +296,23 @@ class GraphStore:
                 if all(name in getattr(store, level) for store in others)
             }
 
+        def row(parts: Sequence[Tensor], dim: int = 0) -> Tensor:
+            return torch.cat([part.to(parts[0]) for part in parts], dim=dim)
+
         return GraphStore(
-            sizes=torch.cat([store.sizes for store in stores]),
-            edge_counts=torch.cat([store.edge_counts for store in stores]),
-            local_edge_index=torch.cat([store.local_edge_index for store in stores], dim=1),
-            match_counts=torch.cat(matches) if len(matches) == len(stores) else None,
+            sizes=row([store.sizes for store in stores]),
+            edge_counts=row([store.edge_counts for store in stores]),
+            local_edge_index=row([store.local_edge_index for store in stores], dim=1),
+            match_counts=row(matches) if len(matches) == len(stores) else None,
             text={
                 name: [t for texts in parts for t in texts]
                 for name, parts in common("text").items()
             },
             **{
-                level: {
-                    name: torch.cat([part.to(parts[0]) for part in parts])
-                    for name, parts in common(level).items()
-                }
+                level: {name: row(parts) for name, parts in common(level).items()}
                 for level in LEVELS
             },
+            batch_device=self.batch_device,
         )
 
     def with_attributes(
@@ -326,7 +336,15 @@ class GraphStore:
             {name: value.detach() for name, value in level.items() if name in SEEN}
             for level in (self.node, self.edge, self.graph)
         )
-        return GraphStore(self.sizes, self.edge_counts, self.local_edge_index, node, edge, graph)
+        return GraphStore(
+            self.sizes,
+            self.edge_counts,
+            self.local_edge_index,
+            node,
+            edge,
+            graph,
+            batch_device=self.batch_device,
+        )
 
     def shuffled(self, rng: np.random.Generator) -> GraphStore:
         """Renumbers the nodes of every graph at random and sorts its edges.
@@ -379,7 +397,7 @@ class GraphStore:
         """Raises :class:`InputError` naming the first unusable graph."""
         if len(self) == 0:
             raise InputError("no graphs: the dataset, list or loader is empty")
-        check_graph_tensors(self.x, self.local_edge_index, self.edge_attr)
+        check_graph_tensors(self.x, self.local_edge_index, self.edge_attr, self.edge_weight)
         limit = torch.repeat_interleave(self.sizes, self.edge_counts)
         bad = ((self.local_edge_index < 0) | (self.local_edge_index >= limit)).any(0)
         if bool(bad.any()):

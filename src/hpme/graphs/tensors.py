@@ -44,7 +44,7 @@ def from_tensors(tensors: Mapping[str, Tensor]) -> GraphStore:
         sizes=tensors["sizes"],
         edge_counts=tensors["edge_counts"],
         local_edge_index=tensors["edge_index"],
-        **levels,
+        **{level: levels[level] for level in LEVELS},  # type: ignore[arg-type]
     )
 
 

@@ -1,21 +1,22 @@
 """How good explanations are, and predictions; an undefined metric is NaN and says why."""
 
-from hpme.metrics.auc import (
+from hpme.metrics.deletion import DeletionOptions
+from hpme.metrics.fidelity import Fidelity, fidelity, robust_fidelity
+from hpme.metrics.prediction import accuracy, macro_f1, mape, rmse
+from hpme.metrics.selection import hard_masks, truth_sizes
+from hpme.metrics.shift import Shift, shift, truth_shift
+from hpme.metrics.simoar import SimOARReferences, simoar, simoar_references
+from hpme.metrics.truth import (
     edge_auc,
     edge_auc_per_graph,
     explanation_auc,
     explanation_auc_per_graph,
+    precision_at_k,
 )
-from hpme.metrics.fidelity import Fidelity, fidelity
-from hpme.metrics.precision import precision_at_k
-from hpme.metrics.prediction import accuracy, macro_f1, mape, rmse
-from hpme.metrics.robust_fidelity import robust_fidelity
-from hpme.metrics.selection import hard_masks, truth_sizes
-from hpme.metrics.shift import Shift, shift, truth_shift
-from hpme.metrics.simoar import SimOARReferences, simoar, simoar_references
 from hpme.metrics.value import GraphScores, MetricValue
 
 __all__ = [
+    "DeletionOptions",
     "Fidelity",
     "GraphScores",
     "MetricValue",

@@ -1,45 +1,154 @@
-"""The frozen model on graphs with edges deleted, many replicas of each graph at once."""
+"""What metrics of deletion share: a frozen model on graphs without some edges, and its judge."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any, Literal, TypedDict, get_args
 
 import torch
 from torch import Tensor
 
+from hpme.data.info import Level
+from hpme.errors import InputError
 from hpme.graphs import GraphStore, Pairs
 from hpme.graphs.perturb import chunks, keep_edges
-from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum
+from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum, segment_sum
+from hpme.metrics.selection import Size, edge_scores, ranks, resolve_size
+from hpme.metrics.value import GraphScores
 from hpme.models.adapter import ModelAdapter
-from hpme.models.task import check_rows
+from hpme.models.explained import ExplainedModel, Model
+from hpme.models.task import Mode, Task, check_rows
+
+Scale = float | Literal["spread", "prediction"]
+"""Unit of differences between predicted values.
+
+``"spread"`` is the standard deviation of the predictions on the given graphs (1 if they do not
+differ), ``"prediction"`` the size of each prediction, which is undefined where that is 0. A number
+is the unit itself, such as the standard deviation of the training labels.
+"""
+
+
+class DeletionOptions(TypedDict, total=False):
+    """Options that :func:`fidelity`, :func:`robust_fidelity` and :func:`simoar` share.
+
+    Args:
+        labels: Class :math:`y` of every graph; by default the predicted one.
+        scale: Unit in regression, ``"spread"`` unless given, see
+            :obj:`~hpme.metrics.deletion.Scale`.
+        mode, model_config: As in :class:`~hpme.models.ExplainedModel`.
+        level: ``"node"`` if the model returns one row per node; then graphs need ``anchors``.
+        seed: Seed, 0 unless given, of what is deleted at random and of the choice between pairs
+            with the same score; the global random state is not touched.
+    """
+
+    labels: Tensor | None
+    scale: Scale
+    mode: Mode | None
+    model_config: Any
+    level: Level | None
+    seed: int
+
+
+@dataclass(frozen=True)
+class Judge:
+    r"""Compares outputs on perturbed graphs :math:`G'` with those on the graphs :math:`G`.
+
+    Of every graph it knows class probabilities and the class :math:`y`, or values and their unit.
+    """
+
+    task: Task
+    values: Tensor
+    label: Tensor | None
+    unit: Tensor | None
+
+    @classmethod
+    def of(cls, task: Task, output: Tensor, labels: Tensor | None, scale: Scale) -> Judge:
+        """From the outputs on the graphs themselves; without labels, of the predicted classes."""
+        values = _values(task, output)
+        if isinstance(scale, str) and scale not in get_args(get_args(Scale)[1]):
+            raise InputError(f"scale must be 'spread', 'prediction' or a number, got {scale!r}")
+        if not isinstance(scale, str) and not scale > 0:
+            raise InputError(f"scale must be above 0, got {scale}")
+        if task.classification:
+            label = values.argmax(1) if labels is None else _checked(labels, values)
+            return cls(task, values, label, None)
+        if labels is not None:
+            raise InputError(
+                "labels are for classification; in regression outputs are compared with those on "
+                "the whole graph"
+            )
+        if scale == "prediction":
+            unit = values.abs()
+            unit = unit.masked_fill(unit == 0, torch.nan)
+        else:
+            unit = torch.full_like(values, task.scale if scale == "spread" else float(scale))
+        return cls(task, values, None, unit)
+
+    def lost(self, output: Tensor, ids: Tensor) -> Tensor:
+        r""":math:`f(G)_y - f(G')_y`, or :math:`|f(G) - f(G')|` in its unit, for graphs ``ids``."""
+        if self.label is None:
+            return self._distance(output, ids)
+        return self._at_label(self.values[ids], ids) - self.kept(output, ids)
+
+    def kept(self, output: Tensor, ids: Tensor) -> Tensor:
+        r""":math:`f(G')_y`, or :math:`\exp(-|f(G) - f(G')|)` in its unit."""
+        if self.label is None:
+            return (-self._distance(output, ids)).exp()
+        return self._at_label(_values(self.task, output), ids)
+
+    def lost_accuracy(self, output: Tensor, ids: Tensor) -> Tensor:
+        r""":math:`1[\hat y(G) = y] - 1[\hat y(G') = y]`."""
+        if self.label is None:
+            raise InputError("form='accuracy' is for classification; use form='probability'")
+        label, values = self.label[ids], _values(self.task, output)
+        before, after = self.values[ids].argmax(1) == label, values.argmax(1) == label
+        return (before.double() - after.double()).masked_fill(values.isnan().any(1), torch.nan)
+
+    def _at_label(self, values: Tensor, ids: Tensor) -> Tensor:
+        assert self.label is not None
+        return values.gather(1, self.label[ids].unsqueeze(1)).squeeze(1)
+
+    def _distance(self, output: Tensor, ids: Tensor) -> Tensor:
+        assert self.unit is not None
+        change = (_values(self.task, output) - self.values[ids]).abs()
+        return (change / self.unit[ids]).mean(1)
+
+
+def _values(task: Task, output: Tensor) -> Tensor:
+    """Probabilities, or values in their own unit; NaN where the output is not finite."""
+    output = output.double()
+    values = task.values(output) if task.classification else output.view(output.shape[0], -1)
+    broken = ~output.view(output.shape[0], -1).isfinite().all(1)
+    return values.masked_fill(broken.unsqueeze(1), torch.nan)
+
+
+def _checked(labels: Tensor, values: Tensor) -> Tensor:
+    classes = values.shape[1]
+    if labels.is_floating_point() or not bool(((labels >= 0) & (labels < classes)).all()):
+        raise InputError(f"labels must be integers in [0, {classes})")
+    return labels.long()
 
 
 @dataclass(frozen=True)
 class Replicas:
     """Several graphs, some of them repeatedly, seen as their pairs.
 
-    Args:
-        ids: Graph number of every replica.
-        pairs: Number of every pair in the table of all graphs.
-        owner: Replica of every pair, non-decreasing.
-        ptr: Position of the first pair of every replica.
+    Graph number and position of the first pair of every replica; number in the table of all graphs
+    and replica of every pair.
     """
 
     ids: Tensor
+    ptr: Tensor
     pairs: Tensor
     owner: Tensor
-    ptr: Tensor
 
 
 Keep = Callable[[Replicas], Tensor]
 """Which pairs of replicas stay, as a boolean tensor."""
-
-
-def replicate(table: Pairs, ids: Tensor) -> Replicas:
-    """The pairs of replicas of the graphs with the given numbers."""
-    pairs, owner = concatenated_ranges(table.start[ids], table.counts[ids])
-    return Replicas(ids, pairs, owner, exclusive_cumsum(table.counts[ids]))
+Verdict = Callable[[Judge, Tensor, Tensor], Tensor]
+"""A value for every output and graph number, such as :meth:`Judge.lost`."""
 
 
 def outputs(
@@ -51,28 +160,126 @@ def outputs(
     *,
     drop_isolated: bool = False,
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Graph numbers and outputs of replicas, all replicas of the first graph first.
+    """Graph numbers and outputs of ``samples`` replicas per graph, those of the first graph first.
 
     Deletion is real: no model sees a deleted edge. How the replicas are cut into forward passes
     does not change what ``keep`` draws, as long as it draws one number per pair.
-
-    Args:
-        adapter: Calls the model.
-        store: The graphs.
-        table: Their pairs.
-        keep: Which pairs of each replica stay.
-        samples: Replicas per graph.
-        drop_isolated: See :func:`~hpme.graphs.perturb.keep_edges`.
     """
     ids = torch.arange(len(store), device=store.sizes.device).repeat_interleave(samples)
     for part in chunks(store, ids):
-        replicas = replicate(table, part)
+        start, counts = table.start[part], table.counts[part]
+        replicas = Replicas(part, exclusive_cumsum(counts), *concatenated_ranges(start, counts))
         edges, owner = store.edges_of(part)
         of_edge = table.of_edge[edges]
-        shift = (replicas.ptr - table.start[part])[owner]
-        place = torch.where(of_edge < 0, of_edge, of_edge + shift)
+        place = torch.where(of_edge < 0, of_edge, of_edge + (replicas.ptr - start)[owner])
         kept = replace(table, of_edge=place).per_edge(keep(replicas), loops=True)
         graphs = keep_edges(store.batch(part), kept, drop_isolated=drop_isolated)
         output = adapter.predict(graphs)
         check_rows(output, part.numel())
         yield part, output
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A frozen model and the explanations whose graphs can be perturbed.
+
+    Those are the graphs with at least one pair of nodes and without NaN scores. ``numbers`` are
+    their positions among the ``total`` explanations, ``why`` says what is wrong with the others.
+    Without any of them there is no judge.
+    """
+
+    adapter: ModelAdapter
+    store: GraphStore
+    table: Pairs
+    score: Tensor
+    numbers: Tensor
+    total: int
+    why: str
+    judge: Judge | None
+    generator: torch.Generator
+
+    def choose(self, size: Size, *, at_random: bool = False) -> Tensor:
+        """Boolean mask of the best pairs, ties at random; or of as many, but any."""
+        score = self.score
+        if at_random:
+            score = torch.rand(score.shape, generator=self.generator).to(score)
+        if isinstance(size, Tensor):
+            if size.shape != (self.total,):
+                raise InputError(
+                    f"size must have one value for each of {self.total} explanations, got shape "
+                    f"{tuple(size.shape)}"
+                )
+            size = size[self.numbers]
+        wanted = resolve_size(size, self.table.counts)
+        return ranks(self.table, score, self.generator) < wanted[self.table.graph]
+
+    def scores(
+        self, verdict: Verdict, keep: Keep, samples: int = 1, *, drop_isolated: bool = False
+    ) -> GraphScores:
+        """Mean verdict over the samples of every graph; arguments as in :func:`outputs`."""
+        if samples < 1:
+            raise InputError(f"samples must be at least 1, got {samples}")
+        values = torch.full((self.total,), torch.nan, dtype=torch.double, device=self.score.device)
+        if self.judge is None:
+            return GraphScores(values, self.why)
+        replicas = outputs(
+            self.adapter, self.store, self.table, keep, samples, drop_isolated=drop_isolated
+        )
+        parts = [verdict(self.judge, output, ids) for ids, output in replicas]
+        values[self.numbers] = torch.cat(parts).view(-1, samples).mean(1)
+        return GraphScores(values, "the model's outputs on perturbed graphs give no number")
+
+
+@contextmanager
+def examine(
+    model: Model,
+    explanations: Sequence[Any],
+    *,
+    labels: Tensor | None = None,
+    scale: Scale = "spread",
+    seed: int = 0,
+    **facts: Any,
+) -> Iterator[Subject]:
+    """Freezes a model and runs it once on the graphs of explanations.
+
+    Of explanations ``x``, ``edge_index`` and ``edge_mask`` are read and, if there, ``edge_attr``,
+    ``edge_weight`` and ``anchors``.
+    """
+    explained = ExplainedModel.of(model, **facts)
+    store = GraphStore.from_graphs(explanations)
+    table = store.pairs.proper
+    score = table.mean(edge_scores(explanations))
+    total = len(store)
+    if labels is not None and labels.shape != (total,):
+        raise InputError(
+            f"labels must have one value for each of {total} explanations, got shape "
+            f"{tuple(labels.shape)}"
+        )
+    broken = segment_sum(score.isnan().double(), table.graph, total) > 0
+    bare = table.counts == 0
+    numbers = (~(broken | bare)).nonzero().squeeze(1)
+    causes = {"have no edges but self-loops": int(bare.sum()), "have NaN scores": int(broken.sum())}
+    found = ", ".join(f"{count} {cause}" for cause, count in causes.items() if count)
+    if numbers.numel() < total:
+        score = score[~broken[table.graph]]
+        store = store.subset(numbers)
+        table = store.pairs.proper
+    adapter = explained.adapter()
+    with explained.frozen(), torch.no_grad():
+        judge = None
+        if numbers.numel():
+            whole = outputs(adapter, store, table, lambda replicas: replicas.pairs >= 0)
+            output = torch.cat([part for _, part in whole])
+            labels = None if labels is None else labels[numbers]
+            judge = Judge.of(explained.task(output), output, labels, scale)
+        yield Subject(
+            adapter=adapter,
+            store=store,
+            table=table,
+            score=score,
+            numbers=numbers,
+            total=total,
+            why=f"no graph can be perturbed: {found}",
+            judge=judge,
+            generator=torch.Generator().manual_seed(seed),
+        )

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import torch
 from torch import Tensor
 
-from hpme.data.info import Level
 from hpme.errors import InputError
-from hpme.metrics.judge import Judge, Scale
+from hpme.metrics.deletion import DeletionOptions, Judge, Replicas, examine
 from hpme.metrics.selection import Size
-from hpme.metrics.subject import examine
 from hpme.metrics.value import GraphScores
-from hpme.models.explained import ExplainedModel, Model
-from hpme.models.task import Mode
+from hpme.models.explained import Model
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Form = Literal["probability", "accuracy"]
 
@@ -40,12 +40,7 @@ def fidelity(
     size: Size,
     *,
     form: Form = "probability",
-    labels: Tensor | None = None,
-    scale: Scale = "spread",
-    mode: Mode | None = None,
-    model_config: Any = None,
-    level: Level | None = None,
-    seed: int = 0,
+    **options: Unpack[DeletionOptions],
 ) -> Fidelity:
     r"""Fidelity of hard explanations :math:`G^*`, with edges deleted and nodes kept.
 
@@ -59,23 +54,62 @@ def fidelity(
         size: Number of pairs in :math:`G^*`, see :obj:`~hpme.metrics.selection.Size`.
         form: ``"probability"``, or ``"accuracy"`` for
             :math:`1[\hat y(G) = y] - 1[\hat y(\cdot) = y]` (classification only).
-        labels: Class :math:`y` of every graph; by default the predicted one.
-        scale: Unit in regression, see :obj:`~hpme.metrics.judge.Scale`.
-        mode, model_config: As in :class:`~hpme.models.ExplainedModel`.
-        level: ``"node"`` if the model returns one row per node; then graphs need ``anchors``.
-        seed: Decides between pairs with the same score.
+        **options: ``labels``, ``scale``, ``mode``, ``model_config``, ``level`` and ``seed``, see
+            :class:`DeletionOptions`.
     """
     if form not in get_args(Form):
         raise InputError(f"form must be 'probability' or 'accuracy', got {form!r}")
-    generator = torch.Generator().manual_seed(seed)
-    explained = ExplainedModel.of(model, mode=mode, level=level, model_config=model_config)
-    with examine(explained, explanations, labels, scale) as subject:
-        chosen = subject.choose(size, generator)
-
-        def verdict(judge: Judge) -> Any:
-            return judge.lost if form == "probability" else judge.lost_accuracy
-
+    verdict = Judge.lost if form == "probability" else Judge.lost_accuracy
+    with examine(model, explanations, **options) as subject:
+        chosen = subject.choose(size)
         return Fidelity(
             plus=subject.scores(verdict, lambda replicas: ~chosen[replicas.pairs]),
             minus=subject.scores(verdict, lambda replicas: chosen[replicas.pairs]),
+        )
+
+
+def robust_fidelity(
+    model: Model,
+    explanations: Sequence[Any],
+    size: Size,
+    *,
+    alpha1: float = 0.1,
+    alpha2: float = 0.9,
+    samples: int = 50,
+    **options: Unpack[DeletionOptions],
+) -> Fidelity:
+    r"""Robust fidelity :math:`Fid_{\alpha_1,+}` and :math:`Fid_{\alpha_2,-}` of hard explanations.
+
+    The means over samples of :math:`f(G)_y - f(G')_y`. For the first, :math:`G'` lacks each pair of
+    the explanation with probability :math:`\alpha_1`; for the second, each pair outside it stays
+    with probability :math:`\alpha_2`. Both directions between two nodes go together. In regression
+    :math:`|f(G) - f(G')|` in units of ``scale`` takes the place of the difference. Undefined for
+    graphs without edges and for NaN scores.
+
+    Args:
+        model, explanations, size: As in :func:`fidelity`.
+        alpha1: Probability that a pair of the explanation is deleted.
+        alpha2: Probability that a pair outside it is kept.
+        samples: Perturbed graphs per graph, for either side.
+        **options: ``labels``, ``scale``, ``mode``, ``model_config``, ``level`` and ``seed``, see
+            :class:`DeletionOptions`.
+    """
+    if not (0 <= alpha1 <= 1 and 0 <= alpha2 <= 1):
+        raise InputError(f"alpha1 and alpha2 must lie in [0, 1], got {alpha1} and {alpha2}")
+    with examine(model, explanations, **options) as subject:
+        chosen = subject.choose(size)
+
+        def drawn(replicas: Replicas, probability: float) -> Tensor:
+            noise = torch.rand(replicas.pairs.shape, generator=subject.generator)
+            return (noise < probability).to(chosen.device)
+
+        def without_some(replicas: Replicas) -> Tensor:
+            return ~(chosen[replicas.pairs] & drawn(replicas, alpha1))
+
+        def with_some(replicas: Replicas) -> Tensor:
+            return chosen[replicas.pairs] | drawn(replicas, alpha2)
+
+        return Fidelity(
+            plus=subject.scores(Judge.lost, without_some, samples),
+            minus=subject.scores(Judge.lost, with_some, samples),
         )

@@ -10,6 +10,8 @@ from hpme.metrics.value import MetricValue
 from hpme.models import scores
 from hpme.models.task import Task
 
+Score = Callable[[Tensor, Tensor], float]
+
 
 def accuracy(output: Tensor, labels: Tensor, task: Task | None = None) -> MetricValue:
     """Share of graphs whose class is right.
@@ -19,12 +21,12 @@ def accuracy(output: Tensor, labels: Tensor, task: Task | None = None) -> Metric
         labels: Class of every graph.
         task: What the output means; by default inferred from its columns.
     """
-    return _classification(scores.accuracy, output, labels, task)
+    return _value(_of_classes(scores.accuracy, task), output, labels)
 
 
 def macro_f1(output: Tensor, labels: Tensor, task: Task | None = None) -> MetricValue:
     """Mean F1 score over the classes among labels or predictions; arguments as in :func:`accuracy`."""  # noqa: E501
-    return _classification(scores.macro_f1, output, labels, task)
+    return _value(_of_classes(scores.macro_f1, task), output, labels)
 
 
 def rmse(output: Tensor, labels: Tensor) -> MetricValue:
@@ -34,38 +36,29 @@ def rmse(output: Tensor, labels: Tensor) -> MetricValue:
         output: A model's output, one value per graph.
         labels: Value of every graph.
     """
-    reason = _missing(output, labels)
-    return MetricValue.undefined(reason) if reason else MetricValue(scores.rmse(output, labels))
+    return _value(scores.rmse, output, labels)
 
 
 def mape(output: Tensor, labels: Tensor) -> MetricValue:
     """Mean absolute error relative to the labels, as a fraction; undefined if a label is 0.
 
-    Args:
-        output: A model's output, one value per graph.
-        labels: Value of every graph.
+    Arguments are those of :func:`rmse`.
     """
-    reason = _missing(output, labels)
     zeros = int((labels == 0).sum())
-    if reason is None and zeros:
-        reason = (
-            f"{zeros} of {labels.numel()} labels are 0, and an error relative to 0 is undefined"
-        )
-    return MetricValue.undefined(reason) if reason else MetricValue(scores.mape(output, labels))
+    why = f"{zeros} of {labels.numel()} labels are 0, and an error relative to 0 is undefined"
+    return _value(scores.mape, output, labels, why if zeros else None)
 
 
-def _classification(
-    score: Callable[[Tensor, Tensor], float], output: Tensor, labels: Tensor, task: Task | None
-) -> MetricValue:
-    reason = _missing(output, labels)
-    if reason is not None:
-        return MetricValue.undefined(reason)
-    predicted = (task or Task.resolve(output)).target(output)
-    return MetricValue(score(predicted, labels))
+def _of_classes(score: Score, task: Task | None) -> Score:
+    return lambda output, labels: score((task or Task.resolve(output)).target(output), labels)
 
 
-def _missing(output: Tensor, labels: Tensor) -> str | None:
+def _value(score: Score, output: Tensor, labels: Tensor, why: str | None = None) -> MetricValue:
+    """A score, or why there is none."""
     if labels.numel() == 0:
-        return "there are no graphs"
-    broken = not bool(output.isfinite().all() and labels.isfinite().all())
-    return "the output or the labels are not finite" if broken else None
+        return MetricValue.undefined("there are no graphs")
+    if not bool(output.isfinite().all() and labels.isfinite().all()):
+        why = "the output or the labels are not finite"
+    if why is not None:
+        return MetricValue.undefined(why)
+    return MetricValue(score(output, labels))

@@ -21,15 +21,7 @@ tensor their number in each graph, such as :func:`truth_sizes`. It is at most al
 
 
 def resolve_size(size: Size, counts: Tensor) -> Tensor:
-    """Number of pairs to select in every graph.
-
-    Args:
-        size: What a user asks for.
-        counts: Number of pairs of every graph.
-
-    Raises:
-        InputError: If the size is negative, no share, or not of one value per graph.
-    """
+    """Number of pairs to select in every graph, from what a user asks for and how many it has."""
     if isinstance(size, Tensor):
         if size.shape != counts.shape or size.is_floating_point():
             raise InputError(
@@ -112,20 +104,12 @@ def truth_sizes(graphs: Sequence[Any]) -> Tensor:
 
 
 def edge_scores(explanations: Sequence[Any]) -> Tensor:
-    """Edge masks of all explanations in a row, in double precision.
-
-    Raises:
-        InputError: If an explanation has none, or not one value per edge.
-    """
+    """Edge masks of all explanations in a row, in double precision."""
     return _edge_masks(explanations, "explanation", "edge_mask").detach().double()
 
 
 def truth_edges(graphs: Sequence[Any]) -> Tensor:
-    """Ground-truth edge masks of all graphs in a row.
-
-    Raises:
-        InputError: If a graph has none, or not one value per edge.
-    """
+    """Ground-truth edge masks of all graphs in a row."""
     return _edge_masks(graphs, "graph", "ground truth edge_mask")
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from hpme.data.info import Level
 from hpme.errors import InputError
 from hpme.graphs import GraphBatch, Graphs, GraphStore
+from hpme.graphs.moving import on_cpu
 from hpme.graphs.perturb import chunks, keep_edges
 from hpme.metrics.selection import truth_edges
 from hpme.metrics.value import GraphScores
@@ -57,9 +58,8 @@ def shift(
         graphs: The original graphs :math:`G`.
         others: One graph :math:`G'` for each, such as mixup graphs.
         edge_weight: Weights of the edges of ``others``, if they are weighted.
-        embedding_layer: As in :class:`~hpme.models.adapter.ModelAdapter`; of use for node-level
-            models, and for graph-level ones whose readout is not found.
-        level: As in :class:`~hpme.models.adapter.ModelAdapter`.
+        embedding_layer, level: As in :class:`~hpme.models.adapter.ModelAdapter`; the layer is of
+            use for node-level models, and for graph-level ones whose readout is not found.
     """  # noqa: E501
     before, after = _weighted(graphs, None), _weighted(others, edge_weight)
     if len(before) != len(after):
@@ -97,9 +97,7 @@ def truth_shift(
         graphs: Graphs with a boolean ``edge_mask``.
         drop_isolated: Whether nodes without a ground-truth edge are left out; a readout that takes
             the mean over nodes depends strongly on it.
-        embedding_layer: As in :class:`~hpme.models.adapter.ModelAdapter`; of use for node-level
-            models, and for graph-level ones whose readout is not found.
-        level: As in :class:`~hpme.models.adapter.ModelAdapter`.
+        embedding_layer, level: As in :func:`shift`.
     """
     store = GraphStore.from_graphs(graphs)
     pairs = store.pairs.proper
@@ -108,19 +106,17 @@ def truth_shift(
     kept = pairs.per_edge(truth, loops=True)
     subgraphs = keep_edges(store.batch(), kept, drop_isolated=drop_isolated)
     result = shift(model, store, subgraphs, embedding_layer=embedding_layer, level=level)
-    return Shift(
-        *(
-            GraphScores(
-                scores.per_graph.masked_fill(missing, torch.nan),
-                "no edge is ground truth" if bool(missing.all()) else scores.why,
-            )
-            for scores in (result.cosine, result.euclidean)
-        )
+    none = "no edge is ground truth" if bool(missing.all()) else None
+    cosine, euclidean = (
+        GraphScores(scores.per_graph.masked_fill(missing, torch.nan), none or scores.why)
+        for scores in (result.cosine, result.euclidean)
     )
+    return Shift(cosine, euclidean)
 
 
 def _weighted(graphs: GraphBatch | GraphStore | Graphs, edge_weight: Tensor | None) -> GraphStore:
     """Graphs and, apart from weights of their own, a weight per edge."""
+    graphs = on_cpu(graphs)
     if edge_weight is None:
         return GraphStore.from_graphs(graphs)
     batch = graphs if isinstance(graphs, GraphBatch) else GraphStore.from_graphs(graphs).batch()

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Literal
 
 import torch
@@ -15,8 +16,9 @@ from hpme.data.info import Level
 from hpme.errors import HPMEError, InputError, ModelError
 from hpme.graphs import GraphBatch
 from hpme.models.embedding import Embedding, EmbeddingProbe, target_nodes
+from hpme.models.ground import as_its_user
 from hpme.models.message_mask import message_mask
-from hpme.models.task import Task
+from hpme.models.task import Task, check_output, check_rows
 
 Weighting = Literal["edge_weight", "message", "none"]
 
@@ -25,7 +27,8 @@ class ModelAdapter:
     """Calls a model the way explainers need it, without leaving a trace on it.
 
     Use inside :func:`frozen`. :meth:`describe` says how edge weights are applied and where node
-    embeddings come from.
+    embeddings come from. Graphs may be on another device than the model: they are moved, and what
+    the model returns comes back to where they were. Outputs in half precision become single.
 
     Args:
         model: Called as ``model(x, edge_index, batch=..., [edge_weight=...], [edge_attr=...])``.
@@ -55,7 +58,9 @@ class ModelAdapter:
         self.embedding_layer = embedding_layer
         self.weighting = weighting
         self.embedding_source: str | None = None
-        parameters = inspect.signature(model.forward).parameters
+        self.device = device_of(model)
+        written = getattr(model, "_orig_mod", model)  # a compiled module hides the arguments
+        parameters = inspect.signature(written.forward).parameters
         self._keywords = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
         self._names = set(parameters)
         batch = parameters.get("batch")
@@ -92,8 +97,8 @@ class ModelAdapter:
         do so), hence the trial. The weights of the trial differ from edge to edge, because a
         normalising model does not see a factor common to all.
         """
-        num_edges = graphs.edge_index.shape[1]
-        weight = torch.linspace(0.25, 0.75, num_edges).to(graphs.x)
+        graphs = self._there(graphs)
+        weight = torch.linspace(0.25, 0.75, graphs.num_edges).to(graphs.x)
         plain = self._call(graphs, None, "none")
         trials: list[Weighting] = ["edge_weight"] if self.accepts("edge_weight") else []
         self.weighting = "none"
@@ -120,16 +125,22 @@ class ModelAdapter:
         """The model's raw output; ``edge_weight`` multiplies the graphs' own weights if any."""
         if edge_weight is not None and self.weighting is None:
             self.probe(graphs)
-        weighting = self.weighting or "none"
-        output: Tensor = self._rows(
-            graphs, self._call(graphs, edge_weight, weighting, **model_kwargs)
-        )
-        return output
+        there, weighting = self._there(graphs), self.weighting or "none"
+        called = self._call(there, edge_weight, weighting, **model_kwargs)
+        output: Tensor = self._rows(there, called)
+        self._check_gradient(edge_weight, output)
+        result: Tensor = _back(output, graphs)
+        return result
 
     @torch.no_grad()
     def embed(self, graphs: GraphBatch, **model_kwargs: Any) -> Embedding:
-        """Node and graph embeddings and the output, from one forward pass."""
+        """Node and graph embeddings and the output, from one forward pass.
+
+        Raises:
+            ModelError: If the output is unusable.
+        """
         embedding = self.trace(graphs, **model_kwargs)
+        self.check(embedding.output, graphs)
         # Explainers learn in the default precision, whatever that of the model.
         dtype, graph = torch.get_default_dtype(), embedding.graph
         if isinstance(graph, Tensor):
@@ -147,12 +158,34 @@ class ModelAdapter:
         """
         if edge_weight is not None and self.weighting is None:
             self.probe(graphs)
-        probe = EmbeddingProbe(self.model, graphs, self.level, self.embedding_layer)
+        there = self._there(graphs)
+        probe = EmbeddingProbe(self.model, there, self.level, self.embedding_layer)
         with probe.watching():
-            output = self._call(graphs, edge_weight, self.weighting or "none", **model_kwargs)
-        embedding = probe.found(self._rows(graphs, output))
+            output = self._call(there, edge_weight, self.weighting or "none", **model_kwargs)
+        embedding = probe.found(self._rows(there, output))
+        self._check_gradient(edge_weight, embedding.output)
         self.embedding_source = embedding.source
-        return embedding
+        return replace(
+            embedding,
+            nodes=_back(embedding.nodes, graphs),
+            graph=_back(embedding.graph, graphs),
+            output=_back(embedding.output, graphs),
+        )
+
+    def check(self, output: Any, graphs: GraphBatch) -> None:
+        """Raises :class:`ModelError` unless an output has one row per graph, of finite numbers."""
+        check_rows(output, graphs.num_graphs)
+        check_output(output, self.model)
+
+    def _check_gradient(self, edge_weight: Tensor | None, output: Any) -> None:
+        """Says so if edge weights are to be learned and cannot be."""
+        wanted = edge_weight is not None and edge_weight.requires_grad
+        if wanted and self.weighting != "none" and isinstance(output, Tensor):
+            check_gradient(output)
+
+    def _there(self, graphs: GraphBatch) -> GraphBatch:
+        """The graphs where the model is."""
+        return graphs if self.device is None else graphs.to(self.device)
 
     def _rows(self, graphs: GraphBatch, output: Any) -> Any:
         """The model's output with one row per graph."""
@@ -170,6 +203,9 @@ class ModelAdapter:
         self, graphs: GraphBatch, edge_weight: Tensor | None, weighting: Weighting, **extra: Any
     ) -> Any:
         kwargs = dict(extra)
+        for name, value in kwargs.items():
+            if isinstance(value, Tensor):
+                kwargs[name] = value.to(graphs.x.device)
         if self.level == "graph" and not (self.accepts("batch") or self._keywords):
             raise ModelError(
                 "the model's forward has no 'batch' argument; graph-level models are called as "
@@ -178,7 +214,7 @@ class ModelAdapter:
         if self.level == "graph" or self._needs_batch:
             kwargs["batch"] = graphs.batch
         if edge_weight is not None:
-            edge_weight = edge_weight.to(graphs.x.dtype)
+            edge_weight = edge_weight.to(graphs.x)
         masks: Any = nullcontext()
         if edge_weight is not None and weighting == "message":
             # PyG's masks assume that self-loops come last, sorted by node.
@@ -199,9 +235,9 @@ class ModelAdapter:
             kwargs["edge_weight"] = weight
         if graphs.edge_attr is not None and (self.accepts("edge_attr") or self._keywords):
             kwargs["edge_attr"] = graphs.edge_attr
-        with masks:
+        with masks, as_its_user():
             try:
-                return self.model(graphs.x, graphs.edge_index, **kwargs)
+                output = self.model(graphs.x, graphs.edge_index, **kwargs)
             except (HPMEError, torch.cuda.OutOfMemoryError):
                 raise
             except Exception as error:
@@ -210,3 +246,26 @@ class ModelAdapter:
                     f"features of {graphs.x.dtype}: {type(error).__name__}: {error}; check that "
                     "features, dtype and device are those it was trained with"
                 ) from error
+        if isinstance(output, Tensor) and output.dtype in (torch.half, torch.bfloat16):
+            return output.float()  # what is computed from it needs more digits than it has
+        return output
+
+
+def device_of(model: nn.Module) -> torch.device | None:
+    """Where a model is; ``None`` if it has no tensors, and so is anywhere."""
+    tensor = next(chain(model.parameters(), model.buffers()), None)
+    return None if tensor is None else tensor.device
+
+
+def check_gradient(output: Tensor) -> None:
+    """Raises :class:`ModelError` if an output cannot be differentiated."""
+    if torch.is_grad_enabled() and not output.requires_grad:
+        raise ModelError(
+            "no gradient flows through the model, and this explainer needs one: its forward runs "
+            "under torch.no_grad, or returns something detached (.detach(), .data); let it flow, "
+            "or choose an explainer that needs none: hpme, matchexplainer or att"
+        )
+
+
+def _back(value: Any, graphs: GraphBatch) -> Any:
+    return value.to(graphs.x.device) if isinstance(value, Tensor) else value

@@ -2,35 +2,108 @@
 
 from __future__ import annotations
 
+import copy
+from collections import OrderedDict, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
-from torch import nn
+from torch import Tensor, nn
+from torch.jit import ScriptModule
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from hpme.errors import ModelError
+from hpme.models.ground import own_ground, same_random_state
+
+_CONTAINERS = (list, dict, set, deque, OrderedDict)
+Value = TypeVar("Value")
 
 
 @contextmanager
 def frozen(model: nn.Module) -> Iterator[None]:
-    """Eval mode, no parameter gradients; everything as before afterwards, even on error."""
+    """Eval mode, no parameter gradients, empty caches; everything as before afterwards.
+
+    Whatever a forward pass writes goes into copies: buffers, attributes, lists and dictionaries of
+    the modules. The originals are put back, even after an error, and so is the global random state.
+    Settings of PyTorch around the call do not reach inside, see :mod:`hpme.models.ground`.
+    """
     check_module(model)
-    training = {module: module.training for module in model.modules()}
-    needs_grad = {parameter: parameter.requires_grad for parameter in model.parameters()}
-    try:
-        model.eval()
-        for parameter in needs_grad:
-            parameter.requires_grad_(False)
-        yield
-    finally:
-        for module, flag in training.items():
-            module.training = flag
-        for parameter, flag in needs_grad.items():
-            parameter.requires_grad_(flag)
+    modules = list(model.modules())
+    attributes = [dict(module.__dict__) for module in modules]
+    tensors = [(dict(module._parameters), dict(module._buffers)) for module in modules]
+    needs_grad = {p: p.requires_grad for p in model.parameters() if not p.is_inference()}
+    with own_ground(model), same_random_state(model):
+        try:
+            model.eval()
+            for parameter in needs_grad:
+                parameter.requires_grad_(False)
+            _swap_in_copies(modules)
+            yield
+        finally:
+            for module, before, (parameters, buffers) in zip(
+                modules, attributes, tensors, strict=True
+            ):
+                for current, saved in (
+                    (module.__dict__, before),
+                    (module._parameters, parameters),
+                    (module._buffers, buffers),
+                ):
+                    current.clear()
+                    current.update(saved)  # type: ignore[arg-type]
+            for parameter, flag in needs_grad.items():
+                parameter.requires_grad_(flag)
+
+
+def _swap_in_copies(modules: list[nn.Module]) -> None:
+    """Gives modules copies of what a forward pass may write, and of what autograd cannot use."""
+    copies: dict[int, Any] = {}  # what two modules share they go on sharing
+
+    def once(value: Value, copied: Any) -> Value:
+        result: Value = copies.setdefault(id(value), copied)
+        return result
+
+    for module in modules:
+        for name, parameter in module._parameters.items():
+            if parameter is not None and parameter.is_inference():
+                clone = nn.Parameter(parameter.detach().clone(), requires_grad=False)
+                module._parameters[name] = once(parameter, clone)
+        for name, buffer in module._buffers.items():
+            if buffer is not None:
+                module._buffers[name] = once(buffer, buffer.detach().clone())
+        for name, value in list(module.__dict__.items()):
+            if name.startswith("_cached"):  # as PyG's layers call what they keep
+                module.__dict__[name] = None
+            elif name == "cached" and value is True:
+                module.__dict__[name] = False
+            elif type(value) in _CONTAINERS and not _of_torch(name):
+                empty = type(value)() if "cache" in name.lower() else copy.copy(value)
+                module.__dict__[name] = once(value, empty)
+            elif isinstance(value, Tensor) and value.is_inference():
+                module.__dict__[name] = once(value, value.clone())
+
+
+def _of_torch(name: str) -> bool:
+    """Whether PyTorch keeps parameters, modules, hooks and the like under this name."""
+    return name in _MODULE_ATTRIBUTES
+
+
+_MODULE_ATTRIBUTES = frozenset(nn.Module().__dict__)
 
 
 def check_module(model: object) -> None:
-    """Raises :class:`ModelError` unless this is a module."""
+    """Raises :class:`ModelError` unless this is a module that can be explained."""
     if not isinstance(model, nn.Module):
         raise ModelError(
             f"expected a torch.nn.Module, got {type(model).__name__}; wrap it in a module"
         )
+    if isinstance(model, ScriptModule):
+        raise ModelError(
+            "a TorchScript model (script or trace) hides its layers and arguments; explain the "
+            "torch.nn.Module it was made from"
+        )
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        if isinstance(tensor, UninitializedParameter | UninitializedBuffer):
+            raise ModelError(
+                f"'{name}' of the model has no shape yet: a lazy layer has never been called; call "
+                "the model once on a batch before it is explained"
+            )

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch_geometric.explain import ModelConfig
 
 from hpme.errors import InputError, ModelError
@@ -99,8 +99,34 @@ class Task:
                 f"binary classification expects one output column, got {width}; two columns of "
                 "logits are mode='multiclass_classification'"
             )
-        if not bool(torch.isfinite(output).all()):
-            raise ModelError("the model returned NaN or infinite values on finite input")
+        check_output(output)
+
+
+def check_output(output: Tensor, model: nn.Module | None = None) -> None:
+    """Raises :class:`ModelError` unless an output holds finite numbers.
+
+    Args:
+        output: The output of a model.
+        model: The model, whose tensors may be to blame.
+    """
+    if output.dtype.is_complex or not output.is_floating_point():
+        raise ModelError(
+            f"the model's output is of {output.dtype}; it must return the scores of the classes, "
+            "or values, as floating-point numbers"
+        )
+    finite = torch.isfinite(output)
+    if bool(finite.all()):
+        return
+    tensors = () if model is None else (*model.named_parameters(), *model.named_buffers())
+    bad = [name for name, tensor in tensors if not bool(torch.isfinite(tensor).all())]
+    blame = f"; so does '{bad[0]}' of the model" if bad else "; check it, and the features"
+    if any(tensor.dtype is torch.half for _, tensor in tensors):
+        blame += "; torch.float16 ends at 65504: explain a copy in single precision, model.float()"
+    row = int((~finite.view(len(finite), -1).all(1)).nonzero()[0])
+    raise ModelError(
+        f"the model's output contains NaN or infinite values (first for graph {row} of the "
+        f"batch){blame}"
+    )
 
 
 def check_rows(output: Any, num_graphs: int) -> None:

@@ -37,19 +37,12 @@ def blocks(cells: Cells, _: Results) -> list[Block]:
     cells = cells.renamed(titles)
     caption = "Edge ROC-AUC of HPME and its ablations"
     table = score_table("ablation", caption, cells, ["auc"], notes=[NOTE])
-    bars = {
-        column: {row: _bar(cells, row, column) for row in cells.rows} for column in cells.columns
-    }
+    bars: dict[str, dict[str, Bar]] = {column: {} for column in cells.columns}
+    for cell in cells.shown():
+        stat = cell.stat("auc")
+        bars[cell.column][cell.row] = Bar(stat.mean, stat.std)
     caption = "Ablation of HPME; whiskers are standard deviations over seeds."
     return [table, Picture("ablation", caption, bar_chart(bars, ylabel="AUC")), *annex(cells)]
-
-
-def _bar(cells: Cells, row: str, column: str) -> Bar:
-    cell = cells.at(row, column)
-    if cell is None:
-        return Bar(None)
-    stat = cell.stat("auc")
-    return Bar(stat.mean, stat.std)
 
 
 SUITE = Suite(

@@ -12,9 +12,8 @@ from torch_geometric.explain import Explanation
 
 from hpme.paper.shared.pictures import Item, Shown, frame, picture_page, shown_graphs
 from hpme.paper.shared.suite import ONE_SEED, Suite, each, together
-from hpme.viz.molecules import MoleculePainter, can_draw_molecules
-from hpme.viz.nodelink import NodeLinkPainter
-from hpme.viz.painter import Painter, undirected_edges, undirected_weights
+from hpme.viz.molecules import painter_of
+from hpme.viz.nodelink import undirected_edges, undirected_weights
 from hpme.viz.style import INK, POOLED
 
 OF_CLASSES = ("ba-2motifs", "ba-houseandgrid", "benzene")
@@ -33,25 +32,23 @@ def case_picture(graphs: Sequence[Any], explanations: Mapping[str, Sequence[Any]
     """Ground truth beside the heaviest edges of each explainer, a row per graph.
 
     Of every explanation as many edges are drawn as the ground truth has. Pooled nodes are marked.
-
-    Args:
-        graphs: Graphs with ``edge_mask`` and ``node_mask``.
-        explanations: One explanation per graph, by name of the explainer.
     """
-    painter: Painter = MoleculePainter(".png") if can_draw_molecules(graphs) else NodeLinkPainter()
+    painter = painter_of(graphs, ".png")
     figure, rows = frame(len(graphs), ["Ground truth", *explanations], painter.panel)
     norm = Normalize(0.0, 1.0)
     for number, (graph, panels) in enumerate(zip(graphs, rows, strict=True)):
         painter.draw_truth(panels[0], graph)
         for panel, items in zip(panels[1:], explanations.values(), strict=True):
             painter.draw_weights(panel, graph, heaviest(graph, items[number]), norm)
-    handles: list[Any] = [Line2D([], [], color=painter.truth_colour, lw=3)]
-    handles.append(Line2D([], [], color=painter.colours(1.0), lw=3))
-    labels = ["ground truth", "as many of the heaviest edges"]
+    truth, chosen = painter.truth_colour, painter.colours(1.0)
+    handles = [
+        Line2D([], [], color=truth, lw=3, label="ground truth"),
+        Line2D([], [], color=chosen, lw=3, label="as many of the heaviest edges"),
+    ]
     if any(e.get("pooled") is not None for items in explanations.values() for e in items):
-        handles.append(Line2D([], [], ls="", marker="o", ms=7, mec=INK, mfc=POOLED))
-        labels.append("pooled node")
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+        dot: dict[str, Any] = {"ls": "", "marker": "o", "ms": 7, "mec": INK, "mfc": POOLED}
+        handles.append(Line2D([], [], **dot, label="pooled node"))
+    figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     return figure
 
 

@@ -1,7 +1,7 @@
 """SimOAR and robust fidelity."""
 
 from hpme.bench.experiment import GROUND_TRUTH
-from hpme.paper.shared.blocks import graph_means
+from hpme.paper.shared.blocks import score_page
 from hpme.paper.shared.suite import Suite, each, together
 
 BOUNDS = (GROUND_TRUTH, "random")
@@ -17,10 +17,11 @@ SUITE = Suite(
         each(("alkane-carbonyl", "ba-housegrid"), (*BOUNDS, *OF_CLASSES), metrics=METRICS),
         each(("house-orgrid-volume", "ba-motif-volume"), (*BOUNDS, *OF_VALUES), metrics=METRICS),
     ),
-    graph_means(
-        "SimOAR and robust fidelity",
+    score_page(
+        "SimOAR and robust fidelity, {}",
         ("simoar", "robust_fidelity_plus", "robust_fidelity_minus"),
         "fidelity",
+        spread="graphs",
         more=("simoar_random", "simoar_empty", "fidelity_plus", "fidelity_minus", "precision"),
     ),
 )

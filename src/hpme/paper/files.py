@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -52,36 +53,28 @@ def report_files(
             f"'{folder}' holds no result of {join_words(asked)}; run "
             f"'hpme bench {asked[0]} --out {folder}'"
         )
-    pages = [_page(suites[name], results) for name in chosen]
-    files = files_of(pages, TITLE, introduction(results))
+    pages = []
+    for name in chosen:
+        suite, cells = suites[name], results.cells[name]
+        show = suite.blocks or all_metrics
+        pages.append(Page(name, suite.title, tuple(show(cells, results))))
+    files = files_of(pages, TITLE, _introduction(results))
     listed = "\n".join(sorted([*files, MANIFEST])) + "\n"
     return {**files, MANIFEST: listed.encode()}
 
 
-def _page(suite: Suite, results: Results) -> Page:
-    cells = results.cells[suite.name]
-    show = suite.blocks
-    blocks = all_metrics(cells, suite.title) if show is None else show(cells, results)
-    return Page(suite.name, suite.title, tuple(blocks))
-
-
-def introduction(results: Results) -> list[str]:
+def _introduction(results: Results) -> str:
     """How much there is, and what it was computed with."""
     records, failures = len(results.records), len(results.failures)
     text = f"{records} result{'s' * (records != 1)}"
     if failures:
         text += f", {failures} failed experiment{'s' * (failures != 1)}"
-    versions: dict[str, set[str]] = {}
+    versions: dict[str, set[str]] = defaultdict(set)
     for record in results.records:
         for name, version in record.versions.items():
-            versions.setdefault(name, set()).add(version)
-    software = [
-        f"{name} {'/'.join(sorted(set(found)))}" for name, found in sorted(versions.items())
-    ]
-    sentences = [text + "."]
-    if software:
-        sentences.append(f"Computed with {join_words(software)}.")
-    return [" ".join(sentences)]
+            versions[name].add(version)
+    software = [f"{name} {'/'.join(sorted(found))}" for name, found in sorted(versions.items())]
+    return text + "." + (f" Computed with {join_words(software)}." if software else "")
 
 
 def write_report(files: Mapping[str, bytes], folder: Path) -> None:

@@ -1,7 +1,7 @@
 """Link prediction: robust fidelity."""
 
 from hpme.paper import nodes
-from hpme.paper.shared.blocks import graph_means
+from hpme.paper.shared.blocks import score_page
 from hpme.paper.shared.suite import Suite, each
 
 DATASETS = [f"{name}-links" for name in nodes.DATASETS]
@@ -12,9 +12,10 @@ SUITE = Suite(
     "links",
     "Robust fidelity for link prediction",
     each(DATASETS, METHODS, model="dgcnn", metrics=("robust_fidelity",)),
-    graph_means(
+    score_page(
         "Robust fidelity, link prediction",
         ("robust_fidelity_plus", "robust_fidelity_minus"),
         "links",
+        spread="graphs",
     ),
 )

@@ -7,16 +7,7 @@ from typing import Any
 
 from torch_geometric.data import Data
 
-from hpme.paper.shared.pictures import (
-    MIXUP_PANEL,
-    Shown,
-    draw_mixup,
-    draw_mixup_key,
-    frame,
-    mixed_graph,
-    picture_page,
-    shown_graphs,
-)
+from hpme.paper.shared import pictures
 from hpme.paper.shared.suite import ONE_SEED, Suite, each, together
 from hpme.viz.nodelink import NodeLinkPainter
 
@@ -25,31 +16,26 @@ OF_VALUES = ("hpme", "regexplainer", "mixupexplainer")
 METRICS = ("auc", "explanations", "mixups")
 
 
-def draw(shown: Shown) -> Any:
+def draw(shown: pictures.Shown) -> Any:
     """Ground truth and mixup graphs of all methods that were run."""
-    mixed = {row: [mixed_graph(item) for item in items] for row, items in shown.items()}
-    return mixup_picture(shown_graphs(shown), mixed)
+    mixed = {row: [pictures.mixed_graph(item) for item in items] for row, items in shown.items()}
+    return mixup_picture(pictures.shown_graphs(shown), mixed)
 
 
 def mixup_picture(graphs: Sequence[Any], mixups: Mapping[str, Sequence[Data]]) -> Any:
     """Ground truth beside the mixup graphs of each explainer, a row per graph.
 
     Edges of the explanation are red, all others blue, darker the more they weigh; random edges
-    between two joined graphs are dashed. Of complete graphs the heaviest edges are drawn.
-
-    Args:
-        graphs: Graphs with ``edge_mask`` and ``node_mask``.
-        mixups: One mixup graph per graph, by name of the explainer, with ``edge_weight`` and the
-            boolean edge masks ``transplanted`` and ``bridge``, see
-            :class:`~hpme.explainers.MixupGraphs`.
+    between two joined graphs are dashed. Of complete graphs the heaviest edges are drawn. What a
+    mixup graph holds is said at :class:`~hpme.explainers.MixupGraphs`.
     """
     painter = NodeLinkPainter()
-    figure, rows = frame(len(graphs), ["Ground truth", *mixups], MIXUP_PANEL)
+    figure, rows = pictures.frame(len(graphs), ["Ground truth", *mixups], pictures.MIXUP_PANEL)
     for number, (graph, panels) in enumerate(zip(graphs, rows, strict=True)):
         painter.draw_truth(panels[0], graph)
         for panel, mixed in zip(panels[1:], mixups.values(), strict=True):
-            draw_mixup(panel, graph, mixed[number])
-    draw_mixup_key(figure, rows, [graph for mixed in mixups.values() for graph in mixed])
+            pictures.draw_mixup(panel, graph, mixed[number])
+    pictures.draw_mixup_key(figure, rows, [graph for mixed in mixups.values() for graph in mixed])
     return figure
 
 
@@ -60,7 +46,7 @@ SUITE = Suite(
         each(["ba-housegrid"], OF_CLASSES, metrics=METRICS),
         each(["ba-motif-volume"], OF_VALUES, metrics=METRICS),
     ),
-    picture_page(
+    pictures.picture_page(
         "mixups",
         draw,
         "mixup graphs. Edges from the explanation are red, all others blue, darker the more they "

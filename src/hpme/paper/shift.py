@@ -1,7 +1,7 @@
 """Distribution shift: how far mixup graphs and the ground truth are from the graph."""
 
 from hpme.bench.experiment import GROUND_TRUTH
-from hpme.paper.shared.blocks import graph_means
+from hpme.paper.shared.blocks import score_page
 from hpme.paper.shared.suite import Suite, each, together
 
 OF_CLASSES = ("ba-housegrid", "ba-houseandgrid", "benzene", "fluoride-carbonyl")
@@ -16,11 +16,13 @@ SUITE = Suite(
         each(OF_CLASSES, (*COMMON, "proxyexplainer", "hpme"), metrics=("shift",)),
         each(OF_VALUES, (*COMMON, "regexplainer", "hpme"), metrics=("shift",)),
     ),
-    graph_means(
-        "Cosine similarity and Euclidean distance of graph representations to those of the graph",
+    score_page(
+        "Cosine similarity and Euclidean distance of graph representations to those of the graph"
+        ", {}",
         ("cosine", "euclidean"),
         "shift-classification",
         "shift-regression",
+        spread="graphs",
         note="shift",
     ),
 )

@@ -8,17 +8,8 @@ from typing import Any
 from torch_geometric.data import Data
 
 from hpme.paper.mixups import METRICS
+from hpme.paper.shared import pictures
 from hpme.paper.shared.names import OURS, method_title
-from hpme.paper.shared.pictures import (
-    MIXUP_PANEL,
-    Shown,
-    draw_mixup,
-    draw_mixup_key,
-    drawn_graph,
-    frame,
-    mixed_graph,
-    picture_page,
-)
 from hpme.paper.shared.suite import ONE_SEED, Suite, each
 from hpme.viz.nodelink import NodeLinkPainter
 from hpme.viz.style import INK, plain
@@ -27,7 +18,7 @@ NEIGHBORS = [{"neighbor": "near"}, {"neighbor": "far"}]
 """The partner is one of the most similar graphs, or one of the least similar."""
 
 
-def draw(shown: Shown) -> Any:
+def draw(shown: pictures.Shown) -> Any:
     """A graph mixed with a partner drawn in each way."""
     # A graph may have drawn itself, which shows nothing.
     same = zip(*shown.values(), strict=True)
@@ -36,30 +27,25 @@ def draw(shown: Shown) -> Any:
     for options in NEIGHBORS:
         if items := shown.get(method_title(OURS, options)):
             item = items[place]
-            pair = (drawn_graph(item, item["graph"]), drawn_graph(item, item["partner"]))
-            rows[f"{options['neighbor']} partner"] = (*pair, mixed_graph(item))
+            pair = [pictures.drawn_graph(item, item[role]) for role in ("graph", "partner")]
+            rows[f"{options['neighbor']} partner"] = (*pair, pictures.mixed_graph(item))
     return partner_picture(rows)
 
 
-def partner_picture(rows: Mapping[str, tuple[Any, Any, Data]]) -> Any:
-    """A graph, the graph it is mixed with, and the mixup of both; a row for each.
-
-    Args:
-        rows: Graph, partner and mixup graph by title of the row, see
-            :func:`~hpme.paper.mixups.mixup_picture`.
-    """
+def partner_picture(rows: Mapping[str, tuple[Data, ...]]) -> Any:
+    """A graph, the graph it is mixed with, and the mixup of both, by title of the row."""
     painter = NodeLinkPainter()
     titles = ["Ground truth", "Ground truth of the partner", "Mixup graph"]
-    figure, panels = frame(len(rows), titles, MIXUP_PANEL)
+    figure, panels = pictures.frame(len(rows), titles, pictures.MIXUP_PANEL)
     for axes, (title, (graph, partner, mixed)) in zip(panels, rows.items(), strict=True):
         painter.draw_truth(axes[0], graph)
         painter.draw_truth(axes[1], partner)
-        draw_mixup(axes[2], graph, mixed)
+        pictures.draw_mixup(axes[2], graph, mixed)
         axes[0].annotate(
             plain(title), (-0.02, 0.5), xycoords="axes fraction", rotation=90, ha="right",
             va="center", fontsize=11, color=INK,
         )  # fmt: skip
-    draw_mixup_key(figure, panels, [mixed for *_, mixed in rows.values()])
+    pictures.draw_mixup_key(figure, panels, [mixed for *_, mixed in rows.values()])
     return figure
 
 
@@ -67,7 +53,7 @@ SUITE = Suite(
     "sizes",
     "Mixup with near and with far graphs to look at",
     each(["ba-housegrid"], ["hpme"], options=NEIGHBORS, metrics=METRICS),
-    picture_page(
+    pictures.picture_page(
         "mixups",
         draw,
         "a graph, the graph it is mixed with, and the mixup graph, where the pooled subgraph of "

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from hpme.data.molecules.chem import rdkit_module
-from hpme.errors import HPMEError
+from hpme.graphs import Pairs
 from hpme.progress import progress_bar
+from hpme.report.template import Column, whole_numbers
 from hpme.viz.layout import Positions, node_positions
-from hpme.viz.molecules import placed_molecule
+from hpme.viz.molecules import molecule_of
 
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 SUPERSCRIPTS = str.maketrans("0123456789+-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻")
@@ -41,79 +40,52 @@ class Bond(IntEnum):
     HASH_BACK = 9
 
 
-@dataclass(frozen=True)
-class Drawings:
-    """All graphs, nodes and edges laid end to end.
-
-    Args:
-        positions: ``[N, 2]``, y downwards; units differ from graph to graph.
-        label: Number of every node's label in ``labels``.
-        labels: The labels.
-        bond: How every edge is drawn.
-        molecule: Whether a graph is drawn as a molecule.
-    """
-
-    positions: Tensor
-    label: Tensor
-    labels: list[Label]
-    bond: Tensor
-    molecule: Tensor
-
-
 def draw_graphs(
-    graphs: Sequence[Any], edges: Sequence[npt.NDArray[np.int64]], *, progress: bool = False
-) -> Drawings:
-    """Places all graphs; those with ``smiles`` as molecules, if RDKit is there and reads them.
+    graphs: Sequence[Any], pairs: Pairs, node_graph: Tensor, *, progress: bool = False
+) -> dict[str, Any]:
+    """How the page draws all graphs, as their nodes and edges laid end to end.
 
-    Args:
-        graphs: The graphs.
-        edges: For every graph the edges to draw, ``[P, 2]``.
-        progress: Whether to draw a progress bar.
+    Graphs with ``smiles`` are molecules, if RDKit is there and reads them. The number of every
+    node's ``label`` is one in ``labels``.
     """
     positions: list[Positions] = []
     labels: dict[Label, int] = {NO_LABEL: 0}
     label, bond, molecules = [], [], []
+    parts = pairs.index.t().split(pairs.counts.tolist())  # type: ignore[no-untyped-call]
     with progress_bar("drawing", len(graphs), enabled=progress) as advance:
-        for graph, pairs in zip(graphs, edges, strict=True):
-            molecule = _molecule_of(graph)
+        for graph, ends in zip(graphs, parts, strict=True):
+            molecule = molecule_of(graph)
             molecules.append(molecule is not None)
             if molecule is None:
                 positions.append(node_positions(graph.edge_index, graph.num_nodes))
                 label += [0] * graph.num_nodes
-                bond += [Bond.LINK] * len(pairs)
+                bond += [Bond.LINK] * len(ends)
             else:
-                places = _places(molecule)
+                # RDKit's y points upwards.
+                places = np.array(molecule.GetConformer().GetPositions()[:, :2]) * (1, -1)
                 positions.append(places)
-                label += [labels.setdefault(text, len(labels)) for text in _labels(molecule)]
-                bond += _bonds(molecule, places, pairs)
+                texts = [_label(atom, places) for atom in molecule.GetAtoms()]
+                label += [labels.setdefault(text, len(labels)) for text in texts]
+                bond += _bonds(molecule, places, ends)
             advance(1)
-    return Drawings(
-        positions=torch.from_numpy(np.concatenate(positions)),
-        label=torch.tensor(label, dtype=torch.long),
-        labels=list(labels),
-        bond=torch.tensor([int(kind) for kind in bond], dtype=torch.long),
-        molecule=torch.tensor(molecules),
-    )
+    everywhere = torch.from_numpy(np.concatenate(positions))
+    return {
+        "places": _places(everywhere, node_graph, len(graphs)),
+        "label": whole_numbers(torch.tensor(label, dtype=torch.long)),
+        "labels": list(labels),
+        "bond": whole_numbers(torch.tensor(bond, dtype=torch.long)),
+        "molecule": whole_numbers(torch.tensor(molecules)),
+    }
 
 
-def _molecule_of(graph: Any) -> Any:
-    smiles = graph.get("smiles")
-    if not isinstance(smiles, str):
-        return None
-    try:
-        return placed_molecule(smiles, graph.num_nodes)
-    except HPMEError:  # no RDKit, or a text that is no SMILES
-        return None
-
-
-def _places(molecule: Any) -> Positions:
-    places: Positions = np.array(molecule.GetConformer().GetPositions()[:, :2])
-    return places * (1, -1)  # RDKit's y points upwards
-
-
-def _labels(molecule: Any) -> list[Label]:
-    places = _places(molecule)
-    return [_label(atom, places) for atom in molecule.GetAtoms()]
+def _places(positions: Tensor, batch: Tensor, count: int) -> Column:
+    """Positions as whole numbers, the longer side of every graph from 0 to 65534."""
+    owner = batch.unsqueeze(1).expand_as(positions)
+    bound = positions.new_zeros(count, 2)
+    low = bound.scatter_reduce(0, owner, positions, "amin", include_self=False)
+    high = bound.scatter_reduce(0, owner, positions, "amax", include_self=False)
+    span = (high - low).amax(1, keepdim=True).clamp(min=1e-9)
+    return whole_numbers(((positions - low[batch]) / span[batch] * 65534).round().reshape(-1))
 
 
 def _label(atom: Any, places: Positions) -> Label:
@@ -135,13 +107,13 @@ def _label(atom: Any, places: Positions) -> Label:
     return symbol, beside, bool(left)
 
 
-def _bonds(molecule: Any, places: Positions, pairs: npt.NDArray[np.int64]) -> list[Bond]:
+def _bonds(molecule: Any, places: Positions, ends: Tensor) -> list[Bond]:
     """How the pairs are drawn; those that are no bond of the molecule as plain links."""
     kinds = {
         frozenset((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx())): _bond(molecule, bond, places)
         for bond in molecule.GetBonds()
     }
-    return [kinds.get(frozenset(pair), Bond.LINK) for pair in pairs.tolist()]
+    return [kinds.get(frozenset(pair), Bond.LINK) for pair in ends.tolist()]
 
 
 def _bond(molecule: Any, bond: Any, places: Positions) -> Bond:

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from hpme import __version__
 from hpme.errors import InputError
-from hpme.graphs import GraphStore, Pairs
+from hpme.graphs import GraphStore
+from hpme.graphs.moving import on_cpu
 from hpme.graphs.segment import segment_mean
 from hpme.metrics.selection import ranks as ranks_of
 from hpme.models.explained import ExplainedModel, Model
 from hpme.models.task import Mode
 from hpme.report.drawing import draw_graphs
-from hpme.report.predictions import Predictions
-from hpme.report.subgraphs import Sizes, edge_scores
-from hpme.report.template import Column, decimals, render, shares, whole_numbers
-from hpme.report.truth import Truth
-from hpme.report.verdict import verdict
+from hpme.report.entries import edge_scores, entry, numbers, pooled_nodes, truth_of, verdict
+from hpme.report.predictions import Predictions, Sizes
+from hpme.report.template import decimals, render, whole_numbers
 from hpme.storage import write_atomically
 
 DEFAULT_KEEP = 0.2
@@ -62,7 +59,8 @@ def report(
         graphs: Graphs, with ``edge_mask`` and ``node_mask`` where there is ground truth, ``smiles``
             where they are molecules, and ``name`` or ``y`` if they have any.
         explanations: One explanation per graph, or such a list per explainer by name. Numbers in
-            an explanation's ``quality``, a mapping by name, become metrics.
+            an explanation's ``quality``, a mapping by name, become metrics; its ``verdict`` is
+            shown in words, and nodes of an ``"absence"`` are not marked.
         path: Where to write; ``.html``.
         title: Title of the page.
         mode: ``"regression"`` or ``"binary_classification"`` if the model returns one value per
@@ -81,12 +79,9 @@ def report(
     Raises:
         InputError: If there is nothing to show, lengths differ, or a number is out of range.
     """
-    path, graphs = Path(path), list(graphs)
-    named = (
-        dict(explanations)
-        if isinstance(explanations, Mapping)
-        else {"explanation": list(explanations)}
-    )
+    path, graphs = Path(path), on_cpu(list(graphs))
+    named = explanations if isinstance(explanations, Mapping) else {"explanation": explanations}
+    named = {name: on_cpu(list(found)) for name, found in named.items()}
     _check(path, graphs, named, names, reports, metrics, keep, steps)
     store = GraphStore.from_graphs(graphs)
     if bool((store.sizes == 0).any()):
@@ -95,19 +90,25 @@ def report(
     pairs = store.pairs.proper
     scores = {name: pairs.mean(edge_scores(e, store, name)) for name, e in named.items()}
     generator = torch.Generator().manual_seed(seed)
-    scores[_unused(RANDOM, named)] = torch.rand(len(pairs), generator=generator).double()
-    ranks = {name: _ranks(pairs, score, seed) for name, score in scores.items()}
+    random = RANDOM
+    while random in named:
+        random += " again"
+    scores[random] = torch.rand(len(pairs), generator=generator).double()
+    ranks = {}
+    for name, score in scores.items():
+        known = score.nan_to_num(-torch.inf, torch.inf, -torch.inf)
+        ranks[name] = ranks_of(pairs, known, torch.Generator().manual_seed(seed))
     sizes = Sizes.grid(pairs.counts, steps)
     explained = ExplainedModel.of(model, mode=mode, model_config=model_config)
     predictions = Predictions.of(explained, store, pairs, ranks, sizes, progress=progress)
-    truth = Truth.of(graphs, pairs)
-    ends = pairs.index.t().split(pairs.counts.tolist())  # type: ignore[no-untyped-call]
-    drawings = draw_graphs(graphs, [part.numpy() for part in ends], progress=progress)
+    truth = truth_of(graphs, pairs)
+    if names is None:
+        names = [_text(graph.get("name")) or f"graph {i}" for i, graph in enumerate(graphs)]
     model_name = type(explained.model).__name__
     title = title or f"Explanations of {model_name}"
     entries = [
         {
-            **(_entry(named[name], scores[name], graphs, truth) if name in named else {}),
+            **(entry(named[name], scores[name], graphs, truth) if name in named else {}),
             **verdict((reports or {}).get(name)),
             "name": name,
             "baseline": name not in named,
@@ -123,57 +124,22 @@ def report(
         "version": __version__,
         "classes": predictions.classes(class_names),
         "keep": _pooled_share(named, store) if keep is None else keep,
-        "names": _names(graphs, names),
+        "names": [str(name) for name in names],
         "smiles": [_text(graph.get("smiles")) for graph in graphs],
         "nodes": whole_numbers(store.sizes),
         "edges": whole_numbers(pairs.counts),
         "ends": whole_numbers(pairs.index.t().reshape(-1)),
-        "places": _places(drawings.positions, store.node_graph, len(store)),
-        "label": whole_numbers(drawings.label),
-        "labels": drawings.labels,
-        "bond": whole_numbers(drawings.bond),
-        "molecule": whole_numbers(drawings.molecule),
-        "truth": truth.columns(),
+        **draw_graphs(graphs, pairs, store.node_graph, progress=progress),
+        "truth": {k: whole_numbers(v) for k, v in truth.items()} if truth else None,
         "stepCounts": whole_numbers(sizes.counts),
         "steps": whole_numbers(sizes.kept),
         "prediction": predictions.column(predictions.full),
         "y": None if store.y is None else decimals(store.y),
-        "metrics": {name: decimals(_numbers(values)) for name, values in (metrics or {}).items()},
+        "metrics": {name: numbers(values) for name, values in (metrics or {}).items()},
         "explainers": entries,
     }
     write_atomically(path, render(title, data).encode())
     return path
-
-
-def _entry(
-    explanations: Sequence[Any], score: Tensor, graphs: Sequence[Any], truth: Truth
-) -> dict[str, Any]:
-    """What the page knows about an explainer beside predictions."""
-    finite = score[score.isfinite()]
-    low, high = (float(finite.min()), float(finite.max())) if finite.numel() else (0.0, 1.0)
-    metrics = {"AUC": decimals(truth.auc(explanations, graphs))} if truth else {}
-    qualities = [explanation.get("quality") or {} for explanation in explanations]
-    for name in dict.fromkeys(name for quality in qualities for name in quality):
-        metrics[str(name)] = decimals(_numbers([q.get(name, math.nan) for q in qualities]))
-    pooled = _pooled(explanations)
-    return {
-        "score": shares(score, low, high),
-        "broken": int((~score.isfinite()).sum()),
-        "pooled": None if pooled is None else whole_numbers(pooled),
-        "metrics": metrics,
-    }
-
-
-def _pooled(explanations: Sequence[Any]) -> Tensor | None:
-    """Pooled nodes of all graphs, if all explanations have them."""
-    masks = [explanation.get("pooled") for explanation in explanations]
-    return None if any(mask is None for mask in masks) else torch.cat(masks).bool()
-
-
-def _ranks(pairs: Pairs, score: Tensor, seed: int) -> Tensor:
-    """Rank of every pair in its graph; equal scores at random, those that are no number last."""
-    score = score.nan_to_num(-torch.inf, torch.inf, -torch.inf)
-    return ranks_of(pairs, score, torch.Generator().manual_seed(seed))
 
 
 def _pooled_share(named: Mapping[str, Sequence[Any]], store: GraphStore) -> float:
@@ -181,7 +147,7 @@ def _pooled_share(named: Mapping[str, Sequence[Any]], store: GraphStore) -> floa
     pairs = store.pairs.proper
     ends = pairs.index + store.node_start[pairs.graph]
     for explanations in named.values():
-        pooled = _pooled(explanations)
+        pooled = pooled_nodes(explanations)
         if pooled is not None and len(pairs):
             inside = pooled[ends].all(0).double()
             share = segment_mean(inside, pairs.graph, len(store))
@@ -189,34 +155,8 @@ def _pooled_share(named: Mapping[str, Sequence[Any]], store: GraphStore) -> floa
     return DEFAULT_KEEP
 
 
-def _places(positions: Tensor, batch: Tensor, count: int) -> Column:
-    """Positions as whole numbers, the longer side of every graph from 0 to 65534."""
-    owner = batch.unsqueeze(1).expand_as(positions)
-    bound = positions.new_zeros(count, 2)
-    low = bound.scatter_reduce(0, owner, positions, "amin", include_self=False)
-    high = bound.scatter_reduce(0, owner, positions, "amax", include_self=False)
-    span = (high - low).amax(1, keepdim=True).clamp(min=1e-9)
-    return whole_numbers(((positions - low[batch]) / span[batch] * 65534).round().reshape(-1))
-
-
-def _names(graphs: Sequence[Any], given: Sequence[str] | None) -> list[str]:
-    if given is not None:
-        return [str(name) for name in given]
-    return [_text(graph.get("name")) or f"graph {i}" for i, graph in enumerate(graphs)]
-
-
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
-
-
-def _numbers(values: Sequence[float]) -> Tensor:
-    return torch.tensor([float(value) for value in values], dtype=torch.double)
-
-
-def _unused(name: str, taken: Mapping[str, Any]) -> str:
-    while name in taken:
-        name += " again"
-    return name
 
 
 def _check(

@@ -1,36 +1,51 @@
-"""What a model says about graphs and about their parts, as the page shows it."""
+"""What a model predicts on graphs, on their heaviest edges alone, and on the rest without them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from hpme.errors import InputError
-from hpme.graphs import GraphStore, Pairs
+from hpme.graphs import GraphBatch, GraphStore, Pairs
+from hpme.graphs.perturb import chunks
+from hpme.graphs.segment import concatenated_ranges
+from hpme.models.adapter import ModelAdapter
 from hpme.models.explained import ExplainedModel
-from hpme.models.task import Task
+from hpme.models.task import Task, check_rows
 from hpme.progress import progress_bar
-from hpme.report.subgraphs import Sizes, predict_all, predict_parts
 from hpme.report.template import Column, decimals, shares
 
 
 @dataclass(frozen=True)
-class Predictions:
-    """Class probabilities, or values in their own unit.
+class Sizes:
+    r"""Numbers of edges to keep, some for every graph, laid end to end."""
 
-    Args:
-        task: What the model's output means.
-        full: One row per graph.
-        alone: For every explainer one row per graph and size: the heaviest edges alone.
-        without: The same for the graph without these edges.
-    """
+    kept: Tensor  # the numbers; for every graph they rise from 0 to all its edges
+    counts: Tensor  # how many of them every graph has
+
+    @classmethod
+    def grid(cls, edge_counts: Tensor, steps: int) -> Sizes:
+        r"""At most ``steps + 1`` sizes: every small one, then ever larger steps.
+
+        Size :math:`i` of a graph with :math:`P` edges is :math:`\max(i, P i^2 / \text{steps}^2)`.
+        """
+        counts = edge_counts.clamp(max=steps) + 1
+        step, graph = concatenated_ranges(torch.zeros_like(counts), counts)
+        curve = (edge_counts[graph] * (step / steps) ** 2).round().long()
+        return cls(torch.maximum(step, curve), counts)
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Class probabilities, or values in their own unit."""
 
     task: Task
-    full: Tensor
-    alone: dict[str, Tensor]
-    without: dict[str, Tensor]
+    full: Tensor  # one row per graph
+    alone: dict[str, Tensor]  # by explainer, one row per graph and size: the heaviest edges alone
+    without: dict[str, Tensor]  # the same for the graph without these edges
 
     @classmethod
     def of(
@@ -46,8 +61,9 @@ class Predictions:
         """Runs the model on all graphs, and on the parts that each ranking of pairs makes."""
         alone, without = {}, {}
         adapter = explained.adapter()
-        with explained.frozen():
-            output = predict_all(adapter, store)
+        with explained.frozen(), torch.no_grad():
+            parts = chunks(store, torch.arange(len(store)))
+            output = torch.cat([_predict(adapter, store.batch(part)) for part in parts])
             task = explained.task(output)
             if not task.classification and output.numel() != len(store):
                 raise InputError(
@@ -56,8 +72,8 @@ class Predictions:
                 )
             with progress_bar("deleting edges", len(ranks), enabled=progress) as advance:
                 for name, rank in ranks.items():
-                    parts = predict_parts(adapter, store, pairs, rank, sizes)
-                    alone[name], without[name] = (_values(task, part) for part in parts)
+                    both = _predict_parts(adapter, store, pairs, rank, sizes)
+                    alone[name], without[name] = (_values(task, part) for part in both)
                     advance(1)
         return cls(task, _values(task, output), alone, without)
 
@@ -83,3 +99,29 @@ class Predictions:
 
 def _values(task: Task, output: Tensor) -> Tensor:
     return task.log_prob(output).exp() if task.classification else output.view(len(output), 1)
+
+
+def _predict_parts(
+    adapter: ModelAdapter, store: GraphStore, pairs: Pairs, rank: Tensor, sizes: Sizes
+) -> tuple[Tensor, Tensor]:
+    """Outputs for every size: of the heaviest edges alone, and of the graph without them.
+
+    The other edges are deleted; all nodes and self-loops stay.
+    """
+    edge_rank = pairs.per_edge(rank, loops=0)
+    loop = pairs.of_edge < 0
+    alone, without, done = [], [], 0
+    for ids in chunks(store, torch.repeat_interleave(sizes.counts)):
+        size = sizes.kept[done : done + ids.numel()]
+        done += ids.numel()
+        edges, owner = store.edges_of(ids)
+        graphs, heavy = store.batch(ids), edge_rank[edges] < size[owner]
+        alone.append(_predict(adapter, graphs.edges(heavy | loop[edges])))
+        without.append(_predict(adapter, graphs.edges(~heavy | loop[edges])))
+    return torch.cat(alone), torch.cat(without)
+
+
+def _predict(adapter: ModelAdapter, graphs: GraphBatch) -> Tensor:
+    output = adapter.predict(graphs)
+    check_rows(output, graphs.num_graphs)
+    return output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,32 +31,18 @@ class Bar:
 
 @dataclass(frozen=True)
 class Curve:
-    """A panel of a sensitivity chart.
-
-    Args:
-        title: What stands above it.
-        x: Values of the option, ascending.
-        mean: Mean score at each.
-        std: Its spread at each; ``None`` for none.
-        rival: Name and score of the second-best method, drawn as a dashed line.
-        reference: A value of the option to mark.
-    """
+    """A panel of a sensitivity chart."""
 
     title: str
-    x: Sequence[float]
+    x: Sequence[float]  # values of the option, ascending
     mean: Sequence[float]
-    std: Sequence[float | None]
-    rival: tuple[str, float] | None = None
-    reference: float | None = None
+    std: Sequence[float | None]  # its spread at each; None for none
+    rival: tuple[str, float] | None = None  # name and score of the second-best method
+    reference: float | None = None  # a value of the option to mark
 
 
 def bar_chart(groups: Mapping[str, Mapping[str, Bar]], *, ylabel: str) -> Any:
-    """Groups of bars with error bars, the same bars in every group.
-
-    Args:
-        groups: Bars by title of the group, then by title of the bar.
-        ylabel: What their height is.
-    """
+    """Groups of bars with error bars, the same bars in every group."""
     names = list(dict.fromkeys(name for bars in groups.values() for name in bars))
     figure: Any = Figure(figsize=(max(4.5, 0.75 + 1.55 * len(groups)), 3.1), layout="constrained")
     axes = figure.subplots()
@@ -80,27 +67,18 @@ def bar_chart(groups: Mapping[str, Mapping[str, Bar]], *, ylabel: str) -> Any:
     axes.set_ylabel(ylabel, color=INK, fontsize=NORMAL)
     _quiet(axes)
     axes.tick_params(axis="x", length=0)
-    handles = [Line2D([], [], ls="", marker="s", ms=8, color=BARS[i % len(BARS)])
-               for i in range(len(names))]  # fmt: skip
-    figure.legend(
-        handles, [plain(name) for name in names], loc="outside upper center",
-        ncols=min(len(names), 4), frameon=False, fontsize=NORMAL, labelcolor=INK,
-    )  # fmt: skip
+    handles = [
+        Line2D([], [], ls="", marker="s", ms=8, color=BARS[i % len(BARS)], label=plain(name))
+        for i, name in enumerate(names)
+    ]
+    _legend(figure, handles, ncols=min(len(names), 4))
     return figure
 
 
 def sensitivity_chart(
     curves: Sequence[Curve], *, xlabel: str, ylabel: str, ours: str, reference: str | None = None
 ) -> Any:
-    """One panel per dataset: the mean as a line, its spread as a band, the rival dashed.
-
-    Args:
-        curves: The panels.
-        xlabel: Name of the option.
-        ylabel: Name of the score.
-        ours: Name of the method.
-        reference: Name of the marked value of the option.
-    """
+    """One panel per dataset: the mean as a line, its spread as a band, the rival dashed."""
     figure: Any = Figure(figsize=(max(3.4, 2.75 * len(curves)), 2.75), layout="constrained")
     panels = figure.subplots(1, len(curves), squeeze=False)[0]
     for axes, curve in zip(panels, curves, strict=True):
@@ -126,38 +104,26 @@ def sensitivity_chart(
         axes.set_xlabel(xlabel, color=INK, fontsize=NORMAL)
         _quiet(axes)
     panels[0].set_ylabel(ylabel, color=INK, fontsize=NORMAL)
-    handles = [Line2D([], [], color=OURS, lw=1.8, marker="o", ms=4)]
-    labels = [plain(ours)]
+    handles = [Line2D([], [], color=OURS, lw=1.8, marker="o", ms=4, label=plain(ours))]
     if any(curve.rival for curve in curves):
-        handles.append(Line2D([], [], color=SECOND, lw=1.5, ls="--"))
-        labels.append("second-best method")
+        handles.append(Line2D([], [], color=SECOND, lw=1.5, ls="--", label="second-best method"))
     if reference and any(curve.reference is not None for curve in curves):
-        handles.append(Line2D([], [], color=BORDER, lw=1.3, ls=":"))
-        labels.append(reference)
-    figure.legend(handles, labels, loc="outside upper center", ncols=3, frameon=False,
-                  fontsize=NORMAL, labelcolor=INK)  # fmt: skip
+        handles.append(Line2D([], [], color=BORDER, lw=1.3, ls=":", label=reference))
+    _legend(figure, handles)
     return figure
 
 
 def rank_chart(
     ranks: Mapping[str, Sequence[float]], *, ours: str, equal: Sequence[str] = ()
 ) -> Any:
-    """Ranks of methods on datasets: a faint dot per dataset, a large one for the mean.
-
-    Args:
-        ranks: Ranks by method, 1 for the best.
-        ours: The method to stand out.
-        equal: Methods that no test tells from it; their mean is drawn hollow.
-    """
+    """Ranks by method: a faint dot per dataset, a large one for the mean, hollow if ``equal``."""
     means = {name: statistics.fmean(values) for name, values in ranks.items()}
     order = sorted(means, key=lambda name: (means[name], name))
     figure: Any = Figure(figsize=(6.4, 0.85 + 0.31 * len(order)), layout="constrained")
     axes = figure.subplots()
     for place, name in enumerate(order):
         colour = OURS if name == ours else INK
-        counts: dict[float, int] = {}
-        for rank in ranks[name]:
-            counts[rank] = counts.get(rank, 0) + 1
+        counts = Counter(ranks[name])
         # The area of a dot is how many datasets share the rank.
         axes.scatter(
             list(counts), [place] * len(counts), s=[14.0 * n for n in counts.values()],
@@ -179,17 +145,22 @@ def rank_chart(
     for label, name in zip(axes.get_yticklabels(), order, strict=True):
         label.set_color(OURS if name == ours else INK)
         label.set_fontweight("bold" if name == ours else "normal")
+    dot: dict[str, Any] = {"ls": "", "marker": "o", "ms": 7.5, "color": INK}
+    few = {**dot, "ms": 4.5, "alpha": 0.3, "mew": 0}
     handles = [
-        Line2D([], [], ls="", marker="o", ms=4.5, color=INK, alpha=0.3, mew=0),
-        Line2D([], [], ls="", marker="o", ms=7.5, color=INK),
+        Line2D([], [], **few, label="a dataset (larger: several)"),
+        Line2D([], [], **dot, label="mean over datasets"),
     ]
-    labels = ["a dataset (larger: several)", "mean over datasets"]
     if equal:
-        handles.append(Line2D([], [], ls="", marker="o", ms=7.5, mfc="white", mec=INK, mew=1.6))
-        labels.append(f"mean, not told from {ours}")
-    figure.legend(handles, labels, loc="outside upper center", ncols=3, frameon=False,
-                  fontsize=SMALL, labelcolor=INK, handletextpad=0.2)  # fmt: skip
+        text = f"mean, not told from {ours}"
+        handles.append(Line2D([], [], **dot, mfc="white", mew=1.6, label=text))
+    _legend(figure, handles, fontsize=SMALL, handletextpad=0.2)
     return figure
+
+
+def _legend(figure: Any, handles: Sequence[Line2D], **style: Any) -> None:
+    look = {"ncols": 3, "frameon": False, "fontsize": NORMAL, "labelcolor": INK}
+    figure.legend(handles=handles, loc="outside upper center", **look | style)
 
 
 def _quiet(axes: Any, grid: str = "y") -> None:

@@ -16,11 +16,8 @@ from torch import Tensor
 from hpme.errors import InputError
 from hpme.metrics import explanation_auc_per_graph
 from hpme.storage import write_atomically
-from hpme.viz.molecules import MoleculePainter, can_draw_molecules
-from hpme.viz.nodelink import NodeLinkPainter
-from hpme.viz.painter import Painter
-from hpme.viz.render import render
-from hpme.viz.style import ANCHOR, INK, POOLED, plain
+from hpme.viz.molecules import Painter, painter_of
+from hpme.viz.style import ANCHOR, INK, POOLED, plain, render
 
 LONGEST_NAME = 32
 
@@ -64,7 +61,7 @@ def gallery(
     masks = [graph.get("edge_mask") for graph in graphs]
     truth = all(mask is not None for mask in masks) and any(bool(mask.any()) for mask in masks)
     suffix = path.suffix.lower()
-    painter: Painter = MoleculePainter(suffix) if can_draw_molecules(graphs) else NodeLinkPainter()
+    painter = painter_of(graphs, suffix)
     norms = {name: _scale(items) for name, items in named.items()}
     aucs = (
         {name: explanation_auc_per_graph(e, graphs) for name, e in named.items()} if truth else {}
@@ -150,27 +147,15 @@ def _draw_key(
     norms: list[Normalize],
 ) -> None:
     """Legend on the left, scale of the weights on the right."""
-    dot: dict[str, Any] = {"marker": "o", "markeredgecolor": INK, "markersize": 6.5}
-    handles = []
-    if truth:
-        handles.append(
-            Line2D(
-                [],
-                [],
-                color=painter.truth_colour,
-                lw=3,
-                markerfacecolor=painter.truth_colour,
-                **dot,
-            )
-        )
-    if pooled:
-        handles.append(Line2D([], [], ls="", markerfacecolor=POOLED, **dot))
-    if anchored:
-        ring: dict[str, Any] = {**dot, "markeredgecolor": ANCHOR, "markersize": 9}
-        handles.append(Line2D([], [], ls="", markerfacecolor="none", mew=1.8, **ring))
-    labels = ["ground truth"] * truth + ["pooled node"] * pooled + ["target node"] * anchored
+    dot: dict[str, Any] = {"marker": "o", "mec": INK, "ms": 6.5}
+    entries: list[tuple[bool, str, dict[str, Any]]] = [
+        (truth, "ground truth", {"color": painter.truth_colour, "lw": 3}),
+        (pooled, "pooled node", {"ls": "", "mfc": POOLED}),
+        (anchored, "target node", {"ls": "", "mfc": "none", "mec": ANCHOR, "ms": 9, "mew": 1.8}),
+    ]
+    handles = [Line2D([], [], label=text, **dot | style) for there, text, style in entries if there]
     if handles:
-        strip.legend(handles, labels, loc="center left", frameon=False, ncols=3, fontsize=8.5)
+        strip.legend(handles=handles, loc="center left", frameon=False, ncols=3, fontsize=8.5)
     axes = strip.add_axes((0.62, 0.55, 0.34, 0.2))
     bar = strip.colorbar(
         ScalarMappable(norms[0], painter.colours), cax=axes, orientation="horizontal"

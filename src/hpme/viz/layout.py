@@ -61,12 +61,7 @@ def _scaled(distances: Tensor) -> Tensor:
 
 
 def _relaxed(positions: Tensor, distances: Tensor) -> Tensor:
-    """Minimises the squared relative errors of all distances by majorisation.
-
-    Args:
-        positions: Several starts ``[S, N, 2]``; the best end is returned.
-        distances: What distances should be, ``[N, N]``.
-    """
+    """Minimises squared relative errors of distances by majorisation; the best of all starts."""
     count = len(distances)
     unit = torch.eye(count, dtype=distances.dtype)  # keeps the diagonal from a division by 0
     weight = (distances + unit) ** -2 - unit

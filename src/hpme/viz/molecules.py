@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -14,7 +13,7 @@ from torch import Tensor
 
 from hpme.data.molecules.chem import rdkit_module, read_molecule
 from hpme.errors import HPMEError
-from hpme.viz.painter import undirected_edges, undirected_weights
+from hpme.viz.nodelink import NodeLinkPainter, undirected_edges, undirected_weights
 from hpme.viz.style import BANDS, INK, POOLED, TRUTH_BAND
 
 PIXELS_PER_INCH = 220
@@ -25,47 +24,36 @@ ATOM_RADIUS, RING_RADIUS = 0.27, 0.37
 BOND_LINE = 3
 
 Colour = tuple[float, float, float]
-
-
-@dataclass(frozen=True)
-class Bands:
-    """What lies under the lines of a molecule.
-
-    Args:
-        bonds: Ends, colour and width of every band; later ones cover earlier ones.
-        atoms: Colour of the disc of every atom that has one.
-        rings: Atoms with a ring around them.
-    """
-
-    bonds: list[tuple[int, int, Colour, float]]
-    atoms: dict[int, Colour]
-    rings: list[int]
+Band = tuple[int, int, Colour, float]
+"""The two atoms it lies under, its colour, and its width."""
 
 
 def can_draw_molecules(graphs: Sequence[Any]) -> bool:
     """Whether all graphs are molecules and RDKit is there to draw them."""
-    if not all(isinstance(graph.get("smiles"), str) for graph in graphs):
-        return False
+    return all(molecule_of(graph) is not None for graph in graphs)
+
+
+def molecule_of(graph: Any) -> Any:
+    """The molecule with positions; ``None`` if the graph is none, or without RDKit."""
+    smiles = graph.get("smiles")
+    if not isinstance(smiles, str):
+        return None
     try:
         rdkit_module("Chem.Draw.rdMolDraw2D")
-        return all(placed_molecule(graph.smiles, graph.num_nodes) is not None for graph in graphs)
+        return _placed_molecule(smiles, graph.num_nodes)
     except HPMEError:  # no RDKit, or a text that is no SMILES
-        return False
+        return None
 
 
 class MoleculePainter:
-    """Draws molecules; an atom has the colour of its heaviest bond.
-
-    Args:
-        suffix: ``".png"``, where RDKit's pixels are pasted, or ``".svg"``, where its shapes are.
-    """
+    """Draws molecules; an atom has the colour of its heaviest bond."""
 
     panel = (3.3, 2.2)
     truth_colour = TRUTH_BAND
     colours = BANDS
 
     def __init__(self, suffix: str) -> None:
-        self._svg = suffix == ".svg"
+        self._svg = suffix == ".svg"  # else RDKit's pixels are pasted in place of its shapes
         self._shapes: list[tuple[Any, str]] = []
 
     def draw_truth(self, axes: Any, graph: Any) -> None:
@@ -75,7 +63,7 @@ class MoleculePainter:
         nodes = graph.get("node_mask")
         atoms = [] if nodes is None else nodes.nonzero().view(-1).tolist()
         bands = [(a, b, colour, BAND_WIDTHS[1]) for a, b in bonds]
-        self._draw(axes, graph, Bands(bands, dict.fromkeys(atoms, colour), []))
+        self._draw(axes, graph, bands, dict.fromkeys(atoms, colour), [])
 
     def draw_weights(self, axes: Any, graph: Any, explanation: Any, norm: Normalize) -> None:
         """Draws a molecule with the edge weights of an explanation, pooled atoms ringed."""
@@ -92,7 +80,7 @@ class MoleculePainter:
             atoms[a] = atoms[b] = colour
         pooled: Tensor | None = explanation.get("pooled")
         rings = [] if pooled is None else pooled.nonzero().view(-1).tolist()
-        self._draw(axes, graph, Bands(bands, atoms, rings))
+        self._draw(axes, graph, bands, atoms, rings)
 
     def finish(self, content: bytes) -> bytes:
         """The file with RDKit's shapes, if it is an SVG."""
@@ -101,19 +89,56 @@ class MoleculePainter:
         head, end, tail = content.decode().rpartition("</svg>")
         return "".join([head, *(_placed(*shapes) for shapes in self._shapes), end, tail]).encode()
 
-    def _draw(self, axes: Any, graph: Any, bands: Bands) -> None:
+    def _draw(
+        self, axes: Any, graph: Any, bands: list[Band], atoms: dict[int, Colour], rings: list[int]
+    ) -> None:
+        """Puts a molecule on its bands, later ones on top, and on discs of colour."""
         axes.set_axis_off()
         width, height = (round(side * PIXELS_PER_INCH) for side in self.panel)
-        molecule = placed_molecule(graph.smiles, graph.num_nodes)
-        drawing = draw_molecule(molecule, bands, width, height, svg=self._svg)
-        if isinstance(drawing, str):
-            self._shapes.append((axes, drawing))
+        molecule, draw = molecule_of(graph), rdkit_module("Chem.Draw.rdMolDraw2D")
+        kind = draw.MolDraw2DSVG if self._svg else draw.MolDraw2DCairo
+        probe = kind(width, height)  # where atoms come to lie is known only after drawing
+        _set_options(probe)
+        probe.DrawMolecule(molecule)
+        places = [probe.GetDrawCoords(i) for i in range(molecule.GetNumAtoms())]
+        lengths = sorted(
+            (places[bond.GetBeginAtomIdx()] - places[bond.GetEndAtomIdx()]).Length()
+            for bond in molecule.GetBonds()
+        )
+        unit = lengths[len(lengths) // 2] if lengths else height / 6
+        drawer = kind(width, height)
+        _set_options(drawer)
+        drawer.SetFillPolys(True)
+        for a, b, colour, share in bands:
+            drawer.SetColour(colour)
+            drawer.SetLineWidth(max(1, round(share * unit)))
+            drawer.DrawLine(places[a], places[b], rawCoords=True)
+        for atom in rings:
+            _disc(drawer, places[atom], RING_RADIUS * unit, to_rgb(INK))
+            _disc(drawer, places[atom], RING_RADIUS * unit * 0.94, to_rgb(POOLED))
+        for atom in rings:  # a ring is a disc under a smaller one
+            _disc(drawer, places[atom], ATOM_RADIUS * unit, atoms.get(atom, (1.0, 1.0, 1.0)))
+        for atom, colour in atoms.items():
+            _disc(drawer, places[atom], ATOM_RADIUS * unit, colour)
+        drawer.SetLineWidth(BOND_LINE)  # the drawing would go on with the width used last
+        drawer.DrawMolecule(molecule)
+        drawer.FinishDrawing()
+        if self._svg:
+            self._shapes.append((axes, drawer.GetDrawingText()))
         else:
-            axes.imshow(imread(io.BytesIO(drawing)))
+            axes.imshow(imread(io.BytesIO(drawer.GetDrawingText())))
+
+
+Painter = MoleculePainter | NodeLinkPainter
+
+
+def painter_of(graphs: Sequence[Any], suffix: str) -> Painter:
+    """What draws graphs; all panels of a graph place its nodes alike."""
+    return MoleculePainter(suffix) if can_draw_molecules(graphs) else NodeLinkPainter()
 
 
 @lru_cache(maxsize=16)
-def placed_molecule(smiles: str, num_atoms: int) -> Any:
+def _placed_molecule(smiles: str, num_atoms: int) -> Any:
     """The molecule with positions, atoms numbered as in its graph; ``None`` if it does not fit."""
     molecule = read_molecule(smiles)
     if molecule.GetNumAtoms() != num_atoms:
@@ -123,42 +148,6 @@ def placed_molecule(smiles: str, num_atoms: int) -> Any:
     rdkit_module("Chem.rdDepictor").Compute2DCoords(molecule)
     draw = rdkit_module("Chem.Draw.rdMolDraw2D")
     return draw.PrepareMolForDrawing(molecule, addChiralHs=False)
-
-
-def draw_molecule(
-    molecule: Any, bands: Bands, width: int, height: int, *, svg: bool = False
-) -> bytes | str:
-    """A molecule with 2D positions on its bands: the content of a PNG file, or of an SVG file."""
-    draw = rdkit_module("Chem.Draw.rdMolDraw2D")
-    kind = draw.MolDraw2DSVG if svg else draw.MolDraw2DCairo
-    probe = kind(width, height)  # where atoms come to lie is known only after drawing
-    _set_options(probe)
-    probe.DrawMolecule(molecule)
-    places = [probe.GetDrawCoords(i) for i in range(molecule.GetNumAtoms())]
-    lengths = sorted(
-        (places[bond.GetBeginAtomIdx()] - places[bond.GetEndAtomIdx()]).Length()
-        for bond in molecule.GetBonds()
-    )
-    unit = lengths[len(lengths) // 2] if lengths else height / 6
-    drawer = kind(width, height)
-    _set_options(drawer)
-    drawer.SetFillPolys(True)
-    for a, b, colour, share in bands.bonds:
-        drawer.SetColour(colour)
-        drawer.SetLineWidth(max(1, round(share * unit)))
-        drawer.DrawLine(places[a], places[b], rawCoords=True)
-    for atom in bands.rings:
-        _disc(drawer, places[atom], RING_RADIUS * unit, to_rgb(INK))
-        _disc(drawer, places[atom], RING_RADIUS * unit * 0.94, to_rgb(POOLED))
-    for atom in bands.rings:  # a ring is a disc under a smaller one
-        _disc(drawer, places[atom], ATOM_RADIUS * unit, bands.atoms.get(atom, (1.0, 1.0, 1.0)))
-    for atom, colour in bands.atoms.items():
-        _disc(drawer, places[atom], ATOM_RADIUS * unit, colour)
-    drawer.SetLineWidth(BOND_LINE)  # the drawing would go on with the width used last
-    drawer.DrawMolecule(molecule)
-    drawer.FinishDrawing()
-    content: bytes | str = drawer.GetDrawingText()
-    return content
 
 
 def _set_options(drawer: Any) -> None:

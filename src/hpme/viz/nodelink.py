@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize
 from torch import Tensor
 
+from hpme.graphs.segment import reverse_edge_index
 from hpme.viz.layout import node_positions
-from hpme.viz.painter import undirected_edges, undirected_weights
 from hpme.viz.style import ANCHOR, BORDER, FAINT, INK, POOLED, TRUTH, WEIGHTS
 
 WIDTHS = (1.0, 4.2)
@@ -19,9 +20,9 @@ WIDTHS = (1.0, 4.2)
 class NodeLinkPainter:
     """Draws any graph; a heavy edge is dark and wide, a node the graph is about has a ring."""
 
-    panel = (2.3, 2.3)
+    panel = (2.3, 2.3)  # width and height in inches
     truth_colour = TRUTH
-    colours = WEIGHTS
+    colours = WEIGHTS  # of edge weights, from light to heavy
 
     def __init__(self) -> None:
         self._placed: tuple[Any, Any] = (None, None)
@@ -32,8 +33,7 @@ class NodeLinkPainter:
         marked = graph.edge_mask[chosen].numpy()
         axes.add_collection(LineCollection(lines[~marked], colors=FAINT, linewidths=WIDTHS[0]))
         axes.add_collection(LineCollection(lines[marked], colors=TRUTH, linewidths=3.0))
-        _draw_nodes(axes, positions, graph.get("node_mask"), TRUTH)
-        _ring(axes, positions, graph)
+        _draw_nodes(axes, positions, graph, graph.get("node_mask"), TRUTH)
 
     def draw_weights(self, axes: Any, graph: Any, explanation: Any, norm: Normalize) -> None:
         """Draws a graph with the edge weights of an explanation, pooled nodes marked."""
@@ -43,8 +43,7 @@ class NodeLinkPainter:
         share = norm(weight.numpy()[order])
         widths = WIDTHS[0] + share * (WIDTHS[1] - WIDTHS[0])
         axes.add_collection(LineCollection(lines[order], colors=WEIGHTS(share), linewidths=widths))
-        _draw_nodes(axes, positions, explanation.get("pooled"), POOLED)
-        _ring(axes, positions, graph)
+        _draw_nodes(axes, positions, graph, explanation.get("pooled"), POOLED)
 
     def finish(self, content: bytes) -> bytes:
         """The file as it is."""
@@ -52,31 +51,46 @@ class NodeLinkPainter:
 
     def _lines(self, axes: Any, graph: Any) -> tuple[Any, Any, Tensor]:
         """Node positions, ends of every undirected edge once, and the edges they stand for."""
-        axes.set_aspect("equal")
-        axes.set_axis_off()
-        axes.set_xlim(-1.12, 1.12)
-        axes.set_ylim(-1.12, 1.12)
+        empty_panel(axes)
         if self._placed[0] is not graph:  # the panels of a graph follow each other
             self._placed = graph, node_positions(graph.edge_index, graph.num_nodes)
         positions, chosen = self._placed[1], undirected_edges(graph)
         return positions, positions[graph.edge_index[:, chosen].t().numpy()], chosen
 
 
-def _draw_nodes(axes: Any, positions: Any, marked: Tensor | None, colour: str) -> None:
-    size = 42 if len(positions) <= 40 else 18
-    style = {"edgecolors": INK, "linewidths": 0.8, "zorder": 3}
-    if marked is None:
-        marked = torch.zeros(len(positions), dtype=torch.bool)
-    chosen = marked.numpy()
-    rest = {**style, "edgecolors": BORDER}
-    axes.scatter(*positions[~chosen].T, s=size / 2.5, c="white", **rest)
-    axes.scatter(*positions[chosen].T, s=size, c=colour, **style)
+def _draw_nodes(axes: Any, positions: Any, graph: Any, marked: Tensor | None, colour: str) -> None:
+    """All nodes, the marked ones large and coloured, with a ring around anchors."""
+    small = len(positions) <= 40
+    chosen = np.zeros(len(positions), bool) if marked is None else marked.numpy()
+    style = {"linewidths": 0.8, "zorder": 3}
+    size = 42 if small else 18
+    axes.scatter(*positions[~chosen].T, s=size / 2.5, c="white", edgecolors=BORDER, **style)
+    axes.scatter(*positions[chosen].T, s=size, c=colour, edgecolors=INK, **style)
+    if graph.get("anchors") is not None:
+        ring = {"facecolors": "none", "edgecolors": ANCHOR, "linewidths": 1.8, "zorder": 4}
+        places = positions[graph.anchors.view(-1).numpy()]
+        axes.scatter(*places.T, s=130 if small else 70, **ring)
 
 
-def _ring(axes: Any, positions: Any, graph: Any) -> None:
-    """Puts a ring around the anchors of a graph, if it has any."""
-    anchors = graph.get("anchors")
-    if anchors is not None:
-        size = 130 if len(positions) <= 40 else 70
-        style = {"facecolors": "none", "edgecolors": ANCHOR, "linewidths": 1.8, "zorder": 4}
-        axes.scatter(*positions[anchors.view(-1).numpy()].T, s=size, **style)
+def empty_panel(axes: Any) -> None:
+    """Room for nodes between -1 and 1, without axes."""
+    axes.set_aspect("equal")
+    axes.set_axis_off()
+    axes.set_xlim(-1.12, 1.12)
+    axes.set_ylim(-1.12, 1.12)
+
+
+def undirected_edges(graph: Any) -> Tensor:
+    """Numbers of the edges that stand for every pair of connected nodes once."""
+    source, target = graph.edge_index
+    reverse = reverse_edge_index(graph.edge_index, graph.num_nodes)
+    alone = reverse == torch.arange(reverse.numel())
+    chosen: Tensor = (source < target) | (alone & (source != target))
+    return chosen.nonzero().view(-1)
+
+
+def undirected_weights(graph: Any, weights: Tensor) -> Tensor:
+    """Weights of all edges, the two directions averaged."""
+    weights = weights.detach()
+    reverse = reverse_edge_index(graph.edge_index, graph.num_nodes)
+    return (weights + weights[reverse]) / 2

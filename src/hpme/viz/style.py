@@ -1,5 +1,11 @@
-"""Colours and texts of all pictures."""
+"""Colours and texts of all pictures, and their files: the same figure gives the same bytes."""
 
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import matplotlib
 from matplotlib.colors import LinearSegmentedColormap
 
 # Vermilion and blue of Okabe and Ito's palette. From faint to dark blue lightness falls all the
@@ -14,8 +20,24 @@ POOLED = "#F0C000"
 EXPLAINED = LinearSegmentedColormap.from_list("explained", ["#F8E4DF", "#E8836B", "#C4160A"])
 OTHERS = LinearSegmentedColormap.from_list("others", ["#E3ECF5", "#7FB0DA", "#0B4F94"])
 ANCHOR = "#CC79A7"
+RESOLUTION = 110
+"""Pixels per inch of a picture."""
 
 
 def plain(text: str) -> str:
     """Text that matplotlib does not take for a formula."""
     return text.replace("$", r"\$")
+
+
+def render(figure: Any, suffix: str, *, dpi: int = RESOLUTION) -> bytes:
+    """A figure as ``.png``, ``.svg`` or ``.pdf``, without dates and names of software."""
+    content = io.BytesIO()
+    meta: dict[str, dict[str, None]] = {
+        ".svg": {"Date": None},
+        ".png": {"Software": None},
+        ".pdf": {"CreationDate": None, "Producer": None, "Creator": None},
+    }
+    # A fixed salt, because identifiers in an SVG would be random otherwise.
+    with matplotlib.rc_context({"svg.hashsalt": "hpme"}):
+        figure.savefig(content, format=suffix[1:], dpi=dpi, metadata=meta[suffix])
+    return content.getvalue()

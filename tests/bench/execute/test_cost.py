@@ -7,9 +7,8 @@ import pytest
 from rich.console import Console
 
 from hpme.bench import Experiment, Failure, explain, record_of
-from hpme.bench.execute.cost import CostModel, target_seconds
 from hpme.bench.execute.jobs import Done, Job
-from hpme.bench.execute.watch import Watch, duration
+from hpme.bench.execute.watch import CostModel, Watch, duration, target_seconds
 from hpme.explainers import HPMEExplainer
 
 COST = {"fit_seconds": 6.0, "explain_seconds": 3.0, "metric_seconds": 1.0}

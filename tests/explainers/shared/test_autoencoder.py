@@ -9,7 +9,7 @@ from torch.distributions import Normal, kl_divergence
 
 from contract import make_graph, odd_graphs
 from hpme.data import GraphStore
-from hpme.explainers.shared.autoencoder import AllPairs, GraphAutoencoder, reconstruction_error
+from hpme.explainers.proxyexplainer import AllPairs, GraphAutoencoder, reconstruction_error
 
 
 def generator(seed=0):

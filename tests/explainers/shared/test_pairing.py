@@ -5,7 +5,7 @@ from torch_geometric.data import Batch, Data
 
 from contract import make_graph, make_target
 from hpme.data import GraphStore
-from hpme.explainers.shared.pairing import borrow_edge_attr, draw_partners, unite
+from hpme.explainers.shared.mixing import borrow_edge_attr, draw_partners, unite
 from hpme.models.adapter import ModelAdapter
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from hpme.bench.execute.jobs import Done, Job, work
 from hpme.bench.experiment import Experiment
 from hpme.bench.outcome import recipe_of
-from hpme.bench.record import Failure
+from hpme.bench.store import Failure
 from hpme.data.cache import default_root
 from hpme.data.registry import dataset_path, load_dataset
 from hpme.errors import ClusterError, InputError, MissingPackageError
@@ -26,11 +26,8 @@ class RayExecutor:
     """One core per job, on whichever machine has one free; a lost machine's jobs begin again.
 
     The other machines need this package and nothing else: datasets and targets are made once and
-    sent to whoever needs them, and results come back to this process.
-
-    Args:
-        address: Address of a running cluster, ``host:port`` or ``ray://host:port``; by default
-            Ray is started on this machine.
+    sent to whoever needs them, and results come back to this process. Without an address Ray is
+    started on this machine.
     """
 
     def __init__(self, address: str | None = None) -> None:
@@ -47,9 +44,7 @@ class RayExecutor:
             ray.init(address=address, log_to_driver=False, logging_level="error")
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise ClusterError(f"no Ray cluster at '{address}': {error}") from error
-        settings = {"num_cpus": 1, "max_retries": RETRIES}
-        self._prepare = ray.remote(**settings)(_prepare)
-        self._run = ray.remote(**settings)(_run)
+        self._do = ray.remote(num_cpus=1, max_retries=RETRIES)(_do)
         self._running: dict[Any, Job] = {}
         self._bundles: dict[object, Any] = {}
         self._ended: list[Done] = []
@@ -66,15 +61,12 @@ class RayExecutor:
 
     def submit(self, job: Job) -> None:
         """Gives a job to the cluster."""
-        if job.kind == "experiment":
-            reference = self._run.remote(job, self._bundles[job.experiment.target])
-        elif is_prepared(job.experiment):
+        if job.kind == "target" and is_prepared(job.experiment):
             self._keep(job, pack(job.experiment))
             self._ended.append(Done(job))
-            return
         else:
-            reference = self._prepare.remote(job)
-        self._running[reference] = job
+            bundle = self._bundles.get(job.experiment.target)
+            self._running[self._do.remote(job, bundle)] = job
 
     def wait(self, timeout: float) -> list[Done]:
         """Jobs whose results have come."""
@@ -93,17 +85,14 @@ class RayExecutor:
     def _collect(self, reference: Any) -> Done:
         job = self._running.pop(reference)
         try:
-            result = self._ray.get(reference)
+            done, bundle = self._ray.get(reference)
         except self._ray.exceptions.RayError as error:  # lost more often than RETRIES
             return Done(job, failure=Failure(type(error).__name__, str(error)))
-        if job.kind == "experiment":
-            done: Done = result
-            return done
-        done, bundle = result
         if bundle is not None:
             unpack(bundle)  # so that this machine need not make it in another run
             self._keep(job, bundle)
-        return done
+        ended: Done = done
+        return ended
 
     def _keep(self, job: Job, bundle: Bundle) -> None:
         self._bundles[job.experiment.target] = self._ray.put(bundle)
@@ -122,14 +111,13 @@ def _check_reachable(address: str) -> None:
         ) from error
 
 
-def _prepare(job: Job) -> tuple[Done, Bundle | None]:
+def _do(job: Job, bundle: Bundle | None) -> tuple[Done, Bundle | None]:
+    """Does a job with the files it needs; those of a target that was made come back with it."""
+    if bundle is not None:
+        unpack(bundle)
     done = work(job)
-    return done, None if done.failure else pack(job.experiment)
-
-
-def _run(job: Job, bundle: Bundle) -> Done:
-    unpack(bundle)
-    return work(job)
+    made = job.kind == "target" and done.failure is None
+    return done, pack(job.experiment) if made else None
 
 
 def is_prepared(experiment: Experiment) -> bool:

@@ -10,39 +10,26 @@ from typing import Any, Literal, Protocol
 import torch
 
 from hpme.bench.experiment import Experiment
-from hpme.bench.plan import Plan
-from hpme.bench.record import Failure, Record
 from hpme.bench.run import run_experiment, subject
-from hpme.bench.store import ResultStore
+from hpme.bench.store import Failure, Plan, Record, ResultStore
 
 Kind = Literal["target", "experiment"]
 
 
 @dataclass(frozen=True)
 class Job:
-    """A piece of work.
+    """A piece of work."""
 
-    Args:
-        kind: ``"target"`` prepares the target of the experiment, ``"experiment"`` runs it.
-        experiment: The experiment.
-    """
-
-    kind: Kind
+    kind: Kind  # "target" prepares the target of the experiment, "experiment" runs it
     experiment: Experiment
 
 
 @dataclass(frozen=True)
 class Done:
-    """A job that has come to an end.
-
-    Args:
-        job: The job.
-        result: Record of the experiment as JSON values; nothing for a target.
-        failure: Why there is no result.
-    """
+    """A job that has come to an end."""
 
     job: Job
-    result: dict[str, Any] | None = None
+    result: dict[str, Any] | None = None  # the record as JSON values; nothing for a target
     failure: Failure | None = None
 
 
@@ -87,14 +74,7 @@ def run_plan(
     """Runs what is left of a plan; returns what failed.
 
     Every target is prepared once, by a job of its own; experiments wait for theirs. Results are
-    written to the store as they come.
-
-    Args:
-        plan: What to run.
-        store: Where results go.
-        executor: Who does the work; the caller closes it.
-        ended: Called with every job that has ended.
-        pulse: Called about once a second.
+    written to the store as they come. ``pulse`` is called about once a second.
     """
     waiting: dict[object, list[Experiment]] = {}
     for experiment in plan.todo:

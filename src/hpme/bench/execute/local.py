@@ -12,17 +12,13 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 
 from hpme.bench.execute.jobs import Done, Job, work
-from hpme.bench.record import Failure
+from hpme.bench.store import Failure
 
 _CONTEXT = multiprocessing.get_context("spawn")  # a fork would inherit locks of torch's threads
 
 
 class LocalExecutor:
-    """Worker processes with one thread each; one that dies fails its own job and is replaced.
-
-    Args:
-        workers: Number of processes.
-    """
+    """Worker processes with one thread each; one that dies fails its own job and is replaced."""
 
     def __init__(self, workers: int) -> None:
         self._idle = [_Worker() for _ in range(workers)]

@@ -1,30 +1,72 @@
-"""Progress of a long run: a bar on terminals, a line now and then elsewhere."""
+"""A long run: estimates of how long it takes, and its progress as a bar or as lines."""
 
 from __future__ import annotations
 
+import statistics
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from hpme.bench.execute.cost import CostModel
 from hpme.bench.execute.jobs import Done
-from hpme.bench.experiment import Experiment
-from hpme.bench.record import Record
+from hpme.bench.experiment import Experiment, canonical_json
+from hpme.bench.store import Record
+from hpme.data import DATASETS
+from hpme.explainers import EXPLAINERS
+from hpme.models import recipe_for
+
+UNKNOWN_SECONDS = 1.0
+"""For what is no explainer."""
+SECONDS_PER_STEP = 0.02
+"""Typical for the training of a target."""
+
+
+class CostModel:
+    """Estimates seconds by the most similar results."""
+
+    def __init__(self, records: Iterable[Record] = ()) -> None:
+        self._per_graph: dict[tuple[object, ...], list[float]] = defaultdict(list)
+        for record in records:
+            self.learn(record)
+
+    def learn(self, record: Record) -> None:
+        """Takes another result into account."""
+        cost = record.cost
+        seconds = cost["fit_seconds"] + cost["explain_seconds"] + cost["metric_seconds"]
+        for kind in _kinds(record.experiment):
+            self._per_graph[kind].append(seconds / max(1, record.context["graphs"]))
+
+    def seconds(self, experiment: Experiment) -> float:
+        """What an experiment takes on one core, its target not counted."""
+        for kind in _kinds(experiment):
+            if kind in self._per_graph:
+                return statistics.fmean(self._per_graph[kind]) * experiment.graphs
+        explainer = EXPLAINERS.get(experiment.explainer or "")
+        typical = UNKNOWN_SECONDS if explainer is None else explainer.typical_seconds
+        return typical * experiment.graphs / 200
+
+    def measured(self, experiment: Experiment) -> bool:
+        """Whether the estimate comes from results of this explainer on this dataset."""
+        return any(kind in self._per_graph for kind in _kinds(experiment)[:-1])
+
+
+def target_seconds(experiment: Experiment) -> float:
+    """What the training of a target typically takes on one core."""
+    longest = recipe_for(DATASETS[experiment.dataset]).max_steps
+    return SECONDS_PER_STEP * min(longest, experiment.train_steps or longest)
+
+
+def _kinds(experiment: Experiment) -> list[tuple[object, ...]]:
+    """Groups of alike experiments, from narrow to wide."""
+    options = canonical_json(dict(experiment.options))
+    explainer, dataset = experiment.explainer, experiment.dataset
+    return [(explainer, dataset, experiment.metrics, options), (explainer, dataset), (explainer,)]
 
 
 class Watch:
-    """Shows what has ended and how long the rest will take.
-
-    Args:
-        todo: The experiments to be run.
-        costs: Estimates, made better by every result.
-        workers: Jobs at the same time.
-        console: Where to draw.
-        every: Seconds between lines where there is no terminal.
-        clock: Tells the time in seconds.
-    """
+    """Shows what has ended and how long the rest will take."""
 
     def __init__(
         self,
@@ -50,23 +92,17 @@ class Watch:
 
     def ended(self, done: Done) -> None:
         """Takes note of a job."""
-        experiment = done.job.experiment
+        experiment, failed = done.job.experiment, done.failure is not None
         if done.job.kind == "target":
-            ready = done.failure is None
-            self._last = f"target of {experiment.dataset} {'ready' if ready else 'failed'}"
-            if not ready:
-                target = experiment.target
-                lost = [e.key for e in self._left.values() if e.target == target]
-                self._failed += len(lost)
-                for key in lost:
-                    del self._left[key]
-            return
-        self._left.pop(experiment.key, None)
-        self._last = str(experiment)
-        if done.result is None:
-            self._failed += 1
-            self._last += " failed"
+            self._last = f"target of {experiment.dataset} {'failed' if failed else 'ready'}"
+            gone = [e for e in self._left.values() if failed and e.target == experiment.target]
         else:
+            self._last = f"{experiment}{' failed' if failed else ''}"
+            gone = [experiment]
+        for lost in gone:
+            self._failed += failed
+            self._left.pop(lost.key, None)
+        if done.result is not None:
             self._costs.learn(Record.from_dict(done.result))
 
     def pulse(self) -> None:

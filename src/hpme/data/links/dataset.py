@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import re
 from functools import partial
 from typing import Any
 
@@ -12,7 +11,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from hpme.data.dataset import GraphDataset
-from hpme.data.info import DatasetInfo, GraphStats
+from hpme.data.info import DatasetInfo, GraphStats, entry
 from hpme.data.nodes import motifs as node_motifs
 from hpme.errors import InputError
 from hpme.graphs import GraphStore
@@ -36,9 +35,7 @@ class LinkDataset(GraphDataset):
 
     Args:
         store: The graphs, with ``anchors`` and ``part`` (0 train, 1 val, 2 test).
-        info: What the dataset is.
-        variant: Variant the graph was built as.
-        seed: Seed of the graph and of the split.
+        info, variant, seed: As in :class:`GraphDataset`; the seed is that of the split, too.
     """
 
     def __init__(self, store: GraphStore, info: DatasetInfo, variant: str, seed: int) -> None:
@@ -74,7 +71,8 @@ class LinkDataset(GraphDataset):
         """
         base = BaseGraph.of(copy.copy(data).cpu(), use_x=use_x)
         store = link_graphs(base, size, seed, num_hops=num_hops, num_labels=num_labels)
-        return cls(store, _own_info(title, len(store)), VARIANT, seed)
+        info = _entry(title, DESCRIPTION, _no_builder, num_graphs=len(store), variants=(VARIANT,))
+        return cls(store, info, VARIANT, seed)
 
     @property
     def pool_ratio(self) -> float:
@@ -132,20 +130,7 @@ def everything(stats: GraphStats) -> Tensor:
     return torch.ones_like(stats.sizes, dtype=torch.bool)
 
 
-_info = partial(
-    DatasetInfo, task="classification", num_classes=2, level="link", explainable=everything
-)
-
-
-def _own_info(title: str, count: int) -> DatasetInfo:
-    return _info(
-        name=re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "links",
-        title=title,
-        num_graphs=count,
-        description=DESCRIPTION,
-        build=_no_builder,
-        variants=(VARIANT,),
-    )
+_entry = partial(entry, num_classes=2, level="link", explainable=everything)
 
 
 def _no_builder(*_: Any) -> GraphStore:
@@ -187,13 +172,8 @@ def _of_nodes(name: str, num_hops: int, num_graphs: int) -> DatasetInfo:
         base = BaseGraph(store.local_edge_index, nodes.num_graphs)
         return link_graphs(base, size, seed, num_hops=num_hops, num_labels=NUM_LABELS)
 
-    return _info(
-        name=f"{name}-links",
-        title=f"{nodes.title} links",
-        num_graphs=num_graphs,
-        description=f"two nodes of {nodes.title} and what surrounds them; linked (1) or not (0)",
-        build=build,
-    )
+    description = f"two nodes of {nodes.title} and what surrounds them; linked (1) or not (0)"
+    return _entry(f"{nodes.title} links", description, build, num_graphs=num_graphs)
 
 
 # Two hops around a hub of a Barabási-Albert graph are most of the graph; one hop around a node of

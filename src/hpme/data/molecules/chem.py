@@ -31,14 +31,19 @@ MAX_MATCHES = 100_000
 """Matches of one pattern in one molecule; RDKit's own limit of 1,000 would cut polymers short."""
 
 Array = npt.NDArray[Any]
+TYPES: dict[str, Any] = {
+    "atom": np.uint8,
+    "bond_type": np.uint8,
+    "bond": np.int32,
+    "match": np.int32,
+    "contribution": np.float64,
+    "reasons": object,
+}
+"""Columns of :class:`MoleculeArrays` that are not of 64-bit integers."""
 
 
 def rdkit_module(name: str) -> Any:
-    """A module of RDKit, imported when it is first needed.
-
-    Raises:
-        MissingPackageError: If it cannot be imported.
-    """
+    """A module of RDKit, imported when it is first needed."""
     try:
         return importlib.import_module(f"rdkit.{name}")
     except ImportError as error:
@@ -51,10 +56,8 @@ def rdkit_module(name: str) -> Any:
 class Reading:
     """How molecules are read; plain values, since it travels to other processes.
 
-    Args:
-        smarts: Patterns to look for.
-        hydrogens: Whether hydrogens become atoms of the graph.
-        contributions: Whether to compute Crippen's contribution of every atom to logP.
+    Patterns to look for, whether hydrogens become atoms, and whether to compute Crippen's
+    contribution of every atom to logP.
     """
 
     smarts: tuple[str, ...] = ()
@@ -64,21 +67,11 @@ class Reading:
 
 @dataclass(frozen=True)
 class MoleculeArrays:
-    """Molecules laid end to end; atoms are numbered from each molecule's first.
+    """Molecules laid end to end; atoms and matches are numbered from each molecule's first.
 
-    Args:
-        number: Position of every molecule in the input; those that cannot be read are missing.
-        sizes: Number of atoms of every molecule.
-        bond_counts: Number of bonds of every molecule.
-        match_counts: Number of rows of every molecule in the match table.
-        atom: Position in :data:`ATOMS` of every atom.
-        bond: Ends of every bond, ``[bonds, 2]``.
-        bond_type: Position in :data:`BONDS` of every bond.
-        match: The match table, a row ``(atom, match, pattern)`` for every atom of a match; matches
-            are numbered from each molecule's first.
-        contribution: Crippen's contribution of every atom, if asked for.
-        failed: Positions in the input of what cannot be read.
-        reasons: Why.
+    ``number`` and ``failed`` are positions in the input of molecules that can and cannot be read,
+    ``atom`` and ``bond_type`` those in :data:`ATOMS` and :data:`BONDS`. ``match`` is the match
+    table, a row ``(atom, match, pattern)`` for every atom of a match.
     """
 
     number: Array
@@ -101,11 +94,7 @@ class MoleculeArrays:
 
 
 def compile_smarts(smarts: Sequence[str]) -> list[Any]:
-    """Patterns of SMARTS strings.
-
-    Raises:
-        InputError: If one is not valid; the message names it.
-    """
+    """Patterns of SMARTS strings, or an :class:`InputError` that names the one that is none."""
     chem, base = rdkit_module("Chem"), rdkit_module("rdBase")
     with base.BlockLogs():
         patterns = [chem.MolFromSmarts(text) if text.strip() else None for text in smarts]
@@ -125,12 +114,12 @@ def check_rules(rules: Mapping[str, str]) -> None:
 
 
 def read_molecule(smiles: str, *, hydrogens: bool = False) -> Any:
-    """RDKit's molecule of a SMILES string; its atoms are numbered like the nodes of the graph.
-
-    Raises:
-        InputError: If the string is not a molecule; the message says why.
-    """
+    """RDKit's molecule of a SMILES string; its atoms are numbered like the nodes of the graph."""
     chem, base = rdkit_module("Chem"), rdkit_module("rdBase")
+    if (
+        len(smiles.split()) > 1
+    ):  # RDKit would read what comes before it, and take the rest for a name
+        raise InputError("a blank inside the SMILES; names belong into a column of their own")
     with base.BlockLogs():  # a failure is reported by the caller, with its row
         molecule = chem.MolFromSmiles(smiles.strip())
         if molecule is None:
@@ -145,57 +134,41 @@ def read_molecule(smiles: str, *, hydrogens: bool = False) -> Any:
 def read_chunk(smiles: Sequence[str], first: int, how: Reading) -> MoleculeArrays:
     """Reads some molecules, the first of which has the given position in the input."""
     chem = rdkit_module("Chem")
-    table = chem.GetPeriodicTable()
-    atom_code = {table.GetAtomicNumber(symbol): i for i, symbol in enumerate(ATOMS[:-1])}
+    periodic = chem.GetPeriodicTable()
+    atom_code = {periodic.GetAtomicNumber(symbol): i for i, symbol in enumerate(ATOMS[:-1])}
     bond_code = {getattr(chem.BondType, name): i for i, name in enumerate(BONDS)}
     patterns = compile_smarts(how.smarts)
-    number, sizes, bond_counts, match_counts = [], [], [], []
-    atoms: list[int] = []
-    bonds: list[tuple[int, int]] = []
-    bond_types: list[int] = []
-    matches: list[tuple[int, int, int]] = []
-    contributions: list[float] = []
-    failed, reasons = [], []
+    rows: dict[str, list[Any]] = {column.name: [] for column in fields(MoleculeArrays)}
     for position, text in enumerate(smiles, first):
         try:
             molecule = read_molecule(text, hydrogens=how.hydrogens)
         except InputError as error:
-            failed.append(position)
-            reasons.append(str(error))
+            rows["failed"].append(position)
+            rows["reasons"].append(str(error))
             continue
-        number.append(position)
-        sizes.append(molecule.GetNumAtoms())
-        bond_counts.append(molecule.GetNumBonds())
-        atoms += [
+        rows["number"].append(position)
+        rows["sizes"].append(molecule.GetNumAtoms())
+        rows["bond_counts"].append(molecule.GetNumBonds())
+        rows["atom"] += [
             atom_code.get(atom.GetAtomicNum(), len(ATOMS) - 1) for atom in molecule.GetAtoms()
         ]
         for bond in molecule.GetBonds():
-            bonds.append((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()))
-            bond_types.append(bond_code.get(bond.GetBondType(), len(BONDS) - 1))
+            rows["bond"].append((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()))
+            rows["bond_type"].append(bond_code.get(bond.GetBondType(), len(BONDS) - 1))
         found = [
             (pattern_number, match)
             for pattern_number, pattern in enumerate(patterns)
             for match in molecule.GetSubstructMatches(pattern, maxMatches=MAX_MATCHES)
         ]
-        rows = [(atom, i, pattern) for i, (pattern, match) in enumerate(found) for atom in match]
-        matches += rows
-        match_counts.append(len(rows))
+        table = [(atom, i, pattern) for i, (pattern, match) in enumerate(found) for atom in match]
+        rows["match"] += table
+        rows["match_counts"].append(len(table))
         if how.contributions:
             descriptors = rdkit_module("Chem.rdMolDescriptors")
-            contributions += [pair[0] for pair in descriptors._CalcCrippenContribs(molecule)]
-    return MoleculeArrays(
-        number=np.array(number, dtype=np.int64),
-        sizes=np.array(sizes, dtype=np.int64),
-        bond_counts=np.array(bond_counts, dtype=np.int64),
-        match_counts=np.array(match_counts, dtype=np.int64),
-        atom=np.array(atoms, dtype=np.uint8),
-        bond=np.array(bonds, dtype=np.int32).reshape(-1, 2),
-        bond_type=np.array(bond_types, dtype=np.uint8),
-        match=np.array(matches, dtype=np.int32).reshape(-1, 3),
-        contribution=np.array(contributions, dtype=np.float64),
-        failed=np.array(failed, dtype=np.int64),
-        reasons=np.array(reasons, dtype=object),
-    )
+            rows["contribution"] += [pair[0] for pair in descriptors._CalcCrippenContribs(molecule)]
+    arrays = {name: np.array(rows[name], TYPES.get(name, np.int64)) for name in rows}
+    arrays |= {name: arrays[name].reshape(-1, width) for name, width in (("bond", 2), ("match", 3))}
+    return MoleculeArrays(**arrays)
 
 
 def read_molecules(
@@ -208,16 +181,8 @@ def read_molecules(
 ) -> MoleculeArrays:
     """Reads molecules in chunks; what cannot be read is listed, not raised.
 
-    Args:
-        smiles: One string per molecule.
-        how: What to read.
-        workers: Number of processes; by default one for few molecules, else one per processor.
-        stop_on_failure: Whether to stop after the first chunk with a failure.
-        progress: Whether to draw a progress bar (on terminals only).
-
-    Raises:
-        InputError: If a pattern is not valid, or there is nothing to read.
-        HPMEError: If a process died.
+    By default few are read in this process, many in one process per processor.
+    ``stop_on_failure`` stops after the first chunk with a failure.
     """
     compile_smarts(how.smarts)
     if not smiles:

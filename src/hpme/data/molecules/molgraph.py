@@ -68,14 +68,8 @@ def with_contributions(
 
     The value of a bond is the mean of its atoms' contributions. Ground truth are the bonds of
     largest absolute value, as long as together they hold less than ``share`` of the molecule's
-    total; ground-truth nodes are their ends.
-
-    Args:
-        store: Molecules with both directions of a bond one after the other.
-        contribution: One value per atom, double precision; kept as ``contribution``.
-        share: Share of the total.
-        directed: Whether to rank directed edges, as the published rule does: it may take one
-            direction of a bond and leave the other.
+    total; ground-truth nodes are their ends. ``directed`` ranks directed edges, as the published
+    rule does: it may take one direction of a bond and leave the other.
     """
     graph, ends = store.edge_graph, store.edge_index
     whole = (contribution * CONTRIBUTION_UNIT).round().long()

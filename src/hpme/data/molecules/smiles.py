@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import csv
+import io
 import itertools
 import logging
-import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -18,14 +18,14 @@ from torch import Tensor
 from hpme.data.dataset import GraphDataset
 from hpme.data.info import DatasetInfo, GraphStats, TaskKind
 from hpme.data.molecules.chem import Reading, check_rules, read_molecules
+from hpme.data.molecules.labels import Labels
 from hpme.data.molecules.molgraph import flatten_molecules
 from hpme.errors import InputError
 from hpme.graphs import GraphStore
+from hpme.storage import write_atomically
 
 OnError = Literal["skip", "raise"]
 VARIANT = "smiles"
-MAX_CLASSES = 100
-"""More different labels than this are taken for numbers by mistake."""
 SHOWN = 5
 """Skipped rows that the warning names; the dataset lists all."""
 
@@ -63,6 +63,14 @@ class SmilesDataset(GraphDataset):
     def __init__(self, store: GraphStore, info: DatasetInfo, skipped: Sequence[SkippedRow]) -> None:
         super().__init__(store, info, VARIANT, 0)
         self.skipped = tuple(skipped)
+
+    def write_skipped(self, path: str | Path) -> None:
+        """Lists the rows that are not in the dataset in a CSV file: row, SMILES, reason."""
+        text = io.StringIO(newline="")
+        writer = csv.writer(text)
+        writer.writerow(["row", "smiles", "reason"])
+        writer.writerows([row.row, row.smiles, row.reason] for row in self.skipped)
+        write_atomically(Path(path), text.getvalue().encode())
 
 
 def from_smiles(
@@ -115,7 +123,7 @@ def from_smiles(
         "rows": rows,
     }
     _check(smiles, given, rules, task, on_error)
-    label = None if given["labels"] is None else _Labels.read(given["labels"], task)
+    label = None if given["labels"] is None else Labels.read(given["labels"], task)
     bad: dict[int, str] = {}
     if label is not None:
         bad = {i: label.problem for i, value in enumerate(label.values) if value is None}
@@ -177,12 +185,14 @@ def from_smiles_csv(
     lines: list[int] = []
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
-            positions = _positions(next(reader, []), columns, path)
-            for row in itertools.islice((row for row in reader if row), size):
-                lines.append(reader.line_num)
+            rows = _rows(file, "\t" if path.suffix.lower() == ".tsv" else ",")
+            positions = _positions(next(rows, (1, []))[1], columns, path)
+            for line, row in itertools.islice((item for item in rows if item[1]), size):
+                lines.append(line)
                 for column, position in zip(values, positions, strict=True):
                     column.append(row[position] if position < len(row) else "")
+                    if "\n" in column[-1] or "\r" in column[-1]:
+                        raise csv.Error(f"row {line}: {_OPEN_QUOTE}")
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"'{path}' cannot be read as CSV in UTF-8: {error}") from error
     found = dict(zip(columns, values, strict=True))
@@ -197,6 +207,27 @@ def from_smiles_csv(
     )
 
 
+_OPEN_QUOTE = "a quote that is opened is not closed on the same line; double it, or remove it"
+
+
+def _rows(file: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Rows of a table and the lines they begin on.
+
+    Raises:
+        csv.Error: If a quote is not closed; the message names the row.
+    """
+    reader = csv.reader(file, delimiter=delimiter, strict=True)
+    while True:
+        line = reader.line_num + 1
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            raise csv.Error(f"row {line}: {_OPEN_QUOTE} ({error})") from error
+        if row is None:
+            return
+        yield line, row
+
+
 def _positions(header: Sequence[str], columns: Sequence[str], path: Path) -> list[int]:
     names = [name.strip() for name in header]
     for column in columns:
@@ -205,61 +236,6 @@ def _positions(header: Sequence[str], columns: Sequence[str], path: Path) -> lis
                 f"'{path}' has no column '{column}'; its columns: {', '.join(names) or 'none'}"
             )
     return [names.index(column) for column in columns]
-
-
-@dataclass(frozen=True)
-class _Labels:
-    """Labels as numbers; ``None`` where a label is missing or unusable."""
-
-    task: TaskKind
-    values: list[float | int | None]
-    classes: list[str]
-
-    @classmethod
-    def read(cls, labels: Sequence[Any], task: TaskKind | None) -> _Labels:
-        numbers = [_number(label) for label in labels]
-        if task is None:
-            decimals = any(number is not None and number % 1 for number in numbers)
-            task = "regression" if decimals else "classification"
-        if task == "regression":
-            return cls(task, [*numbers], [])
-        texts = [_text(label) for label in labels]
-        numeric = all(n is not None for n, t in zip(numbers, texts, strict=True) if t is not None)
-        if numeric:  # '1' and '1.0' are one class
-            texts = [None if number is None else f"{number:.15g}" for number in numbers]
-        present = sorted(
-            {text for text in texts if text is not None}, key=float if numeric else str
-        )
-        if len(present) > MAX_CLASSES:
-            raise InputError(
-                f"{len(present):,} different labels are too many for classes; for numbers to be "
-                "predicted, choose the task 'regression'"
-            )
-        code = {text: number for number, text in enumerate(present)}
-        return cls(task, [None if text is None else code[text] for text in texts], present)
-
-    @property
-    def problem(self) -> str:
-        """What is wrong with a row whose value is ``None``."""
-        return "no label" if self.task == "classification" else "its label is no finite number"
-
-    def tensor(self, ids: Sequence[int]) -> Tensor:
-        kind = torch.long if self.task == "classification" else torch.float
-        return torch.tensor([self.values[i] for i in ids], dtype=kind)
-
-
-def _number(label: Any) -> float | None:
-    try:
-        number = float(label)
-    except (TypeError, ValueError):
-        return None
-    return number if math.isfinite(number) else None
-
-
-def _text(label: Any) -> str | None:
-    if label is None or (isinstance(label, float) and math.isnan(label)):
-        return None
-    return str(label).strip() or None
 
 
 def _check(
@@ -296,7 +272,7 @@ def _no_builder(*_: Any) -> GraphStore:
     raise InputError("a dataset of your own molecules is made by from_smiles, not by its name")
 
 
-def _info(title: str, count: int, rules: Mapping[str, str], label: _Labels | None) -> DatasetInfo:
+def _info(title: str, count: int, rules: Mapping[str, str], label: Labels | None) -> DatasetInfo:
     task: TaskKind = "classification" if label is None else label.task
     if label is None:
         rule = " AND ".join(rules)

@@ -29,9 +29,7 @@ class NodeDataset(GraphDataset):
 
     Args:
         store: The whole graph, with node attributes ``y`` and ``explained``.
-        info: What the dataset is.
-        variant: Variant the graph was built as.
-        seed: Seed the graph was built with.
+        info, variant, seed: As in :class:`GraphDataset`.
         num_hops: Radius of the ego graphs.
     """
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import random
-import zipfile
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from hpme.data.info import PUBLISHED, DatasetInfo
-from hpme.data.sources import find_data_file
-from hpme.data.synthetic.motifs import GRID, HOUSE, Motif
+from hpme.data.info import PUBLISHED, entry
+from hpme.data.sources import read_official
 from hpme.data.synthetic.sketch import (
+    GRID,
+    HOUSE,
     EdgeArray,
     GraphSketch,
+    Motif,
     flatten,
     flatten_undirected,
     private_generators,
@@ -38,14 +38,9 @@ HOUSE_ROLES = (1, 1, 2, 2, 3)
 
 @dataclass(frozen=True)
 class Family:
-    """What the published set and its generator share.
+    """What the published set and its generator share: the documented graph and its numbering.
 
-    Args:
-        name: Slug.
-        num_nodes: Nodes of the documented graph.
-        motif: The motif; its first node holds it to the base.
-        base: Nodes before the first motif in the documented numbering.
-        explained: Explained nodes in the documented numbering.
+    ``base`` nodes come before the first motif, whose first node holds it to the base.
     """
 
     name: str
@@ -76,9 +71,9 @@ def build_ba_shapes(variant: str, seed: int, size: int) -> GraphStore:
     if variant == PUBLISHED:
         return published(SHAPES, size).shuffled(rng)
     base, motifs = _parts(SHAPES, size)
-    sketch = _houses(base, motifs, random_)
-    store = _with_labels(flatten([sketch]), _house_roles(base, motifs))
-    return _finished(store, SHAPES.explained_nodes(size, base, motifs)).shuffled(rng)
+    store = flatten([_houses(base, motifs, random_)])
+    explained = SHAPES.explained_nodes(size, base, motifs)
+    return _finished(store, _house_roles(base, motifs), explained).shuffled(rng)
 
 
 def build_ba_community(variant: str, seed: int, size: int) -> GraphStore:
@@ -91,34 +86,24 @@ def build_ba_community(variant: str, seed: int, size: int) -> GraphStore:
         return published(COMMUNITY, size).shuffled(rng)
     halves = [size - size // 2, size // 2]
     parts = [_parts(SHAPES, half) for half in halves]
-    sketches = [_houses(base, motifs, random_) for base, motifs in parts]
-    first, second = (flatten([sketch]) for sketch in sketches)
-    joined = GraphStore(
-        sizes=torch.tensor([size]),
-        edge_counts=first.edge_counts + second.edge_counts,
-        local_edge_index=torch.cat(
-            [first.local_edge_index, second.local_edge_index + halves[0]], dim=1
-        ),
-        node={"node_mask": torch.cat([first.node["node_mask"], second.node["node_mask"]])},
-        edge={"edge_mask": torch.cat([first.edge["edge_mask"], second.edge["edge_mask"]])},
-    )
+    store = flatten([_houses(base, motifs, random_) for base, motifs in parts])
     count = round(BRIDGES * size)
     bridges = _new_edges(np.empty((0, 2), dtype=np.int64), count, random_,
                          range(halves[0]), range(halves[0], size))  # fmt: skip
     both = torch.from_numpy(np.concatenate([bridges, bridges[:, ::-1]]).T.copy())
-    joined = replace(
-        joined,
-        edge_counts=joined.edge_counts + both.shape[1],
-        local_edge_index=torch.cat([joined.local_edge_index, both], dim=1),
-        edge={"edge_mask": torch.cat([joined.edge["edge_mask"], both[0] < 0])},
+    joined = GraphStore(
+        sizes=torch.tensor([size]),
+        edge_counts=store.edge_counts.sum().view(1) + both.shape[1],
+        local_edge_index=torch.cat([store.edge_index, both], dim=1),
+        node=store.node,
+        edge={"edge_mask": torch.cat([store.edge["edge_mask"], both[0] < 0])},
     )
     roles = [_house_roles(base, motifs) for base, motifs in parts]
     y = np.concatenate([roles[0], roles[1] + 1 + max(HOUSE_ROLES)])
     x = rng.normal(size=(size, NUM_FEATURES))
     half = np.repeat([-1.0, 1.0], halves)
     x[:, :2] = half[:, None] + x[:, :2] * 0.5**0.5
-    explained = COMMUNITY.explained_nodes(size, *parts[0])
-    return _finished(_with_labels(joined, y), explained, x).shuffled(rng)
+    return _finished(joined, y, COMMUNITY.explained_nodes(size, *parts[0]), x).shuffled(rng)
 
 
 def build_tree_grid(variant: str, seed: int, size: int) -> GraphStore:
@@ -130,52 +115,40 @@ def build_tree_grid(variant: str, seed: int, size: int) -> GraphStore:
     child = np.arange(1, base)
     sketch = GraphSketch(base, np.stack([(child - 1) // 2, child], axis=1))
     sketch = _with_motifs(sketch, GRID, motifs, random_)
-    store = _with_labels(flatten([sketch]), (np.arange(size) >= base).astype(np.int64))
-    return _finished(store, TREE_GRID.explained_nodes(size, base, motifs)).shuffled(rng)
+    y = (np.arange(size) >= base).astype(np.int64)
+    explained = TREE_GRID.explained_nodes(size, base, motifs)
+    return _finished(flatten([sketch]), y, explained).shuffled(rng)
 
 
 def published(family: Family, size: int) -> GraphStore:
-    """A published graph, read from ``node_synthetic.npz`` (see :func:`find_data_file`).
-
-    Raises:
-        InputError: If another size is asked for.
-        StorageError: If the file is missing or is not what it should be.
-    """
+    """A published graph, read from ``node_synthetic.npz`` (see :func:`read_official`)."""
     if size != family.num_nodes:
         raise InputError(
             f"the published '{family.name}' has exactly {family.num_nodes} nodes, not {size}; "
             "leave size out, or use variant='paper'"
         )
-    path, prefix = find_data_file("official", FILE), family.name.replace("-", "_")
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            edges, truth, y = (
-                arrays[f"{prefix}/{key}"].astype(np.int64) for key in ("edges", "gt_edges", "y")
-            )
-            x = arrays.get(f"{prefix}/x")
-    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise StorageError(
-            f"'{path}' cannot be read ({error}); replace it by an intact copy with the arrays "
-            f"{prefix}/edges, {prefix}/gt_edges and {prefix}/y"
-        ) from error
+    prefix = family.name.replace("-", "_")
+    needed = [f"{prefix}/{key}" for key in ("edges", "gt_edges", "y")]
+    path, arrays = read_official(FILE, needed)
+    edges, truth, y = (arrays[key].astype(np.int64) for key in needed)
+    x = arrays.get(f"{prefix}/x")
     fits = len(y) == size and edges.ndim == truth.ndim == 2 and edges.max() < size
     if not fits or (x is not None and x.shape != (size, NUM_FEATURES)):
         raise StorageError(
             f"'{path}' does not hold a graph of {size} nodes under '{prefix}'; replace it by an "
             "intact copy of the published set"
         )
-    in_truth = np.isin(_keys(edges, size), _keys(truth, size))
     node_mask = np.zeros(size, dtype=bool)
     node_mask[truth] = True
     store = flatten_undirected(
         sizes=np.array([size]),
         counts=np.array([len(edges)]),
         edges=edges,
-        edge_mask=in_truth,
+        edge_mask=np.isin(*(ends.min(1) * size + ends.max(1) for ends in (edges, truth))),
         node_mask=node_mask,
     )
     explained = family.explained_nodes(size, family.base, NUM_MOTIFS)
-    return _finished(_with_labels(store, y), explained, x)
+    return _finished(store, y, explained, x)
 
 
 def _parts(family: Family, size: int) -> tuple[int, int]:
@@ -227,50 +200,43 @@ def _new_edges(
     return np.array(found, dtype=np.int64).reshape(-1, 2)
 
 
-def _keys(edges: EdgeArray, size: int) -> npt.NDArray[np.int64]:
-    return np.asarray(edges.min(1) * size + edges.max(1))
-
-
-def _with_labels(store: GraphStore, y: npt.NDArray[np.int64]) -> GraphStore:
-    return store.with_attributes(node={"y": torch.from_numpy(y)})
-
-
 def _finished(
     store: GraphStore,
+    y: npt.NDArray[np.int64],
     explained: npt.NDArray[np.bool_],
     x: npt.NDArray[np.float64] | None = None,
 ) -> GraphStore:
-    """The graph with features, all ones unless given, and the explained nodes marked."""
+    """The graph with labels, features, all ones unless given, and the explained nodes marked."""
     features = (
         torch.ones(int(store.sizes[0]), NUM_FEATURES) if x is None else torch.from_numpy(x).float()
     )
-    return store.with_attributes(node={"x": features, "explained": torch.from_numpy(explained)})
+    labels, marks = torch.from_numpy(y), torch.from_numpy(explained)
+    return store.with_attributes(node={"y": labels, "x": features, "explained": marks})
 
 
-_info = partial(DatasetInfo, task="classification", level="node")
 INFOS = (
-    _info(
-        name=SHAPES.name,
-        title="BA-Shapes",
+    entry(
+        "BA-Shapes",
+        "node of a BA graph with 80 houses; its role: base, below roof, ground, roof",
+        build_ba_shapes,
         num_classes=4,
         num_graphs=SHAPES.num_nodes,
-        description="node of a BA graph with 80 houses; its role: base, below roof, ground, roof",
-        build=build_ba_shapes,
+        level="node",
     ),
-    _info(
-        name=COMMUNITY.name,
-        title="BA-Community",
+    entry(
+        "BA-Community",
+        "node of two joined BA-Shapes with features that tell them apart; role in half",
+        build_ba_community,
         num_classes=8,
         num_graphs=COMMUNITY.num_nodes,
-        description="node of two joined BA-Shapes with features that tell them apart; role in half",
-        build=build_ba_community,
+        level="node",
     ),
-    _info(
-        name=TREE_GRID.name,
-        title="Tree-Grid",
+    entry(
+        "Tree-Grid",
+        "node of a binary tree with 80 grids; of a grid (1) or of the tree (0)",
+        build_tree_grid,
         num_classes=2,
         num_graphs=TREE_GRID.num_nodes,
-        description="node of a binary tree with 80 grids; of a grid (1) or of the tree (0)",
-        build=build_tree_grid,
+        level="node",
     ),
 )

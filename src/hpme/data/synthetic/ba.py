@@ -1,41 +1,199 @@
-"""Sets of Barabási-Albert graphs with house and grid motifs: BA-HouseGrid and its relatives."""
+"""Sets of Barabási-Albert graphs with cycles, houses and grids.
+
+The published forms of BA-2Motifs, BA-Motif-Volume and BA-Motif-Counting are fixed data: a file for
+the first, a recipe seeded by the graph's number for the others. The functions that return them keep
+the published node order; builders shuffle it.
+"""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from hpme.data.info import DatasetInfo, GraphStats
-from hpme.data.synthetic.motifs import GRID, HOUSE
-from hpme.data.synthetic.sketch import GraphSketch, flatten, private_generators
+from hpme.data.info import PUBLISHED, GraphStats, entry
+from hpme.data.sources import read_official
+from hpme.data.synthetic.sketch import (
+    CYCLE,
+    GRID,
+    HOUSE,
+    GraphSketch,
+    Motif,
+    constant_features,
+    flatten,
+    flatten_undirected,
+    private_generators,
+)
+from hpme.errors import InputError, StorageError
 from hpme.graphs import GraphStore
 from hpme.graphs.segment import segment_sum
 
 BASE_SIZE = 20
+NUM_FEATURES = 10
+COUNTING_SIZE = 120
+PUBLISHED_GRAPHS = 1_000
 
 
-def uniform_features(num_nodes: int, rng: np.random.Generator) -> Tensor:
-    """One feature per node, uniform on [0, 100]."""
-    return torch.from_numpy(rng.uniform(0.0, 100.0, (num_nodes, 1))).float()
-
-
-def motif_volume(store: GraphStore, x: Tensor) -> Tensor:
-    """Sum of all features of the ground-truth nodes of every graph, summed in double precision."""
-    value = x.double().sum(1) * store.node["node_mask"]
-    return segment_sum(value, store.node_graph, len(store)).float()
-
-
-def _house_or_grid(random_: random.Random, size: int) -> tuple[GraphStore, Tensor]:
-    """One motif per graph, and which: 0 for a house, 1 for a grid."""
+def build_ba_house_grid(_variant: str, seed: int, size: int) -> GraphStore:
+    """BA(20, 1) with a house (class 0) or a 3 x 3 grid (class 1), half each on average."""
+    random_, rng = private_generators("ba-housegrid", seed)
     kinds = [random_.randrange(2) for _ in range(size)]
-    sketches = [
-        GraphSketch.barabasi_albert(BASE_SIZE, 1, random_).attach((HOUSE, GRID)[kind], 0)
-        for kind in kinds
-    ]
-    return flatten(sketches), torch.tensor(kinds)
+    store = _with_one(random_, [(HOUSE, GRID)[kind] for kind in kinds])
+    return _with_ones(store, torch.tensor(kinds)).shuffled(rng)
+
+
+def build_ba_house_and_grid(_variant: str, seed: int, size: int) -> GraphStore:
+    """BA(20, 1 or 2) with both motifs (class 1, half of the graphs) or at most one (class 0)."""
+    random_, rng = private_generators("ba-houseandgrid", seed)
+    both, at_most_one = (True, True), [(False, False), (True, False), (False, True)]
+    kinds = [both if random_.random() < 0.5 else random_.choice(at_most_one) for _ in range(size)]
+    store = _house_and_grid(random_, kinds)
+    return _with_ones(store, torch.tensor([int(kind == both) for kind in kinds])).shuffled(rng)
+
+
+def build_house_grid_volume(_variant: str, seed: int, size: int) -> GraphStore:
+    """The graphs of BA-HouseGrid with one uniform feature; the label sums it over the motif."""
+    random_, rng = private_generators("house-grid-volume", seed)
+    kinds = [random_.randrange(2) for _ in range(size)]
+    store = _with_one(random_, [(HOUSE, GRID)[kind] for kind in kinds])
+    return _with_volume(store, _uniform_features(store, rng)).shuffled(rng)
+
+
+def build_house_orgrid_volume(_variant: str, seed: int, size: int) -> GraphStore:
+    """BA(20, 1 or 2) with a house, a grid or both, a third each; the label sums the motifs' x.
+
+    BA-HouseOrGrid also has graphs without a motif; their volume is 0 and nothing explains it, so
+    they are not generated.
+    """
+    random_, rng = private_generators("house-orgrid-volume", seed)
+    kinds = random_.choices([(True, False), (False, True), (True, True)], k=size)
+    store = _house_and_grid(random_, kinds)
+    return _with_volume(store, _uniform_features(store, rng)).shuffled(rng)
+
+
+def build_ba_2motifs(variant: str, seed: int, size: int) -> GraphStore:
+    """BA(20, 1) with a five-cycle (class 0, the first half) or a house (class 1) at node 0."""
+    random_, rng = private_generators("ba-2motifs", seed)
+    if variant == PUBLISHED:
+        if size != PUBLISHED_GRAPHS:
+            raise InputError(
+                f"the published BA-2Motifs has exactly {PUBLISHED_GRAPHS} graphs, not {size}; "
+                "leave size out, or use variant='paper'"
+            )
+        return published_ba_2motifs().shuffled(rng)
+    y = torch.arange(size) * 2 // size
+    store = _with_one(random_, [(CYCLE, HOUSE)[label] for label in y.tolist()])
+    return store.with_attributes(node={"x": constant_features(store)}, graph={"y": y}).shuffled(rng)
+
+
+def published_ba_2motifs() -> GraphStore:
+    """The published graphs, read from ``ba_2motifs.npz`` (see :func:`read_official`).
+
+    In 40 of them the attachment is missing and node 20 has a self-loop instead; the self-loop is
+    kept, and is not ground truth.
+    """
+    needed = ("n_edges", "u", "v", "y")
+    path, arrays = read_official("ba_2motifs.npz", needed)
+    counts, u, v, y = (arrays[key].astype(np.int64) for key in needed)
+    size = BASE_SIZE + CYCLE.num_nodes
+    fits = len(counts) == len(y) == PUBLISHED_GRAPHS and counts.sum() == len(u) == len(v)
+    if not fits or min(u.min(), v.min()) < 0 or max(u.max(), v.max()) >= size:
+        raise StorageError(
+            f"'{path}' does not hold {PUBLISHED_GRAPHS} graphs of {size} nodes; replace it by an "
+            "intact copy of the published set"
+        )
+    store = flatten_undirected(
+        sizes=np.full(len(counts), size),
+        counts=counts,
+        edges=np.stack([u, v], axis=1),
+        edge_mask=(u >= BASE_SIZE) & (v >= BASE_SIZE) & (u != v),
+        node_mask=np.tile(np.arange(size) >= BASE_SIZE, len(counts)),
+    )
+    return store.with_attributes(
+        node={"x": constant_features(store)}, graph={"y": torch.from_numpy(y)}
+    )
+
+
+def build_ba_motif_volume(variant: str, seed: int, size: int) -> GraphStore:
+    """BA(20, 1) with a five-cycle and random features; the label is their sum over the motif.
+
+    ``"paper"`` draws the feature from U[0, 100] and repeats it over ten dimensions, as the
+    published set does: the label sums all of them, so its scale (standard deviation about 650)
+    and the paper's RMSE stay comparable.
+    """
+    random_, rng = private_generators("ba-motif-volume", seed)
+    if variant == PUBLISHED:
+        return published_ba_motif_volume(size).shuffled(rng)
+    store = _with_one(random_, [CYCLE] * size, anywhere=True)
+    x = _uniform_features(store, rng).repeat(1, NUM_FEATURES)
+    return _with_volume(store, x).shuffled(rng)
+
+
+def published_ba_motif_volume(size: int) -> GraphStore:
+    """The published recipe: graph ``i`` depends on ``i`` only."""
+    sketches: list[GraphSketch] = []
+    values: list[float] = []
+    for i in range(size):
+        draw = random.Random(i)
+        sketch = GraphSketch.barabasi_albert(BASE_SIZE, 1, i)
+        base_node, motif_node = draw.randrange(0, 19), draw.randrange(20, 24) - BASE_SIZE
+        sketches.append(sketch.attach(CYCLE, base_node, motif_node))
+        values.extend(draw.randrange(1, 1000) / 10 for _ in range(sketch.num_nodes))
+    return _with_volume(flatten(sketches), torch.tensor(values).view(-1, 1).repeat(1, NUM_FEATURES))
+
+
+def build_ba_motif_counting(variant: str, seed: int, size: int) -> GraphStore:
+    """``k`` five-cycles, each held by one edge to a BA base; the label is ``k``.
+
+    The paper states ``k`` in 0..10 but not the size of the base: it has 20 nodes here, as in all
+    other BA sets. The published set has 120 nodes in all and ``k`` in 1..19.
+    """
+    random_, rng = private_generators("ba-motif-counting", seed)
+    if variant == PUBLISHED:
+        return published_ba_motif_counting(size).shuffled(rng)
+    counts = [random_.randint(0, 10) for _ in range(size)]
+    return _counting([(k, BASE_SIZE, random_, random_) for k in counts]).shuffled(rng)
+
+
+def published_ba_motif_counting(size: int) -> GraphStore:
+    """The published recipe: ``k`` in 1..19 and the base of graph ``i`` depend on ``i`` only.
+
+    The attachment points of the release are not known; they are drawn from the same source as
+    ``k``, uniformly over the base.
+    """
+    plans = []
+    for i in range(size):
+        draw = random.Random(i)
+        k = draw.randrange(1, 20)
+        plans.append((k, COUNTING_SIZE - CYCLE.num_nodes * k, i, draw))
+    return _counting(plans)
+
+
+def _counting(plans: Sequence[tuple[int, int, random.Random | int, random.Random]]) -> GraphStore:
+    """Graphs from (number of cycles, size and seed of the base, source of attachment points)."""
+    sketches = []
+    for k, base_size, base_seed, draw in plans:
+        sketch = GraphSketch.barabasi_albert(base_size, 1, base_seed)
+        for _ in range(k):
+            sketch.attach(CYCLE, draw.randrange(base_size))
+        sketches.append(sketch)
+    store = flatten(sketches)
+    y = torch.tensor([float(k) for k, *_ in plans])
+    return store.with_attributes(node={"x": constant_features(store)}, graph={"y": y})
+
+
+def _with_one(
+    random_: random.Random, motifs: Sequence[Motif], *, anywhere: bool = False
+) -> GraphStore:
+    """BA(20, 1) with one motif each, at node 0 or anywhere."""
+    sketches = []
+    for motif in motifs:
+        sketch = GraphSketch.barabasi_albert(BASE_SIZE, 1, random_)
+        sketches.append(sketch.attach(motif, random_.randrange(BASE_SIZE) if anywhere else 0))
+    return flatten(sketches)
 
 
 def _house_and_grid(random_: random.Random, kinds: list[tuple[bool, bool]]) -> GraphStore:
@@ -51,48 +209,21 @@ def _house_and_grid(random_: random.Random, kinds: list[tuple[bool, bool]]) -> G
     return flatten(sketches)
 
 
-def build_ba_house_grid(_variant: str, seed: int, size: int) -> GraphStore:
-    """BA(20, 1) with a house (class 0) or a 3 x 3 grid (class 1), half each on average."""
-    random_, rng = private_generators("ba-housegrid", seed)
-    store, y = _house_or_grid(random_, size)
-    return store.with_attributes(node={"x": _ones(store)}, graph={"y": y}).shuffled(rng)
+def _with_ones(store: GraphStore, y: Tensor) -> GraphStore:
+    x = torch.ones(int(store.sizes.sum()), 1)
+    return store.with_attributes(node={"x": x}, graph={"y": y})
 
 
-def build_ba_house_and_grid(_variant: str, seed: int, size: int) -> GraphStore:
-    """BA(20, 1 or 2) with both motifs (class 1, half of the graphs) or at most one (class 0)."""
-    random_, rng = private_generators("ba-houseandgrid", seed)
-    both, at_most_one = (True, True), [(False, False), (True, False), (False, True)]
-    kinds = [both if random_.random() < 0.5 else random_.choice(at_most_one) for _ in range(size)]
-    store = _house_and_grid(random_, kinds)
-    y = torch.tensor([int(house and grid) for house, grid in kinds])
-    return store.with_attributes(node={"x": _ones(store)}, graph={"y": y}).shuffled(rng)
+def _uniform_features(store: GraphStore, rng: np.random.Generator) -> Tensor:
+    """One feature per node, uniform on [0, 100]."""
+    return torch.from_numpy(rng.uniform(0.0, 100.0, (int(store.sizes.sum()), 1))).float()
 
 
-def build_house_grid_volume(_variant: str, seed: int, size: int) -> GraphStore:
-    """The graphs of BA-HouseGrid with one uniform feature; the label sums it over the motif."""
-    random_, rng = private_generators("house-grid-volume", seed)
-    store, _ = _house_or_grid(random_, size)
-    return _with_volume(store, rng)
-
-
-def build_house_orgrid_volume(_variant: str, seed: int, size: int) -> GraphStore:
-    """BA(20, 1 or 2) with a house, a grid or both, a third each; the label sums the motifs' x.
-
-    BA-HouseOrGrid also has graphs without a motif; their volume is 0 and nothing explains it, so
-    they are not generated.
-    """
-    random_, rng = private_generators("house-orgrid-volume", seed)
-    kinds = random_.choices([(True, False), (False, True), (True, True)], k=size)
-    return _with_volume(_house_and_grid(random_, kinds), rng)
-
-
-def _ones(store: GraphStore) -> Tensor:
-    return torch.ones(int(store.sizes.sum()), 1)
-
-
-def _with_volume(store: GraphStore, rng: np.random.Generator) -> GraphStore:
-    x = uniform_features(int(store.sizes.sum()), rng)
-    return store.with_attributes(node={"x": x}, graph={"y": motif_volume(store, x)}).shuffled(rng)
+def _with_volume(store: GraphStore, x: Tensor) -> GraphStore:
+    """Labelled with the sum of the features of ground-truth nodes, taken in double precision."""
+    value = x.double().sum(1) * store.node["node_mask"]
+    volume = segment_sum(value, store.node_graph, len(store)).float()
+    return store.with_attributes(node={"x": x}, graph={"y": volume})
 
 
 def _with_both_motifs(stats: GraphStats) -> Tensor:
@@ -101,41 +232,51 @@ def _with_both_motifs(stats: GraphStats) -> Tensor:
 
 
 INFOS = (
-    DatasetInfo(
-        name="ba-housegrid",
-        title="BA-HouseGrid",
-        task="classification",
+    entry(
+        "BA-2Motifs",
+        "BA graph with a five-cycle (0) or a house (1)",
+        build_ba_2motifs,
         num_classes=2,
-        num_graphs=10_000,
-        description="BA graph with a house (0) or a 3x3 grid (1)",
-        build=build_ba_house_grid,
+        num_graphs=PUBLISHED_GRAPHS,
+        explained_positions={PUBLISHED: (range(100), range(500, 600))},
     ),
-    DatasetInfo(
-        name="ba-houseandgrid",
-        title="BA-HouseAndGrid",
-        task="classification",
+    entry(
+        "BA-Motif-Volume",
+        "BA graph with a five-cycle and random features; sum over the cycle's nodes",
+        build_ba_motif_volume,
+        num_graphs=1_000,
+    ),
+    entry(
+        "BA-Motif-Counting",
+        "BA graph with several five-cycles; their number",
+        build_ba_motif_counting,
+        num_graphs=1_000,
+    ),
+    entry(
+        "BA-HouseGrid",
+        "BA graph with a house (0) or a 3x3 grid (1)",
+        build_ba_house_grid,
         num_classes=2,
         num_graphs=10_000,
-        description="BA graph with house and grid (1), or only one of them or none (0)",
-        build=build_ba_house_and_grid,
+    ),
+    entry(
+        "BA-HouseAndGrid",
+        "BA graph with house and grid (1), or only one of them or none (0)",
+        build_ba_house_and_grid,
+        num_classes=2,
+        num_graphs=10_000,
         explainable=_with_both_motifs,
     ),
-    DatasetInfo(
-        name="house-grid-volume",
-        title="House-Grid-Volume",
-        task="regression",
-        num_classes=None,
+    entry(
+        "House-Grid-Volume",
+        "BA-HouseGrid with random features; sum over the motif's nodes",
+        build_house_grid_volume,
         num_graphs=10_000,
-        description="BA-HouseGrid with random features; sum over the motif's nodes",
-        build=build_house_grid_volume,
     ),
-    DatasetInfo(
-        name="house-orgrid-volume",
-        title="House-OrGrid-Volume",
-        task="regression",
-        num_classes=None,
+    entry(
+        "House-OrGrid-Volume",
+        "BA graph with house, grid or both and random features; sum over the motifs",
+        build_house_orgrid_volume,
         num_graphs=10_000,
-        description="BA graph with house, grid or both and random features; sum over the motifs",
-        build=build_house_orgrid_volume,
     ),
 )

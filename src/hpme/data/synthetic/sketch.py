@@ -4,25 +4,54 @@ from __future__ import annotations
 
 import random
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import networkx as nx
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
+from torch_geometric.datasets.motif_generator import CycleMotif, GridMotif, HouseMotif
 
-from hpme.data.synthetic.motifs import Motif
 from hpme.graphs import GraphStore
 
 EdgeArray = npt.NDArray[np.int64]
 
 
-class GraphSketch:
-    """One graph under construction; remembers which nodes and edges came from a motif.
+@dataclass(frozen=True)
+class Motif:
+    """A small graph: every undirected edge once, smaller node first."""
 
-    Args:
-        num_nodes: Number of nodes of the base.
-        edges: Undirected edges of the base, each once, of shape :math:`[M, 2]`.
+    name: str
+    num_nodes: int
+    edges: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def from_edges(cls, name: str, edges: Iterable[Sequence[int]]) -> Motif:
+        """Reads edges given in one or both directions."""
+        unique = sorted({(min(edge), max(edge)) for edge in edges})
+        return cls(name, 1 + max(v for _, v in unique), tuple(unique))
+
+    @cached_property
+    def edge_array(self) -> EdgeArray:
+        """The edges as an array of shape :math:`[M, 2]`."""
+        return np.array(self.edges, dtype=np.int64)
+
+
+CYCLE = Motif.from_edges("cycle", CycleMotif(5)().edge_index.T.tolist())
+HOUSE = Motif.from_edges("house", HouseMotif()().edge_index.T.tolist())
+"""Walls and floor are the square 0-1-2-3, the roof is node 4 on the edge 0-1."""
+GRID = Motif.from_edges("grid", GridMotif()().edge_index.T.tolist())
+"""3 x 3; node 0 is a corner."""
+CRANE = Motif.from_edges("crane", [(1, 2), (2, 3), (3, 4), (1, 4), (0, 1), (0, 3)])
+
+
+class GraphSketch:
+    """One graph under construction, from the undirected edges of its base, each once.
+
+    It remembers which nodes and edges came from a motif.
     """
 
     def __init__(self, num_nodes: int, edges: EdgeArray) -> None:
@@ -83,12 +112,7 @@ def flatten_undirected(
 ) -> GraphStore:
     """Stores every undirected edge in both directions, a self-loop once.
 
-    Args:
-        sizes: Number of nodes of every graph.
-        counts: Number of undirected edges of every graph.
-        edges: Undirected edges of all graphs, each once, of shape :math:`[M, 2]`.
-        edge_mask: Ground truth of every undirected edge.
-        node_mask: Ground truth of every node.
+    ``sizes`` and ``counts`` are the nodes and undirected edges of every graph.
     """
     graph = np.repeat(np.arange(len(counts)), counts)
     proper = np.flatnonzero(edges[:, 0] != edges[:, 1])
@@ -104,6 +128,11 @@ def flatten_undirected(
         node={"node_mask": torch.from_numpy(node_mask.astype(bool))},
         edge={"edge_mask": torch.from_numpy(edge_mask[source].astype(bool))},
     )
+
+
+def constant_features(store: GraphStore) -> Tensor:
+    """Ten features of 0.1 per node: nothing but structure tells nodes apart."""
+    return torch.full((int(store.sizes.sum()), 10), 0.1)
 
 
 def private_generators(name: str, seed: int) -> tuple[random.Random, np.random.Generator]:

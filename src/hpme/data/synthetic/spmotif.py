@@ -9,11 +9,14 @@ import networkx as nx
 import torch
 from torch import Tensor
 
-from hpme.data.info import PUBLISHED, DatasetInfo, GraphStats
-from hpme.data.synthetic.motifs import CRANE, CYCLE, HOUSE, Motif
+from hpme.data.info import PUBLISHED, GraphStats, entry
 from hpme.data.synthetic.sketch import (
+    CRANE,
+    CYCLE,
+    HOUSE,
     EdgeArray,
     GraphSketch,
+    Motif,
     flatten,
     networkx_edges,
     private_generators,
@@ -63,11 +66,10 @@ def build_spmotif(variant: str, seed: int, size: int) -> GraphStore:
 
 @cache
 def _base(kind: str, width: int, branching: int) -> tuple[int, EdgeArray, frozenset[Edge]]:
-    graph = {
-        "tree": lambda: nx.balanced_tree(branching, width),
-        "ladder": lambda: nx.ladder_graph(width),
-        "wheel": lambda: nx.wheel_graph(width),
-    }[kind]()
+    if kind == "tree":
+        graph = nx.balanced_tree(branching, width)
+    else:
+        graph = nx.ladder_graph(width) if kind == "ladder" else nx.wheel_graph(width)
     edges = networkx_edges(graph)
     return graph.number_of_nodes(), edges, frozenset((min(e), max(e)) for e in edges.tolist())
 
@@ -98,14 +100,12 @@ def _under_100_nodes(stats: GraphStats) -> Tensor:
 
 
 INFOS = (
-    DatasetInfo(
-        name="spmotif",
-        title="SPMotif",
-        task="classification",
+    entry(
+        "SPMotif",
+        "tree, ladder or wheel with a five-cycle (0), house (1) or crane (2), bias 0.7",
+        build_spmotif,
         num_classes=3,
         num_graphs=18_000,
-        description="tree, ladder or wheel with a five-cycle (0), house (1) or crane (2), bias 0.7",
-        build=build_spmotif,
         explainable=_under_100_nodes,
     ),
 )

@@ -6,9 +6,13 @@ import networkx as nx
 import torch
 from torch import Tensor
 
-from hpme.data.info import PUBLISHED, DatasetInfo
-from hpme.data.synthetic.ba_cycles import constant_features
-from hpme.data.synthetic.sketch import GraphSketch, flatten, private_generators
+from hpme.data.info import PUBLISHED, entry
+from hpme.data.synthetic.sketch import (
+    GraphSketch,
+    constant_features,
+    flatten,
+    private_generators,
+)
 from hpme.graphs import GraphStore
 
 NUM_NODES = 30
@@ -42,11 +46,7 @@ def build_triangles(variant: str, seed: int, size: int) -> GraphStore:
 
 
 def triangle_truth(store: GraphStore) -> tuple[Tensor, Tensor, Tensor]:
-    """Edges and nodes in at least one triangle, and the number of triangles of every graph.
-
-    Args:
-        store: Graphs of 30 nodes each.
-    """
+    """Edges and nodes in at least one triangle, and the number of triangles of every graph."""
     graph = store.edge_graph
     row, col = store.local_edge_index
     adjacency = torch.zeros(len(store), NUM_NODES, NUM_NODES)
@@ -57,13 +57,10 @@ def triangle_truth(store: GraphStore) -> tuple[Tensor, Tensor, Tensor]:
 
 
 INFOS = (
-    DatasetInfo(
-        name="triangles",
-        title="Triangles",
-        task="regression",
-        num_classes=None,
+    entry(
+        "Triangles",
+        "Erdős-Rényi graph; number of its triangles",
+        build_triangles,
         num_graphs=1_000,
-        description="Erdős-Rényi graph; number of its triangles",
-        build=build_triangles,
     ),
 )

@@ -241,7 +241,8 @@ class HPMEBase(MixingExplainer):
 
     def _mixup_graphs(self, context: TargetContext, generator: torch.Generator) -> MixupGraphs:
         assert self.pool is not None and self.edge_mlp is not None
-        hard, ids = self._mix(context, generator), torch.arange(len(context.store))
+        hard = self._mix(context, generator)
+        ids = torch.arange(len(context.store), device=context.device)
         partners = hard.draw_hosts(ids) if self.mixup else ids
         hosts = (lambda _: partners) if self.mixup else None
         pooled = hard.pooled_mixup(self.pool, ids, hosts)
@@ -324,6 +325,9 @@ class HPMEBase(MixingExplainer):
         self.size = PoolSize(meta["ratio"], self.k)
         self.task = Task(**meta["task"])
         self.requires_grad_(False)
+
+    def _check_learned(self) -> None:
+        self._hosts().check()
 
     def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
         """Takes the sizes of the kept hosts from the saved tensors."""

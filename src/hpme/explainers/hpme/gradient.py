@@ -11,7 +11,7 @@ from torch import Tensor
 
 from hpme.errors import InputError
 from hpme.explainers.hpme.base import HPMEBase
-from hpme.explainers.hpme.method.pool import Pool
+from hpme.explainers.hpme.method.pool import MAX_LAYERS, Pool
 from hpme.explainers.hpme.method.training import Objective, train
 from hpme.explainers.hpme.report import FitReport, evidence
 from hpme.explainers.hpme.search.criterion import criterion, joint_rank
@@ -74,6 +74,8 @@ class HPMEGradientExplainer(HPMEBase):
         positive("temperature", temperature)
         for name in ("pool_layers", "starts", "start_epochs"):
             at_least(name, getattr(self, name), 1)
+        if pool_layers > MAX_LAYERS:
+            raise InputError(f"pool_layers must be at most {MAX_LAYERS}, got {pool_layers}")
 
     def _search(
         self, few: HardMix, everything: HardMix, fresh: HardMix | None, *, progress: bool
@@ -91,12 +93,14 @@ class HPMEGradientExplainer(HPMEBase):
         """The best pool and the edge MLP that was trained with it."""
         channels, epochs = mix.context.h.shape[1], self.start_epochs
         pools = Pool(channels, RANDOM_POOLS, self.pool_layers, generator=mix.generator)
+        pools.to(mix.context.device)
         marks = {epochs * (i + 1) // CHECKPOINTS for i in range(CHECKPOINTS)}
         low, high = 0.03 * self.bce_weight, 0.3 * self.bce_weight
         betas = [low + (high - low) * (epoch / max(1, epochs - 1)) for epoch in range(epochs)]
         saved: list[tuple[Pool, EdgeMLP]] = []
         for start in _rank(mix, pools, draws=1).argsort()[: self.starts]:
-            trained = pools.pick(start.view(1)), EdgeMLP(channels, generator=mix.generator)
+            edge_mlp = EdgeMLP(channels, generator=mix.generator).to(mix.context.device)
+            trained = pools.pick(start.view(1)), edge_mlp
             for epoch in self._train(mix, *trained, betas, learn_pool=True):
                 advance(1)
                 if epoch in marks:

@@ -13,7 +13,7 @@ from hpme.explainers.shared.context import batches
 from hpme.explainers.shared.mask_descent import MaskDescent, spread
 from hpme.explainers.shared.training_free import weighted_model
 from hpme.graphs import GraphStore
-from hpme.models.adapter import ModelAdapter
+from hpme.models.adapter import ModelAdapter, check_gradient
 from hpme.models.task import Task
 
 LARGE_LOSS = 0.02
@@ -27,17 +27,9 @@ class Adaptation:
     For every mini-batch: masks of a few random graphs are found by :class:`MaskDescent`; then
     :math:`T` steps of a fresh Adam teach the model to predict under these masks what it predicts
     without; then one step lowers the task loss. No second-order term is involved: the task step
-    starts from where the explanation steps ended. The model stays in evaluation mode.
-
-    Args:
-        descent: How masks are found.
-        epochs: Passes over the graphs.
-        lr: Learning rate of the task steps.
-        inner_steps: :math:`T`.
-        inner_lr: Learning rate of the explanation steps.
-        mask_graphs: Graphs that are masked at each mini-batch.
-        batch_size: Graphs per task step.
-        grad_clip: Largest norm of the gradient of a task step.
+    starts from where the explanation steps ended. The model stays in evaluation mode. Fields are
+    described at :class:`~hpme.explainers.MetaGNNExplainer`; ``grad_clip`` is the largest norm of
+    the gradient of a task step.
     """
 
     descent: MaskDescent
@@ -59,23 +51,17 @@ class Adaptation:
         generator: torch.Generator,
         advance: Callable[[int], None],
     ) -> None:
-        """Trains the adapter's model in place on the graphs ``ids``.
+        """Trains the adapter's model in place on the graphs ``ids`` of the store.
 
-        Args:
-            adapter: Calls the model.
-            task: What its output means.
-            store: The graphs.
-            labels: What :meth:`Task.loss` compares outputs with, for all graphs of the store.
-            ids: Numbers of the graphs to train on.
-            generator: Source of all randomness.
-            advance: Called after every epoch.
+        ``labels`` are what :meth:`Task.loss` compares outputs with, for all graphs.
         """
         parameters = [p for p in adapter.model.parameters() if p.requires_grad]
         optimiser = torch.optim.Adam(parameters, lr=self.lr)
         for _ in range(self.epochs):
-            order = ids[torch.randperm(ids.numel(), generator=generator)]
+            order = ids[torch.randperm(ids.numel(), generator=generator).to(ids.device)]
             for part in batches(order, self.batch_size):
                 drawn = torch.randint(ids.numel(), (self.mask_graphs,), generator=generator)
+                drawn = drawn.to(ids.device)
                 self._explanation_steps(adapter, task, store, ids[drawn], parameters, generator)
                 loss = task.loss(adapter.predict(store.batch(part)), labels[part]).mean()
                 _set_gradients(loss, parameters)
@@ -96,7 +82,8 @@ class Adaptation:
         predict = weighted_model(adapter, graphs, {})
         with torch.no_grad():
             target = task.target(predict(None))
-        start = torch.randn(len(graphs.pairs), generator=generator) * spread(graphs)
+        start = torch.randn(len(graphs.pairs), generator=generator).to(graphs.x.device)
+        start = start * spread(graphs)
         mask = self.descent(predict, graphs, task, start)
         optimiser = torch.optim.Adam(parameters, lr=self.inner_lr)
         for _ in range(self.inner_steps):
@@ -105,6 +92,7 @@ class Adaptation:
 
 
 def _set_gradients(loss: Tensor, parameters: list[nn.Parameter]) -> None:
+    check_gradient(loss)
     gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
     for parameter, gradient in zip(parameters, gradients, strict=True):
         parameter.grad = gradient
@@ -112,16 +100,11 @@ def _set_gradients(loss: Tensor, parameters: list[nn.Parameter]) -> None:
 
 @dataclass(frozen=True)
 class AdaptationReport:
-    """What the adaptation did to the model.
+    """What the adaptation did: accuracy or RMSE of the given model and of the adapted copy.
 
-    Args:
-        metric: ``"accuracy"`` or ``"rmse"``.
-        before: Of the given model.
-        after: Of the adapted copy.
-        held_out: Whether ``before`` and ``after`` are of graphs that were not trained on.
-        graphs: Number of graphs they are of.
-        shift: Share of all graphs whose predicted class differs between the two models; for
-            regression the root mean squared difference in units of the outputs' spread.
+    They are of ``graphs`` graphs, not trained on if ``held_out``. ``shift`` is the share of all
+    graphs whose predicted class differs between the two models; for regression the root mean
+    squared difference in units of the outputs' spread.
     """
 
     metric: str
@@ -172,16 +155,7 @@ class AdaptationReport:
 def report_on(
     task: Task, before: Tensor, after: Tensor, labels: Tensor, chosen: Tensor, held_out: bool
 ) -> AdaptationReport:
-    """Compares the outputs of two models on all graphs, and with the labels of some.
-
-    Args:
-        task: What the outputs mean.
-        before: Outputs of the given model.
-        after: Outputs of the adapted copy.
-        labels: What :meth:`Task.loss` compares outputs with.
-        chosen: Numbers of the graphs to score on.
-        held_out: Whether these were kept from training.
-    """
+    """Compares outputs before and after on all graphs, and with the labels of the chosen ones."""
     first, second = task.target(before), task.target(after)
     if task.classification:
         metric, shift = "accuracy", float((first != second).float().mean())

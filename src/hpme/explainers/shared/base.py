@@ -17,19 +17,22 @@ from torch_geometric.explain import ExplainerAlgorithm, Explanation
 from torch_geometric.explain.config import ExplanationType, ModelTaskLevel
 
 from hpme.data.info import Level
-from hpme.errors import InputError, NotFittedError, StorageError
+from hpme.errors import InputError, NotFittedError
 from hpme.explainers.shared.context import TargetContext, batches
 from hpme.explainers.shared.inputs import as_seen, checked_batch, is_whole, natural_level
+from hpme.explainers.shared.saving import load_explainer, save_explainer
 from hpme.graphs import GraphBatch, GraphStore
-from hpme.graphs.checks import check_graph_tensors
 from hpme.graphs.ego import NUM_HOPS, EgoGraphs, WholeGraph, node_index
-from hpme.models.adapter import ModelAdapter, Weighting
+from hpme.models.adapter import ModelAdapter, Weighting, device_of
 from hpme.models.explained import ExplainedModel, Model
 from hpme.models.task import Mode, Task
 from hpme.progress import progress_bar
-from hpme.storage import read_tensors, write_tensors
 
 logger = logging.getLogger("hpme")
+NO_EFFECT = (
+    "the model's output does not change with edge weights on the given graphs; explanations of "
+    "edges will be arbitrary"
+)
 Self = TypeVar("Self", bound="GraphExplainer")
 Index = int | Sequence[int] | Tensor
 """Nodes of one graph: a number, several, or a boolean mask over all of them."""
@@ -46,6 +49,10 @@ class Masks:
     def given(self) -> dict[str, Tensor]:
         """Those that the explainer gives."""
         return {name: value for name, value in vars(self).items() if value is not None}
+
+    def to(self, device: torch.device) -> Masks:
+        """The masks on another device."""
+        return Masks(**{name: value.to(device) for name, value in self.given().items()})
 
 
 class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
@@ -112,6 +119,9 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         """What :meth:`_build` needs to know."""
         return {}
 
+    def _check_learned(self) -> None:
+        """Raises :class:`ValueError` if what was loaded does not belong together."""
+
     @abstractmethod
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
         """Masks of a batch of graphs, all at once."""
@@ -157,13 +167,10 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
             store = whole.ego_graphs(node_index(index, len(whole.x), whole.x.device)).store
         self.level = given or natural_level(store.anchors)
         self.fitted = not self.needs_fit  # an interrupted fit must not pass for the one before
-        with torch.enable_grad(), self._context(explained, store) as context:
+        with self._context(explained, store) as context, torch.enable_grad():
             logger.info(context.adapter.describe())
             if context.adapter.weighting == "none":
-                logger.warning(
-                    "the model's output does not change with edge weights on the given graphs; "
-                    "explanations of edges will be arbitrary"
-                )
+                logger.warning(NO_EFFECT)
             self.weighting = context.adapter.weighting
             self._fit(context, progress=progress)
         self.fitted = True
@@ -212,9 +219,6 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
             nodes = node_index(index, len(x), x.device)
             masks = self._explain_nodes(explained, whole, nodes, **kwargs)
         else:
-            check_graph_tensors(x, edge_index, edge_attr)
-            if batch is None:
-                batch = torch.zeros(x.shape[0], dtype=torch.long, device=x.device)
             graphs = checked_batch(x, edge_index, batch, edge_attr, edge_weight, anchors)
             masks = self._masks(explained, graphs, **kwargs)
         return Explanation(**masks.given())
@@ -263,9 +267,15 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         return result
 
     def _masks(self, explained: ExplainedModel, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
+        """Masks where the graphs are, computed where the model is."""
         with explained.frozen(), torch.enable_grad():
             adapter = explained.adapter(weighting=self.weighting)
-            return self._explain(adapter, graphs, **model_kwargs)
+            device = adapter.device or graphs.x.device
+            self.to(device)
+            masks = self._explain(adapter, graphs.to(device), **model_kwargs)
+            if self.weighting is None and adapter.weighting == "none" and graphs.num_edges:
+                logger.warning(NO_EFFECT)
+        return masks.to(graphs.x.device)
 
     def _ego_masks(
         self, explained: ExplainedModel, whole: WholeGraph, nodes: Tensor, **model_kwargs: Any
@@ -317,6 +327,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         """The frozen model on graphs; a ``task`` known before is not looked for again."""
         explained = self._leveled(model, store.anchors, **facts)
         with explained.frozen():
+            self.to(device_of(explained.model) or store.device)
             yield TargetContext.build(explained, store, batch_size=self.batch_size, task=task)
 
     def _check_fitted(self) -> None:
@@ -355,35 +366,12 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         """Writes configuration and learned tensors to one safetensors file."""
         if not self.fitted:
             raise NotFittedError("nothing to save yet: call fit(model, graphs) first")
-        meta = {
-            "explainer": self.slug,
-            "config": self.config(),
-            "weighting": self.weighting,
-            "level": self.level,
-            "learned": self._meta(),
-        }
-        write_tensors(path, self.state_dict(), meta)
+        save_explainer(self, path)
 
     @classmethod
     def load(cls: type[Self], path: str | Path) -> Self:
         """Reads an explainer written by :meth:`save`; it explains as before."""
-        tensors, meta = read_tensors(path)
-        if meta.get("explainer") != cls.slug:
-            raise StorageError(
-                f"'{path}' holds a '{meta.get('explainer')}' explainer, not '{cls.slug}'"
-            )
-        try:
-            explainer = cls(**meta["config"])
-            explainer.weighting = meta["weighting"]
-            explainer.level = meta.get("level", "graph")
-            explainer._build(meta["learned"])
-            explainer.load_state_dict(tensors)
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise StorageError(
-                f"'{path}' was written by another version of hpme: {error}; fit and save again"
-            ) from error
-        explainer.fitted = True
-        return explainer
+        return load_explainer(cls, path)
 
 
 def _explanations(store: GraphStore, masks: Masks) -> list[Explanation]:

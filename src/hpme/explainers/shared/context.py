@@ -13,7 +13,7 @@ from hpme.errors import InputError
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.models.adapter import ModelAdapter
 from hpme.models.explained import ExplainedModel, Model
-from hpme.models.task import Task, check_rows
+from hpme.models.task import Task
 
 FEWEST_GRAPHS = 32
 """Fewer say little, however large they are."""
@@ -65,16 +65,15 @@ class TargetContext:
         if bool((store.sizes == 0).any()):
             graph = int((store.sizes == 0).nonzero()[0])
             raise InputError(f"graph {graph} has no nodes; remove empty graphs before fitting")
-        store = store.seen()  # else steps of explainers would leave gradients on users' tensors
         explained = ExplainedModel.of(model, **facts)
         adapter = explained.adapter()
+        # Else steps of explainers would leave gradients on users' tensors.
+        store = replace(store.seen(), batch_device=adapter.device or store.device)
         embeddings = []
         for ids in batches(torch.arange(len(store)), batch_size):
             graphs = store.batch(ids)
             adapter.ensure_probed(graphs)
-            embedding = adapter.embed(graphs)
-            check_rows(embedding.output, ids.numel())
-            embeddings.append(embedding)
+            embeddings.append(adapter.embed(graphs))
         output = torch.cat([embedding.output for embedding in embeddings])
         if task is None:
             task = explained.task(output)
@@ -118,6 +117,11 @@ class TargetContext:
             values=self.values[ids],
             target=self.target[ids],
         )
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is, and so batches and all that is computed from them."""
+        return self.h.device
 
     def predict(self, graphs: GraphBatch, edge_weight: Tensor | None = None) -> Tensor:
         """Output of the model on other graphs."""

@@ -12,13 +12,13 @@ from torch_geometric.data import Batch, Data
 from hpme.data.info import Level
 from hpme.errors import InputError
 from hpme.graphs import GraphBatch
-from hpme.graphs.checks import check_edge_weight, check_node_numbers
+from hpme.graphs.checks import check_graph_tensors, check_node_numbers
 
 
 def checked_batch(
     x: Tensor,
     edge_index: Tensor,
-    batch: Tensor,
+    batch: Tensor | None,
     edge_attr: Tensor | None,
     edge_weight: Tensor | None,
     anchors: Tensor | None,
@@ -28,7 +28,9 @@ def checked_batch(
     Raises:
         InputError: If they do not; the message says what is wrong.
     """
-    check_edge_weight(edge_weight, edge_index)
+    check_graph_tensors(x, edge_index, edge_attr, edge_weight)
+    if batch is None:
+        batch = torch.zeros(x.shape[0], dtype=torch.long, device=x.device)
     if batch.shape != x.shape[:1] or batch.dtype != torch.long:
         raise InputError(f"batch must be torch.long of shape [{x.shape[0]}], got {batch.dtype} "
                          f"{tuple(batch.shape)}")  # fmt: skip

@@ -1,4 +1,4 @@
-"""One free mask per graph, found by gradient descent on all graphs at once."""
+"""One free mask per graph, found by gradient descent, and what soft masks are charged for."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from hpme.explainers.shared.penalty import mask_penalty
 from hpme.explainers.shared.training_free import Predict
 from hpme.graphs import GraphBatch
+from hpme.graphs.segment import segment_mean, segment_sum
 from hpme.models.task import Task
 
 
@@ -21,13 +21,7 @@ class MaskDescent:
     :math:`w = \sigma(m)`, with one :math:`m` per connected pair of nodes.
 
     Losses are reduced graph by graph and then summed, and Adam treats every element by itself:
-    each graph gets the mask it would get alone.
-
-    Args:
-        epochs: Steps of Adam.
-        lr: Its learning rate; a logit moves by at most about ``lr * epochs``.
-        size_weight: :math:`c_s`.
-        entropy_weight: :math:`c_e`.
+    each graph gets the mask it would get alone. A logit moves by at most about ``lr * epochs``.
     """
 
     epochs: int
@@ -61,3 +55,18 @@ def spread(graphs: GraphBatch) -> Tensor:
     r"""Standard deviation :math:`\sqrt{2} \sqrt{2 / 2N}` of first logits, ``[P]``."""
     sizes: Tensor = graphs.sizes[graphs.pairs.graph]
     return (2 / sizes.to(torch.get_default_dtype())).sqrt()
+
+
+def mask_penalty(
+    mask: Tensor, segment: Tensor, num_segments: int, *, size: float, entropy: float
+) -> Tensor:
+    r"""Penalty :math:`c_s \sum_e w_e + c_e \, \mathrm{mean}_e H(w_e)` of every graph.
+
+    Reduced graph by graph, because a sum over a whole batch would shift the balance between
+    prediction, size and entropy with the number of graphs in it.
+    """
+    safe = mask.clamp(1e-6, 1 - 1e-6)  # the slope of the entropy is infinite at 0 and 1
+    binary_entropy = -safe * safe.log() - (1 - safe) * (1 - safe).log()
+    return size * segment_sum(mask, segment, num_segments) + entropy * segment_mean(
+        binary_entropy, segment, num_segments
+    )

@@ -8,36 +8,33 @@ from torch import Tensor
 from hpme.graphs import GraphBatch
 from hpme.graphs.segment import segment_sum
 
+ROUNDS = 8
+"""Rounds of colour refinement."""
 
-def pair_noise(
-    graphs: GraphBatch, index: Tensor, seed: int, *, rounds: int = 8, part_twins: bool = False
-) -> Tensor:
+
+def pair_noise(graphs: GraphBatch, index: Tensor, seed: int, *, part_twins: bool = False) -> Tensor:
     r"""Uniform noise in :math:`(0, 1)` for pairs of nodes.
 
     Numbers drawn in order would give a graph other noise in a batch than alone, and other noise
     after its nodes are renumbered. So the noise is a hash of the seed, of the whole graph and of
     each pair's place in it (colour refinement in integer arithmetic, which has no rounding).
 
-    Args:
-        graphs: The graphs.
-        index: Pairs :math:`[2, P]` of nodes of one graph each; their order does not matter.
-        seed: Another seed gives independent noise.
-        rounds: Rounds of colour refinement.
-        part_twins: Whether nodes of a graph that look alike get different noise, by their order.
+    The order of the nodes of a pair does not matter. Another seed gives independent noise. With
+    ``part_twins`` nodes of a graph that look alike get different noise, by their order.
     """
-    color = _colors(graphs, seed, rounds, part_twins=part_twins)
+    color = _colors(graphs, seed, part_twins=part_twins)
     graph = segment_sum(_hash(color), graphs.batch, graphs.num_graphs)
     pair = _hash(color[index[0]]) + _hash(color[index[1]]) + graph[graphs.batch[index[0]]]
     return uniform(pair)
 
 
-def node_keys(graphs: GraphBatch, seed: int, *, rounds: int = 8) -> Tensor:
+def node_keys(graphs: GraphBatch, seed: int) -> Tensor:
     """Integers :math:`[N]` that belong to the nodes, different for twins, as :func:`pair_noise`.
 
     Sums of keys belong to sets of nodes; a key plus the number of a draw makes :func:`uniform`
     noise that belongs to both.
     """
-    return _hash(_colors(graphs, seed, rounds, part_twins=True))
+    return _hash(_colors(graphs, seed, part_twins=True))
 
 
 def uniform(key: Tensor) -> Tensor:
@@ -55,12 +52,12 @@ def pair_normal(graphs: GraphBatch, index: Tensor, seed: int) -> Tensor:
     return 2**0.5 * torch.erfinv(2 * pair_noise(graphs, index, seed, part_twins=True) - 1)
 
 
-def _colors(graphs: GraphBatch, seed: int, rounds: int, *, part_twins: bool) -> Tensor:
+def _colors(graphs: GraphBatch, seed: int, *, part_twins: bool) -> Tensor:
     """Colour refinement: what a node looks like in its graph."""
     source, target = graphs.edge_index
     bits = graphs.x.to(torch.float32).view(torch.int32).long()
     color = _hash(bits + torch.arange(bits.shape[1], device=bits.device)).sum(1) + seed
-    for _ in range(rounds):
+    for _ in range(ROUNDS):
         color = _hash(color + 3 * segment_sum(_hash(color[source]), target, len(color)))
     if part_twins:
         color = _hash(color + 5 * _place_among_equals(color, graphs.batch))

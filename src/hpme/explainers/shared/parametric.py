@@ -6,13 +6,13 @@ from abc import abstractmethod
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from hpme.explainers.shared.base import GraphExplainer, Masks
 from hpme.explainers.shared.checks import at_least, positive
 from hpme.explainers.shared.context import TargetContext, batches
 from hpme.explainers.shared.edge_mlp import EdgeMLP, binary_concrete
-from hpme.explainers.shared.penalty import mask_penalty
+from hpme.explainers.shared.mask_descent import mask_penalty
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
 from hpme.progress import progress_bar
@@ -38,6 +38,8 @@ class ParametricExplainer(GraphExplainer):
         **options: Arguments of :class:`~hpme.explainers.shared.base.GraphExplainer`.
     """
 
+    edge_mlp: EdgeMLP
+
     def __init__(
         self,
         *,
@@ -62,8 +64,6 @@ class ParametricExplainer(GraphExplainer):
             positive(name, getattr(self, name))
         for name in ("weight_decay", "size_weight", "entropy_weight"):
             at_least(name, getattr(self, name), 0)
-        self.channels = 0
-        self.edge_mlp: EdgeMLP | None = None
 
     # What subclasses implement or extend ########################################################
 
@@ -75,8 +75,7 @@ class ParametricExplainer(GraphExplainer):
 
     def _start(self, context: TargetContext, generator: torch.Generator) -> None:
         """Creates what is learned."""
-        self.channels = context.h.shape[1]
-        self.edge_mlp = EdgeMLP(self.channels, self.hidden, generator=generator)
+        self.edge_mlp = EdgeMLP(context.h.shape[1], self.hidden, generator=generator)
 
     def _step(
         self,
@@ -90,14 +89,18 @@ class ParametricExplainer(GraphExplainer):
         self._loss(context, ids, temperature, generator).backward()  # type: ignore[no-untyped-call]
         optimiser.step()
 
+    def _trained(self) -> nn.Module:
+        """What the optimiser of the steps trains."""
+        return self
+
     def _optimiser(self) -> torch.optim.Optimizer:
-        return torch.optim.Adam(self.parameters(), lr=self.lr, weight_decay=self.weight_decay)
+        parameters = self._trained().parameters()
+        return torch.optim.Adam(parameters, lr=self.lr, weight_decay=self.weight_decay)
 
     # What subclasses use ########################################################################
 
     def _logits(self, h: Tensor, edge_index: Tensor) -> Tensor:
         """Logits of pairs of nodes."""
-        assert self.edge_mlp is not None
         logits: Tensor = self.edge_mlp(h, edge_index)
         return logits
 
@@ -127,12 +130,13 @@ class ParametricExplainer(GraphExplainer):
     def _fit(self, context: TargetContext, *, progress: bool) -> None:
         generator = torch.Generator().manual_seed(self.seed)
         self._start(context, generator)
+        self.to(context.device)
         optimiser = self._optimiser()
         description = f"training {type(self).__name__}"
         with progress_bar(description, self.epochs, enabled=progress) as advance:
             for epoch in range(self.epochs):
                 order = torch.randperm(len(context.store), generator=generator)
-                for ids in batches(order, self.batch_size):
+                for ids in batches(order.to(context.device), self.batch_size):
                     self._step(context, ids, self._temperature(epoch), generator, optimiser)
                 advance(1)
         self.requires_grad_(False)
@@ -140,14 +144,24 @@ class ParametricExplainer(GraphExplainer):
     @torch.no_grad()
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
         if graphs.num_nodes == 0:
-            return Masks(torch.zeros(0))
+            return Masks(graphs.x.new_zeros(0, dtype=torch.float32))
         h = adapter.embed(graphs, **model_kwargs).nodes
         return Masks(self._logits(h, graphs.edge_index).sigmoid())
 
     def _meta(self) -> dict[str, Any]:
-        return {"channels": self.channels}
+        return {"channels": self.edge_mlp.first.shape[0] // 2}
 
     def _build(self, meta: dict[str, Any]) -> None:
-        self.channels = meta["channels"]
-        self.edge_mlp = EdgeMLP(self.channels, self.hidden, generator=torch.Generator())
+        self.edge_mlp = EdgeMLP(meta["channels"], self.hidden, generator=torch.Generator())
         self.requires_grad_(False)
+
+
+def seeded_linear(in_channels: int, out_channels: int, generator: torch.Generator) -> nn.Linear:
+    """A linear layer initialised as PyTorch does, leaving the global random state alone."""
+    layer = nn.Linear(in_channels, out_channels, device="meta")
+    layer.to_empty(device=torch.get_default_device())
+    bound = in_channels**-0.5
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.uniform_(-bound, bound, generator=generator)
+    return layer

@@ -86,7 +86,9 @@ class ReplicaModel:
 
         def change(replicas: Replicas) -> GraphBatch:
             graphs = replicas.graphs
-            place = torch.arange(graphs.num_nodes) - graphs.ptr[graphs.batch]
+            place = (
+                torch.arange(graphs.num_nodes, device=graphs.x.device) - graphs.ptr[graphs.batch]
+            )
             there = kept[replicas.number[graphs.batch], place]
             return replace(graphs, x=graphs.x.masked_fill(~there.unsqueeze(1), 0.0))
 

@@ -13,7 +13,7 @@ from hpme.explainers.shared.base import GraphExplainer
 from hpme.explainers.shared.context import TargetContext
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
-from hpme.models.task import Task, check_rows
+from hpme.models.task import Task
 
 Predict = Callable[[Tensor | None], Tensor]
 """Output of a model on graphs with the given edge weights, or with none."""
@@ -64,7 +64,7 @@ def weighted_model(
         if edge_weight is not None:
             edge_weight = adapter.beside_loops(graphs, edge_weight)
         output = adapter.predict(graphs, edge_weight, **model_kwargs)
-        check_rows(output, graphs.num_graphs)
+        adapter.check(output, graphs)
         return output
 
     return predict
@@ -72,4 +72,4 @@ def weighted_model(
 
 def no_edges(graphs: GraphBatch) -> Tensor | None:
     """An empty mask if there is no edge to explain."""
-    return None if graphs.num_edges else torch.zeros(0)
+    return None if graphs.num_edges else graphs.x.new_zeros(0, dtype=torch.float32)

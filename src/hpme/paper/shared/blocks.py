@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from hpme.bench.record import Record
+from hpme.bench.store import Record
 from hpme.data import DATASETS
-from hpme.paper.shared.cells import Cells, Results
-from hpme.paper.shared.comparison import scores_of
+from hpme.paper.shared.cells import Cells, Results, Spread
 from hpme.paper.shared.document import MISSING, Block, Column, Entry, Picture, Table
-from hpme.paper.shared.names import OURS, dataset_title, method_title, metric_of
-from hpme.paper.shared.numbers import paper_note, paper_table
+from hpme.paper.shared.names import (
+    OURS,
+    dataset_title,
+    method_title,
+    metric_of,
+    paper_note,
+    paper_table,
+)
 from hpme.paper.shared.scores import join_words, score_table
-from hpme.paper.shared.suite import CLASSIFICATION, REGRESSION
+from hpme.paper.shared.suite import CLASSIFICATION, REGRESSION, Show
 from hpme.viz.charts import Curve, sensitivity_chart
 
 TASKS = {"classification": CLASSIFICATION, "regression": REGRESSION}
@@ -32,7 +37,9 @@ def target_tables(name: str, records: Iterable[Record]) -> list[Table]:
     targets: dict[tuple[Any, ...], Record] = {}
     for record in records:
         targets.setdefault(record.experiment.target, record)
-    order = sorted(targets.values(), key=_target_order)
+    place = {dataset: number for number, dataset in enumerate(DATASETS)}
+    order = sorted(targets.values(), key=lambda record: [*map(str, record.experiment.target)])
+    order.sort(key=lambda record: place.get(record.experiment.dataset, len(place)))
     tables = []
     for task, metrics in (("classification", ("accuracy", "macro_f1")),
                           ("regression", ("rmse", "mape"))):  # fmt: skip
@@ -76,13 +83,6 @@ def _target_table(name: str, task: str, metrics: tuple[str, ...], records: list[
     )
 
 
-def _target_order(record: Record) -> tuple[Any, ...]:
-    e = record.experiment
-    names = list(DATASETS)
-    place = names.index(e.dataset) if e.dataset in names else len(names)
-    return place, *(str(part) for part in e.target)
-
-
 def _test_metrics(record: Record) -> Mapping[str, float]:
     metrics: Mapping[str, float] = (record.context.get("target_metrics") or {}).get("test", {})
     return metrics
@@ -120,51 +120,39 @@ def cost_table(name: str, caption: str, cells: Cells) -> Table | None:
     return Table(name, caption, "Method", tuple(columns), tuple(rows), (note,))
 
 
-def tables_by_task(cells: Cells) -> list[Block]:
-    """AUC on graphs, beside the paper's."""
-    paper = paper_table("table1")
+def score_tables(
+    cells: Cells, caption: str, metrics: Sequence[str], *papers: str, spread: Spread = "seeds"
+) -> list[Block]:
+    """A table for each task, whose name the caption has room for; without a task first."""
+    rest = {cell.template.dataset for cell in cells.every} - {*CLASSIFICATION, *REGRESSION}
     return [
         score_table(
-            f"{cells.suite}-{task}", f"Edge ROC-AUC, graph {task}", part, ["auc"], paper=paper
+            f"{cells.suite}-{task}" if task else cells.suite,
+            caption.format(task),
+            part,
+            metrics,
+            paper=paper_table(*papers),
+            spread=spread,
         )
-        for task, datasets in TASKS.items()
+        for task, datasets in {"": rest, **TASKS}.items()
         if (part := cells.part(datasets))
     ]
 
 
-def by_task(cells: Cells, _: Results) -> list[Block]:
-    """A page of :func:`tables_by_task`."""
-    return [*tables_by_task(cells), *annex(cells)]
-
-
-def graph_means(
+def score_page(
     caption: str,
     metrics: Sequence[str],
     *papers: str,
+    spread: Spread = "seeds",
     more: Sequence[str] = (),
     note: str | None = None,
-) -> Callable[[Cells, Results], list[Block]]:
-    """A page of metrics that are means over graphs, a table by task; those of no task come first.
-
-    Args:
-        caption: What the metrics are.
-        metrics: Their names.
-        papers: Tables of the paper to stand beside them.
-        more: Further metrics, for a table of their own.
-        note: The table of the paper that the last remark is about.
-    """
+) -> Show:
+    """A page of :func:`score_tables`, ``more`` metrics in a table of their own, and a remark."""
 
     def blocks(cells: Cells, _: Results) -> list[Block]:
-        paper = {key: value for name in papers for key, value in paper_table(name).items()}
-        rest = set(cells.columns.values()) - {*CLASSIFICATION, *REGRESSION}
-        found: list[Block] = []
-        for task, datasets in {"": rest, **TASKS}.items():
-            if part := cells.part(datasets):
-                name = f"{cells.suite}-{task}" if task else cells.suite
-                text = f"{caption}, {task}" if task else caption
-                found.append(score_table(name, text, part, metrics, paper=paper, spread="graphs"))
+        found = score_tables(cells, caption, metrics, *papers, spread=spread)
         text = "Further measures of the same explanations"
-        others = score_table(f"{cells.suite}-more", text, cells, more, spread="graphs")
+        others = score_table(f"{cells.suite}-more", text, cells, more, spread=spread)
         found[1:1] = [others] if others.columns else []
         remark = paper_note(note) if note else None
         return [*found, *annex(cells), *([remark] if remark else [])]
@@ -172,8 +160,9 @@ def graph_means(
     return blocks
 
 
-def all_metrics(cells: Cells, title: str) -> list[Block]:
+def all_metrics(cells: Cells, results: Results) -> list[Block]:
     """All that was measured, a table for each metric."""
+    title = results.suites[cells.suite].title
     metrics = dict.fromkeys(name for record in cells.records() for name in record.values)
     tables = [
         score_table(f"{cells.suite}-{name}", f"{title}: {metric_of(name).title}", cells, [name])
@@ -182,16 +171,8 @@ def all_metrics(cells: Cells, title: str) -> list[Block]:
     return [*tables, *annex(cells)]
 
 
-def sensitivity(
-    option: str, xlabel: str, *, mark_truth: bool = False
-) -> Callable[[Cells, Results], list[Block]]:
-    """A page on an option: AUC as a table, and as curves beside the second-best method.
-
-    Args:
-        option: Name of the option.
-        xlabel: Its name in the figure.
-        mark_truth: Whether to mark the ratio of the ground truth.
-    """
+def sensitivity(option: str, xlabel: str, *, mark_truth: bool = False) -> Show:
+    """A page on an option: AUC as a table, and as curves beside the second-best method."""
 
     def blocks(cells: Cells, results: Results) -> list[Block]:
         title = results.suites[cells.suite].title
@@ -232,7 +213,7 @@ def second_best(dataset: str, results: Results) -> tuple[tuple[str, float] | Non
     """The best other method on a dataset, and where that is known from."""
     scores, source = {}, "as measured here"
     if "table1" in results.cells:
-        measured = scores_of(results.cells["table1"].part([dataset]), "auc")
+        measured = results.cells["table1"].part([dataset]).means("auc")
         scores = {row: max(values.values()) for row, values in measured.items()}
         scores.pop(method_title(OURS), None)
     if not scores:

@@ -12,8 +12,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from hpme.bench.experiment import Experiment, canonical_json
-from hpme.bench.record import Record
-from hpme.bench.store import ResultStore
+from hpme.bench.store import Record, ResultStore
 from hpme.paper.shared.names import dataset_title, method_title
 from hpme.paper.shared.suite import Suite, registered_elsewhere
 
@@ -24,17 +23,11 @@ NOT_MEASURED = "not measured"
 
 @dataclass(frozen=True)
 class Stat:
-    """A metric over the seeds of a cell.
-
-    Args:
-        by_seed: Its defined values.
-        std: Population standard deviation; ``None`` if there is nothing it could be of.
-        undefined: Why it is undefined, and for how many seeds.
-    """
+    """A metric over the seeds of a cell."""
 
     by_seed: Mapping[int, float]
-    std: float | None
-    undefined: Mapping[str, int]
+    std: float | None  # population standard deviation; None if there is nothing it could be of
+    undefined: Mapping[str, int]  # why it is undefined, and for how many seeds
 
     @property
     def mean(self) -> float | None:
@@ -44,23 +37,14 @@ class Stat:
 
 @dataclass(frozen=True)
 class Cell:
-    """One experiment of a suite over seeds.
+    """One experiment of a suite over seeds."""
 
-    Args:
-        template: The experiment as the suite has it, with the first seed it was run with.
-        row: Title of its row, the method.
-        column: Title of its column, the dataset.
-        records: Its results, one per seed, ordered by seed. All have the same settings.
-        left_out: Number of results with other settings.
-        failures: Messages of seeds that failed and have no result.
-    """
-
-    template: Experiment
-    row: str
-    column: str
-    records: tuple[Record, ...] = ()
-    left_out: int = 0
-    failures: tuple[str, ...] = ()
+    template: Experiment  # the experiment as the suite has it, with the first seed it was run with
+    row: str  # title of its row, the method
+    column: str  # title of its column, the dataset
+    records: tuple[Record, ...] = ()  # one per seed, ordered by seed, all of the same settings
+    left_out: int = 0  # number of results with other settings
+    failures: tuple[str, ...] = ()  # messages of seeds that failed and have no result
 
     @property
     def empty(self) -> bool:
@@ -68,13 +52,7 @@ class Cell:
         return not (self.records or self.failures)
 
     def stat(self, metric: str, spread: Spread = "seeds") -> Stat:
-        """A metric over seeds.
-
-        Args:
-            metric: Name of the metric.
-            spread: What the standard deviation is over: ``"seeds"``, which takes at least two, or
-                ``"graphs"``, all graphs of all seeds together.
-        """
+        """A metric over seeds; its spread over at least two seeds, or over all their graphs."""
         by_seed: dict[int, float] = {}
         inside: list[float] = []
         undefined: Counter[str] = Counter()
@@ -98,15 +76,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells of a suite as rows and columns; those with nothing in them are left out.
-
-    Args:
-        suite: Name of the suite.
-        every: All cells, the empty ones included.
-    """
+    """The cells of a suite as rows and columns; those with nothing in them are left out."""
 
     suite: str
-    every: tuple[Cell, ...]
+    every: tuple[Cell, ...]  # all cells, the empty ones included
 
     def __bool__(self) -> bool:
         return bool(self.rows)
@@ -147,6 +120,15 @@ class Cells:
         chosen = rows or self.rows
         return [r for cell in self.shown() if cell.row in chosen for r in cell.records]
 
+    def means(self, metric: str) -> dict[str, dict[str, float]]:
+        """Mean scores by row and column."""
+        scores: dict[str, dict[str, float]] = {}
+        for cell in self.shown():
+            mean = cell.stat(metric).mean
+            if mean is not None:
+                scores.setdefault(cell.row, {})[cell.column] = mean
+        return scores
+
     def part(self, datasets: Iterable[str]) -> Cells:
         """The columns of some datasets; rows stay in their order."""
         wanted, rows = set(datasets), list(dict.fromkeys(cell.row for cell in self.every))
@@ -167,11 +149,6 @@ def gather(
     A result belongs to a cell whatever its seed. Results with other settings than the suite's
     (fewer graphs, shorter training) belong there, too, unless there are some with the suite's;
     settings are never mixed in one cell.
-
-    Args:
-        suite: The suite.
-        records: Any results.
-        failures: What :meth:`ResultStore.failures` yields.
     """
     templates = _templates(suite, 0)
     found: dict[Subject, dict[tuple[int, ...], dict[int, Record]]] = {s: {} for s in templates}
@@ -190,19 +167,29 @@ def gather(
         if subject_of(experiment) in failed:
             message = f"{failure['error']}: {failure['message']}".strip().splitlines()[0]
             failed[subject_of(experiment)][experiment.seed] = message
-    titles = _titles(templates.values())
-    cells = [
-        _cell(suite, template, title, found[subject], failed[subject])
-        for (subject, template), title in zip(templates.items(), titles, strict=True)
-    ]
+    cells = []
+    for (subject, template), title in zip(templates.items(), _titles(templates), strict=True):
+        groups, chosen = found[subject], {}
+        if groups:
+            own = _settings(suite, template)
+            chosen = groups[max(groups, key=lambda s: (s == own, len(groups[s]), s))]
+            template = _templates(suite, min(chosen))[subject]
+        cell = Cell(
+            template,
+            *title,
+            records=tuple(chosen[seed] for seed in sorted(chosen)),
+            left_out=sum(map(len, groups.values())) - len(chosen),
+            failures=tuple(t for seed, t in sorted(failed[subject].items()) if seed not in chosen),
+        )
+        cells.append(cell)
     others = registered_elsewhere()  # nobody misses what only this machine knows
     kept = [cell for cell in cells if not (cell.empty and cell.template.explainer in others)]
     return Cells(suite.name, tuple(kept))
 
 
-def _titles(experiments: Iterable[Experiment]) -> list[tuple[str, str]]:
+def _titles(templates: Mapping[Subject, Experiment]) -> list[tuple[str, str]]:
     """Row and column of each; model and variant are named where there are several."""
-    every = list(experiments)
+    every = templates.values()
     models = Counter(name for name, _ in {(e.explainer, e.model) for e in every})
     variants = Counter(name for name, _ in {(e.dataset, e.variant) for e in every})
     titles = []
@@ -238,27 +225,6 @@ def _settings(suite: Suite, experiment: Experiment) -> tuple[int, ...]:
     template = _templates(suite, experiment.seed)[subject_of(experiment)]
     size, steps = experiment.size or 0, experiment.train_steps or 0
     return experiment.graphs, size, experiment.target_seed - template.target_seed, steps
-
-
-def _cell(
-    suite: Suite,
-    template: Experiment,
-    title: tuple[str, str],
-    groups: Mapping[tuple[int, ...], Mapping[int, Record]],
-    failed: Mapping[int, str],
-) -> Cell:
-    chosen: Mapping[int, Record] = {}
-    if groups:
-        own = _settings(suite, template)
-        chosen = groups[max(groups, key=lambda s: (s == own, len(groups[s]), s))]
-        template = _templates(suite, min(chosen))[subject_of(template)]
-    return Cell(
-        template,
-        *title,
-        records=tuple(chosen[seed] for seed in sorted(chosen)),
-        left_out=sum(len(group) for group in groups.values()) - len(chosen),
-        failures=tuple(text for seed, text in sorted(failed.items()) if seed not in chosen),
-    )
 
 
 @dataclass(frozen=True)

@@ -7,31 +7,24 @@ import functools
 import html
 import itertools
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from string import ascii_lowercase
-from typing import Any, NamedTuple
+from typing import Any
 
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
-from hpme.viz.render import render
+from hpme.viz.style import render
 
 MISSING, UNDEFINED, FAILED = "—", "undefined", "failed"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What stands in a cell.
+    """What stands in a cell."""
 
-    Args:
-        text: The value, or why there is none.
-        best: Whether it is the best of its column.
-        paper: The paper's value.
-        mark: Letters of footnotes.
-    """
-
-    text: str
+    text: str  # the value, or why there is none
     best: bool = False
     paper: str | None = None
     mark: str = ""
@@ -45,35 +38,17 @@ class Column:
     group: str = ""
 
 
-class Group(NamedTuple):
-    """Neighbouring columns under one heading: its text, their first, and how many they are."""
-
-    title: str
-    first: int
-    span: int
-
-
 @dataclass(frozen=True)
 class Table:
-    """A table, free of any markup.
-
-    Args:
-        name: Name of its file.
-        caption: What it shows.
-        corner: Heading of the row titles.
-        columns: Headings.
-        rows: Title and cells of every row.
-        notes: Remarks on the whole table.
-        marks: Letter and text of every footnote.
-    """
+    """A table, free of any markup."""
 
     name: str
     caption: str
-    corner: str
+    corner: str  # heading of the row titles
     columns: tuple[Column, ...]
-    rows: tuple[tuple[str, tuple[Entry, ...]], ...]
+    rows: tuple[tuple[str, tuple[Entry, ...]], ...]  # title and cells of every row
     notes: tuple[str, ...] = ()
-    marks: tuple[tuple[str, str], ...] = ()
+    marks: tuple[tuple[str, str], ...] = ()  # letter and text of every footnote
 
     @property
     def identifier(self) -> str:
@@ -81,36 +56,21 @@ class Table:
         return re.sub(r"[^A-Za-z0-9-]", "-", self.name)
 
     @property
-    def groups(self) -> list[Group]:
-        """Headings above those of the columns; none if no column has one."""
-        if not any(column.group for column in self.columns):
-            return []
-        groups: list[Group] = []
-        for title, members in itertools.groupby(self.columns, key=lambda column: column.group):
-            groups.append(Group(title, sum(g.span for g in groups), len(list(members))))
-        return groups
+    def groups(self) -> list[tuple[str, int, int]]:
+        """Headings above those of the columns, if any: text, first column, and how many."""
+        groups: list[tuple[str, int, int]] = []
+        for title, members in itertools.groupby(column.group for column in self.columns):
+            groups.append((title, sum(span for *_, span in groups), len(list(members))))
+        return groups if any(title for title, *_ in groups) else []
 
 
-@dataclass
-class Footnotes:
-    """Gives every remark a letter, the same remark the same one."""
+class Footnotes(dict[str, str]):
+    """Letters of remarks, in the order they are asked for."""
 
-    letters: dict[str, str] = field(default_factory=dict)
-
-    def mark(self, texts: Iterable[str]) -> str:
-        """Letters of remarks."""
-        return ",".join(self._letter(text) for text in texts)
-
-    def _letter(self, text: str) -> str:
-        if text not in self.letters:
-            first, second = divmod(len(self.letters), len(ascii_lowercase))
-            prefix = ascii_lowercase[first - 1] if first else ""
-            self.letters[text] = prefix + ascii_lowercase[second]
-        return self.letters[text]
-
-    def list(self) -> tuple[tuple[str, str], ...]:
-        """Letters and remarks in the order they came up."""
-        return tuple((letter, text) for text, letter in self.letters.items())
+    def __missing__(self, text: str) -> str:
+        first, second = divmod(len(self), len(ascii_lowercase))
+        self[text] = (ascii_lowercase[first - 1] if first else "") + ascii_lowercase[second]
+        return self[text]
 
 
 _LATEX = {
@@ -149,12 +109,7 @@ def escape_markdown(text: str) -> str:
 
 
 def fill(template: str, **values: Any) -> str:
-    """A template with values filled in, each escaped for the format of the template.
-
-    Args:
-        template: Name of a file in ``templates``, such as ``table.md.j2``.
-        values: What the template asks for.
-    """
+    """A template with values filled in, each escaped for the format of the template."""
     return _environment(template.split(".")[1]).get_template(template).render(values)
 
 
@@ -190,19 +145,12 @@ def _environment(suffix: str) -> Environment:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure and what it shows.
-
-    Args:
-        name: Name of its files.
-        caption: What it shows.
-        figure: A matplotlib figure.
-        chart: Whether it is lines and text, which scale, rather than many small shapes.
-    """
+    """A figure and what it shows."""
 
     name: str
     caption: str
     figure: Any
-    chart: bool = True
+    chart: bool = True  # whether it is lines and text, which scale, rather than many small shapes
 
 
 Block = str | Table | Picture
@@ -211,27 +159,15 @@ Block = str | Table | Picture
 
 @dataclass(frozen=True)
 class Page:
-    """What belongs to one suite.
-
-    Args:
-        name: Name of its file.
-        title: Its heading.
-        blocks: Its content.
-    """
+    """What belongs to one suite."""
 
     name: str
     title: str
     blocks: tuple[Block, ...]
 
 
-def files_of(pages: Sequence[Page], title: str, introduction: Sequence[str]) -> dict[str, bytes]:
-    """All files of a report by path; the same pages give the same bytes.
-
-    Args:
-        pages: The pages.
-        title: Title of the report.
-        introduction: Paragraphs before them.
-    """
+def files_of(pages: Sequence[Page], title: str, introduction: str) -> dict[str, bytes]:
+    """All files of a report by path; the same pages give the same bytes."""
     files: dict[str, bytes] = {}
     images: dict[str, str] = {}
     for page in pages:
@@ -241,16 +177,13 @@ def files_of(pages: Sequence[Page], title: str, introduction: Sequence[str]) -> 
             elif isinstance(block, Picture):
                 for suffix in (".png", ".pdf"):
                     files[f"figures/{block.name}{suffix}"] = render(block.figure, suffix)
-                images[block.name] = _data_uri(block, files)
+                kind, content = "png", files[f"figures/{block.name}.png"]
+                if block.chart:
+                    kind, content = "svg+xml", render(block.figure, ".svg")
+                encoded = base64.b64encode(content).decode()
+                images[block.name] = f"data:image/{kind};base64,{encoded}"
         files[f"{page.name}.md"] = fill("page.md.j2", page=page).encode()
     report = {"title": title, "introduction": introduction, "pages": pages}
     files["index.md"] = fill("index.md.j2", **report).encode()
     files["report.html"] = fill("report.html.j2", images=images, **report).encode()
     return files
-
-
-def _data_uri(picture: Picture, files: dict[str, bytes]) -> str:
-    kind, content = "png", files[f"figures/{picture.name}.png"]
-    if picture.chart:
-        kind, content = "svg+xml", render(picture.figure, ".svg")
-    return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"

@@ -1,14 +1,17 @@
-"""How datasets, methods and metrics are called in tables and figures."""
+"""How the paper calls datasets, methods and metrics, and the numbers it prints for them."""
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from importlib import resources
+from typing import Any, NamedTuple
 
 from hpme.bench.experiment import GROUND_TRUTH, stored_spelling
 from hpme.data import DATASETS
+from hpme.errors import UnknownNameError
 from hpme.explainers import EXPLAINERS
 
 OURS = "hpme"
@@ -19,16 +22,10 @@ OPTIONS = {"bce_weight": "β", "ratio": "r"}
 
 @dataclass(frozen=True)
 class Metric:
-    """A column of numbers.
-
-    Args:
-        title: What stands above it.
-        higher: Whether higher is better; ``None`` if neither is.
-        digits: Digits behind the point.
-    """
+    """A column of numbers."""
 
     title: str
-    higher: bool | None = True
+    higher: bool | None = True  # whether higher is better; None if neither is
     digits: int = 3
 
     @property
@@ -85,3 +82,46 @@ def dataset_title(name: str) -> str:
 
 def _value(value: Any) -> str:
     return f"{value:g}" if type(value) in (int, float) else json.dumps(value).strip('"')
+
+
+class PaperValue(NamedTuple):
+    """A printed value."""
+
+    mean: float
+    std: float | None  # what stands behind its ±, if anything
+
+
+PaperTable = dict[str, dict[str, dict[str, PaperValue]]]
+"""Values by dataset, method (for targets: model) and metric."""
+
+
+def paper_table(*names: str) -> PaperTable:
+    """Tables of the paper as it prints them, in one."""
+    return {
+        dataset: {
+            method: {metric: PaperValue(*value) for metric, value in metrics.items()}
+            for method, metrics in methods.items()
+        }
+        for name in names
+        for dataset, methods in _printed(name)["values"].items()
+    }
+
+
+def paper_note(name: str) -> str | None:
+    """What to know about a table of the paper, if anything."""
+    note: str | None = _printed(name).get("note")
+    return note
+
+
+@functools.cache
+def paper_tables() -> dict[str, dict[str, Any]]:
+    """All tables by name: their ``values``, and a ``note`` where there is one."""
+    text = resources.files(__package__).joinpath("numbers.json").read_text("utf-8")
+    tables: dict[str, dict[str, Any]] = json.loads(text)
+    return tables
+
+
+def _printed(name: str) -> dict[str, Any]:
+    if name not in paper_tables():
+        raise UnknownNameError("table of the paper", name, list(paper_tables()))
+    return paper_tables()[name]

@@ -17,8 +17,9 @@ from hpme.paper.shared.cells import Cells, Results
 from hpme.paper.shared.document import Block, Picture
 from hpme.paper.shared.names import dataset_title
 from hpme.paper.shared.scores import score_table
+from hpme.paper.shared.suite import Show
 from hpme.viz.layout import node_positions
-from hpme.viz.painter import undirected_edges, undirected_weights
+from hpme.viz.nodelink import empty_panel, undirected_edges, undirected_weights
 from hpme.viz.style import BORDER, EXPLAINED, INK, OTHERS, plain
 
 Item = Mapping[str, Any]
@@ -30,16 +31,8 @@ MOST_EDGES = 64
 MIXUP_PANEL = (2.6, 2.5)
 
 
-def picture_page(
-    exhibit: str, draw: Callable[[Shown], Any], caption: str
-) -> Callable[[Cells, Results], list[Block]]:
-    """A page of pictures, one per dataset, and how good the runs are that they come from.
-
-    Args:
-        exhibit: What the pictures are of, a key of :obj:`hpme.bench.exhibits.EXHIBITS`.
-        draw: Makes a figure of it.
-        caption: What the figure shows.
-    """
+def picture_page(exhibit: str, draw: Callable[[Shown], Any], caption: str) -> Show:
+    """A page of pictures, one per dataset, and how good the runs are that they come from."""
 
     def blocks(cells: Cells, _: Results) -> list[Block]:
         pictures = [
@@ -115,10 +108,7 @@ def draw_mixup(axes: Any, graph: Any, mixed: Data) -> None:
     positions = node_positions(base.edge_index, size)
     lines = positions[mixed.edge_index[:, chosen].t().numpy()]
     share, bridge, red = weight[chosen], mixed.bridge[chosen], mixed.transplanted[chosen]
-    axes.set_aspect("equal")
-    axes.set_axis_off()
-    axes.set_xlim(-1.12, 1.12)
-    axes.set_ylim(-1.12, 1.12)
+    empty_panel(axes)
     for mask, colours in ((~bridge & ~red, OTHERS), (red, EXPLAINED)):
         part = share[mask].numpy()
         style = {"colors": colours(part), "linewidths": 0.8 + 2.6 * part}
@@ -135,12 +125,13 @@ def draw_mixup(axes: Any, graph: Any, mixed: Data) -> None:
 
 def draw_mixup_key(figure: Any, panels: Any, mixups: Sequence[Data]) -> None:
     """Legend and scale below mixup graphs."""
-    handles = [Line2D([], [], color=colours(0.9), lw=3) for colours in (EXPLAINED, OTHERS)]
-    labels = ["from the explanation", "from the rest"]
+    handles = [
+        Line2D([], [], color=EXPLAINED(0.9), lw=3, label="from the explanation"),
+        Line2D([], [], color=OTHERS(0.9), lw=3, label="from the rest"),
+    ]
     if any(bool(mixed.bridge.any()) for mixed in mixups):
-        handles.append(Line2D([], [], color=BORDER, lw=1.3, ls="--"))
-        labels.append("random connection")
-    figure.legend(handles, labels, loc="outside lower left", ncols=3, frameon=False, fontsize=9)
+        handles.append(Line2D([], [], color=BORDER, lw=1.3, ls="--", label="random connection"))
+    figure.legend(handles=handles, loc="outside lower left", ncols=3, frameon=False, fontsize=9)
     bar = figure.colorbar(
         ScalarMappable(Normalize(0, 1), OTHERS), ax=panels.ravel().tolist(),
         orientation="vertical", shrink=0.35, aspect=22, pad=0.01, anchor=(0, 0),

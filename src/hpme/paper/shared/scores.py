@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 
 from hpme.bench.experiment import GROUND_TRUTH
-from hpme.bench.record import Record
+from hpme.bench.store import Record
 from hpme.data import DATASETS
 from hpme.explainers import EXPLAINERS, GraphExplainer
 from hpme.paper.shared.cells import NOT_MEASURED, Cell, Cells, Spread, Stat
 from hpme.paper.shared.document import FAILED, MISSING, UNDEFINED, Column, Entry, Footnotes, Table
-from hpme.paper.shared.names import Metric, dataset_title, explainer_title, metric_of
-from hpme.paper.shared.numbers import PaperTable
+from hpme.paper.shared.names import PaperTable, dataset_title, explainer_title, metric_of
 
 
 def score_table(
@@ -25,41 +24,31 @@ def score_table(
     spread: Spread = "seeds",
     notes: Iterable[str] = (),
 ) -> Table:
-    """Mean and spread of metrics for every method and dataset, the paper's values beside them.
-
-    Args:
-        name: Name of the table.
-        caption: What it shows.
-        cells: The cells.
-        metrics: Metrics to show; those that no record of a column has are left out.
-        paper: The paper's values.
-        spread: What the standard deviation is over.
-        notes: Further remarks.
-    """
-    footnotes, shown = Footnotes(), cells.shown()
+    """Mean and spread of metrics for each method and dataset that has any; the paper's beside."""
+    letters, shown = Footnotes(), cells.shown()
     measured = {(cell.column, name) for cell in shown for r in cell.records for name in r.values}
-    places = [
-        (column, dataset, metric)
-        for column, dataset in cells.columns.items()
-        for metric in metrics
-        if (column, metric) in measured
-    ]
+    places = [(c, metric) for c in cells.columns for metric in metrics if (c, metric) in measured]
+    best = {place: _best(shown, *place) for place in places}
     common = common_settings(shown)
     seeds = max((len(cell.records) for cell in shown), default=0)
-    columns = [_column(cells, place, paper, spread) for place in places]
     rows = []
-    for number, row in enumerate(cells.rows):
+    for row in cells.rows:
         entries = []
-        for (column, _, metric), stats in zip(places, columns, strict=True):
-            entry, stat = stats[number]
+        for column, metric in places:
             cell = cells.at(row, column)
+            if cell is None:
+                entries.append(Entry(MISSING))
+                continue
+            stat = cell.stat(metric, spread)
             remarks = cell_notes(cell, stat, metric, seeds=seeds, common=common)
-            entries.append(replace(entry, mark=footnotes.mark(remarks)))
+            mark = ",".join(letters[remark] for remark in remarks)
+            win, text = row in best[column, metric], _text(cell, stat, metric)
+            entries.append(Entry(text, win, _printed(paper, cell, metric), mark))
         rows.append((row, tuple(entries)))
-    single = len({metric for *_, metric in places}) <= 1
+    single = len({metric for _, metric in places}) <= 1
     headings = [
         Column(column) if single else Column(metric_of(metric).heading, column)
-        for column, _, metric in places
+        for column, metric in places
     ]
     remarks = [
         reading_note(shown, metrics, seeds=seeds, spread=spread, paper=paper is not None),
@@ -75,45 +64,29 @@ def score_table(
         columns=tuple(headings),
         rows=tuple(rows),
         notes=tuple(remarks),
-        marks=footnotes.list(),
+        marks=tuple((letter, text) for text, letter in letters.items()),
     )
 
 
-def _column(
-    cells: Cells, place: tuple[str, str, str], paper: PaperTable | None, spread: Spread
-) -> list[tuple[Entry, Stat | None]]:
-    """Entries of a column, without footnotes; the best of them marked."""
-    column, dataset, metric = place
-    info = metric_of(metric)
-    entries: list[tuple[Entry, Stat | None]] = []
-    shown: dict[int, float] = {}
-    for number, row in enumerate(cells.rows):
-        cell = cells.at(row, column)
-        printed = _printed(paper, dataset, cell, metric, info)
-        if cell is None or not cell.records:
-            text = FAILED if cell is not None and cell.failures else MISSING
-            entries.append((Entry(text, paper=printed), None))
-            continue
-        stat = cell.stat(metric, spread)
-        if stat.mean is None:
-            known = any(metric in record.values for record in cell.records)
-            entries.append((Entry(UNDEFINED if known else MISSING, paper=printed), stat))
-            continue
-        entries.append((Entry(number_text(stat.mean, stat.std, info.digits), paper=printed), stat))
-        if cell.template.explainer != GROUND_TRUTH:
-            shown[number] = round(stat.mean, info.digits)
-    for number in best_of(shown, info):
-        entry, stat_of = entries[number]
-        entries[number] = replace(entry, best=True), stat_of
-    return entries
+def _best(cells: Sequence[Cell], column: str, metric: str) -> set[str]:
+    """Rows with the best value of a column, as it is shown; the ground truth takes no part."""
+    info, values = metric_of(metric), {}
+    for cell in cells:
+        mean = cell.stat(metric).mean
+        if cell.column == column and cell.template.explainer != GROUND_TRUTH and mean is not None:
+            values[cell.row] = round(mean, info.digits)
+    if len(values) < 2 or info.higher is None:
+        return set()
+    best = max(values.values()) if info.higher else min(values.values())
+    return {row for row, value in values.items() if value == best}
 
 
-def best_of(values: Mapping[int, float], metric: Metric) -> list[int]:
-    """Keys of the best values, all of them if several are equal; none without a contest."""
-    if len(values) < 2 or metric.higher is None:
-        return []
-    best = max(values.values()) if metric.higher else min(values.values())
-    return [key for key, value in values.items() if value == best]
+def _text(cell: Cell, stat: Stat, metric: str) -> str:
+    if stat.mean is not None:
+        return number_text(stat.mean, stat.std, metric_of(metric).digits)
+    if any(metric in record.values for record in cell.records):
+        return UNDEFINED
+    return FAILED if cell.failures and not cell.records else MISSING
 
 
 def number_text(mean: float, std: float | None, digits: int = 3) -> str:
@@ -121,13 +94,12 @@ def number_text(mean: float, std: float | None, digits: int = 3) -> str:
     return f"{mean:.{digits}f}" + ("" if std is None else f" ± {std:.{digits}f}")
 
 
-def _printed(
-    paper: PaperTable | None, dataset: str, cell: Cell | None, metric: str, info: Metric
-) -> str | None:
-    if paper is None or cell is None or cell.template.options:
+def _printed(paper: PaperTable | None, cell: Cell, metric: str) -> str | None:
+    template = cell.template
+    if paper is None or template.options:
         return None
-    value = paper.get(dataset, {}).get(cell.template.explainer or "", {}).get(metric)
-    return None if value is None else number_text(value.mean, value.std, info.digits)
+    value = paper.get(template.dataset, {}).get(template.explainer or "", {}).get(metric)
+    return None if value is None else number_text(*value, metric_of(metric).digits)
 
 
 def _left_out(cells: Cells) -> list[str]:
@@ -168,24 +140,12 @@ def method_notes(cells: Sequence[Cell]) -> list[str]:
     return notes
 
 
-def cell_notes(
-    cell: Cell | None, stat: Stat | None, metric: str, *, seeds: int, common: str
-) -> list[str]:
-    """What sets a cell apart from the others of its table.
-
-    Args:
-        cell: The cell.
-        stat: The metric in it.
-        metric: Name of the metric.
-        seeds: Number of seeds of most cells.
-        common: Settings that are the same in the whole table, see :func:`common_settings`.
-    """
-    if cell is None:
-        return []
+def cell_notes(cell: Cell, stat: Stat, metric: str, *, seeds: int, common: str) -> list[str]:
+    """What sets a cell apart from the others of its table."""
     remarks, count = [], len(cell.records)
     if cell.records and count < seeds:
         remarks.append(f"{count} of {seeds} seeds.")
-    for reason, times in sorted(stat.undefined.items()) if stat is not None else ():
+    for reason, times in sorted(stat.undefined.items()):
         if reason != NOT_MEASURED:
             name = metric_of(metric).title
             remarks.append(f"{name} is undefined for {times} of {seeds_text(count)}: {reason}.")
@@ -254,12 +214,9 @@ def join_words(items: Iterable[str]) -> str:
 
 def number_runs(numbers: Sequence[int]) -> str:
     """Ascending numbers as ``0-4, 7``."""
-    parts: list[list[int]] = []
-    for number in numbers:
-        if parts and number == parts[-1][-1] + 1:
-            parts[-1].append(number)
-        else:
-            parts.append([number])
+    # Within a run, a number and its place differ by the same.
+    runs = itertools.groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])
+    parts = [[number for _, number in run] for _, run in runs]
     return ", ".join(str(p[0]) if len(p) == 1 else f"{p[0]}-{p[-1]}" for p in parts)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hpme.bench.experiment import Experiment
 from hpme.explainers import EXPLAINERS, GraphExplainer
@@ -40,6 +40,8 @@ VARIANTS = {"alkane-carbonyl": "downsampled"}
 Options = Mapping[str, Any]
 Experiments = Callable[[Sequence[int]], list[Experiment]]
 """The experiments of given seeds."""
+Show: TypeAlias = "Callable[[Cells, Results], list[Block]]"
+"""What makes the blocks of a page."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Suite:
     name: str
     title: str
     experiments: Experiments
-    blocks: Callable[[Cells, Results], list[Block]] | None = None
+    blocks: Show | None = None
     seeds: tuple[int, ...] = SEEDS
 
 

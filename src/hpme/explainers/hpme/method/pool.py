@@ -59,6 +59,10 @@ def propagate(h: Tensor, graphs: GraphBatch, keep: Tensor) -> Tensor:
     return (h * (scale**2).unsqueeze(-1)).index_add(1, target, h[:, source] * edge_norm)
 
 
+MAX_LAYERS = 64
+"""More would leave nothing to pool."""
+
+
 class Pool(nn.Module):
     r"""A stack of :math:`P` pooling operators, evaluated together.
 
@@ -88,6 +92,8 @@ class Pool(nn.Module):
         generator: torch.Generator,
     ) -> None:
         super().__init__()
+        if not 1 <= layers <= MAX_LAYERS:
+            raise InputError(f"a pool has 1 to {MAX_LAYERS} layers, got {layers}")
         self.hops = hops
 
         def glorot(rows: int) -> Tensor:
@@ -121,8 +127,10 @@ class Pool(nn.Module):
 
     def _like(self, values: list[Tensor]) -> Pool:
         clone = copy.deepcopy(self)
-        for parameter, value in zip(clone.parameters(), values, strict=True):
-            parameter.data = value.clone()
+        for (name, parameter), value in zip(list(clone.named_parameters()), values, strict=True):
+            owner, _, leaf = name.rpartition(".")
+            new = nn.Parameter(value.clone(), requires_grad=parameter.requires_grad)
+            setattr(clone.get_submodule(owner), leaf, new)
         return clone
 
     def forward(self, features: Tensor, graphs: GraphBatch, m: Tensor) -> Tensor:

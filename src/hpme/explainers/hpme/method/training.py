@@ -44,7 +44,7 @@ class Objective:
         pooled = mixer.pooled_mixup(pool, ids, hosts, learn=gate)
         mix, mixed = pooled.mix, pooled.mix.graphs
         if gate:
-            mixed = replace(mixed, x=mixed.x * pooled.gate.unsqueeze(1))
+            mixed = replace(mixed, x=mixed.x * pooled.gate.to(mixed.x).unsqueeze(1))
         logits = edge_mlp(pooled.h, mix.pair_index)
         sample = binary_concrete(logits, self.temperature, mixer.generator)
         mask = mix_mask(sample, mix.transplanted, mixup=self.mixup)

@@ -30,8 +30,8 @@ def criterion(mix: HardMix, selection: Selection, hosts: Tensor) -> Tensor:
     """
     count, (draws, graphs) = selection.keep.shape[0], hosts.shape
     context = mix.context
-    rows = torch.arange(count).repeat_interleave(draws)
-    source = torch.arange(graphs).expand(count * draws, -1)
+    rows = torch.arange(count, device=hosts.device).repeat_interleave(draws)
+    source = torch.arange(graphs, device=hosts.device).expand(count * draws, -1)
     output = mix.predict(source, selection[rows], hosts.repeat(count, 1), selection[rows])
     flat, ids = output.flatten(0, 1), source.flatten()
     wanted = context.values[ids].view(count, draws * graphs, -1)

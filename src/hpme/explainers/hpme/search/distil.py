@@ -42,7 +42,7 @@ def fit_edge_mlp(
         advance: Called after every epoch.
     """
     store, h = mix.context.store, mix.h
-    edge_mlp = EdgeMLP(h.shape[1], generator=mix.generator)
+    edge_mlp = EdgeMLP(h.shape[1], generator=mix.generator).to(h.device)
     optimiser = torch.optim.Adam(edge_mlp.parameters(), lr=lr, weight_decay=weight_decay)
 
     def loss(ids: Tensor) -> Tensor:

@@ -81,7 +81,7 @@ class HardMix(Mixer):
 
     def draw(self, draws: int) -> Tensor:
         """Hosts ``[draws, B]`` of all graphs."""
-        ids = torch.arange(len(self.context.store))
+        ids = torch.arange(len(self.context.store), device=self.context.device)
         return torch.stack([self.draw_hosts(ids) for _ in range(draws)])
 
     @torch.no_grad()
@@ -96,10 +96,10 @@ class HardMix(Mixer):
             host: Graph numbers ``[R, B]`` whose ``removed`` nodes make room.
             removed: Selections ``[R, N]``.
         """
-        per_row = int(self.context.store.sizes[source[0]].sum())
+        per_row = int(self.graphs.sizes[source[0]].sum())
         share = max(1, self.max_nodes // max(1, per_row))
         outputs = []
-        for rows in batches(torch.arange(source.shape[0]), share):
+        for rows in batches(torch.arange(source.shape[0], device=source.device), share):
             give = self.context.store.batch(source[rows].flatten(), with_pairs=True)
             take = self.context.store.batch(host[rows].flatten(), with_pairs=True)
             row_of_graph = rows.repeat_interleave(source.shape[1])

@@ -37,6 +37,7 @@ class HostSampler:
 
     def __call__(self, ids: Tensor) -> Tensor:
         """Graph numbers of the hosts of the graphs ``ids``."""
+        ids = ids.to(self.values.device)
         if self.neighbor == "random":
             return self._random(ids, 1)[0]
         if self.neighbor == "contrast":

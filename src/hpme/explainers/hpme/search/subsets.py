@@ -35,10 +35,11 @@ def propose_subsets(mix: HardMix, score: Tensor, count: int) -> Tensor:
     edges; the last is the selection of ``score`` itself. All grow from the anchors, if any.
     """
     graphs, m = mix.graphs, mix.m
-    number = torch.arange(count)
+    number = torch.arange(count, device=score.device)
     sharpness = torch.where(number % 2 == 0, 2.0, 1.0)
     guide = torch.where(number < 0.4 * count, 0.0, sharpness)
     die = torch.randint(6, (count, graphs.num_graphs), generator=mix.generator)
+    die = die.to(score.device)
     seeds = torch.where((number < 0.8 * count).unsqueeze(1), (die - 2).clamp(min=1), m)
     guided = standardise(score.unsqueeze(0), graphs) * guide.unsqueeze(1)
     keep = _grow(guided, graphs, m, seeds, mix.generator)
@@ -55,7 +56,7 @@ def _grow(
     time, so the number of steps is bounded.
     """
     source, target = graphs.edge_index
-    rows = torch.arange(score.shape[0]).unsqueeze(1)
+    rows = torch.arange(score.shape[0], device=score.device).unsqueeze(1)
     segment = (rows * graphs.num_graphs + graphs.batch).flatten()
     ptr = (rows * graphs.num_nodes + graphs.ptr).flatten()
     keep = torch.zeros_like(score, dtype=torch.bool)
@@ -65,14 +66,14 @@ def _grow(
     steps = min(int(m.max()), 12)
     for step in range(1, steps + 1):
         quota = (m * step / steps).ceil().long()
-        size = torch.zeros(score.shape[0], graphs.num_graphs).index_add(
+        size = score.new_zeros(score.shape[0], graphs.num_graphs).index_add(
             1, graphs.batch, keep.float()
         )
         missing = quota - size
         touching = torch.zeros_like(score).index_add(1, target, keep[:, source].to(score.dtype))
         free = size < seeds
         allowed = ~keep & ((touching > 0) | free[:, graphs.batch])
-        uniform = torch.rand(score.shape, generator=generator).clamp(1e-6, 1 - 1e-6)
+        uniform = torch.rand(score.shape, generator=generator).clamp(1e-6, 1 - 1e-6).to(score)
         value = torch.where(allowed, score - (-uniform.log()).log(), -1e9)
         rank = rank_in_segment(value.flatten(), segment, ptr).view_as(value)
         keep |= allowed & (rank < missing[:, graphs.batch])
@@ -96,8 +97,8 @@ def search_subsets(mix: HardMix, score: Tensor, *, subsets: int, draws: int) -> 
     keep = propose_subsets(mix, score, subsets)
     candidate = by_boundary(keep, graphs, mix.generator)
     region = mix.select(score.unsqueeze(0))[torch.zeros(subsets, dtype=torch.long)]
-    own = torch.arange(graphs.num_graphs).expand(subsets, -1)
-    loss = torch.zeros(subsets, graphs.num_graphs)
+    own = torch.arange(graphs.num_graphs, device=score.device).expand(subsets, -1)
+    loss = score.new_zeros(subsets, graphs.num_graphs)
     for _ in range(draws):
         hosts = mix.draw(1).expand(subsets, -1)
         loss += bounded_loss(mix.context, mix.predict(own, candidate, hosts, region), own)

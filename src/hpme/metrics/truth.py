@@ -1,4 +1,4 @@
-"""Edge ROC-AUC: how well edge scores separate ground-truth edges from the others."""
+"""Edge scores against ground truth: ROC-AUC of edges, and precision of the best pairs of nodes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ import torch
 from torch import Tensor
 
 from hpme.errors import InputError
+from hpme.graphs import GraphStore
+from hpme.graphs.moving import masks_on_cpu, on_cpu
 from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum, segment_sum
-from hpme.metrics.value import MetricValue
+from hpme.metrics.selection import Size, descending, edge_scores, resolve_size, truth_edges
+from hpme.metrics.value import GraphScores, MetricValue
 
 Reduction = Literal["pooled", "per_graph"]
 Alternatives = Sequence[Sequence[Tensor]]
@@ -46,13 +49,11 @@ def edge_auc(
     if bool(scores.isnan().any()):
         return MetricValue.undefined("scores contain NaN")
     if reduction == "pooled":
-        value = float(_ranked_auc(scores, labels, torch.zeros_like(graph), 1))
-        return _or_reason(value, labels)
+        values = _ranked_auc(scores, labels, torch.zeros_like(graph), 1)
+        why = "every edge is ground truth" if bool(labels.any()) else "no edge is ground truth"
+        return GraphScores(values, why if labels.numel() else "there are no edges").mean
     values = _ranked_auc(scores, labels, graph, _count(graph))
-    defined = values[~values.isnan()]
-    if defined.numel() == 0:
-        return MetricValue.undefined("no graph has both ground-truth edges and others")
-    return MetricValue(float(defined.mean()))
+    return GraphScores(values, "no graph has both ground-truth edges and others").mean
 
 
 def edge_auc_per_graph(
@@ -89,14 +90,12 @@ def explanation_auc(
     if (reduction == "best") != (alternatives is not None):
         raise InputError("reduction='best' and alternatives go together: give both or neither")
     if reduction != "best":
-        return edge_auc(*_flat(explanations, graphs), reduction=reduction)
+        *flat, edge_index = _flat(explanations, graphs)
+        return edge_auc(*flat, edge_index=edge_index, reduction=reduction)
     if any(bool(explanation.edge_mask.isnan().any()) for explanation in explanations):
         return MetricValue.undefined("scores contain NaN")
     values = explanation_auc_per_graph(explanations, graphs, alternatives=alternatives)
-    defined = values[~values.isnan()]
-    if defined.numel() == 0:
-        return MetricValue.undefined("no graph has an alternative with edges inside and outside")
-    return MetricValue(float(defined.mean()))
+    return GraphScores(values, "no graph has an alternative with edges inside and outside").mean
 
 
 def explanation_auc_per_graph(
@@ -108,19 +107,56 @@ def explanation_auc_per_graph(
     """:func:`edge_auc_per_graph` of explanations, one value for each of ``graphs``.
 
     Args:
-        explanations: What an explainer returned, in the order of ``graphs``.
-        graphs: Graphs with a boolean ``edge_mask``.
+        explanations, graphs: As in :func:`explanation_auc`.
         alternatives: For every graph node masks, each of which would do as ground truth, such as
             :meth:`hpme.data.GraphDataset.alternatives`: then the value is the highest AUC among
             them. Edges with both ends in a mask are ground truth, and ``edge_mask`` is not read.
     """
     if alternatives is not None:
         return _best_per_graph(explanations, graphs, alternatives)
-    scores, labels, graph = _flat(explanations, graphs)
-    values = edge_auc_per_graph(scores, labels, graph)
+    scores, labels, graph, edge_index = _flat(explanations, graphs)
+    values = edge_auc_per_graph(scores, labels, graph, edge_index=edge_index)
     # Graphs without edges at the end of the list have no number among the edges.
     missing = values.new_full((len(graphs) - values.numel(),), torch.nan)
     return torch.cat([values, missing])
+
+
+def precision_at_k(
+    explanations: Sequence[Any], graphs: Sequence[Any], size: Size | None = None
+) -> GraphScores:
+    """Share of ground truth among the ``size`` best pairs of every graph.
+
+    Both directions between two nodes are one pair with the mean of their scores; it is ground truth
+    if either direction is. Self-loops do not count. Of pairs tied at the last place, each counts by
+    the chance to be drawn, so the value is the mean over all ways to break the tie. Undefined for
+    graphs without ground truth and for NaN scores.
+
+    Args:
+        explanations, graphs: As in :func:`explanation_auc`.
+        size: Number of pairs, see :obj:`~hpme.metrics.selection.Size`; by default that of the
+            ground truth of each graph, where precision and recall are the same.
+    """
+    _check_lengths(explanations, graphs)
+    explanations, graphs = on_cpu(explanations), on_cpu(graphs)
+    scores, truth_mask = edge_scores(explanations), truth_edges(graphs)
+    store = GraphStore.from_graphs(graphs)
+    pairs, total = store.pairs.proper, len(store)
+    score, truth = pairs.mean(scores), pairs.any(truth_mask).double()
+    truths = segment_sum(truth, pairs.graph, total)
+    wanted = truths.long() if size is None else resolve_size(size, pairs.counts)
+    broken = segment_sum(score.isnan().double(), pairs.graph, total) > 0
+    last = (pairs.start + wanted - 1).clamp(min=0, max=max(score.numel() - 1, 0))
+    threshold = score[descending(pairs, score)][last] if score.numel() else last.double()
+    above, tied = (
+        segment_sum(torch.stack([part, part * truth], dim=1), pairs.graph, total)
+        for part in (
+            (score > threshold[pairs.graph]).double(),
+            (score == threshold[pairs.graph]).double(),
+        )
+    )
+    hits = above[:, 1] + (wanted - above[:, 0]) * tied[:, 1] / tied[:, 0]
+    values = (hits / wanted).masked_fill(broken | (truths == 0) | (wanted == 0), torch.nan)
+    return GraphScores(values, "no graph has ground truth and scores that are not NaN")
 
 
 def _best_per_graph(
@@ -128,6 +164,8 @@ def _best_per_graph(
 ) -> Tensor:
     """One AUC for every alternative of every graph at once; then the highest of each graph."""
     _check_lengths(explanations, graphs)
+    explanations, graphs = on_cpu(explanations), on_cpu(graphs)
+    alternatives = [masks_on_cpu(masks) for masks in alternatives]
     if len(alternatives) != len(graphs):
         raise InputError(f"got alternatives of {len(alternatives)} for {len(graphs)} graphs")
     for number, (graph, masks) in enumerate(zip(graphs, alternatives, strict=True)):
@@ -164,14 +202,16 @@ def _check_lengths(explanations: Sequence[Any], graphs: Sequence[Any]) -> None:
     for number, (explanation, graph) in enumerate(zip(explanations, graphs, strict=True)):
         if explanation.edge_mask.numel() != graph.num_edges:
             raise InputError(
-                f"explanation {number} has {explanation.edge_mask.numel()} edge scores, its graph "
-                f"{graph.num_edges} edges; pass both in the same order"
+                f"explanation {number} and its graph differ in edges: "
+                f"{explanation.edge_mask.numel()} edge scores, {graph.num_edges} edges; pass both "
+                "in the same order"
             )
 
 
-def _flat(explanations: Sequence[Any], graphs: Sequence[Any]) -> tuple[Tensor, Tensor, Tensor]:
-    """Scores, labels and graph numbers of all edges but self-loops."""
+def _flat(explanations: Sequence[Any], graphs: Sequence[Any]) -> tuple[Tensor, ...]:
+    """Scores, labels, graph numbers and ends of all edges."""
     _check_lengths(explanations, graphs)
+    explanations, graphs = on_cpu(explanations), on_cpu(graphs)
     for number, graph in enumerate(graphs):
         if graph.get("edge_mask") is None:
             raise InputError(f"graph {number} has no ground truth edge_mask")
@@ -179,7 +219,7 @@ def _flat(explanations: Sequence[Any], graphs: Sequence[Any]) -> tuple[Tensor, T
     edge_index = torch.cat([graph.edge_index for graph in graphs], dim=1)
     scores = torch.cat([explanation.edge_mask.detach() for explanation in explanations])
     labels = torch.cat([graph.edge_mask for graph in graphs])
-    return _without_loops(scores, labels, torch.repeat_interleave(counts), edge_index)
+    return scores, labels, torch.repeat_interleave(counts), edge_index
 
 
 def _checked(
@@ -201,12 +241,6 @@ def _checked(
         return scores, labels, graph
     if edge_index.shape != (2, scores.numel()):
         raise InputError(f"edge_index must have shape [2, {scores.numel()}]")
-    return _without_loops(scores, labels, graph, edge_index)
-
-
-def _without_loops(
-    scores: Tensor, labels: Tensor, graph: Tensor, edge_index: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
     kept = edge_index[0] != edge_index[1]
     return scores[kept], labels[kept], graph[kept]
 
@@ -217,28 +251,12 @@ def _count(graph: Tensor) -> int:
 
 def _ranked_auc(scores: Tensor, labels: Tensor, graph: Tensor, num_graphs: int) -> Tensor:
     """AUC of every graph by the Mann-Whitney statistic; 0/0 = NaN where a class is missing."""
-    order = scores.argsort(stable=True)
-    order = order[graph[order].argsort(stable=True)]
-    scores, positive, graph = scores[order], labels[order].double(), graph[order]
-    new = torch.ones_like(graph, dtype=torch.bool)
-    new[1:] = (scores[1:] != scores[:-1]) | (graph[1:] != graph[:-1])
-    first = new.nonzero().view(-1)
-    tie = new.long().cumsum(0) - 1
-    counts = torch.bincount(tie, minlength=first.numel())
-    rank = (first + (counts - 1) / 2)[tie]
+    place = graph * scores.numel() + torch.unique(scores, return_inverse=True)[1]
+    _, tie, counts = torch.unique(place, return_inverse=True, return_counts=True)
+    rank = (exclusive_cumsum(counts) + (counts - 1) / 2)[tie]
+    positive = labels.double()
     positives = segment_sum(positive, graph, num_graphs)
     size = torch.bincount(graph, minlength=num_graphs)
-    start = size.cumsum(0) - size
-    rank_sum = segment_sum(positive * (rank - start[graph]), graph, num_graphs)
+    rank_sum = segment_sum(positive * (rank - exclusive_cumsum(size)[graph]), graph, num_graphs)
     wins = rank_sum - positives * (positives - 1) / 2
     return wins / (positives * (size - positives))
-
-
-def _or_reason(value: float, labels: Tensor) -> MetricValue:
-    if labels.numel() == 0:
-        return MetricValue.undefined("there are no edges")
-    if not bool(labels.any()):
-        return MetricValue.undefined("no edge is ground truth")
-    if bool(labels.all()):
-        return MetricValue.undefined("every edge is ground truth")
-    return MetricValue(value)
