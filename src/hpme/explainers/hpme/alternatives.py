@@ -35,8 +35,8 @@ def alternatives_of(trials: Trials, count: int) -> list[list[Alternative]]:
     two share a node but anchors. None if nothing in the graph carries the prediction.
     """
     graphs = trials.mix.graphs
-    allowed = torch.ones(graphs.num_nodes, dtype=torch.bool)
-    going = torch.ones(trials.count, dtype=torch.bool)
+    allowed = torch.ones_like(graphs.batch, dtype=torch.bool)
+    going = torch.ones(trials.count, dtype=torch.bool, device=allowed.device)
     found: list[list[Alternative]] = [[] for _ in range(trials.count)]
     sizes = graphs.sizes[: trials.count].tolist()
     for _ in range(count):

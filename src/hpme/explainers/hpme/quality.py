@@ -88,7 +88,7 @@ def _stable(trials: Trials, rival: nn.Module | None) -> Tensor:
     """Share of the pooled nodes of every graph that a rival pools, too, beyond chance."""
     graphs, m = trials.mix.graphs, trials.mix.m
     if rival is None:
-        return torch.full((trials.count,), torch.nan)
+        return trials.score.new_full((trials.count,), torch.nan)
     other = top_nodes(trials.mix.scores(rival), graphs, m).keep[0]
     both = trials.bound().keep[0] & other
     share = torch.bincount(graphs.batch[both], minlength=graphs.num_graphs) / m.clamp(min=1)

@@ -179,12 +179,12 @@ def _effect(mix: HardMix, selection: Selection, hosts: Tensor) -> tuple[float, f
     """
     count, (draws, graphs) = len(selection.keep), hosts.shape
     rows = torch.arange(count).repeat_interleave(draws)
-    own = torch.arange(graphs).expand(count * draws, -1)
+    own = torch.arange(graphs, device=hosts.device).expand(count * draws, -1)
     gaps = selection[torch.zeros_like(rows)]
     output = mix.predict(own, selection[rows], hosts.repeat(count, 1), gaps)
     near = closeness(mix.context, output, own).view(count, draws, graphs).mean(1)
     chance = near[1:].mean(0)
-    difference = (near[0] - chance).double()
+    difference = (near[0] - chance).double().cpu()
     sign = torch.rand(FLIPS, graphs, generator=mix.generator).round().double() * 2 - 1
     by_chance = (sign * difference).mean(1) >= difference.mean() - 1e-12
     p_value = (1 + int(by_chance.sum())) / (1 + FLIPS)

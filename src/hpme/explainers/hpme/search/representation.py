@@ -44,7 +44,11 @@ class Representation(nn.Module):
             mean = block.mean(0)
             centred = block - mean
             total = centred.square().mean(0).sum().sqrt()
-            basis = _principal(centred) if block.shape[1] > WIDEST else torch.eye(len(mean))
+            basis = (
+                _principal(centred)
+                if block.shape[1] > WIDEST
+                else torch.eye(len(mean), device=mean.device)
+            )
             if float(total) > 1e-6 * float(block.abs().max().clamp(min=1e-30)):
                 basis = basis.to(block) / total
             else:  # all nodes alike: rounding errors must not be scaled up

@@ -48,12 +48,12 @@ def attributions(context: TargetContext) -> Attributions:
     graphs = context.store.batch()
     slopes = _gradients(context, graphs)
     ids = _affordable(graphs)
-    occluded = torch.zeros(2, graphs.num_nodes)
+    occluded = torch.zeros(2, graphs.num_nodes, device=slopes.device)
     if ids.numel():
         part = context.subset(ids)
         rows = concatenated_ranges(graphs.ptr[ids], graphs.sizes[ids])[0]
         occluded[:, rows] = torch.stack(_occlusion(part))
-    seen = torch.zeros(graphs.num_graphs, dtype=torch.bool)
+    seen = torch.zeros(graphs.num_graphs, dtype=torch.bool, device=slopes.device)
     seen[ids] = True
     everywhere = torch.ones_like(seen)
     return Attributions(
@@ -80,7 +80,7 @@ def _occlusion(context: TargetContext) -> tuple[Tensor, Tensor]:
     def falls(owner: Tensor, without: Change) -> Tensor:
         """By how much the explained output falls without each part, given its graph."""
         if not owner.numel():
-            return torch.zeros(0)
+            return torch.zeros(0, device=before.device)
         kept, left = (
             _explained(context, output, owner) for output in (before[owner], model(owner, without))
         )
@@ -88,7 +88,9 @@ def _occlusion(context: TargetContext) -> tuple[Tensor, Tensor]:
         return fall.sum(1).to(torch.get_default_dtype())
 
     edges = falls(pairs.graph, without_pair(pairs))
-    ends = torch.zeros(graphs.num_nodes).index_add(0, pairs.index.flatten(), edges.repeat(2))
+    ends = torch.zeros(graphs.num_nodes, device=edges.device).index_add(
+        0, pairs.index.flatten(), edges.repeat(2)
+    )
     return falls(graphs.batch, _without_other), ends
 
 

@@ -56,7 +56,7 @@ class Trials:
         Args:
             keep: Boolean ``[N]``, or ``[D, N]`` with other nodes for every host.
         """
-        own = torch.arange(self.count).expand_as(self.hosts)
+        own = torch.arange(self.count, device=self.hosts.device).expand_as(self.hosts)
         pooled = self._selection(self.bound().keep[0])
         output = self.mix.predict(own, self._selection(keep), self.hosts, pooled)
         return closeness(self.mix.context, output, own).mean(0)
@@ -71,10 +71,10 @@ class Trials:
         """
         graphs = self.mix.graphs
         removed = self._selection(keep)
-        count = torch.zeros(len(self.hosts), graphs.num_graphs)
-        count = count.index_add(1, graphs.batch, removed.keep.float())[:, : self.count]
+        count = self.score.new_zeros(len(self.hosts), graphs.num_graphs)
+        count = count.index_add(1, graphs.batch, removed.keep.to(count))[:, : self.count]
         order = top_nodes(-self.score, graphs, graphs.sizes).order
-        kept = torch.zeros(self.count)
+        kept = self.score.new_zeros(self.count)
         for row, hosts in enumerate(self.hosts):
             # A host serves graphs that replace different numbers of nodes.
             for size in set(count[row].tolist()):
@@ -90,8 +90,10 @@ class Trials:
         Pseudo-random by node number: the same in any company.
         """
         graphs = self.mix.graphs
-        local = torch.arange(graphs.num_nodes) - graphs.ptr[graphs.batch]
-        draw = torch.arange(1, len(self.hosts) + 1).unsqueeze(1)
+        local = (
+            torch.arange(graphs.num_nodes, device=graphs.batch.device) - graphs.ptr[graphs.batch]
+        )
+        draw = torch.arange(1, len(self.hosts) + 1, device=local.device).unsqueeze(1)
         noise = ((local + 1).double() * (GOLDEN_RATIO * draw**1.5)).frac()
         sizes = torch.bincount(graphs.batch[keep], minlength=graphs.num_graphs)
         return top_nodes(noise.float(), graphs, sizes).keep
