@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
@@ -253,6 +254,10 @@ def explain(
         reports[name] = getattr(one, "report", None)
         if not quiet:
             _announce(name, one, reports[name])
+            if hasattr(one, "quality"):
+                counts = Counter(quality.verdict for quality in found_quality)
+                shown = ", ".join(f"{word} {count:,}" for word, count in counts.most_common())
+                say(f"  what predictions rest on: {shown}")
         if save_explainer is not None:
             one.save(save_explainer / f"{name}.safetensors")
     report(

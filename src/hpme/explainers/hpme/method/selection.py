@@ -60,7 +60,7 @@ def tied(score: Tensor, selection: Selection, graphs: GraphBatch) -> Ties:
     return ties_in_segment(row, selection.order[0], graphs.batch, graphs.ptr, anchors)
 
 
-def by_boundary(keep: Tensor, graphs: GraphBatch, generator: torch.Generator) -> Selection:
+def by_boundary(keep: Tensor, graphs: GraphBatch, generator: torch.Generator | None) -> Selection:
     """Orders pooled nodes by the number of edges that leave the pooled subgraph, ties at random.
 
     Matching by node number would leak how a generator numbers its motifs.
@@ -68,10 +68,12 @@ def by_boundary(keep: Tensor, graphs: GraphBatch, generator: torch.Generator) ->
     Args:
         keep: Boolean ``[P, N]``, one row per selection.
         graphs: The graphs.
-        generator: Breaks ties.
+        generator: Breaks ties; if ``None``, the first node comes first.
     """
     source, target = graphs.edge_index
-    noise = torch.rand(keep.shape, generator=generator).to(graphs.x)
-    leaving = (0.5 * noise).index_add(1, source, (~keep[:, target]).to(graphs.x.dtype))
+    noise = torch.zeros(keep.shape)
+    if generator is not None:
+        noise = torch.rand(keep.shape, generator=generator)
+    leaving = (0.5 * noise.to(graphs.x)).index_add(1, source, (~keep[:, target]).to(graphs.x.dtype))
     score = torch.where(keep, leaving, -1.0)
     return Selection(keep, top_nodes(score, graphs, graphs.sizes).order)
