@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 CHEMPROP := .venv-chemprop
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench docs chemprop clean
+.PHONY: help demo test nightly lint bench docs chemprop clean
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 8
@@ -19,6 +19,9 @@ demo: $(READY)  ## Explain a GCN on BA-2Motifs with HPME; writes out/demo
 # One thread per process: two workers with several threads each would only wait for each other.
 test: lint  ## Lint, type-check and run all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+nightly: $(READY)  ## Run the tests of properties on 1,000 cases each
+	HYPOTHESIS_PROFILE=nightly OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m hypothesis
 
 lint: $(READY)  ## Check style and types
 	$(BIN)/ruff check .

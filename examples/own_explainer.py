@@ -12,7 +12,7 @@ from torch.nn.functional import cosine_similarity
 
 from hpme.bench import Experiment, run_experiment
 from hpme.explainers import EXPLAINERS, GraphExplainer
-from hpme.explainers.shared.base import Masks
+from hpme.explainers.shared.masks import Masks
 
 
 class SimilarityExplainer(GraphExplainer):

@@ -10,7 +10,9 @@ from hpme.data import load_dataset
 
 # Timings vary too much between machines for a deadline; the same examples in every run.
 settings.register_profile("hpme", deadline=None, derandomize=True, max_examples=50)
-settings.load_profile("hpme")
+# Twenty times as many, and others every night: HYPOTHESIS_PROFILE=nightly, or make nightly.
+settings.register_profile("nightly", deadline=None, max_examples=1000, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "hpme"))
 
 SHARED = Path(__file__).parents[1] / ".." / "shared" / "data"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from typing import Annotated
 
 import typer
@@ -31,6 +33,9 @@ app.command("list")(list_names)
 
 def main() -> None:
     """Entry point of the ``hpme`` command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # of a console that lacks letters: no traceback
+            stream.reconfigure(errors="replace")
     app()
 
 
@@ -48,7 +53,9 @@ def _options(
     ] = False,
     threads: Annotated[
         int,
-        typer.Option(min=1, help="Threads for computing; more than one pays for huge graphs only."),
+        typer.Option(
+            min=1, max=1024, help="Threads for computing; more than one pays for huge graphs only."
+        ),
     ] = 1,
 ) -> None:
     shared.threads = threads

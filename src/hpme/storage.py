@@ -55,6 +55,8 @@ def locked(path: Path) -> Iterator[None]:
 def write_atomically(path: Path, content: bytes) -> None:
     """Writes a whole file or nothing: a kill at any moment leaves the old file or none."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir():
+        raise StorageError(f"'{path}' is a folder; remove it, a file belongs there")
     # Not from tempfile, whose files only their owner may read.
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:

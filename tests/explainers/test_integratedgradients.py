@@ -2,7 +2,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch_geometric.data import Batch
 
@@ -74,7 +74,6 @@ def test_equals_finite_differences(over):
 
 
 @over_both
-@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 10_000))
 def test_attributions_add_up_to_the_difference_of_the_outputs(over, seed):
     """Completeness, up to the error of the midpoint rule."""

@@ -11,7 +11,7 @@ from hpme.explainers.registry import OURS, Registry
 
 MODULE = '''
 from hpme.explainers import GraphExplainer
-from hpme.explainers.shared.base import Masks
+from hpme.explainers.shared.masks import Masks
 
 
 class Mine(GraphExplainer):

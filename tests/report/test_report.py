@@ -228,12 +228,16 @@ def test_kept_share_follows_the_pooled_nodes(tmp_path):
 
 
 def test_fit_reports_in_words(tmp_path):
-    weak = FitReport(0.9, 0.95, 0.97, 1.0, 1.0, 0.1, 0.2, "somewhere", "subsets")
+    weak = FitReport(
+        0.9, 0.95, 0.97, 1.0, 1.0, 0.05, 0.3, 40, True, 0.1, 0.2, "somewhere", "subsets"
+    )
     data = page_data(make(tmp_path, reports={"mine": weak}))
     entry = data["explainers"][0]
     assert entry["good"] is False and entry["warnings"] == weak.warnings
     assert "random nodes score 0.95" in entry["evidence"] and "agree" in entry["evidence"]
-    good = FitReport(0.1, 0.95, 0.97, 1.0, 1.0, None, 0.2, "somewhere", "subsets")
+    good = FitReport(
+        0.1, 0.95, 0.97, 1.0, 1.0, 0.9, 0.0005, 0, True, None, 0.2, "somewhere", "subsets"
+    )
     entry = page_data(make(tmp_path, reports={"mine": good}))["explainers"][0]
     assert entry["good"] is True and "agree" not in entry["evidence"]
     entry = page_data(make(tmp_path))["explainers"][0]

@@ -1,5 +1,6 @@
 """Models and graphs on any device, also on different ones; masks are the same everywhere."""
 
+import json
 from functools import cache
 
 import pytest
@@ -7,9 +8,11 @@ import torch
 from torch_geometric.data import Batch
 from torch_geometric.explain import Explainer
 from torch_geometric.nn import GCN
+from typer.testing import CliRunner
 
 from contract import SLUGS, call, fitted, make_explainer, make_graphs, make_target
 from hpme import metrics
+from hpme.cli import app
 from hpme.explainers import explainer_class
 from hpme.viz import report
 from stand_in import DEVICE, StandIn
@@ -180,6 +183,45 @@ def test_page(place, accelerator, tmp_path):
     model, graphs = make_target("gcn").to(here), on(there, graphs)
     report(model, graphs, {"hpme": on(there, explanations)}, tmp_path / "b.html")
     assert (tmp_path / "a.html").read_text() == (tmp_path / "b.html").read_text()
+
+
+RUN = [
+    "run",
+    "--dataset",
+    "ba-2motifs",
+    "--explainer",
+    "grad",
+    "--size",
+    "20",
+    "--train-steps",
+    "2",
+]
+
+
+def test_commands(accelerator, tmp_path, monkeypatch):
+    """``hpme run --device`` and ``hpme explain --device``: the same numbers as on the CPU."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HPME_CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "mine_on_a_device.py").write_text(
+        "from contract import make_graphs, make_target\n"
+        "build = lambda: make_target('gcn')\ngraphs = make_graphs\n"
+    )
+    explain = ["explain", "-m", "mine_on_a_device:build", "-d", "mine_on_a_device:graphs"]
+    pages, values = [], []
+    for device in ("cpu", "accel"):
+        before = accelerator.operators
+        page = tmp_path / f"{device}.html"
+        for arguments in (
+            [*RUN, "--out", device, "--json", f"{device}.json", "--device", device],
+            [*explain, "-e", "grad", "--out", str(page), "--title", "t", "--device", device],
+        ):
+            result = CliRunner().invoke(app, arguments)
+            assert result.exit_code == 0, result.output
+        assert (accelerator.operators > before + 200) == (device == "accel")
+        pages.append(page.read_text())
+        (run,) = json.loads((tmp_path / f"{device}.json").read_text())["runs"]
+        values.append(run["auc"])
+    assert pages[0] == pages[1] and values[0] == values[1]
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU: CUDA is not available")

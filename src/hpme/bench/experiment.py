@@ -124,6 +124,12 @@ def canonical_json(content: Any) -> bytes:
     return text.encode() + b"\n"
 
 
+MAX_SEED = 2**63 - 1
+"""What random generators take."""
+MAX_SEEDS = 10_000
+"""Each is a run of its own."""
+
+
 def parse_seeds(text: str) -> list[int]:
     """Seeds of ``"0-4"``, ``"0,3,7"`` or ``"0-2,7"``, in the given order, each once.
 
@@ -137,7 +143,11 @@ def parse_seeds(text: str) -> list[int]:
             raise InputError(f"'{text}' is no list of seeds; write 0-4 or 0,3,7 or 0-2,7")
         first = int(match[1])
         last = first if match[2] is None else int(match[2])
+        if last > MAX_SEED:
+            raise InputError(f"a seed is at most {MAX_SEED:,}, got {last}")
         if last < first:
             raise InputError(f"'{part.strip()}' runs backwards; write {last}-{first}")
+        if last - first >= MAX_SEEDS - len(seeds):
+            raise InputError(f"'{text}' is more than {MAX_SEEDS:,} seeds; name fewer")
         seeds.extend(range(first, last + 1))
     return list(dict.fromkeys(seeds))

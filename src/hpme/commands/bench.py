@@ -62,7 +62,10 @@ def bench(
         int | None, typer.Option(min=1, help="Number of graphs to explain, to try things out.")
     ] = None,
     size: Annotated[
-        int | None, typer.Option(min=10, help="Number of graphs per dataset, to try things out.")
+        int | None,
+        typer.Option(
+            min=10, max=10_000_000, help="Number of graphs per dataset, to try things out."
+        ),
     ] = None,
     train_steps: Annotated[
         int | None,

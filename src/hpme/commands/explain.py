@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
@@ -16,6 +17,7 @@ from hpme.commands.options import (
     AtomFeaturesOption,
     BondFeaturesOption,
     DescriptorsOption,
+    DeviceOption,
     GraphsOption,
     HydrogensOption,
     NameColumnOption,
@@ -25,6 +27,7 @@ from hpme.commands.options import (
     SmilesColumnOption,
 )
 from hpme.commands.shared import (
+    check_device,
     check_writable,
     command,
     known,
@@ -134,6 +137,7 @@ def explain(
     ] = None,
     rule: RuleOption = None,
     hydrogens: HydrogensOption = False,
+    device: DeviceOption = None,
     chemprop: Annotated[
         Path | None,
         typer.Option(
@@ -196,6 +200,7 @@ def explain(
         "hydrogens": hydrogens,
         "task": "regression" if mode is ModeName.regression and label_column else None,
     }
+    place = None if device is None else usage("--device", check_device, device)
     extra = {
         "x_d": descriptors_path,
         "V_f": atom_features_path,
@@ -206,7 +211,8 @@ def explain(
         refuse("give one of --model and --chemprop", "--model")
     if chemprop is None and (trust_model_file or any(extra.values())):
         refuse("belongs to --chemprop", "--trust-model-file" if trust_model_file else "--model")
-    found = read_data(data, progress=not quiet, **{k: v for k, v in table.items() if v})
+    skipped, given = out.with_suffix(".skipped.csv"), {k: v for k, v in table.items() if v}
+    found = read_data(data, skipped, progress=not quiet, **given)
     if chemprop is not None:
         from hpme.commands.molecules import read_chemprop
 
@@ -227,6 +233,8 @@ def explain(
         target=_name_or_number(target),
         contrast=_name_or_number(contrast),
     )
+    if place is not None:
+        subject.model.to(place)
     fitted, explained, numbers = choose_graphs(found, graphs, seed)
     try_model(subject, explained[:TRIAL_GRAPHS])
     if not quiet:
@@ -247,6 +255,10 @@ def explain(
         reports[name] = getattr(one, "report", None)
         if not quiet:
             _announce(name, one, reports[name])
+            if hasattr(one, "quality"):
+                counts = Counter(quality.verdict for quality in found_quality)
+                shown = ", ".join(f"{word} {count:,}" for word, count in counts.most_common())
+                say(f"  what predictions rest on: {shown}")
         if save_explainer is not None:
             one.save(save_explainer / f"{name}.safetensors")
     report(

@@ -18,7 +18,7 @@ from torch import nn
 from torch_geometric.data import Data
 
 from hpme.bench import make_explainer, option_names
-from hpme.commands.shared import refuse
+from hpme.commands.shared import list_skipped, refuse
 from hpme.data import GraphStore, from_smiles_csv, load_graphs
 from hpme.errors import InputError, ModelError, StorageError
 from hpme.explainers import GraphExplainer
@@ -131,12 +131,15 @@ def check_weights(path: Path) -> None:
         raise StorageError(f"no file '{path}'; check the path")
 
 
-def read_data(source: str, *, progress: bool, **table_options: Any) -> list[Data]:
+def read_data(
+    source: str, skipped: Path | None = None, *, progress: bool, **table_options: Any
+) -> list[Data]:
     """Graphs of a table of SMILES, of a file of graphs, or of what a factory returns.
 
     Args:
         source: A ``.csv`` or ``.tsv`` file, a ``.safetensors`` file of
             :func:`~hpme.data.save_graphs`, or ``module:function``.
+        skipped: Where to list rows of a table that are left out.
         progress: Whether to draw a progress bar.
         table_options: Arguments of :func:`~hpme.data.from_smiles_csv`, for tables only.
 
@@ -146,7 +149,7 @@ def read_data(source: str, *, progress: bool, **table_options: Any) -> list[Data
     path = Path(source)
     suffix = path.suffix.lower()
     if suffix in TABLES:
-        return _read_table(path, progress=progress, **table_options)
+        return _read_table(path, skipped, progress=progress, **table_options)
     if table_options:
         raise InputError(f"'{min(table_options)}' belongs to a table of SMILES, not to '{source}'")
     if suffix == ".safetensors":
@@ -167,11 +170,16 @@ def read_data(source: str, *, progress: bool, **table_options: Any) -> list[Data
     return found
 
 
-def _read_table(path: Path, *, progress: bool, **options: Any) -> list[Data]:
-    if options.get("label_column") or options.get("rules"):
-        return list(from_smiles_csv(path, progress=progress, **options))
+def _read_table(path: Path, skipped: Path | None, *, progress: bool, **options: Any) -> list[Data]:
+    labelled = bool(options.get("label_column") or options.get("rules"))
+    if not labelled:
+        options["rules"] = ANY_ATOM
+    dataset = from_smiles_csv(path, progress=progress, **options)
+    if skipped is not None:
+        list_skipped(dataset, skipped, quiet=not progress)
+    if labelled:
+        return list(dataset)
     # Predictions need no labels; those of the rule that makes the dataset would only mislead.
-    dataset = from_smiles_csv(path, rules=ANY_ATOM, progress=progress, **options)
     kept = ("x", "edge_index", "edge_attr", "smiles", "name")
     return [Data(**{name: graph[name] for name in kept if name in graph}) for graph in dataset]
 

@@ -18,11 +18,21 @@ OptionsOption = Annotated[
     ),
 ]
 SizeOption = Annotated[
-    int | None, typer.Option(min=10, help="Number of graphs in the dataset, to try things out.")
+    int | None,
+    typer.Option(
+        min=10, max=10_000_000, help="Number of graphs in the dataset, to try things out."
+    ),
 ]
 StepsOption = Annotated[
     int | None,
     typer.Option(min=1, help="Longest training of the model, in steps, to try things out."),
+]
+DeviceOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DEVICE",
+        help="Where the model runs, such as cuda or cuda:1; masks are the same on every device.",
+    ),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 OWN = "Your own molecules"

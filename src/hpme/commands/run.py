@@ -13,6 +13,7 @@ import typer
 
 from hpme.commands.options import (
     OWN,
+    DeviceOption,
     GraphsOption,
     HydrogensOption,
     NameColumnOption,
@@ -24,9 +25,11 @@ from hpme.commands.options import (
     StepsOption,
 )
 from hpme.commands.shared import (
+    check_device,
     check_writable,
     command,
     known,
+    list_skipped,
     number,
     parse_options,
     parse_rules,
@@ -82,7 +85,9 @@ VariantOption = Annotated[
     str | None,
     typer.Option(help="See: hpme list datasets; by default the first that the dataset has."),
 ]
-TargetSeedOption = Annotated[int, typer.Option(min=0, help="Seed the model is trained with.")]
+TargetSeedOption = Annotated[
+    int, typer.Option(min=0, max=2**63 - 1, help="Seed the model is trained with.")
+]
 JsonOption = Annotated[
     Path | None,
     typer.Option("--json", dir_okay=False, help="Result file, rewritten after every seed."),
@@ -158,6 +163,7 @@ def run(
     hydrogens: HydrogensOption = False,
     workers: WorkersOption = None,
     out: OutOption = Path("out/run"),
+    device: DeviceOption = None,
     quiet: QuietOption = False,
 ) -> None:
     """Explain a model on a dataset and score the explanations against the ground truth.
@@ -190,6 +196,7 @@ def run(
     model = model or EXPLAINERS[explainer].default_model
     known("--model", "model", model, MODELS)
     numbers = usage("--seeds", parse_seeds, seeds)
+    place = usage("--device", check_device, device or "cpu")
     options = usage("--option", parse_options, option or [])
     if gallery_file is not None:
         usage("--gallery", check_picture_path, gallery_file)
@@ -203,6 +210,7 @@ def run(
         given = {name: value for name, value in own.items() if value}
         loaded = from_smiles_csv(smiles, size=size, progress=not quiet, **given)
         out = out / _name_of(smiles, given)
+        list_skipped(loaded, out / "skipped.csv", quiet=quiet)
     usage("--option", make_explainer, explainer, loaded, numbers[0], options)
     experiments = [
         Experiment(
@@ -229,7 +237,9 @@ def run(
     for experiment in experiments:
         record = done.get(experiment.seed)
         if record is None:
-            target = target or prepare(loaded, model, target_seed, train_steps, quiet=quiet)
+            if target is None:
+                target = prepare(loaded, model, target_seed, train_steps, quiet=quiet)
+                target.model.to(place)
             record, outcome = run_on(experiment, loaded, target, progress=not quiet)
             store.put(record)
             if gallery_file is not None and experiment.seed == numbers[0]:

@@ -8,13 +8,17 @@ import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import typer
 from rich.console import Console
 
 from hpme.errors import HPMEError, InputError, UnknownNameError
 from hpme.storage import read_json
+from hpme.text import one_line
+
+if TYPE_CHECKING:
+    import torch
 
 Command = TypeVar("Command", bound=Callable[..., None])
 Result = TypeVar("Result")
@@ -36,7 +40,7 @@ def command(function: Command) -> Command:
         try:
             function(*args, **kwargs)
         except (HPMEError, OSError) as error:
-            Console(stderr=True).print(f"error: {error}", style="red", markup=False)
+            say(f"error: {error}", style="red")
             raise typer.Exit(1) from error
 
     return wrapped  # type: ignore[return-value]
@@ -44,6 +48,7 @@ def command(function: Command) -> Command:
 
 def say(text: str, style: str | None = None) -> None:
     """Progress goes to stderr; stdout is for results."""
+    text = one_line(text, keep="\n\t")
     Console(stderr=True).print(text, style=style, markup=False, highlight=False)
 
 
@@ -85,6 +90,35 @@ def check_writable(path: Path | None) -> None:
         raise InputError(f"cannot make the folder of '{path}': {error}") from error
     if path.is_dir() or not os.access(path.parent, os.W_OK):
         raise InputError(f"cannot write '{path}'; choose another place")
+
+
+def check_device(text: str) -> torch.device:
+    """The device of that name.
+
+    Raises:
+        InputError: If there is none.
+    """
+    import torch
+
+    try:
+        device = torch.device(text)
+        torch.zeros(1, device=device).cpu()
+    except (RuntimeError, AssertionError, NotImplementedError, ImportError) as error:
+        reason = str(error).partition("\n")[0]
+        raise InputError(f"no device '{text}' to compute on: {reason}") from error
+    return device
+
+
+def list_skipped(dataset: Any, path: Path, *, quiet: bool) -> None:
+    """Lists the rows of a table that are left out in a file, and says how many they are."""
+    skipped = getattr(dataset, "skipped", ())
+    if not skipped:
+        path.unlink(missing_ok=True)  # that of an earlier run
+        return
+    dataset.write_skipped(path)
+    if not quiet:
+        rows = len(skipped) + len(dataset)
+        say(f"{len(skipped):,} of {rows:,} rows are left out; '{path}' lists them", style="yellow")
 
 
 def parse_options(pairs: Sequence[str]) -> dict[str, Any]:

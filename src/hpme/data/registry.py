@@ -80,6 +80,11 @@ def dataset_path(
     return cached_path(default_root() if root is None else Path(root), request)
 
 
+MAX_SIZE = 10_000_000
+"""More graphs than any memory holds."""
+MAX_SEED = 2**63 - 1
+
+
 def _resolve(
     name: str, variant: str | None, seed: int, size: int | None
 ) -> tuple[DatasetInfo, dict[str, Any]]:
@@ -95,4 +100,8 @@ def _resolve(
     size = info.num_graphs if size is None else size
     if seed < 0 or size < 1:
         raise InputError(f"seed must be at least 0 and size at least 1, got {seed} and {size}")
+    if size > MAX_SIZE or seed > MAX_SEED:
+        raise InputError(
+            f"size must be at most {MAX_SIZE:,} and seed at most {MAX_SEED}, got {size} and {seed}"
+        )
     return info, {"name": name, "variant": variant, "seed": seed, "size": size}

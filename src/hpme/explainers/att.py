@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from torch_geometric.nn import MessagePassing
 
 from hpme.errors import InputError, ModelError
-from hpme.explainers.shared.base import GraphExplainer, Masks
+from hpme.explainers.shared.base import GraphExplainer
 from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.masks import Masks
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
 

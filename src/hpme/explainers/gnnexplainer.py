@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpme.explainers.shared.base import Masks
 from hpme.explainers.shared.checks import at_least, positive
 from hpme.explainers.shared.mask_descent import MaskDescent, spread
-from hpme.explainers.shared.noise import pair_normal
+from hpme.explainers.shared.masks import Masks
+from hpme.explainers.shared.noise import pair_classes, pair_normal
 from hpme.explainers.shared.training_free import TrainingFreeExplainer, no_edges, weighted_model
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
@@ -61,6 +61,8 @@ class GNNExplainer(TrainingFreeExplainer):
             return Masks(empty)
         predict = weighted_model(adapter, graphs, model_kwargs)
         task = self._task_of(adapter, predict(None))
-        noise = pair_normal(graphs, graphs.pairs.index, self.seed) * spread(graphs)
+        pairs = graphs.pairs
+        classes = pair_classes(graphs, pairs.index, pairs.of_edge)
+        noise = pair_normal(graphs, pairs.index, self.seed, classes) * spread(graphs)
         descent = MaskDescent(self.epochs, self.lr, self.size_weight, self.entropy_weight)
-        return Masks(descent(predict, graphs, task, self.start + noise))
+        return Masks(descent(predict, graphs, task, self.start + noise, classes))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from hpme.errors import InputError
-from hpme.explainers.shared.base import Masks
+from hpme.explainers.shared.masks import Masks
 from hpme.explainers.shared.replicas import explained_output
 from hpme.explainers.shared.training_free import TrainingFreeExplainer, no_edges, weighted_model
 from hpme.graphs import GraphBatch

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from hpme.errors import InputError
-from hpme.explainers.shared.base import Masks
 from hpme.explainers.shared.checks import at_least
 from hpme.explainers.shared.lift import from_edges, from_nodes, squash
+from hpme.explainers.shared.masks import Masks
 from hpme.explainers.shared.replicas import explained_output, predicted
 from hpme.explainers.shared.training_free import TrainingFreeExplainer, no_edges, weighted_model
 from hpme.graphs import GraphBatch

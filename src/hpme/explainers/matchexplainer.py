@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from hpme.explainers.hpme.method.pool import PoolSize
-from hpme.explainers.shared.base import GraphExplainer, Masks
+from hpme.explainers.shared.base import GraphExplainer
 from hpme.explainers.shared.checks import at_least
 from hpme.explainers.shared.context import TargetContext, batches
+from hpme.explainers.shared.masks import Masks
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.segment import exclusive_cumsum
 from hpme.models.adapter import ModelAdapter

@@ -17,10 +17,11 @@ from hpme.explainers.gnnexplainer import GNNExplainer
 from hpme.explainers.grad import GradExplainer
 from hpme.explainers.pgexplainer import PGExplainer
 from hpme.explainers.shared.adaptation import Adaptation, AdaptationReport, report_on
-from hpme.explainers.shared.base import GraphExplainer, Masks
+from hpme.explainers.shared.base import GraphExplainer
 from hpme.explainers.shared.checks import at_least, positive
 from hpme.explainers.shared.context import TargetContext, batches
 from hpme.explainers.shared.mask_descent import MaskDescent
+from hpme.explainers.shared.masks import Masks
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
 from hpme.progress import progress_bar

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from hpme.errors import InputError, MissingPackageError
-from hpme.explainers.shared.base import Masks
 from hpme.explainers.shared.checks import at_least
 from hpme.explainers.shared.lift import from_nodes, squash
+from hpme.explainers.shared.masks import Masks
 from hpme.explainers.shared.noise import node_keys
 from hpme.explainers.shared.replicas import ReplicaModel, explained_output, predicted
 from hpme.explainers.shared.training_free import TrainingFreeExplainer

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
 
 from hpme.errors import InputError
-from hpme.explainers.shared.base import Masks
 from hpme.explainers.shared.lift import from_edges, from_nodes, squash
+from hpme.explainers.shared.masks import Masks
 from hpme.explainers.shared.replicas import (
     Change,
     ReplicaModel,
-    Replicas,
     explained_output,
     predicted,
+    without_node,
+    without_pair,
 )
 from hpme.explainers.shared.training_free import TrainingFreeExplainer
 from hpme.graphs import GraphBatch
-from hpme.graphs.perturb import keep_edges
 from hpme.models.adapter import ModelAdapter
 
 Unit = Literal["edge", "node"]
@@ -63,14 +62,9 @@ class OcclusionExplainer(TrainingFreeExplainer):
             return from_edges(graphs.x.new_zeros(0, dtype=torch.float32), graphs)
         model = ReplicaModel(adapter, graphs, model_kwargs)
         if self.unit == "node":
-            return from_nodes(self._scores(model, graphs.batch, _without_node), graphs)
+            return from_nodes(self._scores(model, graphs.batch, without_node), graphs)
         pairs = graphs.pairs
-
-        def without_pair(replicas: Replicas) -> GraphBatch:
-            gone = replicas.number[replicas.graphs.edge_batch]
-            return keep_edges(replicas.graphs, pairs.of_edge[replicas.edge_ids] != gone)
-
-        scores = self._scores(model, pairs.graph, without_pair)
+        scores = self._scores(model, pairs.graph, without_pair(pairs))
         return from_edges(pairs.per_edge(scores), graphs)
 
     def _scores(self, model: ReplicaModel, owner: Tensor, without: Change) -> Tensor:
@@ -85,10 +79,3 @@ class OcclusionExplainer(TrainingFreeExplainer):
         before = explained_output(task, output, classes)
         fall = before - explained_output(task, model(owner, without), classes)
         return squash(fall.abs().sum(1))
-
-
-def _without_node(replicas: Replicas) -> GraphBatch:
-    graphs = replicas.graphs
-    assert graphs.node_ids is not None
-    gone = replicas.number[graphs.batch] == graphs.node_ids
-    return replace(graphs, x=graphs.x.masked_fill(gone.unsqueeze(1), 0.0))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpme.explainers.shared.base import GraphExplainer, Masks
+from hpme.explainers.shared.base import GraphExplainer
+from hpme.explainers.shared.masks import Masks
 from hpme.explainers.shared.noise import pair_noise
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter

@@ -12,9 +12,9 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from hpme.errors import InputError
-from hpme.explainers.shared.base import Masks
 from hpme.explainers.shared.checks import at_least, positive
 from hpme.explainers.shared.lift import from_nodes
+from hpme.explainers.shared.masks import Masks
 from hpme.explainers.shared.noise import node_keys, uniform
 from hpme.explainers.shared.replicas import ReplicaModel, predicted
 from hpme.explainers.shared.training_free import TrainingFreeExplainer

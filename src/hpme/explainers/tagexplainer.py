@@ -11,10 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hpme.errors import InputError
-from hpme.explainers.shared.base import Masks
 from hpme.explainers.shared.checks import positive
 from hpme.explainers.shared.context import TargetContext
 from hpme.explainers.shared.mask_descent import mask_penalty
+from hpme.explainers.shared.masks import Masks
 from hpme.explainers.shared.parametric import ParametricExplainer, seeded_linear
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter, check_gradient

@@ -75,6 +75,29 @@ def check_node_numbers(edge_index: Tensor, num_nodes: int) -> None:
         raise InputError(f"edge_index out of range: node numbers must lie in [0, {num_nodes})")
 
 
+def check_own_nodes(
+    local_edge_index: Tensor, sizes: Tensor, edge_counts: Tensor, anchors: Tensor | None
+) -> None:
+    """Checks that edges and anchors of every graph number nodes it has, from its first."""
+    limit = torch.repeat_interleave(sizes, edge_counts)
+    bad = ((local_edge_index < 0) | (local_edge_index >= limit)).any(0)
+    if bool(bad.any()):
+        graph = int(torch.repeat_interleave(edge_counts)[bad][0])
+        raise InputError(
+            f"edge_index out of range in graph {graph}: node numbers must lie in "
+            f"[0, {int(sizes[graph])}); check how the graph was built"
+        )
+    if anchors is None:
+        return
+    bad = ((anchors < 0) | (anchors >= sizes.unsqueeze(1))).any(1)
+    if bool(bad.any()):
+        graph = int(bad.nonzero()[0])
+        raise InputError(
+            f"anchors out of range in graph {graph}: they number its own nodes, "
+            f"[0, {int(sizes[graph])})"
+        )
+
+
 def check_edge_weight(edge_weight: Tensor | None, edge_index: Tensor) -> None:
     """Checks that there is one weight per edge, if there are any."""
     if edge_weight is not None and edge_weight.shape != edge_index.shape[1:]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -46,6 +48,57 @@ def rank_in_segment(score: Tensor, segment: Tensor, ptr: Tensor) -> Tensor:
     rank = torch.empty_like(order)
     rank[order] = torch.arange(order.numel(), device=order.device) - ptr[segment[order]]
     return rank
+
+
+TIE = 1e-5
+"""Scores that differ by less than this share of the highest differ by rounding."""
+
+
+@dataclass(frozen=True)
+class Ties:
+    """Ranks in which equal scores share their places.
+
+    Args:
+        rank: Mean rank of the elements with the same score.
+        first: Lowest rank among them.
+        count: Their number.
+    """
+
+    rank: Tensor
+    first: Tensor
+    count: Tensor
+
+
+def ties_in_segment(
+    score: Tensor, rank: Tensor, segment: Tensor, ptr: Tensor, alone: Tensor | None = None
+) -> Ties:
+    """What ties make of the ranks of :func:`rank_in_segment`, which breaks them by position.
+
+    Args:
+        score: One value per element.
+        rank: Its rank.
+        segment: Segment number of every element, non-decreasing.
+        ptr: Position of the first element of every segment.
+        alone: Elements that do not rank by their score, and tie with none; by default none are.
+    """
+    if alone is None:
+        alone = torch.zeros_like(segment, dtype=torch.bool)
+    place = ptr[segment] + rank
+    ordered = torch.empty_like(score)
+    ordered[place] = score
+    height = score.abs().masked_fill(alone, 0.0)
+    size = height.new_zeros(ptr.numel()).scatter_reduce(0, segment, height, "amax")
+    gap = (ordered[:-1] - ordered[1:]).abs() > TIE * size[segment[1:]]
+    new = torch.empty_like(alone)
+    new[place] = alone
+    gap = gap | new[:-1] | (segment[1:] != segment[:-1])
+    new[:1] = True
+    new[1:] |= gap
+    group = new.long().cumsum(0) - 1
+    count = torch.bincount(group)
+    first = exclusive_cumsum(count)[group][place] - ptr[segment]
+    count = count[group][place]
+    return Ties(first + (count - 1) / 2, first, count)
 
 
 def standardise_in_segment(values: Tensor, segment: Tensor, num_segments: int) -> Tensor:

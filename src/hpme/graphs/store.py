@@ -15,7 +15,7 @@ from torch_geometric.utils import cumsum
 
 from hpme.errors import InputError
 from hpme.graphs.batch import GraphBatch
-from hpme.graphs.checks import check_graph_tensors
+from hpme.graphs.checks import check_graph_tensors, check_own_nodes
 from hpme.graphs.pairs import Pairs
 from hpme.graphs.reading import Attributes, Parts, read_graphs
 from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum
@@ -336,15 +336,8 @@ class GraphStore:
             {name: value.detach() for name, value in level.items() if everything or name in SEEN}
             for level in (self.node, self.edge, self.graph)
         )
-        return GraphStore(
-            self.sizes,
-            self.edge_counts,
-            self.local_edge_index,
-            node,
-            edge,
-            graph,
-            batch_device=self.batch_device,
-        )
+        counts = (self.sizes, self.edge_counts, self.local_edge_index)
+        return GraphStore(*counts, node, edge, graph, batch_device=self.batch_device)
 
     def shuffled(self, rng: np.random.Generator) -> GraphStore:
         """Renumbers the nodes of every graph at random and sorts its edges.
@@ -398,19 +391,4 @@ class GraphStore:
         if len(self) == 0:
             raise InputError("no graphs: the dataset, list or loader is empty")
         check_graph_tensors(self.x, self.local_edge_index, self.edge_attr, self.edge_weight)
-        limit = torch.repeat_interleave(self.sizes, self.edge_counts)
-        bad = ((self.local_edge_index < 0) | (self.local_edge_index >= limit)).any(0)
-        if bool(bad.any()):
-            graph = int(self.edge_graph[bad][0])
-            raise InputError(
-                f"edge_index out of range in graph {graph}: node numbers must lie in "
-                f"[0, {int(self.sizes[graph])}); check how the graph was built"
-            )
-        if self.anchors is not None:
-            bad = ((self.anchors < 0) | (self.anchors >= self.sizes.unsqueeze(1))).any(1)
-            if bool(bad.any()):
-                graph = int(bad.nonzero()[0])
-                raise InputError(
-                    f"anchors out of range in graph {graph}: they number its own nodes, "
-                    f"[0, {int(self.sizes[graph])})"
-                )
+        check_own_nodes(self.local_edge_index, self.sizes, self.edge_counts, self.anchors)

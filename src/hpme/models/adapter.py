@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import chain
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,9 @@ from hpme.models.ground import as_its_user
 from hpme.models.message_mask import message_mask
 from hpme.models.output import OutputView
 from hpme.models.task import Task, check_output, check_rows, described
+
+if TYPE_CHECKING:
+    from hpme.models.explained import ExplainedModel
 
 Weighting = Literal["edge_weight", "message", "none"]
 
@@ -63,6 +66,10 @@ class ModelAdapter:
         self.weighting = weighting
         self.embedding_source: str | None = None
         self.device = device_of(model)
+        self.explained: ExplainedModel | None = None
+        """What the model is known by, if it was made from there."""
+        self.width: int | None = None
+        """Channels that node embeddings must have, if an explainer was fitted to some."""
         self.caller = Caller(model, call, level)
         if embedding_layer is not None and embedding_layer not in dict(model.named_modules()):
             layers = ", ".join(name for name, _ in model.named_modules() if name)
@@ -158,7 +165,8 @@ class ModelAdapter:
         dtype, graph = torch.get_default_dtype(), embedding.graph
         if isinstance(graph, Tensor):
             graph = graph.to(dtype)
-        return replace(embedding, nodes=embedding.nodes.to(dtype), graph=graph)
+        layers = tuple(layer.to(dtype) for layer in embedding.layers)
+        return replace(embedding, nodes=embedding.nodes.to(dtype), graph=graph, layers=layers)
 
     def trace(
         self, graphs: GraphBatch, edge_weight: Tensor | None = None, **model_kwargs: Any
@@ -178,6 +186,12 @@ class ModelAdapter:
         check_rows(output, graphs.num_graphs)
         embedding = probe.found(output)
         self._check_gradient(edge_weight, embedding.output)
+        if self.width not in (None, embedding.nodes.shape[1]):
+            raise ModelError(
+                f"the explainer was fitted to a model whose node embeddings have {self.width} "
+                f"channels, those of this one have {embedding.nodes.shape[1]}; explain that model, "
+                "or fit again"
+            )
         self.embedding_source = embedding.source
         return replace(
             embedding,

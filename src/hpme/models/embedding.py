@@ -32,12 +32,15 @@ class Embedding:
             node level the row of ``nodes`` at the anchor.
         output: The model's output, one row per graph.
         source: Where ``nodes`` was taken from, in words.
+        layers: Outputs of the message-passing layers that have one row per node, in the order in
+            which the model called them.
     """
 
     nodes: Tensor
     graph: Tensor
     output: Tensor
     source: str
+    layers: tuple[Tensor, ...] = ()
 
 
 class EmbeddingProbe:
@@ -55,6 +58,7 @@ class EmbeddingProbe:
     ) -> None:
         self.model, self.graphs, self.level, self.layer = model, graphs, level, layer
         self.layers: list[tuple[str, Tensor]] = []
+        self.passed: list[Tensor] = []
         self.heads: list[tuple[int, Tensor]] = []
         self.readout = _ReadoutProbe(graphs.batch)
 
@@ -65,6 +69,8 @@ class EmbeddingProbe:
         inner = _inside_layers(self.model) if self.level == "node" else set()
         for name, module in self.model.named_modules():
             wanted = self.layer
+            if isinstance(module, MessagePassing):
+                handles.append(module.register_forward_hook(self._on_passing))
             if name == wanted or (wanted is None and isinstance(module, MessagePassing)):
                 handles.append(module.register_forward_hook(self._on_layer(name)))
             elif isinstance(module, nn.Linear | PyGLinear):
@@ -88,17 +94,18 @@ class EmbeddingProbe:
         Args:
             output: What the model returned, one row per graph.
         """
+        passed = tuple(self.passed)
         if self.level == "node":
             heads = [h for n, h in self.heads if n == len(self.layers) and self.layers]
             if heads and self.layer is None:
                 nodes, source = heads[0], "input of the head"
             else:
                 nodes, source = self._nodes(None)
-            return Embedding(nodes, nodes[target_nodes(self.graphs)], output, source)
+            return Embedding(nodes, nodes[target_nodes(self.graphs)], output, source, passed)
         nodes, source = self._nodes(self.readout.nodes)
         shape, last = (2, self.graphs.num_graphs), self.readout.count
         heads = [h for n, h in self.heads if n == last and (h.dim(), h.shape[0]) == shape]
-        return Embedding(nodes, heads[0] if heads else output, output, source)
+        return Embedding(nodes, heads[0] if heads else output, output, source, passed)
 
     def _nodes(self, pooled: Tensor | None) -> tuple[Tensor, str]:
         """Embeddings of nodes, and where they come from."""
@@ -129,6 +136,12 @@ class EmbeddingProbe:
                 self.layers.append((name, value))
 
         return hook
+
+    def _on_passing(self, _: nn.Module, __: Any, output: Any) -> None:
+        value = output[0] if isinstance(output, tuple) else output
+        shape = (2, self.graphs.num_nodes)
+        if isinstance(value, Tensor) and (value.dim(), value.shape[0]) == shape:
+            self.passed.append(value)
 
     def _on_head(self, _: nn.Module, inputs: tuple[Any, ...]) -> None:
         if self.readout.inside == 0 and inputs and isinstance(inputs[0], Tensor):

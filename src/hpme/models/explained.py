@@ -96,7 +96,7 @@ class ExplainedModel:
         Args:
             weighting: How edge weights reach the model, if that is known already.
         """
-        return ModelAdapter(
+        adapter = ModelAdapter(
             self.model,
             embedding_layer=self.embedding_layer,
             weighting=weighting,
@@ -104,6 +104,8 @@ class ExplainedModel:
             call=self.call,
             view=self.view,
         )
+        adapter.explained = self
+        return adapter
 
     @property
     def view(self) -> OutputView:

@@ -6,6 +6,14 @@ function predictionText(values) {
   return `${report.classes[best]} · ${percent(values[best])}`;
 }
 
+/** What a prediction rests on, in words, by the verdict of an explainer. */
+const VERDICTS = {
+  carried: "carried by the marked nodes",
+  several: "several parts carry it",
+  absence: "rests on something missing",
+  unclear: "unclear what carries it",
+};
+
 /** A graph with its slider and a panel per explainer; panels stay empty until `draw` is called. */
 function buildCard(graph, step, onStep) {
   const size = buildSlider(graph, step);
@@ -82,9 +90,11 @@ function buildPanel(graph, explainer) {
   const metrics = Object.entries(explainer.metrics).flatMap(([name, values]) => (
     Number.isFinite(values[graph]) ? [el("span", { class: "metric" }, `${name} ${metricText(values[graph])}`)] : []
   ));
+  const verdict = explainer.verdicts?.[graph];
   return {
     element: el("figure", { class: "panel", "data-explainer": explainer.name },
-      el("figcaption", {}, el("strong", {}, explainer.name), ...metrics),
+      el("figcaption", {}, el("strong", {}, explainer.name),
+        verdict ? el("span", { class: "metric verdict" }, VERDICTS[verdict] ?? verdict) : null, ...metrics),
       drawing.element, alone.element, without.element, chart.element),
     update(step) {
       drawing.update(keptAt(graph, step));

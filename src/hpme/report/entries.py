@@ -17,6 +17,7 @@ from hpme.report.template import Column, decimals, shares, whole_numbers
 
 Truth = dict[str, Tensor]
 """Whether each ``graph`` has ground truth, each ``pair`` of joined nodes is, and each ``node``."""
+VERDICT, ABSENCE = "verdict", "absence"
 
 
 def truth_of(graphs: Sequence[Any], pairs: Pairs) -> Truth | None:
@@ -78,21 +79,28 @@ def entry(
     low, high = (float(finite.min()), float(finite.max())) if finite.numel() else (0.0, 1.0)
     metrics = {"AUC": decimals(_auc(truth, explanations, graphs))} if truth else {}
     qualities = [explanation.get("quality") or {} for explanation in explanations]
-    for name in dict.fromkeys(name for quality in qualities for name in quality):
+    for name in dict.fromkeys(name for quality in qualities for name in quality if name != VERDICT):
         metrics[str(name)] = numbers([q.get(name, math.nan) for q in qualities])
     pooled = pooled_nodes(explanations)
+    verdicts = [quality.get(VERDICT) for quality in qualities]
     return {
         "score": shares(score, low, high),
         "broken": int((~score.isfinite()).sum()),
         "pooled": None if pooled is None else whole_numbers(pooled),
+        "verdicts": verdicts if any(verdicts) else None,
         "metrics": metrics,
     }
 
 
 def pooled_nodes(explanations: Sequence[Any]) -> Tensor | None:
-    """Pooled nodes of all graphs, if all explanations have them."""
+    """Pooled nodes of all graphs, if all explanations have them; none where there is nothing."""
     masks = [explanation.get("pooled") for explanation in explanations]
-    return None if any(mask is None for mask in masks) else torch.cat(masks).bool()
+    if any(mask is None for mask in masks):
+        return None
+    qualities = [explanation.get("quality") or {} for explanation in explanations]
+    # Where a prediction rests on something missing, scattered nodes would only mislead.
+    missing = [quality.get(VERDICT) == ABSENCE for quality in qualities]
+    return torch.cat([mask & (not gone) for mask, gone in zip(masks, missing, strict=True)]).bool()
 
 
 def verdict(report: Any) -> dict[str, Any]:
@@ -116,7 +124,11 @@ def _in_words(report: FitReport) -> str:
             f"Independent searches agree on the nodes by {report.agreement:.2f} (0 is chance, 1 "
             "the same nodes)."
         )
-    parts.append(f"Evidence, both taken together: {report.evidence:.2f}.")
+    where = f"{report.held_out} graphs it had not seen" if report.held_out else "its own graphs"
+    parts.append(
+        f"Measured on {where}, they save {report.effect:.0%} of what random nodes lose "
+        f"(p = {report.p_value:.2g})."
+    )
     return " ".join(parts)
 
 

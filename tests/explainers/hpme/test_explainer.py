@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch_geometric.nn import global_add_pool
 
-from finder import Finder
+from finder import PLANTED, Finder
 from hpme.errors import InputError
 from hpme.explainers import HPMEExplainer, HPMEGradientExplainer
 from hpme.explainers.hpme.report import FitReport
@@ -39,13 +39,20 @@ def test_a_target_without_explanation_is_reported(graphs):
 def test_scores(graphs, fitted, score, monkeypatch):
     monkeypatch.setattr(fitted, "score", score)  # read when explaining
     explanation = fitted.explain(Finder(), graphs)[0]
-    inside = explanation.pooled[explanation.edge_index].all(0)
     mask = explanation.edge_mask
+    lowest = explanation.node_mask[explanation.edge_index].min(0).values.view(-1)
     if score == "both":
-        assert (mask[inside] >= 0.5).all() and (mask[~inside] <= 0.5).all()
-    if score == "node":
-        lowest = explanation.node_mask[explanation.edge_index].min(0).values.view(-1)
-        assert torch.equal(mask, lowest)
+        probability = 3 * mask - 2 * lowest
+        assert (probability > -1e-6).all() and (probability < 1 + 1e-6).all()
+    assert torch.equal(mask, lowest) == (score == "node")
+
+
+def test_pooled_nodes_are_the_most_important_ones(graphs, fitted):
+    for explanation in fitted.explain(Finder(), graphs):
+        importance = explanation.node_mask.view(-1)
+        chosen, others = importance[explanation.pooled], importance[~explanation.pooled]
+        assert 1 <= explanation.pooled.sum() <= PLANTED
+        assert chosen.min() >= others.max()
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ def test_uniform_and_normal():
     quantiles = torch.linspace(0.1, 0.9, 9)
     torch.testing.assert_close(torch.quantile(noise, quantiles), quantiles, atol=0.01, rtol=0)
     assert 0 < float(noise.min()) < float(noise.max()) < 1
-    normal = pair_normal(graphs, graphs.edge_index, 0)
+    normal = pair_normal(graphs, graphs.edge_index, 0, torch.arange(graphs.num_edges))
     assert abs(float(normal.mean())) < 0.02
     assert abs(float(normal.std()) - 1) < 0.02
     assert bool(torch.isfinite(normal).all())

@@ -23,6 +23,7 @@ from hpme.data.molecules.molgraph import flatten_molecules
 from hpme.errors import InputError
 from hpme.graphs import GraphStore
 from hpme.storage import write_atomically
+from hpme.text import one_line
 
 OnError = Literal["skip", "raise"]
 VARIANT = "smiles"
@@ -141,7 +142,7 @@ def from_smiles(
     read = arrays.number.tolist()
     text = {"smiles": [smiles[i] for i in read]}
     if given["names"] is not None:
-        text["name"] = [str(given["names"][i]) for i in read]
+        text["name"] = [one_line(str(given["names"][i])) for i in read]
     store = flatten_molecules(arrays, len(rules), text)
     if label is not None:
         kept = torch.tensor([k for k, i in enumerate(read) if i not in bad], dtype=torch.long)

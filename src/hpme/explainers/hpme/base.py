@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from hpme.errors import InputError
+from hpme.explainers.hpme.alternatives import Alternative, alternatives_of
 from hpme.explainers.hpme.effects import Effect, effects_of
 from hpme.explainers.hpme.method.mask import mix_mask
 from hpme.explainers.hpme.method.mixup import Attach
-from hpme.explainers.hpme.method.pool import Pool, PoolSize, hop_features
+from hpme.explainers.hpme.method.pool import PoolSize, hop_features
 from hpme.explainers.hpme.method.selection import top_nodes
 from hpme.explainers.hpme.quality import Quality, quality_of, spread_over
 from hpme.explainers.hpme.report import FitReport
+from hpme.explainers.hpme.search.distil import standardise
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.search.hosts import Neighbor
 from hpme.explainers.hpme.search.ratio import (
@@ -28,11 +30,12 @@ from hpme.explainers.hpme.search.ratio import (
     choose_ratio,
     ratio_curve,
 )
-from hpme.explainers.shared.base import Masks
+from hpme.explainers.hpme.search.sufficient import Trials, smallest_prefix
 from hpme.explainers.shared.checks import at_least, positive
 from hpme.explainers.shared.context import TargetContext, batches
 from hpme.explainers.shared.edge_mlp import EdgeMLP
 from hpme.explainers.shared.explanation import Explanation
+from hpme.explainers.shared.masks import Masks
 from hpme.explainers.shared.mixing import MixingExplainer, MixupGraphs
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.tensors import from_tensors, to_tensors
@@ -42,9 +45,12 @@ from hpme.models.task import Task
 from hpme.progress import progress_bar
 
 logger = logging.getLogger("hpme")
+T = TypeVar("T")
 Score = Literal["edge", "node", "both"]
 SEARCH_EDGES = 50_000
 """A scorer for all graphs needs no more to be found, and large graphs would take long."""
+HELD_OUT, LEAST_TO_SPARE = 64, 60
+"""Graphs kept from the search for evidence, a fifth of all at most; of fewer none is spared."""
 HOST = "host_"
 """What names of tensors of kept hosts begin with."""
 
@@ -57,8 +63,8 @@ class HPMEBase(MixingExplainer):
             :func:`~hpme.explainers.hpme.search.ratio.choose_ratio`.
         k: Number of pooled nodes, in place of ``ratio``.
         score: What ``edge_mask`` holds: ``"edge"``, the probabilities :math:`p_{ij}` of the edge
-            MLP; ``"node"``, the lower relative rank of an edge's two nodes in the pool; or
-            ``"both"``, the mean of :math:`p_{ij}` and the indicator of the pooled subgraph.
+            MLP; ``"node"``, the lower importance of an edge's two nodes; or ``"both"``, a mean of
+            the two in which the latter counts twice.
         neighbor: How :math:`G'` is drawn: a graph of another prediction (``"contrast"``), any
             (``"random"``), or the most (``"near"``) or least (``"far"``) similar of a few.
         attach: Where boundary edges go: ``"swap"`` or the paper's ``"rank"``, see
@@ -106,30 +112,74 @@ class HPMEBase(MixingExplainer):
         if ratio != "auto" or k is not None:
             self.size = PoolSize(None if ratio == "auto" else ratio, k)
         self.task: Task | None = None
-        self.pool: Pool | None = None
-        self.rival: Pool | None = None
+        self.pool: nn.Module | None = None
+        self.rival: nn.Module | None = None
         self.edge_mlp: EdgeMLP | None = None
         self.report: FitReport | None = None
 
+    def _prepare(self, context: TargetContext) -> None:
+        """Looks at all graphs before anything is searched."""
+
+    def _represent(
+        self, x: Tensor, layers: tuple[Tensor, ...], h: Tensor, graphs: GraphBatch
+    ) -> Tensor:
+        """What pools see ``[K, N, D]``; by default what the paper's do."""
+        return hop_features(h, graphs)
+
+    def _edge_input(self, features: Tensor, h: Tensor) -> Tensor:
+        """What the edge MLP sees of nodes, given what pools see and H; by default H."""
+        return h
+
+    def _importance(self, score: Tensor, graphs: GraphBatch) -> Tensor:
+        """Importance of nodes from 0 to 1, by scores ``[P, N]``; in a graph the order is theirs."""
+        return (standardise(score, graphs) / 2).sigmoid()
+
     @abstractmethod
-    def _search(self, few: HardMix, everything: HardMix, *, progress: bool) -> FitReport:
-        """Finds the pool on a few graphs, trains the edge MLP on all of them."""
+    def _pool_meta(self) -> dict[str, Any]:
+        """What :meth:`_empty_pool` needs to know."""
+
+    @abstractmethod
+    def _empty_pool(self, meta: dict[str, Any]) -> nn.Module:
+        """A pool ready for its tensors."""
+
+    @abstractmethod
+    def _search(
+        self, few: HardMix, everything: HardMix, fresh: HardMix | None, *, progress: bool
+    ) -> FitReport:
+        """Finds the pool on a few graphs, trains the edge MLP on all, reports on fresh ones."""
 
     def _fit(self, context: TargetContext, *, progress: bool) -> None:
         generator = torch.Generator().manual_seed(self.seed)
         self.task = context.task
         self._keep_hosts(context.store.subset(spread_over(context.values)))
+        self._prepare(context)
+        searched, held_out = self._split(context, generator)
         curve = None
         if self.ratio == "auto" and self.k is None:
-            curve = self._choose_ratio(context, generator, progress)
-        few = self._mix(context.sample(self.search_graphs, SEARCH_EDGES, generator), generator)
-        everything = few if few.context is context else self._mix(context, generator)
-        report = self._search(few, everything, progress=progress)
+            curve = self._choose_ratio(searched, generator, progress)
+        few = self._mix(searched, generator)
+        fresh = None if held_out is None else self._mix(held_out, generator)
+        everything = few if searched is context else self._mix(context, generator)
+        report = self._search(few, everything, fresh, progress=progress)
         self.report = replace(report, ratio_curve=curve)
         self.requires_grad_(False)
         logger.info(self.report.summary())
         for warning in self.report.warnings:
             logger.warning(warning)
+
+    def _split(
+        self, context: TargetContext, generator: torch.Generator
+    ) -> tuple[TargetContext, TargetContext | None]:
+        """Graphs to search on, and graphs of all predictions to measure evidence on."""
+        total = len(context.store)
+        if total < LEAST_TO_SPARE:
+            return context.sample(self.search_graphs, SEARCH_EDGES, generator), None
+        spare = spread_over(context.values, min(HELD_OUT, total // 5))
+        left = torch.ones(total, dtype=torch.bool)
+        left[spare] = False
+        searched = context.subset(left.nonzero().view(-1))
+        held_out = context.subset(spare).sample(HELD_OUT, SEARCH_EDGES, generator)
+        return searched.sample(self.search_graphs, SEARCH_EDGES, generator), held_out
 
     def _choose_ratio(
         self, context: TargetContext, generator: torch.Generator, progress: bool
@@ -143,9 +193,16 @@ class HPMEBase(MixingExplainer):
 
     def _mix(self, context: TargetContext, generator: torch.Generator) -> HardMix:
         assert self.size is not None
-        return HardMix.build(
-            context, self.size, self.neighbor, self.attach, generator, self.batch_size
+        mix = HardMix.build(
+            context,
+            self.size,
+            self.neighbor,
+            self.attach,
+            generator,
+            self.batch_size,
+            self._represent,
         )
+        return replace(mix, edge_input=self._edge_input(mix.features, context.h))
 
     @torch.no_grad()
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
@@ -153,19 +210,34 @@ class HPMEBase(MixingExplainer):
         if graphs.num_nodes == 0:
             empty = graphs.x.new_zeros(0)
             return Masks(empty, empty.view(0, 1), empty.bool())
-        h = adapter.embed(graphs, **model_kwargs).nodes
+        seen = adapter.embed(graphs, **model_kwargs)
         m = self.size(graphs.sizes)
-        chosen = top_nodes(self.pool(hop_features(h, graphs), graphs, m), graphs, m)[0]
-        importance = 1 - chosen.order / (graphs.sizes - 1).clamp(min=1)[graphs.batch].to(h.dtype)
+        features = self._represent(graphs.x, seen.layers, seen.nodes, graphs)
+        score = self.pool(features, graphs, m)
+        chosen = top_nodes(score, graphs, m)[0]
+        importance = self._importance(score, graphs)[0]
+        if graphs.anchors is not None:
+            importance = importance.index_fill(0, graphs.anchors.flatten(), 1.0)
         source, target = graphs.edge_index
-        if self.score == "node":
-            edge_mask = torch.minimum(importance[source], importance[target])
-        else:
-            edge_mask = self.edge_mlp(h, graphs.edge_index).sigmoid()
-        if self.score == "both":
-            inside = chosen.keep[source] & chosen.keep[target]
-            edge_mask = (edge_mask + inside.to(h.dtype)) / 2
-        return Masks(edge_mask, importance.unsqueeze(1), chosen.keep)
+        edge_mask = torch.minimum(importance[source], importance[target])
+        if self.score != "node":
+            h = self._edge_input(features, seen.nodes)
+            probability = self.edge_mlp(h, graphs.edge_index).sigmoid()
+            edge_mask = probability if self.score == "edge" else (2 * edge_mask + probability) / 3
+        pooled = chosen.keep if model_kwargs else self._smallest(adapter, graphs)
+        return Masks(edge_mask, importance.unsqueeze(1), pooled)
+
+    def _smallest(self, adapter: ModelAdapter, graphs: GraphBatch) -> Tensor:
+        """The pooled nodes that are needed, boolean ``[N]``."""
+        assert adapter.explained is not None
+        store = GraphStore.from_graphs(graphs)
+
+        def needed(trials: Trials) -> Tensor:
+            own = int(trials.mix.graphs.sizes[: trials.count].sum())
+            return smallest_prefix(trials)[:own]
+
+        full = store.subset(store.sizes.nonzero().view(-1))
+        return torch.cat(self._ask(adapter.explained, full, needed))
 
     def _mixup_graphs(self, context: TargetContext, generator: torch.Generator) -> MixupGraphs:
         assert self.pool is not None and self.edge_mlp is not None
@@ -188,11 +260,24 @@ class HPMEBase(MixingExplainer):
             model: The model the explainer was fitted to; it is left exactly as it was.
             graphs: A dataset, a list of ``Data`` or of explanations, or a loader.
         """
-        result: list[Quality] = []
-        for mix, count in self._mixes(model, graphs):
-            assert self.pool is not None
-            result += quality_of(mix, count, self.pool, self.rival)
-        return result
+        parts = self._ask(model, graphs, lambda trials: quality_of(trials, self.rival))
+        return [quality for part in parts for quality in part]
+
+    def alternatives(
+        self, model: Model, graphs: Iterable[Any], n: int = 3
+    ) -> list[list[Alternative]]:
+        """At most ``n`` distinct subgraphs of every graph that carry its prediction, best first.
+
+        None where nothing in the graph carries it, as where it rests on something missing.
+
+        Args:
+            model: The model the explainer was fitted to; it is left exactly as it was.
+            graphs: A dataset, a list of ``Data`` or of explanations, or a loader.
+            n: How many to look for.
+        """
+        at_least("n", n, 1)
+        parts = self._ask(model, graphs, lambda trials: alternatives_of(trials, n))
+        return [found for part in parts for found in part]
 
     def effects(
         self, model: Model, graphs: Iterable[Any], *, draws: int = 16, nodes: bool = True
@@ -217,6 +302,14 @@ class HPMEBase(MixingExplainer):
                     explanation.effect = effect
         return result
 
+    @torch.no_grad()
+    def _ask(self, model: Model, graphs: Any, question: Callable[[Trials], T]) -> list[T]:
+        """Answers to interventions on graphs, a part at a time."""
+        assert self.pool is not None
+        return [
+            question(Trials.of(mix, count, self.pool)) for mix, count in self._mixes(model, graphs)
+        ]
+
     def _mixes(self, model: Model, graphs: Iterable[Any]) -> Iterator[tuple[HardMix, int]]:
         """Graphs a batch at a time, joined with the kept hosts, and the number of graphs."""
         self._check_fitted()
@@ -225,10 +318,10 @@ class HPMEBase(MixingExplainer):
                 "the explainer was fitted to several targets; ask explainer.answers[target]"
             )
         store = self._leveled(model, None).read(graphs)
-        generator = torch.Generator().manual_seed(self.seed)
         for ids in batches(torch.arange(len(store)), self.batch_size):
             mixed = store.subset(ids).joined(self._hosts())
             with self._context(model, mixed, task=self.task) as context:
+                generator = torch.Generator().manual_seed(self.seed)
                 yield self._mix(context, generator), ids.numel()
 
     def _keep_hosts(self, store: GraphStore) -> None:
@@ -255,12 +348,11 @@ class HPMEBase(MixingExplainer):
         )
 
     def _meta(self) -> dict[str, Any]:
-        assert self.pool is not None and self.report is not None
+        assert self.edge_mlp is not None and self.report is not None
         assert self.size is not None and self.task is not None
         return {
-            "channels": self.pool.bias.shape[-1],
-            "layers": self.pool.layers,
-            "hops": self.pool.hops,
+            "channels": self.edge_mlp.channels,
+            "pool": self._pool_meta(),
             "report": self.report.to_dict(),
             "ratio": self.size.ratio,
             "rival": self.rival is not None,
@@ -269,9 +361,9 @@ class HPMEBase(MixingExplainer):
 
     def _build(self, meta: dict[str, Any]) -> None:
         generator, channels = torch.Generator(), meta["channels"]
-        form = (channels, 1, meta["layers"], tuple(meta["hops"]))
-        self.pool = Pool(*form, generator=generator)
-        self.rival = Pool(*form, generator=generator) if meta["rival"] else None
+        form = {"channels": channels, **meta["pool"]}
+        self.pool = self._empty_pool(form)
+        self.rival = self._empty_pool(form) if meta["rival"] else None
         self.edge_mlp = EdgeMLP(channels, generator=generator)
         self.report = FitReport.from_dict(meta["report"])
         self.size = PoolSize(meta["ratio"], self.k)

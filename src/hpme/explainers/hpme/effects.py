@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from importlib import import_module
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from hpme.explainers.hpme.method.pool import Pool
 from hpme.explainers.hpme.method.selection import Selection, by_boundary
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.graphs.segment import exclusive_cumsum
@@ -53,7 +52,7 @@ class Effect:
 
 @torch.no_grad()
 def effects_of(
-    mix: HardMix, count: int, pool: Pool, *, draws: int, nodes: bool = True
+    mix: HardMix, count: int, pool: nn.Module, *, draws: int, nodes: bool = True
 ) -> list[Effect]:
     """Effects in the first ``count`` graphs of a mix; the others are their hosts.
 

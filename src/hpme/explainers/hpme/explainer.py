@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from hpme.explainers.hpme.base import HPMEBase
-from hpme.explainers.hpme.report import FitReport, report_on
+from hpme.explainers.hpme.report import FitReport, evidence
 from hpme.explainers.hpme.search.chains import SubsetSearch
 from hpme.explainers.hpme.search.distil import fit_edge_mlp
 from hpme.explainers.hpme.search.hardmix import HardMix
+from hpme.explainers.hpme.search.representation import Representation, blocks_of
+from hpme.explainers.hpme.search.scorer import LinearPool
+from hpme.explainers.hpme.search.starts import attributions
 from hpme.explainers.shared.checks import at_least
+from hpme.explainers.shared.context import TargetContext, batches
+from hpme.graphs import GraphBatch
 from hpme.progress import progress_bar
+
+EDGE_SCALE = 5.0
+"""Blocks have unit variance in total; the edge MLP learns faster from larger numbers."""
 
 
 class HPMEExplainer(HPMEBase):
@@ -23,11 +34,11 @@ class HPMEExplainer(HPMEBase):
     is. :class:`HPMEGradientExplainer` trains both together, as the paper does.
 
     Args:
-        restarts: Independent chains of the search.
-        rounds: Rounds of each chain.
+        restarts: Chains of the search: the first begins where occlusion or gradients point, the
+            others at random.
+        rounds: Rounds of each chain, fewer where nothing is left to find.
         subsets: Proposed subsets per graph and round.
-        refine: Steps of the refinement that follows where the rounds leave disagreement; 0 for
-            none.
+        refine: Steps that combine the best pools into one; with 0 the best one is taken alone.
         **options: Arguments of :class:`~hpme.explainers.hpme.base.HPMEBase`.
     """
 
@@ -39,10 +50,10 @@ class HPMEExplainer(HPMEBase):
     def __init__(
         self,
         *,
-        restarts: int = 4,
-        rounds: int = 4,
+        restarts: int = 3,
+        rounds: int = 2,
         subsets: int = 16,
-        refine: int = 12,
+        refine: int = 2,
         **options: Any,
     ) -> None:
         super().__init__(**options)
@@ -50,12 +61,45 @@ class HPMEExplainer(HPMEBase):
         for name, least in (("restarts", 1), ("rounds", 1), ("subsets", 4), ("refine", 0)):
             at_least(name, getattr(self, name), least)
 
-    def _search(self, few: HardMix, everything: HardMix, *, progress: bool) -> FitReport:
+        self.representation: Representation | None = None
+
+    def _prepare(self, context: TargetContext) -> None:
+        # A part of the nodes says enough about centres and scales.
+        ids = next(batches(torch.arange(len(context.store)), self.batch_size))
+        graphs = context.store.batch(ids)
+        rows = graphs.node_ids
+        layers = tuple(layer[rows] for layer in context.layers)
+        self.representation = Representation.of(
+            blocks_of(graphs.x, layers, context.h[rows], graphs)
+        )
+
+    def _represent(
+        self, x: Tensor, layers: tuple[Tensor, ...], h: Tensor, graphs: GraphBatch
+    ) -> Tensor:
+        assert self.representation is not None
+        seen: Tensor = self.representation(blocks_of(x, layers, h, graphs))
+        return seen.unsqueeze(0)
+
+    def _edge_input(self, features: Tensor, h: Tensor) -> Tensor:
+        return EDGE_SCALE * features[0]
+
+    def _importance(self, score: Tensor, graphs: GraphBatch) -> Tensor:
+        # A node counts by its place in its graph, and by what all graphs say about its like:
+        # where nothing carries the prediction, the best of a graph should not look important.
+        return (super()._importance(score, graphs) + (score / 2).sigmoid()) / 2
+
+    def _search(
+        self, few: HardMix, everything: HardMix, fresh: HardMix | None, *, progress: bool
+    ) -> FitReport:
         search = SubsetSearch(self.restarts, self.rounds, self.subsets, self.refine)
         with progress_bar("searching the pool", search.steps(), enabled=progress) as advance:
-            candidates = search.find(few, advance=advance)
-        self.pool, self.rival = candidates.best(), candidates.rival()
-        report = report_on(few, self.pool, candidates, "subsets")
+            candidates = search.find(few, attributions(few.context), advance=advance)
+        self.pool, rival = candidates.pool(candidates.chosen()), candidates.rival()
+        # Scores of all nodes together have unit variance, for :meth:`_importance`.
+        spread = float(few.scores(self.pool).std(unbiased=False))
+        self.pool.weight.data /= spread if spread > 0 else 1.0
+        self.rival = None if rival is None else candidates.pool(rival)
+        report = evidence(few, fresh, self.pool, candidates, "subsets")
         with progress_bar("training the edge MLP", self.epochs, enabled=progress) as advance:
             self.edge_mlp = fit_edge_mlp(
                 everything,
@@ -67,3 +111,11 @@ class HPMEExplainer(HPMEBase):
                 advance=advance,
             )
         return report
+
+    def _pool_meta(self) -> dict[str, Any]:
+        assert self.representation is not None
+        return {"widths": list(self.representation.widths)}
+
+    def _empty_pool(self, meta: dict[str, Any]) -> LinearPool:
+        self.representation = Representation(meta["widths"])
+        return LinearPool(torch.zeros(1, self.representation.channels))

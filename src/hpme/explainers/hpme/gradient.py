@@ -13,7 +13,7 @@ from hpme.errors import InputError
 from hpme.explainers.hpme.base import HPMEBase
 from hpme.explainers.hpme.method.pool import MAX_LAYERS, Pool
 from hpme.explainers.hpme.method.training import Objective, train
-from hpme.explainers.hpme.report import FitReport, report_on
+from hpme.explainers.hpme.report import FitReport, evidence
 from hpme.explainers.hpme.search.criterion import criterion, joint_rank
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.shared.checks import at_least, positive
@@ -78,11 +78,13 @@ class HPMEGradientExplainer(HPMEBase):
         if pool_layers > MAX_LAYERS:
             raise InputError(f"pool_layers must be at most {MAX_LAYERS}, got {pool_layers}")
 
-    def _search(self, few: HardMix, everything: HardMix, *, progress: bool) -> FitReport:
+    def _search(
+        self, few: HardMix, everything: HardMix, fresh: HardMix | None, *, progress: bool
+    ) -> FitReport:
         total = self.starts * self.start_epochs + self.epochs
         with progress_bar("training pool and edge MLP", total, enabled=progress) as advance:
             self.pool, self.edge_mlp = self._best_start(few, advance)
-            report = report_on(few, self.pool, None, "gradient")
+            report = evidence(few, fresh, self.pool, None, "gradient")
             betas = [self.bce_weight] * self.epochs
             for _ in self._train(everything, self.pool, self.edge_mlp, betas, learn_pool=False):
                 advance(1)
@@ -120,6 +122,14 @@ class HPMEGradientExplainer(HPMEBase):
         parameters = [*(pool.parameters() if learn_pool else ()), *edge_mlp.parameters()]
         optimiser = torch.optim.Adam(parameters, lr=self.lr, weight_decay=self.weight_decay)
         return train(objective, pool, edge_mlp, optimiser, betas, self.batch_size, gate=learn_pool)
+
+    def _pool_meta(self) -> dict[str, Any]:
+        assert isinstance(self.pool, Pool)
+        return {"layers": self.pool.layers, "hops": self.pool.hops}
+
+    def _empty_pool(self, meta: dict[str, Any]) -> Pool:
+        form = (meta["channels"], 1, meta["layers"], tuple(meta["hops"]))
+        return Pool(*form, generator=torch.Generator())
 
 
 def _rank(mix: HardMix, pools: Pool, draws: int) -> Tensor:

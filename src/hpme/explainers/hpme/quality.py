@@ -3,71 +3,98 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from hpme.explainers.hpme.method.pool import Pool
-from hpme.explainers.hpme.method.selection import Selection
-from hpme.explainers.hpme.search.criterion import closeness
-from hpme.explainers.hpme.search.hardmix import HardMix
+from hpme.explainers.hpme.method.selection import top_nodes
+from hpme.explainers.hpme.search.sufficient import Trials, smallest_prefix
+
+Verdict = Literal["carried", "several", "absence", "unclear"]
+CARRIES = 0.5
+"""A subgraph that keeps less than this of a prediction does not carry it."""
+BEYOND_CHANCE = 0.25
+"""By how much more than random nodes a subgraph must keep of a prediction to carry it."""
 
 
 @dataclass(frozen=True)
 class Quality:
-    """Three questions to an explanation; 1 is the best answer to each, 0 the worst.
+    """What interventions on real graphs say about an explanation; 1 is best, 0 worst.
+
+    How near an output is to the explained prediction is the probability of the explained class, or
+    for regression one minus the error in units of the spread of predictions.
 
     Args:
-        kept: Does the pooled subgraph carry the prediction into graphs of other predictions? Mean
-            probability of the explained class in these hard mixes; for regression one minus the
-            error in units of the spread of predictions.
-        lost: Does the rest lose it, once the pooled subgraph of such a graph takes its place?
-            One minus the same mean.
-        stable: Does another restart pool the same nodes? Share of common nodes; ``nan`` if there
-            was one restart only.
+        kept: Does the pooled subgraph carry the prediction into graphs of other predictions? How
+            near these hard mixes come to it, beyond what as many random nodes of the graph do.
+        lost: Does the prediction go where neutral nodes of such graphs take the place of the pooled
+            ones? How far from it the graph is then.
+        stable: Does another chain of the search pool the same nodes? Share of common nodes beyond
+            chance; ``nan`` if there was one chain only.
+        chance: How near as many random nodes of the graph bring the hosts to its prediction.
+        verdict: ``"carried"``: the pooled subgraph carries the prediction and random nodes do not.
+            ``"several"``: it does, but so does the rest without it. ``"absence"``: any nodes of the
+            graph keep it, for it rests on something that is missing; then ``kept``, ``lost`` and
+            ``stable`` are 0, since there is nothing to be kept. ``"unclear"``: none of these.
     """
 
     kept: float
     lost: float
     stable: float
+    chance: float
+    verdict: Verdict
 
     def __str__(self) -> str:
         stable = "" if self.stable != self.stable else f", stable {self.stable:.2f}"
-        return f"kept {self.kept:.2f}, lost {self.lost:.2f}{stable}"
+        return f"{self.verdict} (kept {self.kept:.2f}, lost {self.lost:.2f}{stable})"
 
 
 @torch.no_grad()
-def quality_of(
-    mix: HardMix, count: int, pool: Pool, rival: Pool | None, *, draws: int = 3
-) -> list[Quality]:
-    """Quality for the first ``count`` graphs of a mix; the others are their hosts.
+def quality_of(trials: Trials, rival: nn.Module | None) -> list[Quality]:
+    """Quality for the graphs of the trials.
 
-    Each graph meets the hosts whose predictions are farthest from its own, so the answer depends
-    neither on chance nor on what else is asked about.
+    Args:
+        trials: The graphs and their hosts.
+        rival: The pool of another chain.
     """
-    context = mix.context
-    chosen = mix.select(mix.scores(pool))
-    distance = torch.cdist(context.values[:count].double(), context.values[count:].double())
-    draws = min(draws, distance.shape[1])
-    hosts = count + distance.topk(draws, dim=1).indices.T
-    own = torch.arange(count, device=mix.context.device).expand(draws, -1)
-    pooled = chosen[torch.zeros(draws, dtype=torch.long)]
-    kept = closeness(context, mix.predict(own, pooled, hosts, pooled), own).mean(0)
-    rest = closeness(context, mix.predict(hosts, pooled, own, pooled), own).mean(0)
-    stable = _common(mix, chosen, rival)[:count]
-    columns = (kept.tolist(), (1 - rest).tolist(), stable.tolist())
+    keep = smallest_prefix(trials)
+    near, chance = trials.inserted(keep), trials.inserted(trials.random(keep))
+    rest = trials.without(keep)
+    verdicts = [verdict(*row) for row in torch.stack([near, chance, rest], dim=1).tolist()]
+    there = torch.tensor([verdict != "absence" for verdict in verdicts]).to(near)
+    kept = (near - chance).clamp(min=0) * there
+    lost = (1 - rest) * there
+    stable = _stable(trials, rival).to(near) * there
+    columns = (kept.tolist(), lost.tolist(), stable.tolist(), chance.tolist(), verdicts)
     return [Quality(*values) for values in zip(*columns, strict=True)]
 
 
-def _common(mix: HardMix, chosen: Selection, rival: Pool | None) -> Tensor:
-    """Share of the pooled nodes of every graph that a rival pools, too."""
-    graphs = mix.graphs
+def verdict(near: float, chance: float, rest: float) -> Verdict:
+    """What the prediction of a graph rests on.
+
+    Args:
+        near: How near the pooled subgraph brings hosts to the prediction.
+        chance: How near as many random nodes do.
+        rest: How near the graph stays without the pooled subgraph.
+    """
+    beyond = near - chance
+    if beyond >= BEYOND_CHANCE and near >= CARRIES:
+        return "several" if rest - chance >= beyond / 2 else "carried"
+    return "absence" if chance >= CARRIES else "unclear"
+
+
+def _stable(trials: Trials, rival: nn.Module | None) -> Tensor:
+    """Share of the pooled nodes of every graph that a rival pools, too, beyond chance."""
+    graphs, m = trials.mix.graphs, trials.mix.m
     if rival is None:
-        return torch.full((graphs.num_graphs,), torch.nan)
-    both = chosen.keep[0] & mix.select(mix.scores(rival)).keep[0]
-    common = torch.bincount(graphs.batch[both], minlength=graphs.num_graphs)
-    pooled = torch.bincount(graphs.batch[chosen.keep[0]], minlength=graphs.num_graphs)
-    return common / pooled.clamp(min=1)
+        return trials.score.new_full((trials.count,), torch.nan)
+    other = top_nodes(trials.mix.scores(rival), graphs, m).keep[0]
+    both = trials.bound().keep[0] & other
+    share = torch.bincount(graphs.batch[both], minlength=graphs.num_graphs) / m.clamp(min=1)
+    chance = m / graphs.sizes
+    beyond = (share - chance) / (1 - chance).clamp(min=1e-6)
+    return torch.where(m < graphs.sizes, beyond, 1.0).clamp(min=0)[: trials.count]
 
 
 def spread_over(values: Tensor, count: int = 32) -> Tensor:

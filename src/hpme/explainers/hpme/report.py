@@ -6,17 +6,20 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from hpme.explainers.hpme.method.pool import Pool
+from hpme.explainers.hpme.method.selection import Selection
 from hpme.explainers.hpme.search.chains import Candidates
-from hpme.explainers.hpme.search.criterion import criterion
+from hpme.explainers.hpme.search.criterion import closeness, criterion
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.search.ratio import RatioPoint
 
-WEAK_EVIDENCE = 0.25
-"""Evidence below this is called weak. On the seeds used for development it was 0.03 on Triangles,
-whose explanations are poor, and at least 0.43 on the sets whose explanations are good."""
+WEAK_EFFECT = 0.2
+"""A pool that saves less than this of what random nodes lose is called weak."""
+SIGNIFICANT = 0.01
+"""A larger p-value may be chance."""
+FLIPS = 1999
+"""Random signs of the differences that the p-value is computed from."""
 
 
 @dataclass(frozen=True)
@@ -27,13 +30,21 @@ class FitReport:
     about it; see :func:`~hpme.explainers.hpme.search.criterion.criterion`.
 
     Args:
-        disagreement: Of the chosen pool, on fresh draws of :math:`G'`.
+        disagreement: Of the chosen pool, on fresh draws of :math:`G'`, among the held-out graphs
+            if there are any.
         random_disagreement: Of random selections of the same size.
         complement_disagreement: Of the nodes the chosen pool ranks lowest.
         loss: :math:`\mathcal{L}_{pred}` of the hard mix of the chosen pool.
         random_loss: The same of random selections.
-        agreement: Overlap of pooled nodes between independent restarts, 0 for chance and 1 for
-            the same nodes; ``None`` if there was one restart.
+        effect: How much nearer to the prediction the chosen pool brings hosts than as many random
+            nodes of the graph, as a share of what is left to these; 1 is all, 0 nothing.
+        p_value: How probable such a difference is by chance, by random signs of the graphs'
+            differences.
+        held_out: Number of graphs the search did not use, on which all of this was measured; 0 if
+            it was given too few to spare any.
+        edges: Whether the model's output depends on edges.
+        agreement: Overlap of pooled nodes between chains that share no start, 0 for chance and 1
+            for the same nodes; ``None`` if there was one chain.
         pool_ratio: Mean share of pooled nodes.
         embedding: Where node embeddings were taken from, and how edges are weighted.
         search: Name of the search.
@@ -45,6 +56,10 @@ class FitReport:
     complement_disagreement: float
     loss: float
     random_loss: float
+    effect: float
+    p_value: float
+    held_out: int
+    edges: bool
     agreement: float | None
     pool_ratio: float
     embedding: str
@@ -57,23 +72,22 @@ class FitReport:
         return 1 - self.disagreement / max(self.random_disagreement, 1e-6)
 
     @property
-    def evidence(self) -> float:
-        """Separation times agreement: low if the pool explains little, or if restarts differ."""
-        agreement = 1.0 if self.agreement is None else max(0.0, self.agreement)
-        return self.separation * agreement
-
-    @property
     def warnings(self) -> list[str]:
         """Reasons not to trust the explanations; empty if the evidence is good."""
-        if self.evidence >= WEAK_EVIDENCE:
-            return []
-        restarts = "" if self.agreement is None else f", restarts agree {self.agreement:.2f}"
-        return [
-            f"weak evidence ({self.evidence:.2f} < {WEAK_EVIDENCE}: separation from random "
-            f"selections {self.separation:.2f}{restarts}). The model may not rely on a subgraph of "
-            "this size, or on several alike; try another ratio, more restarts, or check the "
-            "model's accuracy"
-        ]
+        found = []
+        if self.effect < WEAK_EFFECT or self.p_value > SIGNIFICANT:
+            found.append(
+                f"weak evidence (effect {self.effect:.2f}, p = {self.p_value:.2g}; at least "
+                f"{WEAK_EFFECT} and at most {SIGNIFICANT} are wanted): the chosen nodes keep the "
+                "prediction hardly better than random ones. The model may not rely on a subgraph "
+                "of this size; try another ratio, or check the model's accuracy"
+            )
+        if not self.edges:
+            found.append(
+                "the model's output does not depend on edges, so scores of edges say nothing "
+                "beyond those of their nodes"
+            )
+        return found
 
     def summary(self) -> str:
         """The evidence in one line."""
@@ -81,13 +95,17 @@ class FitReport:
         chosen = f"pools {self.pool_ratio:.0%} of the nodes (chosen without labels); "
         return (chosen if self.ratio_curve else "") + (
             f"hard-mix disagreement {self.disagreement:.2f} (random {self.random_disagreement:.2f},"
-            f" complement {self.complement_disagreement:.2f}), restarts agree {agreement}: "
+            f" complement {self.complement_disagreement:.2f}), effect {self.effect:.2f} "
+            f"(p = {self.p_value:.2g}, {self._where()}), restarts agree {agreement}: "
             + ("trust with care" if self.warnings else "good evidence")
         )
 
+    def _where(self) -> str:
+        return f"{self.held_out} held-out graphs" if self.held_out else "the searched graphs"
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, with the derived ones."""
-        derived = {"separation": self.separation, "evidence": self.evidence}
+        derived = {"separation": self.separation}
         return {**asdict(self), **derived, "warnings": self.warnings}
 
     @classmethod
@@ -100,20 +118,40 @@ class FitReport:
 
 
 def report_on(
-    mix: HardMix, pool: Pool, candidates: Candidates | None, search: str, *, draws: int = 2
+    mix: HardMix,
+    pool: nn.Module,
+    candidates: Candidates | None,
+    search: str,
+    *,
+    held_out: int = 0,
+    draws: int = 3,
 ) -> FitReport:
-    """Compares a pool with random selections and with its complement on fresh draws."""
+    """Compares a pool with random selections and with its complement on fresh draws.
+
+    Args:
+        mix: The graphs to measure on.
+        pool: The chosen pool.
+        candidates: What it was chosen from.
+        search: Name of the search.
+        held_out: Number of these graphs if the search did not use them.
+        draws: Hosts per graph.
+    """
     score = mix.scores(pool)
     noise = torch.rand(3, score.shape[1], generator=mix.generator).to(score)
-    selection = mix.select(torch.cat([score, -score, noise]))
-    values = criterion(mix, selection, mix.draw(draws)).tolist()
+    selection, hosts = mix.select(torch.cat([score, -score, noise])), mix.draw(draws)
+    values = criterion(mix, selection, hosts).tolist()
     random = torch.tensor(values[2:]).mean(0).tolist()
+    effect, p_value = _effect(mix, selection[torch.tensor([0, 2, 3, 4])], hosts)
     return FitReport(
         disagreement=values[0][0],
         complement_disagreement=values[1][0],
         random_disagreement=random[0],
         loss=values[0][1],
         random_loss=random[1],
+        effect=effect,
+        p_value=p_value,
+        held_out=held_out,
+        edges=mix.context.adapter.weighting != "none",
         agreement=None if candidates is None else _agreement(candidates),
         pool_ratio=float((mix.m / mix.graphs.sizes).mean()),
         embedding=mix.context.adapter.describe(),
@@ -121,13 +159,45 @@ def report_on(
     )
 
 
+def evidence(
+    few: HardMix,
+    fresh: HardMix | None,
+    pool: nn.Module,
+    candidates: Candidates | None,
+    search: str,
+) -> FitReport:
+    """:func:`report_on` the graphs the search did not use, if there are any."""
+    if fresh is None:
+        return report_on(few, pool, candidates, search)
+    return report_on(fresh, pool, candidates, search, held_out=fresh.graphs.num_graphs)
+
+
+def _effect(mix: HardMix, selection: Selection, hosts: Tensor) -> tuple[float, float]:
+    """Effect and p-value of the first selection against the others, random ones.
+
+    All of them fill the same gaps, those of the first.
+    """
+    count, (draws, graphs) = len(selection.keep), hosts.shape
+    rows = torch.arange(count).repeat_interleave(draws)
+    own = torch.arange(graphs, device=hosts.device).expand(count * draws, -1)
+    gaps = selection[torch.zeros_like(rows)]
+    output = mix.predict(own, selection[rows], hosts.repeat(count, 1), gaps)
+    near = closeness(mix.context, output, own).view(count, draws, graphs).mean(1)
+    chance = near[1:].mean(0)
+    difference = (near[0] - chance).double().cpu()
+    sign = torch.rand(FLIPS, graphs, generator=mix.generator).round().double() * 2 - 1
+    by_chance = (sign * difference).mean(1) >= difference.mean() - 1e-12
+    p_value = (1 + int(by_chance.sum())) / (1 + FLIPS)
+    left = max(float(1 - chance.mean()), 1e-6)
+    return float(difference.mean()) / left if left > 1e-3 else 0.0, p_value
+
+
 def _agreement(candidates: Candidates) -> float | None:
-    """Mean overlap above chance between the best pools of the restarts that ran to the end."""
-    mix = candidates.mix
-    if len(candidates.finalists) < 2:
+    """Mean overlap above chance between the best pools of chains, no two of which share a start."""
+    mix, best = candidates.mix, candidates.finished()
+    if len(best) < 2:
         return None
-    best = [candidates.best(chain) for chain in candidates.finalists]
-    keep = [mix.select(mix.scores(pool)).keep[0] for pool in best]
+    keep = [mix.select(mix.scores(candidates.pool(number))).keep[0] for number in best]
     pairs = [_above_chance(a, b) for i, a in enumerate(keep) for b in keep[:i]]
     return sum(pairs) / len(pairs)
 

@@ -21,7 +21,7 @@ from hpme.models.output import Target
 from hpme.models.task import check_rows
 
 if TYPE_CHECKING:
-    from hpme.explainers.shared.base import Masks
+    from hpme.explainers.shared.masks import Masks
 
 logger = logging.getLogger("hpme")
 NO_EFFECT = (
@@ -36,6 +36,7 @@ class Asking:
     needs_fit: ClassVar[bool]
     needs_weights: ClassVar[bool]
     weighting: Weighting | None
+    width: int | None
     facts: dict[str, Any]
     answers: dict[Any, Any]
 
@@ -99,6 +100,7 @@ class Asking:
         explained = replace(explained, target=target)
         with explained.frozen(), torch.enable_grad():
             adapter = explained.adapter(weighting=self.weighting)
+            adapter.width = self.width
             there = graphs.to(adapter.device or graphs.x.device)
             self.to(there.x.device)  # type: ignore[attr-defined]
             masks = self._explain(adapter, there, **model_kwargs)

@@ -6,7 +6,7 @@ import logging
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -17,10 +17,12 @@ from torch_geometric.explain import ExplainerAlgorithm
 from hpme.data.info import Level
 from hpme.errors import InputError, NotFittedError
 from hpme.explainers.shared.asking import NO_EFFECT, Asking
+from hpme.explainers.shared.checks import at_least, check_seed, check_types
 from hpme.explainers.shared.configured import Configured
 from hpme.explainers.shared.context import TargetContext
 from hpme.explainers.shared.explanation import Explanation
 from hpme.explainers.shared.inputs import as_seen, checked_batch, is_whole, natural_level
+from hpme.explainers.shared.masks import Masks
 from hpme.explainers.shared.questions import Targets, as_list, groups, is_several, numbered
 from hpme.explainers.shared.saving import load_explainer, save_explainer
 from hpme.explainers.shared.sources import Collection, Rooted, index_level
@@ -36,23 +38,6 @@ logger = logging.getLogger("hpme")
 Self = TypeVar("Self", bound="GraphExplainer")
 Index = int | Sequence[int] | Tensor
 """Nodes of one graph: a number, several, or a boolean mask over all; or links ``[2, L]``."""
-
-
-@dataclass(frozen=True)
-class Masks:
-    """What an explainer says about a batch of graphs: importance of edges, nodes, pooled nodes."""
-
-    edge_mask: Tensor
-    node_mask: Tensor | None = None
-    pooled: Tensor | None = None
-
-    def given(self) -> dict[str, Tensor]:
-        """Those that the explainer gives."""
-        return {name: value for name, value in vars(self).items() if value is not None}
-
-    def to(self, device: torch.device) -> Masks:
-        """The masks on another device."""
-        return Masks(**{name: value.to(device) for name, value in self.given().items()})
 
 
 class GraphExplainer(Asking, Configured, ExplainerAlgorithm):  # type: ignore[misc]
@@ -89,6 +74,12 @@ class GraphExplainer(Asking, Configured, ExplainerAlgorithm):  # type: ignore[mi
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
     levels: ClassVar[tuple[Level, ...]] = ("graph", "node", "edge")
 
+    def __new__(cls: type[Self], *args: Any, **options: Any) -> Self:
+        """Checks the types of numbers, for all explainers in one place."""
+        check_types(options, cls._annotations())
+        made: Self = super().__new__(cls)
+        return made
+
     def __init__(
         self,
         *,
@@ -98,14 +89,15 @@ class GraphExplainer(Asking, Configured, ExplainerAlgorithm):  # type: ignore[mi
         num_hops: int = NUM_HOPS,
     ) -> None:
         super().__init__()
-        for name, value in (("batch_size", batch_size), ("num_hops", num_hops)):
-            if value < 1:
-                raise InputError(f"{name} must be at least 1, got {value}")
+        at_least("batch_size", batch_size, 1)
+        at_least("num_hops", num_hops, 1)
+        check_seed(seed)
         self.seed = seed
         self.batch_size = batch_size
         self.embedding_layer = embedding_layer
         self.num_hops = num_hops
         self.weighting: Weighting | None = None
+        self.width: int | None = None
         self.level: Level | None = None
         self.facts: dict[str, Any] = {}
         self.answers: dict[Any, GraphExplainer] = {}
@@ -162,6 +154,7 @@ class GraphExplainer(Asking, Configured, ExplainerAlgorithm):  # type: ignore[mi
         """
         explained = self._explained(model, **facts)
         store = self._source(explained, graphs, index).store
+        self.width = None
         self.fitted = not self.needs_fit  # an interrupted fit must not pass for the one before
         natural = natural_level(store.anchors) if index is None else index_level(index)
         self.level = explained.known_level or natural
@@ -185,6 +178,7 @@ class GraphExplainer(Asking, Configured, ExplainerAlgorithm):  # type: ignore[mi
             if context.adapter.weighting == "none" and self.needs_weights:
                 logger.warning(NO_EFFECT)
             self.weighting = context.adapter.weighting
+            self.width = int(context.h.shape[1]) if self.needs_fit else None
             self._fit(context, progress=progress)
         self.fitted = True
         return self
@@ -336,7 +330,9 @@ class GraphExplainer(Asking, Configured, ExplainerAlgorithm):  # type: ignore[mi
         explained = self._leveled(model, store.anchors, **facts)
         with explained.frozen():
             self.to(device_of(explained.model) or store.device)
-            yield TargetContext.build(explained, store, batch_size=self.batch_size, task=task)
+            yield TargetContext.build(
+                explained, store, batch_size=self.batch_size, task=task, width=self.width
+            )
 
     def _check_fitted(self) -> None:
         if not self.fitted:
@@ -353,6 +349,10 @@ class GraphExplainer(Asking, Configured, ExplainerAlgorithm):  # type: ignore[mi
     def load(cls: type[Self], path: str | Path) -> Self:
         """Reads an explainer written by :meth:`save`; it explains as before."""
         return load_explainer(cls, path)
+
+
+def _spelled(annotation: Any) -> str:
+    return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
 
 
 def _explanations(store: GraphStore, masks: Masks) -> list[Explanation]:

@@ -16,12 +16,18 @@ class Configured:
     @classmethod
     def option_names(cls) -> list[str]:
         """Names of all constructor arguments, those passed on to base classes included."""
-        names: list[str] = []
+        return list(cls._annotations())
+
+    @classmethod
+    def _annotations(cls) -> dict[str, str]:
+        """What the signatures say about all constructor arguments, as text."""
+        found: dict[str, str] = {}
         for base in reversed(cls.__mro__):
             if "__init__" in base.__dict__ and issubclass(base, Configured):
                 parameters = inspect.signature(base.__init__).parameters.values()
-                names += [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
-        return list(dict.fromkeys(names))
+                options = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
+                found.update({p.name: _spelled(p.annotation) for p in options})
+        return found
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Constructor arguments by name; ``sklearn.base.clone`` makes an unfitted copy of them.
@@ -52,3 +58,7 @@ class Configured:
             type(self)(**options)  # refuses before anything here has changed
             self.__init__(**options)  # type: ignore[misc]
         return self
+
+
+def _spelled(annotation: Any) -> str:
+    return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")

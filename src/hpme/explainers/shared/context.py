@@ -28,6 +28,7 @@ class TargetContext:
         task: What its output means.
         store: The graphs.
         h: Node embeddings :math:`\mathbf{H}` of all nodes.
+        layers: Output of every message-passing layer, for all nodes.
         graph_embedding: Graph embeddings :math:`\mathbf{h}_G`.
         values: What an explanation should keep, see :meth:`Task.values`.
         target: Predicted class or value of every graph.
@@ -37,6 +38,7 @@ class TargetContext:
     task: Task
     store: GraphStore
     h: Tensor
+    layers: tuple[Tensor, ...]
     graph_embedding: Tensor
     values: Tensor
     target: Tensor
@@ -49,6 +51,7 @@ class TargetContext:
         *,
         batch_size: int,
         task: Task | None = None,
+        width: int | None = None,
         **facts: Any,
     ) -> TargetContext:
         """Runs the model once over all graphs. Call inside :meth:`ExplainedModel.frozen`.
@@ -58,6 +61,7 @@ class TargetContext:
             store: The graphs.
             batch_size: Graphs per forward pass.
             task: What the model's output means, if that is known already.
+            width: Channels of the node embeddings an explainer was fitted to, if it was.
             **facts: What else is known, see :class:`~hpme.models.ExplainedModel`.
         """
         if bool((store.sizes == 0).any()):
@@ -65,6 +69,7 @@ class TargetContext:
             raise InputError(f"graph {graph} has no nodes; remove empty graphs before fitting")
         explained = ExplainedModel.of(model, **facts)
         adapter = explained.adapter()
+        adapter.width = width
         # Else steps of explainers would leave gradients on users' tensors.
         seen = store.seen(everything=explained.reads_all)
         store = replace(seen, batch_device=adapter.device or store.device)
@@ -82,6 +87,10 @@ class TargetContext:
             task=task,
             store=store,
             h=torch.cat([embedding.nodes for embedding in embeddings]),
+            layers=tuple(
+                torch.cat(parts)
+                for parts in zip(*(embedding.layers for embedding in embeddings), strict=True)
+            ),
             graph_embedding=torch.cat([embedding.graph for embedding in embeddings]),
             values=task.values(output),
             target=task.target(output),
@@ -98,12 +107,16 @@ class TargetContext:
             return self
         ids = torch.randperm(len(self.store), generator=generator)[:count]
         fitting = int((counts[ids].cumsum(0) <= edges).sum())
-        ids = ids[: max(fitting, FEWEST_GRAPHS)]
+        return self.subset(ids[: max(fitting, FEWEST_GRAPHS)])
+
+    def subset(self, ids: Tensor) -> TargetContext:
+        """The graphs with the given numbers."""
         rows = self.store.batch(ids).node_ids
         return replace(
             self,
             store=self.store.subset(ids),
             h=self.h[rows],
+            layers=tuple(layer[rows] for layer in self.layers),
             graph_embedding=self.graph_embedding[ids],
             values=self.values[ids],
             target=self.target[ids],

@@ -32,6 +32,11 @@ class EdgeMLP(nn.Module):
                                         strict=True):  # fmt: skip
                 parameter.uniform_(-bound, bound, generator=generator)
 
+    @property
+    def channels(self) -> int:
+        """Width of the node embeddings."""
+        return int(self.first.shape[0]) // 2
+
     def forward(self, h: Tensor, edge_index: Tensor) -> Tensor:
         """One logit per column of ``edge_index``, equal for ``(i, j)`` and ``(j, i)``."""
         if torch.is_grad_enabled() or edge_index.shape[1] <= CHUNK:

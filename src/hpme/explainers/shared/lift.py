@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hpme.explainers.shared.base import Masks
+from hpme.explainers.shared.masks import Masks
 from hpme.graphs import GraphBatch
 
 

@@ -29,15 +29,36 @@ class MaskDescent:
     size_weight: float
     entropy_weight: float
 
-    def __call__(self, predict: Predict, graphs: GraphBatch, task: Task, start: Tensor) -> Tensor:
-        """Edge weights ``[E]``, starting from the logits ``start`` of the pairs."""
+    def __call__(
+        self,
+        predict: Predict,
+        graphs: GraphBatch,
+        task: Task,
+        start: Tensor,
+        classes: Tensor | None = None,
+    ) -> Tensor:
+        """Edge weights ``[E]``.
+
+        Args:
+            predict: The model as a function of edge weights.
+            graphs: The graphs.
+            task: What its output means.
+            start: First logits of the pairs.
+            classes: Class of every pair; those of one class share a logit, else rounding decides
+                which of them a maximum picks, and descent makes the most of it. By default every
+                pair has its own.
+        """
         pairs = graphs.pairs
+        if classes is None:
+            classes = torch.arange(len(start), device=start.device)
+        count = int(classes.max()) + 1 if len(classes) else 0
+        start = start.new_zeros(count).scatter(0, classes, start)
         with torch.no_grad():
             target = task.target(predict(None))
         logits = start.clone().requires_grad_()
         optimiser = torch.optim.Adam([logits], lr=self.lr)
         for _ in range(self.epochs):
-            weight = pairs.per_edge(logits.sigmoid())
+            weight = pairs.per_edge(logits.sigmoid().index_select(0, classes))
             penalty = mask_penalty(
                 weight,
                 graphs.edge_batch,
@@ -48,7 +69,7 @@ class MaskDescent:
             loss = (task.loss(predict(weight), target) + penalty).sum()
             (logits.grad,) = torch.autograd.grad(loss, logits)  # nothing may reach the model
             optimiser.step()
-        return pairs.per_edge(logits.detach().sigmoid())
+        return pairs.per_edge(logits.detach().sigmoid()[classes])
 
 
 def spread(graphs: GraphBatch) -> Tensor:

@@ -43,20 +43,50 @@ def uniform(key: Tensor) -> Tensor:
     return (whole + 0.5) / 2**23  # exact in single precision, and never 0 or 1
 
 
-def pair_normal(graphs: GraphBatch, index: Tensor, seed: int) -> Tensor:
-    """Standard normal :func:`pair_noise`, different for twins.
+def pair_classes(graphs: GraphBatch, index: Tensor, of_edge: Tensor) -> Tensor:
+    """The class of every pair; no message passing tells pairs of one class of a graph apart.
 
-    Where equal noise keeps twins exactly equal, rounding decides which of them a maximum picks,
-    and gradient descent makes the most of it.
+    Args:
+        graphs: The graphs.
+        index: Pairs :math:`[2, P]` of nodes of one graph each.
+        of_edge: Pair of every edge.
     """
-    return 2**0.5 * torch.erfinv(2 * pair_noise(graphs, index, seed, part_twins=True) - 1)
+    source, target = graphs.edge_index
+    color = _rows_hash(graphs.x)
+    if graphs.anchor_order is not None:
+        color = color + 7 * graphs.anchor_order
+    code = torch.zeros_like(source)
+    for factor, values in ((11, graphs.edge_attr), (13, graphs.edge_weight)):
+        if values is not None:
+            code = code + factor * _rows_hash(values.view(len(values), -1))
+    for _ in range(ROUNDS):
+        heard = segment_sum(_hash(color[source] + code), target, len(color))
+        said = segment_sum(_hash(17 * color[target] + code), source, len(color))
+        color = _hash(color + 3 * heard + 19 * said)
+    edge = _hash(23 * color[source] + 29 * color[target] + code)
+    pair = segment_sum(edge, of_edge, index.shape[1]) + 31 * graphs.batch[index[0]]
+    classes: Tensor = torch.unique(_hash(pair), return_inverse=True)[1]
+    return classes
+
+
+def pair_normal(graphs: GraphBatch, index: Tensor, seed: int, classes: Tensor) -> Tensor:
+    """Standard normal :func:`pair_noise`, the same for all pairs of a class.
+
+    Args:
+        graphs: The graphs.
+        index: Pairs :math:`[2, P]` of nodes of one graph each.
+        seed: Another seed gives independent noise.
+        classes: See :func:`pair_classes`.
+    """
+    parted, plain = (pair_noise(graphs, index, seed, part_twins=part) for part in (True, False))
+    alone = torch.bincount(classes)[classes] == 1
+    return 2**0.5 * torch.erfinv(2 * torch.where(alone, parted, plain) - 1)
 
 
 def _colors(graphs: GraphBatch, seed: int, *, part_twins: bool) -> Tensor:
     """Colour refinement: what a node looks like in its graph."""
     source, target = graphs.edge_index
-    bits = graphs.x.to(torch.float32).view(torch.int32).long()
-    color = _hash(bits + torch.arange(bits.shape[1], device=bits.device)).sum(1) + seed
+    color = _rows_hash(graphs.x) + seed
     for _ in range(ROUNDS):
         color = _hash(color + 3 * segment_sum(_hash(color[source]), target, len(color)))
     if part_twins:
@@ -75,6 +105,12 @@ def _place_among_equals(color: Tensor, batch: Tensor) -> Tensor:
     place = torch.empty_like(order)
     place[order] = position - torch.where(first, position, 0).cummax(0).values
     return place
+
+
+def _rows_hash(values: Tensor) -> Tensor:
+    """A number for every row, by its bits in single precision."""
+    bits = values.to(torch.float32).contiguous().view(torch.int32).long()
+    return _hash(bits + torch.arange(bits.shape[1], device=bits.device)).sum(1)
 
 
 def _hash(value: Tensor) -> Tensor:

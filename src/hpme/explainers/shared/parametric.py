@@ -8,11 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hpme.explainers.shared.base import GraphExplainer, Masks
+from hpme.explainers.shared.base import GraphExplainer
 from hpme.explainers.shared.checks import at_least, positive
 from hpme.explainers.shared.context import TargetContext, batches
 from hpme.explainers.shared.edge_mlp import EdgeMLP, binary_concrete
 from hpme.explainers.shared.mask_descent import mask_penalty
+from hpme.explainers.shared.masks import Masks
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
 from hpme.progress import progress_bar

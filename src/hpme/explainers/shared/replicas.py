@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from hpme.graphs import GraphBatch, GraphStore
-from hpme.graphs.perturb import chunks
+from hpme.graphs.pairs import Pairs
+from hpme.graphs.perturb import chunks, keep_edges
 from hpme.models.adapter import ModelAdapter
 from hpme.models.task import Task, check_rows
 
@@ -96,6 +97,24 @@ class ReplicaModel:
         """Numbers of all graphs with nodes, and the outputs on them as they are."""
         ids = self.graphs.sizes.nonzero().view(-1)
         return ids, self(ids, lambda replicas: replicas.graphs)
+
+
+def without_node(replicas: Replicas) -> GraphBatch:
+    """Replica ``i`` with the features of node ``i`` of the replicated batch zeroed."""
+    graphs = replicas.graphs
+    assert graphs.node_ids is not None
+    gone = replicas.number[graphs.batch] == graphs.node_ids
+    return replace(graphs, x=graphs.x.masked_fill(gone.unsqueeze(1), 0.0))
+
+
+def without_pair(pairs: Pairs) -> Change:
+    """Replica ``i`` without the edges of pair ``i`` of the replicated batch."""
+
+    def change(replicas: Replicas) -> GraphBatch:
+        gone = replicas.number[replicas.graphs.edge_batch]
+        return keep_edges(replicas.graphs, pairs.of_edge[replicas.edge_ids] != gone)
+
+    return change
 
 
 def predicted(task: Task, output: Tensor) -> Tensor | None:

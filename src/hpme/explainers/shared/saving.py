@@ -33,7 +33,12 @@ def save_explainer(explainer: GraphExplainer, path: str | Path) -> None:
 def _state(explainer: GraphExplainer, prefix: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Tensors and what else was learned, the answers about several targets included."""
     facts = {name: explainer.facts[name] for name in REMEMBERED if name in explainer.facts}
-    meta = {"weighting": explainer.weighting, "level": explainer.level, "facts": facts}
+    meta = {
+        "weighting": explainer.weighting,
+        "level": explainer.level,
+        "width": explainer.width,
+        "facts": facts,
+    }
     if not explainer.answers:
         state = explainer.state_dict()
         tensors = {prefix + name: value for name, value in state.items()}
@@ -72,6 +77,7 @@ def _restored(
     explainer = kind(**config)
     explainer.weighting = _known("weighting", meta["weighting"], get_args(Weighting))
     explainer.level = _known("level", meta.get("level", "graph"), get_args(Level))
+    explainer.width = meta.get("width")
     facts = meta.get("facts", {})
     explainer.facts = {name: facts[name] for name in REMEMBERED if name in facts}
     if "target" in facts:

@@ -38,7 +38,8 @@ def fitted(graphs):
 def test_the_planted_size_is_chosen(fitted):
     assert PLANTED / NODES <= fitted.size.ratio <= 0.4
     assert fitted.ratio == "auto"
-    assert [point.ratio for point in fitted.report.ratio_curve] == list(FEW)
+    tried = [point.ratio for point in fitted.report.ratio_curve]
+    assert tried == list(FEW[len(FEW) - len(tried) :]) and fitted.size.ratio in tried
     assert "chosen without labels" in fitted.report.summary()
     assert FitReport.from_dict(fitted.report.to_dict()) == fitted.report
 

@@ -6,16 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from hpme.explainers.hpme.method.mixup import Attach, Mix, structural_mixup
-from hpme.explainers.hpme.method.pool import Pool, PoolSize
 from hpme.explainers.hpme.method.selection import Selection, by_boundary, top_nodes
 from hpme.explainers.shared.context import TargetContext
 from hpme.graphs import GraphBatch
 
 DrawHosts = Callable[[Tensor], Tensor]
 r"""Draws the number of one :math:`G'` for each of the given graph numbers."""
+
+PooledSize = Callable[[Tensor], Tensor]
+"""Preserved nodes of graphs with the given numbers of nodes."""
 
 
 @dataclass(frozen=True)
@@ -41,28 +43,36 @@ class Mixer:
 
     Args:
         context: The frozen target on the graphs.
-        features: :func:`~hpme.explainers.hpme.method.pool.hop_features` of all nodes.
+        features: What pools see of all nodes, ``[K, N, D]``; of the paper's
+            :func:`~hpme.explainers.hpme.method.pool.hop_features`.
         size: Number of pooled nodes.
         draw_hosts: How :math:`G'` is drawn.
         generator: Source of all randomness.
         attach: Where boundary edges go, see
             :func:`~hpme.explainers.hpme.method.mixup.structural_mixup`.
+        edge_input: What the edge MLP sees of all nodes; by default :math:`\mathbf{H}`.
     """
 
     context: TargetContext
     features: Tensor
-    size: PoolSize
+    size: PooledSize
     draw_hosts: DrawHosts
     generator: torch.Generator
     attach: Attach = "swap"
+    edge_input: Tensor | None = None
 
-    def score(self, pool: Pool, graphs: GraphBatch) -> Tensor:
+    @property
+    def h(self) -> Tensor:
+        """What the edge MLP sees of all nodes."""
+        return self.context.h if self.edge_input is None else self.edge_input
+
+    def score(self, pool: nn.Module, graphs: GraphBatch) -> Tensor:
         """Scores ``[P, N]`` of graphs taken from the store (Eq. graph_pooling)."""
         score: Tensor = pool(self.features[:, graphs.node_ids], graphs, self.size(graphs.sizes))
         return score
 
     def pooled_mixup(
-        self, pool: Pool, ids: Tensor, draw_hosts: DrawHosts | None, *, learn: bool = False
+        self, pool: nn.Module, ids: Tensor, draw_hosts: DrawHosts | None, *, learn: bool = False
     ) -> PooledMix:
         r"""Structural Mixup :math:`(G, G')` (Algorithm 2), of many graphs at once.
 
@@ -72,7 +82,7 @@ class Mixer:
             draw_hosts: Draws those of :math:`G'`. Without it every graph hosts its own subgraph.
             learn: Whether scores of :math:`G` keep their gradient.
         """
-        store, h = self.context.store, self.context.h
+        store, h = self.context.store, self.h
         source = store.batch(ids, with_pairs=True)
         with torch.set_grad_enabled(learn):
             score = self.score(pool, source)

@@ -13,6 +13,7 @@ from hpme.graphs import GraphBatch
 from hpme.graphs.segment import exclusive_cumsum
 
 Attach = Literal["swap", "rank"]
+GOLDEN_RATIO = 0.6180339887498949
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def structural_mixup(
     chosen: Selection,
     host: GraphBatch,
     removed: Selection,
-    generator: torch.Generator,
+    generator: torch.Generator | None,
     attach: Attach = "swap",
 ) -> Mix:
     r"""Puts the ``chosen`` subgraph of source :math:`i` in place of the ``removed`` one of host :math:`i`.
@@ -146,7 +147,7 @@ def _swap_boundary(
     chosen: Selection,
     host: GraphBatch,
     gone: Tensor,
-    generator: torch.Generator,
+    generator: torch.Generator | None,
 ) -> tuple[Tensor, Tensor]:
     """Inner ends of the boundary edges of the source, and for each a boundary pair of its host.
 
@@ -158,8 +159,8 @@ def _swap_boundary(
     inner_end = torch.where(ours[0], source.pairs.index[0], source.pairs.index[1])
     lost_end = torch.where(gone[0], host.pairs.index[0], host.pairs.index[1])
     ours_of, theirs_of = _group(source, inner_end), _group(host, lost_end)
-    offered = _shuffled((ours[0] != ours[1]).nonzero().squeeze(1), ours_of, generator)
-    asking = _shuffled((gone[0] != gone[1]).nonzero().squeeze(1), theirs_of, generator)
+    offered = _shuffled(source, (ours[0] != ours[1]).nonzero().squeeze(1), ours_of, generator)
+    asking = _shuffled(host, (gone[0] != gone[1]).nonzero().squeeze(1), theirs_of, generator)
     groups = source.num_graphs * (1 + source.anchors_per_graph)
     group = ours_of[offered]
     supply = torch.bincount(group, minlength=groups)
@@ -180,10 +181,16 @@ def _group(graphs: GraphBatch, ends: Tensor) -> Tensor:
     return graphs.pairs.graph * (1 + graphs.anchors_per_graph) + graphs.anchor_order[ends]
 
 
-def _shuffled(pairs: Tensor, graph: Tensor, generator: torch.Generator) -> Tensor:
-    """Pairs in random order within their graphs."""
-    noise = torch.rand(pairs.shape, generator=generator).to(pairs.device)
-    return pairs[(graph[pairs] + noise.double()).argsort()]
+def _shuffled(
+    graphs: GraphBatch, pairs: Tensor, group: Tensor, generator: torch.Generator | None
+) -> Tensor:
+    """Pairs in random order within their groups; without a generator always in the same one."""
+    if generator is not None:
+        noise = torch.rand(pairs.shape, generator=generator).to(pairs.device).double()
+    else:  # multiples of the golden ratio look random, and know nothing of other graphs
+        place = pairs - graphs.pairs.start[graphs.pairs.graph[pairs]]
+        noise = ((place + 1).double() * GOLDEN_RATIO).frac()
+    return pairs[(group[pairs] + noise).argsort()]
 
 
 def _merge(index: Tensor, ways: Tensor, boundary: Tensor, total: int) -> tuple[Tensor, Tensor]:

@@ -30,6 +30,11 @@ class PoolSize:
             raise InputError("give the pooled size either as ratio=... or as k=..., not both")
         if self.ratio is not None and not 0 < self.ratio <= 1:
             raise InputError(f"ratio must lie in (0, 1], got {self.ratio}")
+        for name, value in (("ratio", self.ratio), ("k", self.k)):
+            if isinstance(value, bool):
+                raise InputError(f"{name} must be a number, got {value}")
+        if self.k is not None and self.k != int(self.k):
+            raise InputError(f"k must be a whole number, got {self.k}")
         if self.k is not None and self.k < 1:
             raise InputError(f"k must be at least 1, got {self.k}")
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from hpme.graphs import GraphBatch
-from hpme.graphs.segment import rank_in_segment
+from hpme.graphs.segment import Ties, rank_in_segment, ties_in_segment
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,15 @@ def top_nodes(score: Tensor, graphs: GraphBatch, m: Tensor) -> Selection:
     return Selection(rank < m[graphs.batch], rank)
 
 
-def by_boundary(keep: Tensor, graphs: GraphBatch, generator: torch.Generator) -> Selection:
+def tied(score: Tensor, selection: Selection, graphs: GraphBatch) -> Ties:
+    """Ranks of the first of several selections by score, in which ties share their places."""
+    order = graphs.anchor_order
+    anchors = None if order is None else order < graphs.anchors_per_graph
+    row = score[0].detach()
+    return ties_in_segment(row, selection.order[0], graphs.batch, graphs.ptr, anchors)
+
+
+def by_boundary(keep: Tensor, graphs: GraphBatch, generator: torch.Generator | None) -> Selection:
     """Orders pooled nodes by the number of edges that leave the pooled subgraph, ties at random.
 
     Matching by node number would leak how a generator numbers its motifs.
@@ -60,10 +68,12 @@ def by_boundary(keep: Tensor, graphs: GraphBatch, generator: torch.Generator) ->
     Args:
         keep: Boolean ``[P, N]``, one row per selection.
         graphs: The graphs.
-        generator: Breaks ties.
+        generator: Breaks ties; if ``None``, the first node comes first.
     """
     source, target = graphs.edge_index
-    noise = torch.rand(keep.shape, generator=generator).to(graphs.x)
-    leaving = (0.5 * noise).index_add(1, source, (~keep[:, target]).to(graphs.x.dtype))
+    noise = torch.zeros(keep.shape)
+    if generator is not None:
+        noise = torch.rand(keep.shape, generator=generator)
+    leaving = (0.5 * noise.to(graphs.x)).index_add(1, source, (~keep[:, target]).to(graphs.x.dtype))
     score = torch.where(keep, leaving, -1.0)
     return Selection(keep, top_nodes(score, graphs, graphs.sizes).order)

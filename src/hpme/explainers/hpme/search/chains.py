@@ -3,20 +3,33 @@ r"""How a pool is found: search the hard selection itself under the hard mix, th
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
-from hpme.explainers.hpme.method.pool import Pool
 from hpme.explainers.hpme.search.criterion import criterion, joint_rank
-from hpme.explainers.hpme.search.distil import fit_pools
 from hpme.explainers.hpme.search.hardmix import HardMix
-from hpme.explainers.hpme.search.refine import Refinement
+from hpme.explainers.hpme.search.scorer import Distiller, LinearPool, side_by_side
+from hpme.explainers.hpme.search.starts import Attributions
 from hpme.explainers.hpme.search.subsets import search_subsets
+from hpme.explainers.hpme.search.sufficient import Trials, smallest_prefix
 
-SETTLED = 0.05
-"""Where the best pool disagrees less than this, there is nothing left to refine."""
+SETTLED = 0.02
+"""A chain whose pool disagrees less than this has nothing left to find."""
+PENALTIES = (0.3, 3.0, 30.0)
+"""How strongly a distilled pool is smoothed; the criterion decides which is best."""
+START_PENALTIES = (0.3, 10.0)
+START, COMBINED = -1, -2
+"""In place of a chain's number: a pool distilled from an attribution, a combination of pools."""
+FEWEST, MOST = 6, 12
+"""How many of the equally good pools are combined."""
+KEPT = 4
+"""Combinations that are averaged into the consensus."""
+COMPARED = 10
+"""Pools of the chains that are compared again at a smaller size."""
+SLACK, SLACK_OF_LOSS = 0.02, 0.1
+"""Pools are equally good if disagreement and loss differ by no more, the loss also by a share."""
 
 
 @dataclass
@@ -26,48 +39,66 @@ class Candidates:
     Args:
         mix: The graphs.
         hosts: The shared draws.
-        pools: The pools.
-        chains: The restart each pool comes from.
+        weights: Weights of the pools.
+        chains: The chain each comes from, or :data:`START` or :data:`COMBINED`.
         values: The criterion of each.
-        finalists: The restarts that ran to the end.
     """
 
     mix: HardMix
     hosts: Tensor
-    pools: list[Pool] = field(default_factory=list)
+    weights: list[Tensor] = field(default_factory=list)
     chains: list[int] = field(default_factory=list)
     values: list[Tensor] = field(default_factory=list)
-    finalists: list[int] = field(default_factory=list)
 
-    def add(self, pool: Pool, chain: int) -> None:
-        """Enters a pool into the competition."""
-        self.values.append(
-            criterion(self.mix, self.mix.select(self.mix.scores(pool)), self.hosts)[0]
-        )
-        self.pools.append(pool)
-        self.chains.append(chain)
+    def add(self, weights: Tensor, chain: int) -> None:
+        """Enters pools, given by weights ``[P, D]``, into the competition."""
+        scores = self.mix.scores(LinearPool(weights))
+        self.values += criterion(self.mix, self.mix.select(scores), self.hosts).unbind()
+        self.weights += weights.unbind()
+        self.chains += [chain] * len(weights)
 
-    def order(self) -> list[int]:
-        """Numbers of all candidates, best first."""
+    def order(self, *chains: int) -> list[int]:
+        """Numbers of the candidates of some chains, or of all, best first."""
         order: list[int] = joint_rank(torch.stack(self.values)).argsort().tolist()
-        return order
+        return [n for n in order if not chains or self.chains[n] in chains]
 
-    def best_chains(self) -> list[int]:
-        """Restarts, best first."""
-        return list(dict.fromkeys(self.chains[number] for number in self.order()))
+    def pool(self, number: int) -> LinearPool:
+        """One of the candidates."""
+        return LinearPool(self.weights[number].unsqueeze(0))
 
-    def best(self, chain: int | None = None) -> Pool:
-        """The best pool, of all or of one restart."""
-        return self.pools[next(n for n in self.order() if chain in (None, self.chains[n]))]
+    def finished(self) -> list[int]:
+        """The best candidate of every chain; no two of them share a start."""
+        chains = sorted({chain for chain in self.chains if chain >= 0})
+        return [self.order(chain)[0] for chain in chains]
 
-    def rival(self) -> Pool | None:
-        """The best pool of the second best restart, if there are two."""
-        chains = self.best_chains()
-        return None if len(chains) < 2 else self.best(chains[1])
+    def equals(self) -> list[int]:
+        """The candidates that are as good as the best one, best first."""
+        order = self.order()
+        good = [n for n in order if self._near(n, order[0])]
+        return good[:MOST] if len(good) > FEWEST else order[:FEWEST]
 
-    def settled(self) -> bool:
-        """Whether the mix of the best pool keeps predictions as they are."""
-        return float(self.values[self.order()[0]][0]) < SETTLED
+    def _near(self, number: int, best: int) -> bool:
+        (disagreement, loss), (least, lowest) = self.values[number], self.values[best]
+        slack = SLACK + SLACK_OF_LOSS * lowest.abs()
+        return bool(disagreement <= least + SLACK) and bool(loss <= lowest + slack)
+
+    def chosen(self) -> int:
+        """The consensus if it is as good as the best candidate, else the best candidate.
+
+        The consensus is the last of the combinations. It never wins over a start that is better.
+        """
+        order = self.order()
+        last = len(self.values) - 1
+        if self.chains[last] != COMBINED:
+            return order[0]
+        starts = self.order(START)
+        behind = bool(starts) and order.index(starts[0]) < order.index(last)
+        return last if self._near(last, order[0]) and not behind else order[0]
+
+    def rival(self) -> int | None:
+        """The best candidate of the second best chain, if there are two."""
+        chains = sorted(self.finished(), key=self.order().index)
+        return None if len(chains) < 2 else chains[1]
 
 
 @dataclass(frozen=True)
@@ -75,58 +106,125 @@ class SubsetSearch:
     r"""Alternates between searching subsets of every graph and distilling them into one pool.
 
     A round proposes subsets of every graph, tries them in hard mixes where the current pool tells
-    which nodes of the other graph make room, and fits a new pool to the best ones. The first round
-    of a chain begins with random scores, so chains are independent: that they meet again is
-    evidence. If even the best pool does not keep the predictions, the chains that are left go on
-    with a :class:`Refinement`. The pool with the best criterion of all is the result.
+    which nodes of the other graph make room, and distils the best ones. The first chain begins
+    where the best attribution points, the others at random, so no two share a start: that they
+    meet again is evidence. Attributions, distilled, compete themselves. In the end the best pools
+    are combined. The criterion alone decides.
 
     Args:
-        chains: Independent restarts.
-        rounds: Rounds of each; after half of them only the better half of the chains goes on, but
-            at least two.
+        chains: Chains.
+        rounds: Rounds of each, fewer where the criterion has settled.
         subsets: Proposed subsets per graph and round.
-        refine: Steps of the refinement.
+        refine: Steps that combine the best pools.
         draws: Hosts per subset.
         final_draws: Shared draws of :math:`G'` on which pools are compared.
-        hops: What a pool sees, see :class:`Pool`.
+        combinations: Combinations per step.
     """
 
-    chains: int = 4
-    rounds: int = 4
+    chains: int = 3
+    rounds: int = 2
     subsets: int = 16
-    refine: int = 12
+    refine: int = 2
     draws: int = 2
     final_draws: int = 3
-    hops: tuple[int, ...] = (0, 1, 2)
+    combinations: int = 12
 
     def steps(self) -> int:
-        """Rounds and steps of all chains together."""
-        early = max(1, self.rounds // 2)
-        return self.chains * early + self._survivors() * (self.rounds - early + self.refine)
+        """Rounds and steps together."""
+        return self.chains * self.rounds + self.refine
 
-    def find(self, mix: HardMix, *, advance: Callable[[int], None]) -> Candidates:
-        """All candidates of all chains."""
+    def find(
+        self,
+        mix: HardMix,
+        attributions: Attributions | None,
+        known: LinearPool | None = None,
+        *,
+        advance: Callable[[int], None],
+    ) -> Candidates:
+        """All candidates of all chains.
+
+        Args:
+            mix: The graphs.
+            attributions: Where some pools and the first chain begin; if ``None``, all begin at
+                random.
+            known: Another pool to begin with.
+            advance: Called after every round and step.
+        """
         candidates = Candidates(mix, mix.draw(self.final_draws))
-        nodes = mix.context.h.shape[0]
-        scores = torch.rand(self.chains, nodes, generator=mix.generator).to(mix.features)
-        candidates.finalists = list(range(self.chains))
-        for number in range(self.rounds):
-            if number == max(1, self.rounds // 2):
-                candidates.finalists = candidates.best_chains()[: self._survivors()]
-            for chain in candidates.finalists:
-                found = search_subsets(mix, scores[chain], subsets=self.subsets, draws=self.draws)
-                pool = fit_pools(mix, found.advantage[None], found.gain[None], hops=self.hops)
-                candidates.add(pool, chain)
-                scores[chain] = mix.scores(pool)[0]
+        distiller = Distiller(side_by_side(mix.features), mix.graphs)
+        starts = torch.rand(self.chains, mix.graphs.num_nodes, generator=mix.generator)
+        starts = starts.to(mix.features)
+        if attributions is not None:
+            enter_starts(candidates, distiller, attributions)
+        if known is not None:
+            candidates.add(known.weight.detach(), START)
+        if candidates.weights:
+            starts[0] = mix.scores(candidates.pool(candidates.order(START)[0]))[0]
+        for chain in range(self.chains):
+            score = starts[chain]
+            for number in range(self.rounds):
+                self._round(candidates, distiller, score, chain)
                 advance(1)
-        if candidates.settled():
-            advance(len(candidates.finalists) * self.refine)
-            return candidates
-        refinement = Refinement(self.refine, hops=self.hops)
-        for chain in candidates.finalists:
-            for pool in refinement.find(mix, candidates.best(chain), advance=advance):
-                candidates.add(pool, chain)
+                best = candidates.order(chain)[0]
+                score = mix.scores(candidates.pool(best))[0]
+                if float(candidates.values[best][0]) < SETTLED:
+                    advance(self.rounds - number - 1)
+                    break
+        if self.refine:
+            candidates = sharpened(candidates)
+            self._combine(candidates, distiller, advance)
         return candidates
 
-    def _survivors(self) -> int:
-        return min(self.chains, max(2, -(-self.chains // 2)))
+    def _round(
+        self, candidates: Candidates, distiller: Distiller, score: Tensor, chain: int
+    ) -> None:
+        found = search_subsets(candidates.mix, score, subsets=self.subsets, draws=self.draws)
+        candidates.add(distiller.fit(found.advantage, found.gain, PENALTIES), chain)
+
+    def _combine(
+        self, candidates: Candidates, distiller: Distiller, advance: Callable[[int], None]
+    ) -> None:
+        """Random averages of the best pools; the average of the best averages is the consensus."""
+        generator = candidates.mix.generator
+        for _ in range(self.refine):
+            best = torch.stack([candidates.weights[n] for n in candidates.equals()])
+            spread = (distiller.centred @ best.T).square().mean(0).sqrt().clamp(min=1e-12)
+            share = -torch.rand(self.combinations, len(best), generator=generator).log()
+            share[0] = 1.0
+            share = (share / share.sum(1, keepdim=True)).to(best)
+            candidates.add(share @ (best / spread.unsqueeze(1)), COMBINED)
+            advance(1)
+        kept = torch.stack([candidates.weights[n] for n in candidates.order(COMBINED)[:KEPT]])
+        candidates.add(kept.mean(0, keepdim=True), COMBINED)
+
+
+def enter_starts(candidates: Candidates, distiller: Distiller, attributions: Attributions) -> None:
+    """Lets attributions compete, distilled into pools."""
+    rows = zip(attributions.scores, attributions.graphs, strict=True)
+    for score, graphs in rows:
+        if bool(graphs.any()):
+            weights = distiller.fit(score, graphs.to(score), START_PENALTIES)
+            candidates.add(weights, START)
+
+
+def sharpened(candidates: Candidates) -> Candidates:
+    """The best candidates and all starts, compared where fewer nodes are pooled.
+
+    Where the pool is larger than it need be, many pools keep the prediction. So they are compared
+    half way between the pooled size and what the best of them needs in each graph. Not at the
+    latter: a host must give up all that speaks for its own prediction, also what is redundant.
+    """
+    mix, hosts = candidates.mix, candidates.hosts
+    score = mix.scores(candidates.pool(candidates.order()[0]))
+    needed = smallest_prefix(Trials(replace(mix, drawn=False), len(hosts[0]), score, hosts))
+    sizes = torch.bincount(mix.graphs.batch[needed], minlength=mix.graphs.num_graphs)
+    fewer = (sizes + mix.m + 1) // 2
+    sharp = Candidates(replace(mix, size=lambda _: fewer), hosts)
+    chains = sorted({chain for chain in candidates.chains if chain >= 0})
+    best = candidates.order(*chains)[:COMPARED] if chains else []
+    for chain in (START, *chains):
+        pick = [n for n in candidates.order(chain) if chain == START or n in best]
+        pick = pick or candidates.order(chain)[:1]
+        if pick:
+            sharp.add(torch.stack([candidates.weights[n] for n in pick]), chain)
+    return sharp

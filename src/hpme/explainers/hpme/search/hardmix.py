@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from hpme.explainers.hpme.method.mixer import Mixer
 from hpme.explainers.hpme.method.mixup import Attach, structural_mixup
-from hpme.explainers.hpme.method.pool import Pool, PoolSize, hop_features
+from hpme.explainers.hpme.method.pool import PoolSize, hop_features
 from hpme.explainers.hpme.method.selection import Selection, by_boundary, top_nodes
 from hpme.explainers.hpme.search.hosts import HostSampler, Neighbor
 from hpme.explainers.shared.context import TargetContext, batches
 from hpme.graphs import GraphBatch
+
+Represent = Callable[[Tensor, tuple[Tensor, ...], Tensor, GraphBatch], Tensor]
+r"""What pools see ``[K, N, D]``, of input features, the layers' outputs, H and the graphs."""
+
+
+def seen_by_paper(x: Tensor, layers: tuple[Tensor, ...], h: Tensor, graphs: GraphBatch) -> Tensor:
+    r"""What the paper's pool sees: :math:`\hat{\mathbf{A}}^k\mathbf{H}`."""
+    return hop_features(h, graphs)
 
 
 @dataclass(frozen=True)
@@ -23,9 +32,12 @@ class HardMix(Mixer):
 
     Args:
         max_nodes: Nodes per forward pass; few enough for the processor's cache.
+        drawn: Whether boundary edges meet at random; if not, the mix of two graphs is always the
+            same, whatever else is mixed.
     """
 
     max_nodes: int = 20_000
+    drawn: bool = True
 
     @classmethod
     def build(
@@ -36,12 +48,15 @@ class HardMix(Mixer):
         attach: Attach,
         generator: torch.Generator,
         batch_size: int,
+        represent: Represent = seen_by_paper,
     ) -> HardMix:
         """Prepares the graphs of a context, a part at a time."""
         parts = []
         for ids in batches(torch.arange(len(context.store)), batch_size):
             graphs = context.store.batch(ids)
-            parts.append(hop_features(context.h[graphs.node_ids], graphs))
+            rows = graphs.node_ids
+            layers = tuple(layer[rows] for layer in context.layers)
+            parts.append(represent(graphs.x, layers, context.h[rows], graphs))
         apart = context.adapter.view.contrast is not None
         hosts = HostSampler(
             context.graph_embedding, context.values, generator, neighbor, apart=apart
@@ -59,7 +74,7 @@ class HardMix(Mixer):
         return self.size(self.graphs.sizes)
 
     @torch.no_grad()
-    def scores(self, pool: Pool) -> Tensor:
+    def scores(self, pool: nn.Module) -> Tensor:
         """Scores ``[P, N]`` of all nodes."""
         return self.score(pool, self.graphs)
 
@@ -96,7 +111,7 @@ class HardMix(Mixer):
                 chosen[row_of_graph[give.batch], give.node_ids],
                 take,
                 removed[row_of_graph[take.batch], take.node_ids],
-                self.generator,
+                self.generator if self.drawn else None,
                 self.attach,
             )
             outputs.append(self.context.predict(mix.graphs))

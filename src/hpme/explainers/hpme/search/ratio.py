@@ -11,6 +11,8 @@ from hpme.explainers.hpme.method.pool import PoolSize
 from hpme.explainers.hpme.search.chains import SubsetSearch
 from hpme.explainers.hpme.search.criterion import criterion
 from hpme.explainers.hpme.search.hardmix import HardMix
+from hpme.explainers.hpme.search.scorer import LinearPool
+from hpme.explainers.hpme.search.starts import attributions
 
 RATIOS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 """Ratios that are tried."""
@@ -51,22 +53,33 @@ def choose_ratio(curve: list[RatioPoint]) -> float:
 
 
 def ratio_curve(mix: HardMix, *, advance: Callable[[int], None]) -> list[RatioPoint]:
-    """A short search with each of :data:`RATIOS`, on draws of :math:`G'` that all of them share.
+    """A short search with :data:`RATIOS`, on draws of :math:`G'` that all of them share.
+
+    From the largest ratio down, each beginning where the one before ended, until two in a row leave
+    clearly more than the best: a still smaller pool cannot hold what these could not.
 
     Args:
         mix: The graphs; its pooled size is ignored.
-        advance: Called after every ratio.
+        advance: Called with the number of ratios done.
+
+    Returns:
+        The points that were tried, the smallest ratio first.
     """
-    search = SubsetSearch(chains=2, rounds=2, refine=0, draws=1)
-    hosts = mix.draw(3)
+    search = SubsetSearch(chains=1, rounds=1, refine=0, draws=1, final_draws=2)
+    starts, hosts = attributions(mix.context), mix.draw(3)
     noise = torch.rand(2, mix.graphs.num_nodes, generator=mix.generator).to(mix.features)
-    curve = []
-    for ratio in RATIOS:
+    curve: list[RatioPoint] = []
+    pool: LinearPool | None = None
+    for ratio in reversed(RATIOS):
         sized = replace(mix, size=PoolSize(ratio))
-        candidates = search.find(sized, advance=lambda _: None)
-        chosen = sized.select(sized.scores(candidates.best()))
-        random = sized.select(noise)
+        candidates = search.find(sized, starts, pool, advance=lambda _: None)
+        pool = candidates.pool(candidates.chosen())
+        chosen, random = sized.select(sized.scores(pool)), sized.select(noise)
         found, chance = (criterion(sized, part, hosts)[:, 0].mean() for part in (chosen, random))
-        curve.append(RatioPoint(ratio, float(found), float(chance)))
+        curve.insert(0, RatioPoint(ratio, float(found), float(chance)))
         advance(1)
+        limit = min(point.left for point in curve) + TOLERANCE
+        if len(curve) > 2 and all(point.left > limit for point in curve[:2]):
+            advance(len(RATIOS) - len(curve))
+            break
     return curve

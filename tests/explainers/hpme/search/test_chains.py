@@ -1,0 +1,78 @@
+"""The search, and what it promises about its starts."""
+
+import pytest
+import torch
+
+from finder import Finder, mix_of, planted_graphs
+from hpme.explainers.hpme.search.chains import COMBINED, START, SubsetSearch, sharpened
+from hpme.explainers.hpme.search.criterion import joint_rank
+from hpme.explainers.hpme.search.starts import attributions
+
+
+def quiet(_):
+    pass
+
+
+@pytest.fixture(scope="module")
+def mix():
+    return mix_of(Finder(), planted_graphs())
+
+
+@pytest.fixture(scope="module")
+def found(mix):
+    return SubsetSearch().find(mix, attributions(mix.context), advance=quiet)
+
+
+def test_never_worse_than_the_best_start(found):
+    starts = found.order(START)
+    assert len(starts) == 10
+    picked = [found.chosen(), *starts]
+    ranks = joint_rank(torch.stack([found.values[n] for n in found.order()]))
+    place = {n: i for i, n in enumerate(found.order())}
+    assert ranks[place[picked[0]]] <= min(ranks[place[n]] for n in starts)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_good_start_is_not_lost_by_bad_rounds(seed):
+    """One round of four proposals finds little, but the starts are still there."""
+    mix = mix_of(Finder(), planted_graphs(20, seed))
+    search = SubsetSearch(chains=1, rounds=1, subsets=4, refine=1, combinations=2)
+    found = search.find(mix, attributions(mix.context), advance=quiet)
+    order = found.order()
+    assert order.index(found.chosen()) < order.index(found.order(START)[0]) or (
+        found.chosen() == order[0]
+    )
+
+
+def test_chains_share_no_start(found):
+    assert [found.chains[n] for n in found.finished()] == [0, 1, 2]
+    assert found.chains[found.rival()] in (0, 1, 2)
+
+
+def test_without_combining_the_best_is_taken_alone(mix):
+    search = SubsetSearch(chains=1, rounds=1, refine=0)
+    found = search.find(mix, None, advance=quiet)
+    assert set(found.chains) == {0} and found.chosen() == found.order()[0]
+    assert found.rival() is None
+
+
+def test_the_consensus_is_the_last_combination(found):
+    assert found.chains[-1] == COMBINED
+    assert found.chosen() in (found.order()[0], len(found.chains) - 1)
+
+
+def test_pools_are_compared_again_with_fewer_nodes(mix):
+    large = mix_of(Finder(), planted_graphs(), k=8)
+    search = SubsetSearch(chains=2, rounds=1, refine=0)
+    before = search.find(large, attributions(large.context), advance=quiet)
+    after = sharpened(before)
+    assert bool((after.mix.m <= large.m).all()) and bool((after.mix.m < large.m).any())
+    assert len(after.order(START)) == len(before.order(START))
+    assert set(after.chains) == set(before.chains)
+
+
+def test_all_steps_are_counted(mix):
+    done = []
+    search = SubsetSearch(chains=2, rounds=2, subsets=4, refine=2, combinations=2)
+    search.find(mix, attributions(mix.context), advance=done.append)
+    assert sum(done) == search.steps()

@@ -1,0 +1,79 @@
+"""What scorers see: every depth of the model, none louder than another."""
+
+import pytest
+import torch
+
+from hpme.data import GraphStore
+from hpme.explainers.hpme.search.representation import WIDEST, Representation, blocks_of
+from hpme.explainers.shared.context import TargetContext
+from small_models import Net, random_graph
+
+
+def blocks(*widths, nodes=300):
+    generator = torch.Generator().manual_seed(0)
+    return [
+        100.0**i + 10.0**i * torch.randn(nodes, width, generator=generator)
+        for i, width in enumerate(widths)
+    ]
+
+
+def test_blocks_have_the_same_total_variance():
+    parts = blocks(3, 5, 2)
+    seen = Representation.of(parts)(parts)
+    assert seen.shape == (300, 10)
+    for part in seen.split([3, 5, 2], dim=1):
+        assert float(part.mean(0).abs().max()) < 1e-3
+        assert float(part.square().mean(0).sum()) == pytest.approx(1, abs=0.01)
+
+
+def test_a_rare_channel_keeps_its_proportion():
+    one_hot = torch.zeros(100, 2)
+    one_hot[:, 0] = 1
+    one_hot[0] = torch.tensor([0.0, 1.0])
+    block = torch.cat([one_hot, torch.randn(100, 1, generator=torch.Generator())], dim=1)
+    spread = Representation.of([block])([block]).std(0)
+    assert float(spread[1] / spread[2]) == pytest.approx(
+        float(block[:, 1].std() / block[:, 2].std())
+    )
+
+
+def test_constant_blocks_say_nothing():
+    seen = Representation.of([torch.full((9, 2), 0.1), torch.randn(9, 2)])
+    result = seen([torch.full((9, 2), 0.1), torch.randn(9, 2)])
+    assert bool((result[:, :2] == 0).all()) and bool((result[:, 2:] != 0).any())
+
+
+def test_wide_blocks_are_seen_through_their_principal_directions():
+    narrow = torch.randn(400, 4, generator=torch.Generator().manual_seed(1))
+    wide = narrow @ torch.randn(4, 3 * WIDEST, generator=torch.Generator().manual_seed(2))
+    representation = Representation.of([wide])
+    assert representation.channels == WIDEST
+    seen = representation([wide])
+    # Four directions hold everything: narrow can be read off linearly.
+    narrow, seen = narrow - narrow.mean(0), seen[:, -4:]
+    error = narrow - seen @ torch.linalg.lstsq(seen, narrow).solution
+    assert float(error.norm() / narrow.norm()) < 1e-3
+
+
+def test_is_saved_with_its_shapes():
+    parts = blocks(3, WIDEST + 6)
+    first = Representation.of(parts)
+    second = Representation(first.widths)
+    second.load_state_dict(first.state_dict())
+    assert torch.equal(first(parts), second(parts))
+
+
+def test_every_layer_of_a_model_is_among_the_blocks():
+    torch.manual_seed(0)
+    store = GraphStore.from_graphs([random_graph(6, 9) for _ in range(4)])
+    model = Net().eval()
+    with torch.no_grad():
+        context = TargetContext.build(model, store, batch_size=3, mode="multiclass_classification")
+    assert [layer.shape for layer in context.layers] == [(24, 5), (24, 5)]
+    graphs = store.batch()
+    found = blocks_of(graphs.x, context.layers, context.h, graphs)
+    assert [block.shape[1] for block in found] == [1, 3, 3, 3, 5, 5, 5, 5, 5]
+    first = model.first(graphs.x, graphs.edge_index)
+    torch.testing.assert_close(found[4], first)
+    part = context.subset(torch.tensor([2]))
+    torch.testing.assert_close(part.layers[0], first[12:18])

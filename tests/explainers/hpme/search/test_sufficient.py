@@ -1,0 +1,67 @@
+"""The smallest part of a ranking that is enough."""
+
+import pytest
+import torch
+
+from finder import PLANTED, Finder, mix_of, planted_graphs
+from hpme.explainers.hpme.search.scorer import LinearPool
+from hpme.explainers.hpme.search.sufficient import TOLERANCE, Trials, smallest_prefix
+
+
+@pytest.fixture(scope="module")
+def trials():
+    """Scores that put planted nodes first, and a pool far larger than they are."""
+    mix = mix_of(Finder(), planted_graphs(30), k=8)
+    planted = (mix.graphs.x[:, 1] > 0).float()
+    width = mix.features.shape[0] * mix.features.shape[2]
+    found = Trials.of(mix, 20, LinearPool(torch.zeros(1, width)))
+    noise = 0.1 * torch.rand(1, mix.graphs.num_nodes, generator=torch.Generator().manual_seed(0))
+    return Trials(found.mix, 20, planted[None] + noise, found.hosts)
+
+
+def own(trials, keep):
+    return keep[: int(trials.mix.graphs.sizes[: trials.count].sum())]
+
+
+def test_what_is_not_needed_is_left_out(trials):
+    keep = own(trials, smallest_prefix(trials))
+    planted = own(trials, trials.mix.graphs.x[:, 1] > 0)
+    assert float((keep & planted).sum() / keep.sum()) > 0.9
+    assert int(keep.sum()) <= 20 * PLANTED + 5
+
+
+def test_keeps_the_prediction_within_the_tolerance(trials):
+    keep = smallest_prefix(trials)
+    whole = trials.inserted(trials.bound().keep[0])
+    assert bool((trials.inserted(keep) >= whole - TOLERANCE - 1e-6).all())
+
+
+def test_prefixes_follow_the_ranking(trials):
+    keep, graphs = smallest_prefix(trials), trials.mix.graphs
+    for graph in range(trials.count):
+        rows = graphs.batch == graph
+        score = trials.score[0, rows]
+        assert score[keep[rows]].min() > score[~keep[rows]].max()
+
+
+def test_forbidden_nodes_come_last(trials):
+    first = smallest_prefix(trials)
+    second = smallest_prefix(trials, ~first)
+    sizes = trials.mix.graphs.sizes
+    assert not bool((own(trials, first) & own(trials, second)).any()), sizes
+
+
+def test_as_many_random_nodes_others_for_every_host(trials):
+    keep = smallest_prefix(trials)
+    random, graphs = trials.random(keep), trials.mix.graphs
+    count = torch.bincount(graphs.batch[keep], minlength=graphs.num_graphs)
+    for row in random:
+        assert torch.equal(torch.bincount(graphs.batch[row], minlength=graphs.num_graphs), count)
+    assert len({tuple(row.tolist()) for row in random}) == len(random)
+
+
+def test_planted_nodes_are_needed_and_random_ones_are_not(trials):
+    keep = smallest_prefix(trials)
+    random = trials.random(keep)
+    assert float(trials.inserted(keep).mean()) > float(trials.inserted(random).mean()) + 0.3
+    assert float(trials.without(keep).mean()) < float(trials.without(random).mean()) - 0.2
