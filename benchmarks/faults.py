@@ -24,7 +24,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -143,20 +142,21 @@ def ray_run(folder: Path, whole: Path, options: argparse.Namespace, _: float) ->
         variables = {"HPME_CACHE_DIR": str(folder / f"node{time.time()}"), "OMP_NUM_THREADS": "1"}
         return cluster.add_node(num_cpus=1, env_vars=variables)
 
-    nodes, over = [add(), add()], threading.Event()
+    nodes, due = [add(), add()], [time.monotonic()]
 
     def disturb() -> None:
-        while outcome.faults < options.kills and not over.wait(choose.uniform(1, 8)):
-            workers = _ray_workers()
-            if workers and choose.random() < 0.75:
-                os.kill(choose.choice(workers), signal.SIGKILL)
-            else:
-                cluster.remove_node(nodes.pop(choose.randrange(2)), allow_graceful=False)
-                nodes.append(add())
-            outcome.faults += 1
+        """Called about once a second."""
+        if outcome.faults >= options.kills or time.monotonic() < due[0]:
+            return
+        workers = _ray_workers()
+        if workers and choose.random() < 0.8:
+            os.kill(choose.choice(workers), signal.SIGKILL)
+        else:
+            cluster.remove_node(nodes.pop(choose.randrange(2)), allow_graceful=False)
+            nodes.append(add())
+        outcome.faults += 1
+        due[0] = time.monotonic() + choose.uniform(0, 5)
 
-    killer = threading.Thread(target=disturb, daemon=True)
-    killer.start()
     try:
         while number == 0 or outcome.faults < options.kills:
             store = ResultStore(folder / f"out{number}")
@@ -165,13 +165,11 @@ def ray_run(folder: Path, whole: Path, options: argparse.Namespace, _: float) ->
                 outcome.starts += 1
                 executor = RayExecutor(cluster.address)
                 try:
-                    run_plan(Plan.of(EXPERIMENTS, store), store, executor)
+                    run_plan(Plan.of(EXPERIMENTS, store), store, executor, pulse=disturb)
                 finally:
                     executor.close()
             outcome.different += differences(store.folder, whole)
     finally:
-        over.set()
-        killer.join(60)
         cluster.shutdown()
     outcome.note = f"{number} benchmarks of {len(EXPERIMENTS)} results"
     return outcome

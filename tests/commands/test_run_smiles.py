@@ -45,6 +45,9 @@ def test_rules_label_and_score(invoke, own):
     assert 0 <= run["auc"] <= 1
     assert "Stoff-ä" in Path("g.svg").read_text(encoding="utf-8")
     assert "label: carbonyl" in result.stderr
+    (skipped,) = Path("out/run").glob("own-*/skipped.csv")
+    assert "1 of 41 rows are left out" in " ".join(result.stderr.split())
+    assert skipped.read_text().splitlines()[1:] == ["42,C1CC,not valid SMILES"]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from contract import CHEAP, SLUGS, call, fitted, make_explainer, make_graphs, make_target
 from hpme.bench import ResultStore, parse_seeds
-from hpme.bench.execute.jobs import Failure
+from hpme.bench.store import Failure
 from hpme.cli import app, main
 from hpme.data import load_dataset
 from hpme.errors import InputError, ModelError, StorageError
@@ -147,7 +147,7 @@ def test_deeply_nested_json(tmp_path):
 def test_damaged_files_of_a_store(tmp_path, caplog, make_record):
     store, record = ResultStore(tmp_path), make_record()
     store.put_failure(record.experiment, Failure("ModelError", "it broke", ""))
-    path = store.failure_path(record.experiment)
+    path = store.path(record.experiment, "failures")
     for content in (b"{", b"[" * 100_000, b"3", b"\xff"):
         path.write_bytes(content)
         assert list(store.failures()) == []

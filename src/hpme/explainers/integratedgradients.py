@@ -16,8 +16,7 @@ from hpme.explainers.shared.masks import Masks
 from hpme.explainers.shared.replicas import explained_output, predicted
 from hpme.explainers.shared.training_free import TrainingFreeExplainer, no_edges, weighted_model
 from hpme.graphs import GraphBatch
-from hpme.models.adapter import ModelAdapter
-from hpme.models.task import check_rows
+from hpme.models.adapter import ModelAdapter, check_gradient
 
 Over = Literal["features", "edges"]
 
@@ -61,7 +60,9 @@ class IntegratedGradientsExplainer(TrainingFreeExplainer):
 
             def predict(x: Tensor) -> Tensor:
                 output = adapter.predict(replace(graphs, x=x), **model_kwargs)
-                check_rows(output, graphs.num_graphs)
+                adapter.check(output, graphs)
+                if x.requires_grad:
+                    check_gradient(output)
                 return output
 
             if not graphs.num_nodes:

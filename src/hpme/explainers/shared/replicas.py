@@ -13,7 +13,7 @@ from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.pairs import Pairs
 from hpme.graphs.perturb import chunks, keep_edges
 from hpme.models.adapter import ModelAdapter
-from hpme.models.task import Task, check_rows
+from hpme.models.task import Task, check_output, check_rows
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,9 @@ class ReplicaModel:
     def whole(self) -> tuple[Tensor, Tensor]:
         """Numbers of all graphs with nodes, and the outputs on them as they are."""
         ids = self.graphs.sizes.nonzero().view(-1)
-        return ids, self(ids, lambda replicas: replicas.graphs)
+        output = self(ids, lambda replicas: replicas.graphs)
+        check_output(output, self.adapter.model)
+        return ids, output
 
 
 def without_node(replicas: Replicas) -> GraphBatch:
