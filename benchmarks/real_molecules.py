@@ -27,15 +27,15 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from hpme.bench.seeds import parse_seeds
-from hpme.metrics.auc import edge_auc, edge_auc_per_graph
 from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import GINEConv, global_add_pool
 
+from hpme.bench.experiment import parse_seeds
 from hpme.data import GraphStore
 from hpme.data.molecules.smiles import from_smiles
 from hpme.explainers import EXPLAINERS, HPMEExplainer
+from hpme.metrics import edge_auc, edge_auc_per_graph
 
 SETS = ("n", "n_minus_o", "amide", "amide-class")
 METHODS: dict[str, dict[str, Any]] = {

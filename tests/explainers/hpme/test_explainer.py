@@ -42,8 +42,8 @@ def test_scores(graphs, fitted, score, monkeypatch):
     mask = explanation.edge_mask
     lowest = explanation.node_mask[explanation.edge_index].min(0).values.view(-1)
     if score == "both":
-        probability = 3 * mask - 2 * lowest
-        assert (probability > -1e-6).all() and (probability < 1 + 1e-6).all()
+        probability = 5 * mask - 4 * lowest
+        assert (probability > -1e-5).all() and (probability < 1 + 1e-5).all()
     assert torch.equal(mask, lowest) == (score == "node")
 
 

@@ -64,7 +64,7 @@ class HPMEBase(MixingExplainer):
         k: Number of pooled nodes, in place of ``ratio``.
         score: What ``edge_mask`` holds: ``"edge"``, the probabilities :math:`p_{ij}` of the edge
             MLP; ``"node"``, the lower importance of an edge's two nodes; or ``"both"``, a mean of
-            the two in which the latter counts twice.
+            the two in which the latter counts four times.
         neighbor: How :math:`G'` is drawn: a graph of another prediction (``"contrast"``), any
             (``"random"``), or the most (``"near"``) or least (``"far"``) similar of a few.
         attach: Where boundary edges go: ``"swap"`` or the paper's ``"rank"``, see
@@ -223,7 +223,7 @@ class HPMEBase(MixingExplainer):
         if self.score != "node":
             h = self._edge_input(features, seen.nodes)
             probability = self.edge_mlp(h, graphs.edge_index).sigmoid()
-            edge_mask = probability if self.score == "edge" else (2 * edge_mask + probability) / 3
+            edge_mask = probability if self.score == "edge" else (4 * edge_mask + probability) / 5
         pooled = chosen.keep if model_kwargs else self._smallest(adapter, graphs)
         return Masks(edge_mask, importance.unsqueeze(1), pooled)
 
@@ -305,6 +305,7 @@ class HPMEBase(MixingExplainer):
     @torch.no_grad()
     def _ask(self, model: Model, graphs: Any, question: Callable[[Trials], T]) -> list[T]:
         """Answers to interventions on graphs, a part at a time."""
+        self._check_fitted()
         assert self.pool is not None
         return [
             question(Trials.of(mix, count, self.pool)) for mix, count in self._mixes(model, graphs)
