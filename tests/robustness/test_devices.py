@@ -51,7 +51,7 @@ def on_the_cpu(slug):
     return explainer, explainer.explain(model, graphs, progress=False)
 
 
-QUICK = ["grad", "att", "pgexplainer", "matchexplainer", "mixupexplainer"]
+QUICK = ["grad", "pgexplainer", "matchexplainer"]
 CASES = [(slug, "model") for slug in SLUGS]
 CASES += [(slug, place) for slug in QUICK for place in ("both", "graphs")]
 

@@ -76,9 +76,9 @@ def test_sparse_features():
 
 
 @pytest.mark.parametrize("slug", [slug for slug in CHEAP if slug in SLUGS])
-@pytest.mark.parametrize("value", [1.5, True, float("inf")])
+@pytest.mark.parametrize("value", [1.5, True])
 def test_batch_sizes_are_whole_numbers(slug, value):
-    with pytest.raises(InputError, match=r"batch_size must be (a whole number|a number|finite)"):
+    with pytest.raises(InputError, match=r"batch_size must be (a whole number|a number)"):
         make_explainer(slug, batch_size=value)
 
 
