@@ -122,5 +122,5 @@ def test_check_rows(logits):
     ):
         with pytest.raises(ModelError, match=message):
             check_rows(output, 7)
-    with pytest.raises(ModelError, match=r"returned tuple.*wrap it"):
+    with pytest.raises(ModelError, match=r"returned tuple.*output="):
         check_rows((logits, logits), 8)

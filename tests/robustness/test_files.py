@@ -58,7 +58,7 @@ def rewritten(path, change):
 
 
 @slugs
-@pytest.mark.parametrize("level", ["edge", "galaxy", 3, ["graph"]])
+@pytest.mark.parametrize("level", ["galaxy", 3, ["graph"]])
 def test_unknown_levels_are_refused(slug, saved, level):
     path = rewritten(saved(slug), lambda meta: meta.update(level=level))
     with pytest.raises(StorageError, match="level"):
@@ -72,8 +72,8 @@ def test_unknown_ways_of_weighting_are_refused(saved):
 
 
 GREEDY = {
-    "hpme": [("learned", "channels"), ("learned", "layers")],
-    "hpme-gradient": [("config", "pool_layers"), ("learned", "layers")],
+    "hpme": [("learned", "channels")],
+    "hpme-gradient": [("config", "pool_layers"), ("learned", "channels")],
     "pgexplainer": [("learned", "channels"), ("config", "hidden")],
     "tagexplainer": [("learned", "channels"), ("learned", "graph_channels")],
     "proxyexplainer": [("learned", "features")],

@@ -30,7 +30,7 @@ def planted_graphs(count=40, seed=0):
     generator = torch.Generator().manual_seed(seed)
     graphs = []
     for _ in range(count):
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(torch.randint(10**6, (1,), generator=generator)))
             noise = erdos_renyi_graph(NODES, 0.15)
         where = torch.randperm(NODES, generator=generator)[:PLANTED]

@@ -14,7 +14,6 @@ import typer
 from rich.console import Console
 
 from hpme.errors import HPMEError, InputError, UnknownNameError
-from hpme.storage import read_json
 from hpme.text import one_line
 
 if TYPE_CHECKING:
@@ -127,6 +126,8 @@ def parse_options(pairs: Sequence[str]) -> dict[str, Any]:
     Raises:
         InputError: If there is no ``=``, or a key comes twice.
     """
+    from hpme.storage import read_json
+
     options: dict[str, Any] = {}
     words = {"true": True, "false": False, "none": None, "null": None}
     for pair in pairs:

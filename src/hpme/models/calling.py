@@ -50,7 +50,9 @@ class Caller:
         written = getattr(model, "_orig_mod", model)  # a compiled module hides the arguments
         parameters = inspect.signature(written.forward).parameters.values()
         self.keywords = any(p.kind is p.VAR_KEYWORD for p in parameters)
-        self.names = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
+        rest = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+        self.names = [p.name for p in parameters if p.kind not in rest]
+        self.passes_on = any(p.kind is p.VAR_POSITIONAL for p in parameters) and self.keywords
         self.required = [
             p.name
             for p in parameters
@@ -63,7 +65,8 @@ class Caller:
         """Whether the model is called as ``model(x, edge_index, ...)``, as far as names tell."""
         pools = self.level != "graph" or self.keywords or "batch" in self.names
         head = self.names[:2]
-        own = self.call is not None or len(head) < 2 or head[0] in OTHERS or "batch" in head
+        few = len(head) < 2 and not self.passes_on
+        own = self.call is not None or few or bool(OTHERS & set(head[:1])) or "batch" in head
         return pools and not own
 
     @property

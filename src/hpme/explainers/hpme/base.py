@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import closing
 from dataclasses import asdict, replace
 from typing import Any, Literal, TypeVar, get_args
 
@@ -17,7 +18,7 @@ from hpme.explainers.hpme.effects import Effect, effects_of
 from hpme.explainers.hpme.method.mask import mix_mask
 from hpme.explainers.hpme.method.mixup import Attach
 from hpme.explainers.hpme.method.pool import PoolSize, hop_features
-from hpme.explainers.hpme.method.selection import top_nodes
+from hpme.explainers.hpme.method.selection import tied, top_nodes
 from hpme.explainers.hpme.quality import Quality, quality_of, spread_over
 from hpme.explainers.hpme.report import FitReport
 from hpme.explainers.hpme.search.distil import standardise
@@ -38,6 +39,7 @@ from hpme.explainers.shared.explanation import Explanation
 from hpme.explainers.shared.masks import Masks
 from hpme.explainers.shared.mixing import MixingExplainer, MixupGraphs
 from hpme.graphs import GraphBatch, GraphStore
+from hpme.graphs.segment import segment_mean, segment_sum
 from hpme.graphs.tensors import from_tensors, to_tensors
 from hpme.models.adapter import ModelAdapter
 from hpme.models.explained import Model
@@ -214,8 +216,11 @@ class HPMEBase(MixingExplainer):
         m = self.size(graphs.sizes)
         features = self._represent(graphs.x, seen.layers, seen.nodes, graphs)
         score = self.pool(features, graphs, m)
-        chosen = top_nodes(score, graphs, m)[0]
+        chosen = top_nodes(score, graphs, m)
+        # Nodes the model does not tell apart share their importance, and their place in the pool.
+        twins = graphs.ptr[graphs.batch] + tied(score, chosen, graphs).first
         importance = self._importance(score, graphs)[0]
+        importance = segment_mean(importance, twins, graphs.num_nodes)[twins]
         if graphs.anchors is not None:
             importance = importance.index_fill(0, graphs.anchors.flatten(), 1.0)
         source, target = graphs.edge_index
@@ -224,7 +229,8 @@ class HPMEBase(MixingExplainer):
             h = self._edge_input(features, seen.nodes)
             probability = self.edge_mlp(h, graphs.edge_index).sigmoid()
             edge_mask = probability if self.score == "edge" else (4 * edge_mask + probability) / 5
-        pooled = chosen.keep if model_kwargs else self._smallest(adapter, graphs)
+        pooled = chosen.keep[0] if model_kwargs else self._smallest(adapter, graphs)
+        pooled = segment_sum(pooled.to(importance), twins, graphs.num_nodes)[twins] > 0
         return Masks(edge_mask, importance.unsqueeze(1), pooled)
 
     def _smallest(self, adapter: ModelAdapter, graphs: GraphBatch) -> Tensor:
@@ -293,9 +299,10 @@ class HPMEBase(MixingExplainer):
         """
         at_least("draws", draws, 1)
         result: list[Effect] = []
-        for mix, count in self._mixes(model, graphs):
-            assert self.pool is not None
-            result += effects_of(mix, count, self.pool, draws=draws, nodes=nodes)
+        with closing(self._mixes(model, graphs)) as mixes:
+            for mix, count in mixes:
+                assert self.pool is not None
+                result += effects_of(mix, count, self.pool, draws=draws, nodes=nodes)
         if isinstance(graphs, list):
             for explanation, effect in zip(graphs, result, strict=True):
                 if isinstance(explanation, Explanation):
@@ -307,11 +314,14 @@ class HPMEBase(MixingExplainer):
         """Answers to interventions on graphs, a part at a time."""
         self._check_fitted()
         assert self.pool is not None
-        return [
-            question(Trials.of(mix, count, self.pool)) for mix, count in self._mixes(model, graphs)
-        ]
+        # Closed at once even on error: what freezes the model inside must not outlive what does so
+        # outside.
+        with closing(self._mixes(model, graphs)) as mixes:
+            return [question(Trials.of(mix, count, self.pool)) for mix, count in mixes]
 
-    def _mixes(self, model: Model, graphs: Iterable[Any]) -> Iterator[tuple[HardMix, int]]:
+    def _mixes(
+        self, model: Model, graphs: Iterable[Any]
+    ) -> Generator[tuple[HardMix, int], None, None]:
         """Graphs a batch at a time, joined with the kept hosts, and the number of graphs."""
         self._check_fitted()
         if self.answers:

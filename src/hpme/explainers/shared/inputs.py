@@ -77,7 +77,8 @@ def as_seen(graphs: GraphBatch) -> GraphBatch:
     A batch vector does not show these, so a model returns no row for them.
     """
     last = int(graphs.batch[-1]) + 1 if graphs.num_nodes else 0
-    return replace(graphs.detached(), num_graphs=last)
+    seen = {name: value[:last] for name, value in graphs.graph.items()}
+    return replace(graphs.detached(), num_graphs=last, graph=seen)
 
 
 def natural_level(anchors: Tensor | None) -> Level:

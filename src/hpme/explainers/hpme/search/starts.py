@@ -111,6 +111,8 @@ def _gradients(context: TargetContext, graphs: GraphBatch) -> Tensor:
         x = part.x.clone().requires_grad_()
         with torch.enable_grad():
             seen = context.adapter.trace(replace(part, x=x))
+            if not seen.output.requires_grad:  # no gradient flows; occlusion has to do
+                return torch.zeros(3, graphs.num_nodes, device=graphs.x.device)
             explained = _explained(context, seen.output, ids).sum()
             slopes = torch.autograd.grad(
                 explained, [x, seen.nodes], allow_unused=True, materialize_grads=True
