@@ -26,7 +26,6 @@ from hpme.bench.run import subject
 from hpme.data import GraphStore
 from hpme.explainers import HPMEExplainer
 from hpme.explainers.hpme.search.criterion import criterion
-from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.shared.context import TargetContext
 from hpme.explainers.shared.edge_mlp import EdgeMLP
 from hpme.metrics import edge_auc, explanation_auc
@@ -54,9 +53,7 @@ def hard_mix(outcome: Outcome, context: TargetContext, marked: Tensor) -> Tensor
     explainer = outcome.explainer
     assert isinstance(explainer, HPMEExplainer) and explainer.pool is not None
     generator = torch.Generator().manual_seed(0)
-    mix = HardMix.build(
-        context, explainer.size, explainer.neighbor, explainer.attach, generator, 512
-    )
+    mix = explainer._mix(context, generator)
     source, target = mix.graphs.edge_index
     near = marked.index_add(0, target, marked[source]).clamp(max=1)
     noise = torch.rand(marked.shape, generator=generator)
