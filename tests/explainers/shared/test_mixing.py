@@ -89,17 +89,22 @@ def test_joined_weights_are_those_of_the_explanations(slug):
         assert bool((mix.edge_weight[mine & mix.bridge] == 1).all())
 
 
-def test_hpme_transplants_the_pooled_subgraph():
+def test_hpme_transplants_the_whole_pool():
     case, mix = mixes("hpme")
     explanations = case.explainer.explain(case.model, case.graphs, progress=False)
     store = GraphStore.from_graphs(case.graphs)
-    for number, explanation in enumerate(explanations):
-        inside = explanation.pooled[case.graphs[number].edge_index].all(0)
+    bounds = case.explainer.size(store.sizes).tolist()
+    pools = []  # explanations show only those of these nodes that are needed
+    for explanation, bound in zip(explanations, bounds, strict=True):
+        best = explanation.node_mask.view(-1).argsort(descending=True)[:bound]
+        pools.append(torch.zeros(len(explanation.x), dtype=torch.bool).index_fill(0, best, True))
+        assert bool((pools[-1] | ~explanation.pooled).all())
+    for number, pool in enumerate(pools):
+        inside = pool[case.graphs[number].edge_index].all(0)
         mine = mix.graphs.edge_batch == number
         assert int((mine & mix.transplanted).sum()) == int(inside.sum())
-        pooled, partner = int(explanation.pooled.sum()), int(mix.partners[number])
-        rest = int((~explanations[partner].pooled).sum())
-        assert int(mix.graphs.sizes[number]) == rest + pooled
+        rest = int((~pools[int(mix.partners[number])]).sum())
+        assert int(mix.graphs.sizes[number]) == rest + int(pool.sum())
         carried = mix.graphs.x[mix.graphs.edge_index[0, mine & mix.transplanted]]
         source = store.x[store.node_start[number] + case.graphs[number].edge_index[0, inside]]
         assert torch.equal(carried.unique(dim=0), source.unique(dim=0))
