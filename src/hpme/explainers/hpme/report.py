@@ -8,11 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from hpme.errors import ModelError
 from hpme.explainers.hpme.method.selection import Selection
 from hpme.explainers.hpme.search.chains import Candidates
 from hpme.explainers.hpme.search.criterion import closeness, criterion
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.search.ratio import RatioPoint
+from hpme.explainers.shared.context import TargetContext
 
 WEAK_EFFECT = 0.2
 """A pool that saves less than this of what random nodes lose is called weak."""
@@ -151,7 +153,7 @@ def report_on(
         effect=effect,
         p_value=p_value,
         held_out=held_out,
-        edges=mix.context.adapter.weighting != "none",
+        edges=mix.context.adapter.weighting != "none" or _reads_edges(mix.context),
         agreement=None if candidates is None else _agreement(candidates),
         pool_ratio=float((mix.m / mix.graphs.sizes).mean()),
         embedding=mix.context.adapter.describe(),
@@ -207,3 +209,14 @@ def _above_chance(a: Tensor, b: Tensor) -> float:
     chance = float((a.float().mean() + b.float().mean()) / 2)
     shared = float((a & b).sum()) / max(1.0, float(a.sum()))
     return (shared - chance) / max(1e-6, 1 - chance)
+
+
+@torch.no_grad()
+def _reads_edges(context: TargetContext) -> bool:
+    """Whether outputs change when all edges are deleted; weights may not reach the model at all."""
+    graphs = context.store.batch(torch.arange(min(64, len(context.store))))
+    bare = graphs.edges(torch.zeros_like(graphs.edge_index[0], dtype=torch.bool))
+    try:
+        return not torch.allclose(context.predict(graphs), context.predict(bare), rtol=1e-6)
+    except ModelError:  # it cannot do without edges
+        return True
