@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from hpme.explainers.hpme.method.selection import top_nodes
 from hpme.explainers.hpme.quality import BEYOND_CHANCE, CARRIES
 from hpme.explainers.hpme.search.sufficient import Trials, smallest_prefix
 
@@ -31,25 +32,62 @@ class Alternative:
 def alternatives_of(trials: Trials, count: int) -> list[list[Alternative]]:
     """At most ``count`` subgraphs of every graph, the first as in its explanation.
 
-    Each is the smallest sufficient prefix of the ranking without the nodes of those before, so no
-    two share a node but anchors. None if nothing in the graph carries the prediction.
+    The next are the smallest sufficient prefixes of the ranking without the nodes of those before,
+    as long as there are any. Then each goes without every other node of the first, so that what
+    else could take part in the reason is seen; such a one shares at most half of its nodes with
+    one before. None if nothing in the graph carries the prediction.
     """
-    graphs = trials.mix.graphs
-    allowed = torch.ones_like(graphs.batch, dtype=torch.bool)
-    going = torch.ones(trials.count, dtype=torch.bool, device=allowed.device)
-    found: list[list[Alternative]] = [[] for _ in range(trials.count)]
-    sizes = graphs.sizes[: trials.count].tolist()
-    for _ in range(count):
-        keep = smallest_prefix(trials, allowed)
-        if graphs.anchors is None:
-            keep &= allowed
-        near, chance = trials.inserted(keep), trials.inserted(trials.random(keep))
-        going &= (near >= CARRIES) & (near - chance >= BEYOND_CHANCE)
-        if not bool(going.any()):
+    found = _Found(trials, count)
+    everything = torch.ones_like(trials.pooled)
+    if not found.add(trials.pooled):
+        return found.lists
+    for _ in range(count - 1):
+        if not found.add(_prefix(trials, everything & ~found.used)):
             break
-        rows = keep[: sum(sizes)].split(sizes)  # type: ignore[no-untyped-call]
-        for number in going.nonzero().view(-1).tolist():
+    rank = top_nodes(trials.score, trials.mix.graphs, trials.mix.m).order[0]
+    for odd in (0, 1):
+        spared = trials.pooled & (rank % 2 == odd)
+        found.add(_prefix(trials, ~spared))
+    return found.lists
+
+
+def _prefix(trials: Trials, allowed: Tensor) -> Tensor:
+    """The smallest sufficient prefix of allowed nodes; anchors are always there."""
+    keep = smallest_prefix(trials, allowed)
+    return keep if trials.mix.graphs.anchors is not None else keep & allowed
+
+
+class _Found:
+    """Alternatives of all graphs, as they are found.
+
+    Args:
+        trials: The graphs.
+        count: At most as many per graph.
+    """
+
+    def __init__(self, trials: Trials, count: int) -> None:
+        self.trials, self.count = trials, count
+        self.lists: list[list[Alternative]] = [[] for _ in range(trials.count)]
+        self.rows: list[Tensor] = []
+        self.used = torch.zeros_like(trials.pooled)
+
+    def add(self, keep: Tensor) -> bool:
+        """Takes the subgraphs that carry their predictions and are new; false if there is none."""
+        trials, graphs = self.trials, self.trials.mix.graphs
+        near, chance = trials.inserted(keep), trials.inserted(trials.random(keep))
+        good = (near >= CARRIES) & (near - chance >= BEYOND_CHANCE)
+        own = torch.bincount(graphs.batch[keep], minlength=graphs.num_graphs)
+        for before in self.rows:
+            shared = torch.bincount(graphs.batch[keep & before], minlength=graphs.num_graphs)
+            good &= (2 * shared <= own)[: trials.count]
+        full = torch.tensor([len(some) >= self.count for some in self.lists])
+        good &= ~full.to(good.device)
+        taken = keep & torch.cat([good, good.new_zeros(len(own) - len(good))])[graphs.batch]
+        self.rows.append(taken)
+        self.used |= taken
+        sizes = graphs.sizes[: trials.count].tolist()
+        parts = keep[: sum(sizes)].split(sizes)  # type: ignore[no-untyped-call]
+        for number in good.nonzero().view(-1).tolist():
             values = (float(near[number]), float(chance[number]))
-            found[number].append(Alternative(rows[number], *values))
-        allowed &= ~keep
-    return found
+            self.lists[number].append(Alternative(parts[number], *values))
+        return bool(good.any())

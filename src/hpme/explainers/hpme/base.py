@@ -31,7 +31,7 @@ from hpme.explainers.hpme.search.ratio import (
     choose_ratio,
     ratio_curve,
 )
-from hpme.explainers.hpme.search.sufficient import Trials, smallest_prefix
+from hpme.explainers.hpme.search.sufficient import Trials, least_needed, smallest_prefix
 from hpme.explainers.shared.checks import at_least, positive
 from hpme.explainers.shared.context import TargetContext, batches
 from hpme.explainers.shared.edge_mlp import EdgeMLP
@@ -81,6 +81,8 @@ class HPMEBase(MixingExplainer):
 
     chooses_size = True
     needs_weights = False  # the search asks about graphs, not about weights of edges
+    needed: Tensor
+    """Nodes of more importance are needed to keep predictions; others are not shown as pooled."""
     mixup: bool = True
     """Whether the model is shown mixups; the ablation w/o Mix shows it the pooled subgraph."""
 
@@ -118,6 +120,7 @@ class HPMEBase(MixingExplainer):
         self.rival: nn.Module | None = None
         self.edge_mlp: EdgeMLP | None = None
         self.report: FitReport | None = None
+        self.register_buffer("needed", torch.zeros(()))
 
     def _prepare(self, context: TargetContext) -> None:
         """Looks at all graphs before anything is searched."""
@@ -146,9 +149,9 @@ class HPMEBase(MixingExplainer):
 
     @abstractmethod
     def _search(
-        self, few: HardMix, everything: HardMix, fresh: HardMix | None, *, progress: bool
+        self, few: HardMix, everything: TargetContext, fresh: HardMix | None, *, progress: bool
     ) -> FitReport:
-        """Finds the pool on a few graphs, trains the edge MLP on all, reports on fresh ones."""
+        """Finds the pool on a few graphs, trains the edge MLP, reports on fresh graphs."""
 
     def _fit(self, context: TargetContext, *, progress: bool) -> None:
         generator = torch.Generator().manual_seed(self.seed)
@@ -161,8 +164,8 @@ class HPMEBase(MixingExplainer):
             curve = self._choose_ratio(searched, generator, progress)
         few = self._mix(searched, generator)
         fresh = None if held_out is None else self._mix(held_out, generator)
-        everything = few if searched is context else self._mix(context, generator)
-        report = self._search(few, everything, fresh, progress=progress)
+        report = self._search(few, context, fresh, progress=progress)
+        self._calibrate(searched, generator)
         self.report = replace(report, ratio_curve=curve)
         self.requires_grad_(False)
         logger.info(self.report.summary())
@@ -216,34 +219,39 @@ class HPMEBase(MixingExplainer):
         m = self.size(graphs.sizes)
         features = self._represent(graphs.x, seen.layers, seen.nodes, graphs)
         score = self.pool(features, graphs, m)
-        chosen = top_nodes(score, graphs, m)
-        # Nodes the model does not tell apart share their importance, and their place in the pool.
-        twins = graphs.ptr[graphs.batch] + tied(score, chosen, graphs).first
-        importance = self._importance(score, graphs)[0]
-        importance = segment_mean(importance, twins, graphs.num_nodes)[twins]
-        if graphs.anchors is not None:
-            importance = importance.index_fill(0, graphs.anchors.flatten(), 1.0)
+        importance, pooled = self._ranked(score, graphs)
         source, target = graphs.edge_index
         edge_mask = torch.minimum(importance[source], importance[target])
         if self.score != "node":
             h = self._edge_input(features, seen.nodes)
             probability = self.edge_mlp(h, graphs.edge_index).sigmoid()
             edge_mask = probability if self.score == "edge" else (4 * edge_mask + probability) / 5
-        pooled = chosen.keep[0] if model_kwargs else self._smallest(adapter, graphs)
-        pooled = segment_sum(pooled.to(importance), twins, graphs.num_nodes)[twins] > 0
         return Masks(edge_mask, importance.unsqueeze(1), pooled)
 
-    def _smallest(self, adapter: ModelAdapter, graphs: GraphBatch) -> Tensor:
-        """The pooled nodes that are needed, boolean ``[N]``."""
-        assert adapter.explained is not None
-        store = GraphStore.from_graphs(graphs)
+    def _ranked(self, score: Tensor, graphs: GraphBatch) -> tuple[Tensor, Tensor]:
+        """Importance of nodes, and which are pooled: of the ``m`` highest those that are needed."""
+        assert self.size is not None
+        chosen = top_nodes(score, graphs, self.size(graphs.sizes))
+        # Nodes the model does not tell apart share their importance, and their place in the pool.
+        twins = graphs.ptr[graphs.batch] + tied(score, chosen, graphs).first
+        importance = self._importance(score, graphs)[0]
+        importance = segment_mean(importance, twins, graphs.num_nodes)[twins]
+        if graphs.anchors is not None:
+            importance = importance.index_fill(0, graphs.anchors.flatten(), 1.0)
+        needed = (importance > self.needed.to(importance)) | (chosen.order[0] == 0)
+        pooled = (chosen.keep[0] & needed).to(importance)
+        return importance, segment_sum(pooled, twins, graphs.num_nodes)[twins] > 0
 
-        def needed(trials: Trials) -> Tensor:
-            own = int(trials.mix.graphs.sizes[: trials.count].sum())
-            return smallest_prefix(trials)[:own]
-
-        full = store.subset(store.sizes.nonzero().view(-1))
-        return torch.cat(self._ask(adapter.explained, full, needed))
+    @torch.no_grad()
+    def _calibrate(self, context: TargetContext, generator: torch.Generator) -> None:
+        """Finds the importance from which on nodes are needed, from what some graphs need."""
+        assert self.pool is not None
+        self.needed.zero_()
+        mix = self._mix(context.sample(TRIAL_GRAPHS, SEARCH_EDGES, generator), generator)
+        score = mix.scores(self.pool)
+        importance, pooled = self._ranked(score, mix.graphs)
+        prefix = smallest_prefix(Trials.among(mix, score))
+        self.needed.fill_(least_needed(importance[pooled], prefix[pooled]))
 
     def _mixup_graphs(self, context: TargetContext, generator: torch.Generator) -> MixupGraphs:
         assert self.pool is not None and self.edge_mlp is not None
@@ -312,12 +320,14 @@ class HPMEBase(MixingExplainer):
     @torch.no_grad()
     def _ask(self, model: Model, graphs: Any, question: Callable[[Trials], T]) -> list[T]:
         """Answers to interventions on graphs, a part at a time."""
-        self._check_fitted()
-        assert self.pool is not None
         # Closed at once even on error: what freezes the model inside must not outlive what does so
         # outside.
         with closing(self._mixes(model, graphs)) as mixes:
-            return [question(Trials.of(mix, count, self.pool)) for mix, count in mixes]
+            return [question(self._trials(mix, count)) for mix, count in mixes]
+
+    def _trials(self, mix: HardMix, count: int) -> Trials:
+        score = mix.scores(self.pool)
+        return Trials.of(mix, count, score, self._ranked(score, mix.graphs)[1])
 
     def _mixes(
         self, model: Model, graphs: Iterable[Any]

@@ -20,9 +20,6 @@ from hpme.explainers.shared.context import TargetContext, batches
 from hpme.graphs import GraphBatch
 from hpme.progress import progress_bar
 
-EDGE_SCALE = 5.0
-"""Blocks have unit variance in total; the edge MLP learns faster from larger numbers."""
-
 
 class HPMEExplainer(HPMEBase):
     r"""Explains models by hard-perturbation mixup.
@@ -81,7 +78,8 @@ class HPMEExplainer(HPMEBase):
         return seen.unsqueeze(0)
 
     def _edge_input(self, features: Tensor, h: Tensor) -> Tensor:
-        return EDGE_SCALE * features[0]
+        assert self.representation is not None
+        return self.representation.summarised(features[0])
 
     def _importance(self, score: Tensor, graphs: GraphBatch) -> Tensor:
         # A node counts by its place in its graph, and by what all graphs say about its like:
@@ -89,7 +87,7 @@ class HPMEExplainer(HPMEBase):
         return (super()._importance(score, graphs) + (score / 2).sigmoid()) / 2
 
     def _search(
-        self, few: HardMix, everything: HardMix, fresh: HardMix | None, *, progress: bool
+        self, few: HardMix, everything: TargetContext, fresh: HardMix | None, *, progress: bool
     ) -> FitReport:
         search = SubsetSearch(self.restarts, self.rounds, self.subsets, self.refine)
         with progress_bar("searching the pool", search.steps(), enabled=progress) as advance:
@@ -102,12 +100,11 @@ class HPMEExplainer(HPMEBase):
         report = evidence(few, fresh, self.pool, candidates, "subsets")
         with progress_bar("training the edge MLP", self.epochs, enabled=progress) as advance:
             self.edge_mlp = fit_edge_mlp(
-                everything,
-                everything.select(everything.scores(self.pool)).keep[0],
+                few,
+                few.select(few.scores(self.pool)).keep[0],
                 epochs=self.epochs,
                 lr=self.lr,
                 weight_decay=self.weight_decay,
-                batch_size=self.batch_size,
                 advance=advance,
             )
         return report

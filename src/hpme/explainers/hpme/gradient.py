@@ -79,14 +79,15 @@ class HPMEGradientExplainer(HPMEBase):
             raise InputError(f"pool_layers must be at most {MAX_LAYERS}, got {pool_layers}")
 
     def _search(
-        self, few: HardMix, everything: HardMix, fresh: HardMix | None, *, progress: bool
+        self, few: HardMix, everything: TargetContext, fresh: HardMix | None, *, progress: bool
     ) -> FitReport:
         total = self.starts * self.start_epochs + self.epochs
         with progress_bar("training pool and edge MLP", total, enabled=progress) as advance:
             self.pool, self.edge_mlp = self._best_start(few, advance)
             report = evidence(few, fresh, self.pool, None, "gradient")
             betas = [self.bce_weight] * self.epochs
-            for _ in self._train(everything, self.pool, self.edge_mlp, betas, learn_pool=False):
+            mix = few if few.context is everything else self._mix(everything, few.generator)
+            for _ in self._train(mix, self.pool, self.edge_mlp, betas, learn_pool=False):
                 advance(1)
         return report
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from hpme.explainers.hpme.method.selection import top_nodes
-from hpme.explainers.hpme.search.sufficient import Trials, smallest_prefix
+from hpme.explainers.hpme.search.sufficient import Trials
 
 Verdict = Literal["carried", "several", "absence", "unclear"]
 CARRIES = 0.5
@@ -58,7 +58,7 @@ def quality_of(trials: Trials, rival: nn.Module | None) -> list[Quality]:
         trials: The graphs and their hosts.
         rival: The pool of another chain.
     """
-    keep = smallest_prefix(trials)
+    keep = trials.pooled
     near, chance = trials.inserted(keep), trials.inserted(trials.random(keep))
     rest = trials.without(keep)
     verdicts = [verdict(*row) for row in torch.stack([near, chance, rest], dim=1).tolist()]

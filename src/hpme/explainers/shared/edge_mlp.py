@@ -39,15 +39,18 @@ class EdgeMLP(nn.Module):
 
     def forward(self, h: Tensor, edge_index: Tensor) -> Tensor:
         """One logit per column of ``edge_index``, equal for ``(i, j)`` and ``(j, i)``."""
+        # The first layer is a sum over both ends, so it is computed once per node, not per edge.
+        width = self.channels
+        near, far = torch.addmm(self.first_bias, h, self.first[:width]), h @ self.first[width:]
         if torch.is_grad_enabled() or edge_index.shape[1] <= CHUNK:
-            return self._logits(h, edge_index)
+            return self._logits(near, far, edge_index)
         parts = edge_index.split(CHUNK, dim=1)  # type: ignore[no-untyped-call]
-        return torch.cat([self._logits(h, part) for part in parts])
+        return torch.cat([self._logits(near, far, part) for part in parts])
 
-    def _logits(self, h: Tensor, edge_index: Tensor) -> Tensor:
-        i, j = (h.index_select(0, nodes) for nodes in edge_index)
-        there = torch.addmm(self.first_bias, torch.cat([i, j], dim=1), self.first).relu_()
-        back = torch.addmm(self.first_bias, torch.cat([j, i], dim=1), self.first).relu_()
+    def _logits(self, near: Tensor, far: Tensor, edge_index: Tensor) -> Tensor:
+        i, j = edge_index
+        there = (near.index_select(0, i) + far.index_select(0, j)).relu_()
+        back = (near.index_select(0, j) + far.index_select(0, i)).relu_()
         return (there + back) @ (self.second / 2) + self.second_bias
 
 

@@ -4,8 +4,12 @@ import pytest
 import torch
 
 from finder import PLANTED, Finder, mix_of, planted_graphs
-from hpme.explainers.hpme.search.scorer import LinearPool
-from hpme.explainers.hpme.search.sufficient import TOLERANCE, Trials, smallest_prefix
+from hpme.explainers.hpme.search.sufficient import (
+    TOLERANCE,
+    Trials,
+    least_needed,
+    smallest_prefix,
+)
 
 
 @pytest.fixture(scope="module")
@@ -13,10 +17,8 @@ def trials():
     """Scores that put planted nodes first, and a pool far larger than they are."""
     mix = mix_of(Finder(), planted_graphs(30), k=8)
     planted = (mix.graphs.x[:, 1] > 0).float()
-    width = mix.features.shape[0] * mix.features.shape[2]
-    found = Trials.of(mix, 20, LinearPool(torch.zeros(1, width)))
     noise = 0.1 * torch.rand(1, mix.graphs.num_nodes, generator=torch.Generator().manual_seed(0))
-    return Trials(found.mix, 20, planted[None] + noise, found.hosts)
+    return Trials.of(mix, 20, planted[None] + noise, planted > 0)
 
 
 def own(trials, keep):
@@ -65,3 +67,18 @@ def test_planted_nodes_are_needed_and_random_ones_are_not(trials):
     random = trials.random(keep)
     assert float(trials.inserted(keep).mean()) > float(trials.inserted(random).mean()) + 0.3
     assert float(trials.without(keep).mean()) < float(trials.without(random).mean()) - 0.2
+
+
+def test_the_bound_makes_the_fewest_errors():
+    generator = torch.Generator().manual_seed(0)
+    importance = torch.rand(40, generator=generator)
+    needed = importance + 0.3 * torch.randn(40, generator=generator) > 0.5
+    bound = least_needed(importance, needed)
+    errors = [int(((importance > b) != needed).sum()) for b in [0.0, *importance.tolist()]]
+    assert int(((importance > bound) != needed).sum()) == min(errors)
+
+
+def test_all_are_needed_or_nothing_is_known():
+    importance = torch.tensor([0.2, 0.7])
+    assert least_needed(importance, torch.tensor([True, True])) == 0.0
+    assert least_needed(importance, torch.tensor([False, False])) == 0.0

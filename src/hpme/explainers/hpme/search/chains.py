@@ -126,8 +126,8 @@ class SubsetSearch:
     subsets: int = 16
     refine: int = 2
     draws: int = 2
-    final_draws: int = 3
-    combinations: int = 12
+    final_draws: int = 2
+    combinations: int = 8
 
     def steps(self) -> int:
         """Rounds and steps together."""
@@ -137,7 +137,7 @@ class SubsetSearch:
         self,
         mix: HardMix,
         attributions: Attributions | None,
-        known: LinearPool | None = None,
+        known: Tensor | None = None,
         *,
         advance: Callable[[int], None],
     ) -> Candidates:
@@ -147,7 +147,7 @@ class SubsetSearch:
             mix: The graphs.
             attributions: Where some pools and the first chain begin; if ``None``, all begin at
                 random.
-            known: Another pool to begin with.
+            known: Weights ``[P, D]`` of other pools to begin with.
             advance: Called after every round and step.
         """
         candidates = Candidates(mix, mix.draw(self.final_draws))
@@ -157,7 +157,7 @@ class SubsetSearch:
         if attributions is not None:
             enter_starts(candidates, distiller, attributions)
         if known is not None:
-            candidates.add(known.weight.detach(), START)
+            candidates.add(known, START)
         if candidates.weights:
             starts[0] = mix.scores(candidates.pool(candidates.order(START)[0]))[0]
         for chain in range(self.chains):
@@ -216,15 +216,15 @@ def sharpened(candidates: Candidates) -> Candidates:
     """
     mix, hosts = candidates.mix, candidates.hosts
     score = mix.scores(candidates.pool(candidates.order()[0]))
-    needed = smallest_prefix(Trials(replace(mix, drawn=False), len(hosts[0]), score, hosts))
+    needed = smallest_prefix(Trials.among(mix, score, hosts))
     sizes = torch.bincount(mix.graphs.batch[needed], minlength=mix.graphs.num_graphs)
     fewer = (sizes + mix.m + 1) // 2
     sharp = Candidates(replace(mix, size=lambda _: fewer), hosts)
     chains = sorted({chain for chain in candidates.chains if chain >= 0})
     best = candidates.order(*chains)[:COMPARED] if chains else []
     for chain in (START, *chains):
-        pick = [n for n in candidates.order(chain) if chain == START or n in best]
-        pick = pick or candidates.order(chain)[:1]
+        order = candidates.order(chain)
+        pick = [n for n in order if chain == START or n in best] or order[:1]
         if pick:
             sharp.add(torch.stack([candidates.weights[n] for n in pick]), chain)
     return sharp

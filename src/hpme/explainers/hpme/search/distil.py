@@ -8,11 +8,13 @@ import torch
 from torch import Tensor
 
 from hpme.explainers.hpme.method.objective import bce_loss
-from hpme.explainers.hpme.method.training import train_epoch
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.shared.edge_mlp import EdgeMLP
 from hpme.graphs import GraphBatch
 from hpme.graphs.segment import standardise_in_segment
+
+PAIRS = 20_000
+"""Pairs of nodes the edge MLP learns from; more teach it little."""
 
 
 def standardise(scores: Tensor, graphs: GraphBatch) -> Tensor:
@@ -27,30 +29,32 @@ def fit_edge_mlp(
     epochs: int,
     lr: float,
     weight_decay: float,
-    batch_size: int,
     advance: Callable[[int], None],
 ) -> EdgeMLP:
     r"""Edge MLP that tells pairs inside the pooled subgraph from others (Eq. bce_loss).
 
+    It learns from :data:`PAIRS` pairs of nodes at most, all of them in every step.
+
     Args:
         mix: The graphs.
         keep: Pooled nodes, boolean ``[N]`` over all nodes of the store.
-        epochs: Passes over the graphs.
+        epochs: Steps.
         lr: Learning rate of Adam.
         weight_decay: Weight decay of Adam.
-        batch_size: Graphs per step.
-        advance: Called after every epoch.
+        advance: Called after every step.
     """
-    store, h = mix.context.store, mix.h
+    pairs = mix.graphs.pairs.proper.index
+    if pairs.shape[1] > PAIRS:
+        order = torch.randperm(pairs.shape[1], generator=mix.generator)[:PAIRS]
+        pairs = pairs[:, order.to(pairs.device)]
+    inside = keep[pairs].all(0)
+    nodes, pairs = pairs.unique(return_inverse=True)
+    h = mix.h[nodes]
     edge_mlp = EdgeMLP(h.shape[1], generator=mix.generator).to(h.device)
     optimiser = torch.optim.Adam(edge_mlp.parameters(), lr=lr, weight_decay=weight_decay)
-
-    def loss(ids: Tensor) -> Tensor:
-        graphs = store.batch(ids)
-        inside = keep[graphs.node_ids][graphs.edge_index].all(0)
-        return bce_loss(edge_mlp(h[graphs.node_ids], graphs.edge_index), inside)
-
-    for _ in range(epochs):
-        train_epoch(optimiser, loss, len(store), batch_size, mix.generator)
+    for _ in range(epochs if pairs.numel() else 0):
+        optimiser.zero_grad()
+        bce_loss(edge_mlp(h, pairs), inside).backward()
+        optimiser.step()
         advance(1)
     return edge_mlp

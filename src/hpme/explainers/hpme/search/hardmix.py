@@ -36,7 +36,7 @@ class HardMix(Mixer):
             same, whatever else is mixed.
     """
 
-    max_nodes: int = 20_000
+    max_nodes: int = 8_000
     drawn: bool = True
 
     @classmethod

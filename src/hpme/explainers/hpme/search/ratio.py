@@ -6,20 +6,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor
 
 from hpme.explainers.hpme.method.pool import PoolSize
 from hpme.explainers.hpme.search.chains import SubsetSearch
 from hpme.explainers.hpme.search.criterion import criterion
 from hpme.explainers.hpme.search.hardmix import HardMix
-from hpme.explainers.hpme.search.scorer import LinearPool
-from hpme.explainers.hpme.search.starts import attributions
+from hpme.explainers.hpme.search.starts import Attributions, attributions
 
 RATIOS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 """Ratios that are tried."""
 TOLERANCE = 0.04
 """How much of the random disagreement a smaller ratio may leave more than the best one."""
-TRIAL_GRAPHS = 128
+TRIAL_GRAPHS = 96
 """Graphs the short searches see."""
+HANDED_ON = 5
+"""Pools that a search hands on to that with the next smaller ratio."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +57,8 @@ def choose_ratio(curve: list[RatioPoint]) -> float:
 def ratio_curve(mix: HardMix, *, advance: Callable[[int], None]) -> list[RatioPoint]:
     """A short search with :data:`RATIOS`, on draws of :math:`G'` that all of them share.
 
-    From the largest ratio down, each beginning where the one before ended, until two in a row leave
-    clearly more than the best: a still smaller pool cannot hold what these could not.
+    From the largest ratio down, each beginning with the best pools of the one before, until two in
+    a row leave clearly more than the best: a still smaller pool cannot hold what these could not.
 
     Args:
         mix: The graphs; its pooled size is ignored.
@@ -65,18 +67,20 @@ def ratio_curve(mix: HardMix, *, advance: Callable[[int], None]) -> list[RatioPo
     Returns:
         The points that were tried, the smallest ratio first.
     """
-    search = SubsetSearch(chains=1, rounds=1, refine=0, draws=1, final_draws=2)
-    starts, hosts = attributions(mix.context), mix.draw(3)
+    search = SubsetSearch(chains=1, rounds=1, subsets=8, refine=0, draws=1)
+    starts: Attributions | None = attributions(mix.context)
+    hosts = mix.draw(2)
     noise = torch.rand(2, mix.graphs.num_nodes, generator=mix.generator).to(mix.features)
     curve: list[RatioPoint] = []
-    pool: LinearPool | None = None
+    known: Tensor | None = None
     for ratio in reversed(RATIOS):
         sized = replace(mix, size=PoolSize(ratio))
-        candidates = search.find(sized, starts, pool, advance=lambda _: None)
-        pool = candidates.pool(candidates.chosen())
-        chosen, random = sized.select(sized.scores(pool)), sized.select(noise)
-        found, chance = (criterion(sized, part, hosts)[:, 0].mean() for part in (chosen, random))
-        curve.insert(0, RatioPoint(ratio, float(found), float(chance)))
+        candidates = search.find(sized, starts, known, advance=lambda _: None)
+        starts, order = None, candidates.order()
+        known = torch.stack([candidates.weights[number] for number in order[:HANDED_ON]])
+        score = sized.scores(candidates.pool(order[0]))
+        values = criterion(sized, sized.select(torch.cat([score, noise])), hosts)[:, 0]
+        curve.insert(0, RatioPoint(ratio, float(values[0]), float(values[1:].mean())))
         advance(1)
         limit = min(point.left for point in curve) + TOLERANCE
         if len(curve) > 2 and all(point.left > limit for point in curve[:2]):

@@ -12,6 +12,10 @@ from hpme.graphs import GraphBatch
 
 WIDEST = 64
 """Wider blocks are seen through as many of their principal directions."""
+SUMMARY = 32
+"""Principal directions of all blocks together that the edge MLP sees; it need not see more."""
+SUMMARY_SCALE = 5.0
+"""Blocks have unit variance in total; the edge MLP learns faster from larger numbers."""
 
 
 class Representation(nn.Module):
@@ -35,6 +39,7 @@ class Representation(nn.Module):
         for number, width in enumerate(self.widths):
             self.register_buffer(f"mean_{number}", torch.zeros(width))
             self.register_buffer(f"map_{number}", torch.zeros(width, min(width, WIDEST)))
+        self.register_buffer("summary", torch.zeros(self.channels, min(self.channels, SUMMARY)))
 
     @classmethod
     def of(cls, blocks: Sequence[Tensor]) -> Representation:
@@ -45,7 +50,7 @@ class Representation(nn.Module):
             centred = block - mean
             total = centred.square().mean(0).sum().sqrt()
             basis = (
-                _principal(centred)
+                _principal(centred, WIDEST)
                 if block.shape[1] > WIDEST
                 else torch.eye(len(mean), device=mean.device)
             )
@@ -55,6 +60,9 @@ class Representation(nn.Module):
                 basis = torch.zeros_like(basis)
             representation.register_buffer(f"mean_{number}", mean)
             representation.register_buffer(f"map_{number}", basis.to(mean))
+        features = representation(blocks)
+        summary = _principal(features - features.mean(0), SUMMARY)
+        representation.register_buffer("summary", SUMMARY_SCALE * summary)
         return representation
 
     @property
@@ -69,6 +77,11 @@ class Representation(nn.Module):
             for number, block in enumerate(blocks)
         ]
         return torch.cat(parts, dim=1)
+
+    def summarised(self, features: Tensor) -> Tensor:
+        """The principal directions of features ``[N, channels]``."""
+        summary: Tensor = features @ self.get_buffer("summary")
+        return summary
 
 
 def blocks_of(
@@ -87,8 +100,8 @@ def blocks_of(
     return (degree.log1p().unsqueeze(1), *depth, *layers, *hop_features(h, graphs))
 
 
-def _principal(centred: Tensor) -> Tensor:
-    """The :data:`WIDEST` directions of largest variance, ``[width, WIDEST]``."""
+def _principal(centred: Tensor, count: int) -> Tensor:
+    """The ``count`` directions of largest variance, ``[width, count]``, or all there are."""
     covariance = centred.T.double() @ centred.double()
     directions: Tensor = torch.linalg.eigh(covariance).eigenvectors
-    return directions[:, -WIDEST:].to(centred)
+    return directions[:, -count:].to(centred)

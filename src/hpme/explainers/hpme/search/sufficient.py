@@ -30,21 +30,32 @@ class Trials:
         count: Number of graphs that are not hosts.
         score: Scores of all nodes.
         hosts: Numbers of the hosts of every graph, ``[D, count]``.
+        pooled: Nodes that explanations show, boolean ``[N]``.
     """
 
     mix: HardMix
     count: int
     score: Tensor
     hosts: Tensor
+    pooled: Tensor
 
     @classmethod
-    def of(cls, mix: HardMix, count: int, pool: nn.Module, *, draws: int = DRAWS) -> Trials:
-        """Trials of the first ``count`` graphs of a mix."""
+    def of(
+        cls, mix: HardMix, count: int, score: Tensor, pooled: Tensor, *, draws: int = DRAWS
+    ) -> Trials:
+        """Trials of the first ``count`` graphs of a mix; the others are hosts."""
         values = mix.context.values.double()
         distance = torch.cdist(values[:count], values[count:])
         nearest_last = distance.argsort(dim=1, descending=True, stable=True)
         hosts = count + nearest_last[:, : min(draws, distance.shape[1])].T
-        return cls(replace(mix, drawn=False), count, mix.scores(pool), hosts)
+        return cls(replace(mix, drawn=False), count, score, hosts, pooled)
+
+    @classmethod
+    def among(cls, mix: HardMix, score: Tensor, hosts: Tensor | None = None) -> Trials:
+        """Trials of all graphs of a mix, which host one another; by default hosts are drawn."""
+        hosts = mix.draw(DRAWS) if hosts is None else hosts
+        everything = top_nodes(score, mix.graphs, mix.m).keep[0]
+        return cls(replace(mix, drawn=False), hosts.shape[1], score, hosts, everything)
 
     def bound(self) -> Selection:
         """The whole pool of every graph."""
@@ -130,3 +141,22 @@ def smallest_prefix(trials: Trials, allowed: Tensor | None = None) -> Tensor:
         high[own] = torch.where(enough & unsettled, middle[own], high[own])
         low[own] = torch.where(~enough & unsettled, middle[own] + 1, low[own])
     return order < high[graphs.batch]
+
+
+def least_needed(importance: Tensor, needed: Tensor) -> float:
+    """The importance that tells nodes that are needed from others with the fewest errors.
+
+    What one graph needs is found with few hosts; over all graphs the noise averages out, so the
+    bound picks more truly than a prefix of each graph does, and it costs no mix.
+
+    Args:
+        importance: Importance of pooled nodes of many graphs.
+        needed: Whether they are in the smallest prefix of theirs.
+    """
+    if not bool(needed.any()):
+        return 0.0
+    order = importance.argsort()
+    missed = needed[order].double().cumsum(0)
+    spared = (~needed[order]).double().cumsum(0)
+    place = int((missed - spared).argmin())
+    return float(importance[order][place]) if float(missed[place]) < float(spared[place]) else 0.0
