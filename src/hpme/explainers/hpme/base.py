@@ -326,6 +326,7 @@ class HPMEBase(MixingExplainer):
             return [question(self._trials(mix, count)) for mix, count in mixes]
 
     def _trials(self, mix: HardMix, count: int) -> Trials:
+        assert self.pool is not None
         score = mix.scores(self.pool)
         return Trials.of(mix, count, score, self._ranked(score, mix.graphs)[1])
 

@@ -17,6 +17,7 @@ from hpme.explainers.hpme.report import FitReport, evidence
 from hpme.explainers.hpme.search.criterion import criterion, joint_rank
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.shared.checks import at_least, positive
+from hpme.explainers.shared.context import TargetContext
 from hpme.explainers.shared.edge_mlp import EdgeMLP
 from hpme.progress import progress_bar
 

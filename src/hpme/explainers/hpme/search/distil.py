@@ -48,13 +48,13 @@ def fit_edge_mlp(
         order = torch.randperm(pairs.shape[1], generator=mix.generator)[:PAIRS]
         pairs = pairs[:, order.to(pairs.device)]
     inside = keep[pairs].all(0)
-    nodes, pairs = pairs.unique(return_inverse=True)
+    nodes, pairs = torch.unique(pairs, return_inverse=True)
     h = mix.h[nodes]
     edge_mlp = EdgeMLP(h.shape[1], generator=mix.generator).to(h.device)
     optimiser = torch.optim.Adam(edge_mlp.parameters(), lr=lr, weight_decay=weight_decay)
     for _ in range(epochs if pairs.numel() else 0):
         optimiser.zero_grad()
-        bce_loss(edge_mlp(h, pairs), inside).backward()
+        bce_loss(edge_mlp(h, pairs), inside).backward()  # type: ignore[no-untyped-call]
         optimiser.step()
         advance(1)
     return edge_mlp

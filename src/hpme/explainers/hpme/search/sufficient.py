@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from hpme.explainers.hpme.method.mixup import GOLDEN_RATIO
 from hpme.explainers.hpme.method.selection import Selection, by_boundary, top_nodes
@@ -16,6 +16,8 @@ TOLERANCE = 0.1
 """By how much less the smallest sufficient subgraph may keep the prediction than the whole pool."""
 DRAWS = 4
 """Hosts every graph meets."""
+MISSED = 2.0
+"""How many nodes too many weigh as much as one that is needed and left out."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,9 @@ def smallest_prefix(trials: Trials, allowed: Tensor | None = None) -> Tensor:
 
 
 def least_needed(importance: Tensor, needed: Tensor) -> float:
-    """The importance that tells nodes that are needed from others with the fewest errors.
+    """The importance that tells nodes that are needed from others with the least error.
+
+    One that is needed and left out counts :data:`MISSED` times.
 
     What one graph needs is found with few hosts; over all graphs the noise averages out, so the
     bound picks more truly than a prefix of each graph does, and it costs no mix.
@@ -156,7 +160,7 @@ def least_needed(importance: Tensor, needed: Tensor) -> float:
     if not bool(needed.any()):
         return 0.0
     order = importance.argsort()
-    missed = needed[order].double().cumsum(0)
+    missed = MISSED * needed[order].double().cumsum(0)
     spared = (~needed[order]).double().cumsum(0)
     place = int((missed - spared).argmin())
     return float(importance[order][place]) if float(missed[place]) < float(spared[place]) else 0.0
