@@ -94,7 +94,7 @@ class HPMEBase(MixingExplainer):
         score: Score = "both",
         neighbor: Neighbor = "contrast",
         attach: Attach = "swap",
-        epochs: int = 80,
+        epochs: int = 50,
         lr: float = 0.01,
         weight_decay: float = 5e-4,
         search_graphs: int = 512,

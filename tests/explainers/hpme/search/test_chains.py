@@ -4,8 +4,15 @@ import pytest
 import torch
 
 from finder import Finder, mix_of, planted_graphs
-from hpme.explainers.hpme.search.chains import COMBINED, START, SubsetSearch, sharpened
+from hpme.explainers.hpme.search.chains import (
+    COMBINED,
+    START,
+    Candidates,
+    SubsetSearch,
+    sharpened,
+)
 from hpme.explainers.hpme.search.criterion import joint_rank
+from hpme.explainers.hpme.search.scorer import LinearPool
 from hpme.explainers.hpme.search.starts import attributions
 
 
@@ -66,9 +73,25 @@ def test_pools_are_compared_again_with_fewer_nodes(mix):
     search = SubsetSearch(chains=2, rounds=1, refine=0)
     before = search.find(large, attributions(large.context), advance=quiet)
     after = sharpened(before)
-    assert bool((after.mix.m <= large.m).all()) and bool((after.mix.m < large.m).any())
+    assert bool((after.inserted <= large.m).all()) and bool((after.inserted < large.m).any())
+    assert torch.equal(after.mix.m, large.m)  # hosts give up all they did
     assert len(after.order(START)) == len(before.order(START))
     assert set(after.chains) == set(before.chains)
+
+
+def test_inserted_nodes_are_the_first_of_the_pool(mix):
+    scores = mix.scores(LinearPool(torch.eye(mix.features.shape[0] * mix.features.shape[2])[:2]))
+    fewer = (mix.m - 1).clamp(min=1)
+    candidates = Candidates(mix, mix.draw(1), inserted=fewer)
+    given = candidates._prefix(scores, fewer)
+    assert not bool((given.keep & ~mix.select(scores).keep).any())
+    assert torch.equal(mix.graphs.batch[given.keep[0]].bincount(), fewer)
+
+
+def test_no_chain_is_started_where_a_start_has_settled(mix):
+    found = attributions(mix.context)
+    search = SubsetSearch(chains=1, rounds=1, subsets=4, refine=0, spare=True)
+    assert set(search.find(mix, found, advance=quiet).chains) == {START}
 
 
 def test_all_steps_are_counted(mix):

@@ -3,11 +3,12 @@ r"""How a pool is found: search the hard selection itself under the hard mix, th
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
+from hpme.explainers.hpme.method.selection import Selection, by_boundary, top_nodes
 from hpme.explainers.hpme.search.criterion import criterion, joint_rank
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.search.scorer import Distiller, LinearPool, side_by_side
@@ -39,6 +40,8 @@ class Candidates:
     Args:
         mix: The graphs.
         hosts: The shared draws.
+        inserted: How many nodes of every graph hosts are given, all pooled ones by default. Hosts
+            always give up their whole pool.
         weights: Weights of the pools.
         chains: The chain each comes from, or :data:`START` or :data:`COMBINED`.
         values: The criterion of each.
@@ -46,6 +49,7 @@ class Candidates:
 
     mix: HardMix
     hosts: Tensor
+    inserted: Tensor | None = None
     weights: list[Tensor] = field(default_factory=list)
     chains: list[int] = field(default_factory=list)
     values: list[Tensor] = field(default_factory=list)
@@ -53,9 +57,15 @@ class Candidates:
     def add(self, weights: Tensor, chain: int) -> None:
         """Enters pools, given by weights ``[P, D]``, into the competition."""
         scores = self.mix.scores(LinearPool(weights))
-        self.values += criterion(self.mix, self.mix.select(scores), self.hosts).unbind()
+        pooled = self.mix.select(scores)
+        given = pooled if self.inserted is None else self._prefix(scores, self.inserted)
+        self.values += criterion(self.mix, given, self.hosts, pooled).unbind()
         self.weights += weights.unbind()
         self.chains += [chain] * len(weights)
+
+    def _prefix(self, scores: Tensor, sizes: Tensor) -> Selection:
+        keep = top_nodes(scores, self.mix.graphs, sizes).keep
+        return by_boundary(keep, self.mix.graphs, self.mix.generator)
 
     def order(self, *chains: int) -> list[int]:
         """Numbers of the candidates of some chains, or of all, best first."""
@@ -119,6 +129,7 @@ class SubsetSearch:
         draws: Hosts per subset.
         final_draws: Shared draws of :math:`G'` on which pools are compared.
         combinations: Combinations per step.
+        spare: Whether no chain is started where a start has settled.
     """
 
     chains: int = 3
@@ -128,6 +139,7 @@ class SubsetSearch:
     draws: int = 2
     final_draws: int = 2
     combinations: int = 8
+    spare: bool = False
 
     def steps(self) -> int:
         """Rounds and steps together."""
@@ -159,7 +171,10 @@ class SubsetSearch:
         if known is not None:
             candidates.add(known, START)
         if candidates.weights:
-            starts[0] = mix.scores(candidates.pool(candidates.order(START)[0]))[0]
+            best = candidates.order(START)[0]
+            starts[0] = mix.scores(candidates.pool(best))[0]
+            if self.spare and float(candidates.values[best][0]) < SETTLED:
+                return candidates
         for chain in range(self.chains):
             score = starts[chain]
             for number in range(self.rounds):
@@ -208,18 +223,17 @@ def enter_starts(candidates: Candidates, distiller: Distiller, attributions: Att
 
 
 def sharpened(candidates: Candidates) -> Candidates:
-    """The best candidates and all starts, compared where fewer nodes are pooled.
+    """The best candidates and all starts, compared where fewer nodes are inserted.
 
-    Where the pool is larger than it need be, many pools keep the prediction. So they are compared
-    half way between the pooled size and what the best of them needs in each graph. Not at the
-    latter: a host must give up all that speaks for its own prediction, also what is redundant.
+    Where the pool is larger than it need be, many pools keep the prediction. So hosts are given
+    only as many nodes of each graph as the best pool needs there. They give up their whole pool: a
+    host must lose all that speaks for its own prediction, also what is redundant.
     """
     mix, hosts = candidates.mix, candidates.hosts
     score = mix.scores(candidates.pool(candidates.order()[0]))
     needed = smallest_prefix(Trials.among(mix, score, hosts))
     sizes = torch.bincount(mix.graphs.batch[needed], minlength=mix.graphs.num_graphs)
-    fewer = (sizes + mix.m + 1) // 2
-    sharp = Candidates(replace(mix, size=lambda _: fewer), hosts)
+    sharp = Candidates(mix, hosts, inserted=sizes)
     chains = sorted({chain for chain in candidates.chains if chain >= 0})
     best = candidates.order(*chains)[:COMPARED] if chains else []
     for chain in (START, *chains):

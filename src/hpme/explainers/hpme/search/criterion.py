@@ -15,7 +15,9 @@ from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.shared.context import TargetContext
 
 
-def criterion(mix: HardMix, selection: Selection, hosts: Tensor) -> Tensor:
+def criterion(
+    mix: HardMix, selection: Selection, hosts: Tensor, removed: Selection | None = None
+) -> Tensor:
     r"""Disagreement and loss ``[P, 2]`` of selections on the same draws of :math:`G'`; low is good.
 
     Disagreement is one minus the correlation of :math:`f(G^{(mix)})` with :math:`f(G)` over graphs
@@ -27,12 +29,14 @@ def criterion(mix: HardMix, selection: Selection, hosts: Tensor) -> Tensor:
         mix: The graphs and how they are mixed.
         selection: Selections ``[P, N]``.
         hosts: Graph numbers ``[D, B]`` shared by all of them.
+        removed: What makes room in hosts; by default the same selections.
     """
+    removed = selection if removed is None else removed
     count, (draws, graphs) = selection.keep.shape[0], hosts.shape
     context = mix.context
     rows = torch.arange(count, device=hosts.device).repeat_interleave(draws)
     source = torch.arange(graphs, device=hosts.device).expand(count * draws, -1)
-    output = mix.predict(source, selection[rows], hosts.repeat(count, 1), selection[rows])
+    output = mix.predict(source, selection[rows], hosts.repeat(count, 1), removed[rows])
     flat, ids = output.flatten(0, 1), source.flatten()
     wanted = context.values[ids].view(count, draws * graphs, -1)
     kept = context.task.values(flat).view_as(wanted)

@@ -16,9 +16,11 @@ from hpme.explainers.hpme.search.starts import Attributions, attributions
 
 RATIOS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 """Ratios that are tried."""
-TOLERANCE = 0.04
+TOLERANCE = 0.08
 """How much of the random disagreement a smaller ratio may leave more than the best one."""
-TRIAL_GRAPHS = 96
+HOPELESS = 0.3
+"""Two ratios in a row that leave as much more end the trials; short searches are noisy."""
+TRIAL_GRAPHS = 80
 """Graphs the short searches see."""
 HANDED_ON = 5
 """Pools that a search hands on to that with the next smaller ratio."""
@@ -67,10 +69,10 @@ def ratio_curve(mix: HardMix, *, advance: Callable[[int], None]) -> list[RatioPo
     Returns:
         The points that were tried, the smallest ratio first.
     """
-    search = SubsetSearch(chains=1, rounds=1, subsets=8, refine=0, draws=1)
+    search = SubsetSearch(chains=1, rounds=1, subsets=8, refine=0, draws=1, spare=True)
     starts: Attributions | None = attributions(mix.context)
     hosts = mix.draw(2)
-    noise = torch.rand(2, mix.graphs.num_nodes, generator=mix.generator).to(mix.features)
+    noise = torch.rand(1, mix.graphs.num_nodes, generator=mix.generator).to(mix.features)
     curve: list[RatioPoint] = []
     known: Tensor | None = None
     for ratio in reversed(RATIOS):
@@ -80,9 +82,9 @@ def ratio_curve(mix: HardMix, *, advance: Callable[[int], None]) -> list[RatioPo
         known = torch.stack([candidates.weights[number] for number in order[:HANDED_ON]])
         score = sized.scores(candidates.pool(order[0]))
         values = criterion(sized, sized.select(torch.cat([score, noise])), hosts)[:, 0]
-        curve.insert(0, RatioPoint(ratio, float(values[0]), float(values[1:].mean())))
+        curve.insert(0, RatioPoint(ratio, *values.tolist()))
         advance(1)
-        limit = min(point.left for point in curve) + TOLERANCE
+        limit = min(point.left for point in curve) + HOPELESS
         if len(curve) > 2 and all(point.left > limit for point in curve[:2]):
             advance(len(RATIOS) - len(curve))
             break
