@@ -14,8 +14,8 @@ from hpme.explainers.hpme.search.ratio import RatioPoint, choose_ratio
     ("left", "expected"),
     [
         ((0.9, 0.5, 0.01, 0.0, 0.0), 0.3),  # flat from the third on
-        ((0.9, 0.5, 0.2, 0.1, 0.05), 0.5),  # never flat: the last
-        ((0.2, 0.6, 0.3, 0.2, 0.19), 0.1),  # a short search may fail at larger ratios
+        ((0.9, 0.7, 0.5, 0.3, 0.1), 0.5),  # never flat: the last
+        ((0.2, 0.6, 0.4, 0.2, 0.19), 0.1),  # a short search may fail at larger ratios
     ],
 )
 def test_the_smallest_of_the_good_ratios(left, expected):
