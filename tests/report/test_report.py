@@ -11,6 +11,7 @@ from torch_geometric.data import Data
 from torch_geometric.explain import Explanation
 
 from hpme.errors import InputError, ModelError
+from hpme.explainers.hpme.quality import Quality
 from hpme.explainers.hpme.report import FitReport
 from hpme.report.predictions import Sizes
 from hpme.viz import report
@@ -214,6 +215,15 @@ def test_quality_and_given_metrics(tmp_path):
     stability = decode(data["explainers"][0]["metrics"]["stability"])
     assert stability[0] == 0.5 and np.isnan(stability[1])
     assert decode(data["metrics"]["weight"])[0] == 1
+
+
+def test_quality_as_the_explainer_gives_it(tmp_path):
+    graphs = [cycle(5), cycle(8)]
+    carried, absent = Quality(0.5, 0.25, 1.0, 0.1, "carried"), Quality(0, 0, 0, 1, "absence")
+    explanations = [explain(graphs[0], quality=carried), explain(graphs[1], quality=absent)]
+    (mine, _) = page_data(make(tmp_path, graphs, explanations={"mine": explanations}))["explainers"]
+    assert mine["verdicts"] == ["carried", "absence"]
+    assert set(mine["metrics"]) == {"kept", "lost", "stable", "chance"}
 
 
 def test_kept_share_follows_the_pooled_nodes(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict, is_dataclass
 from typing import Any
 
 import torch
@@ -78,7 +79,7 @@ def entry(
     finite = score[score.isfinite()]
     low, high = (float(finite.min()), float(finite.max())) if finite.numel() else (0.0, 1.0)
     metrics = {"AUC": decimals(_auc(truth, explanations, graphs))} if truth else {}
-    qualities = [explanation.get("quality") or {} for explanation in explanations]
+    qualities = [_by_name(explanation.get("quality")) for explanation in explanations]
     for name in dict.fromkeys(name for quality in qualities for name in quality if name != VERDICT):
         metrics[str(name)] = numbers([q.get(name, math.nan) for q in qualities])
     pooled = pooled_nodes(explanations)
@@ -92,12 +93,19 @@ def entry(
     }
 
 
+def _by_name(quality: Any) -> dict[str, Any]:
+    """What ``HPMEExplainer.quality`` says, or a mapping."""
+    if is_dataclass(quality) and not isinstance(quality, type):
+        return asdict(quality)
+    return dict(quality or {})
+
+
 def pooled_nodes(explanations: Sequence[Any]) -> Tensor | None:
     """Pooled nodes of all graphs, if all explanations have them; none where there is nothing."""
     masks = [explanation.get("pooled") for explanation in explanations]
     if any(mask is None for mask in masks):
         return None
-    qualities = [explanation.get("quality") or {} for explanation in explanations]
+    qualities = [_by_name(explanation.get("quality")) for explanation in explanations]
     # Where a prediction rests on something missing, scattered nodes would only mislead.
     missing = [quality.get(VERDICT) == ABSENCE for quality in qualities]
     return torch.cat([mask & (not gone) for mask, gone in zip(masks, missing, strict=True)]).bool()

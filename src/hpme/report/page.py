@@ -59,8 +59,9 @@ def report(
         graphs: Graphs, with ``edge_mask`` and ``node_mask`` where there is ground truth, ``smiles``
             where they are molecules, and ``name`` or ``y`` if they have any.
         explanations: One explanation per graph, or such a list per explainer by name. Numbers in
-            an explanation's ``quality``, a mapping by name, become metrics; its ``verdict`` is
-            shown in words, and nodes of an ``"absence"`` are not marked.
+            an explanation's ``quality``, as ``HPMEExplainer.quality`` gives it or by name, become
+            metrics; its ``verdict`` is shown in words, and nodes of an ``"absence"`` are not
+            marked.
         path: Where to write; ``.html``.
         title: Title of the page.
         mode: ``"regression"`` or ``"binary_classification"`` if the model returns one value per
