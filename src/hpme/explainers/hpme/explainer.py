@@ -33,9 +33,11 @@ class HPMEExplainer(HPMEBase):
     Args:
         restarts: Chains of the search: the first begins where occlusion or gradients point, the
             others at random.
-        rounds: Rounds of each chain, fewer where nothing is left to find.
+        rounds: Rounds of each chain, fewer where nothing is left to find, up to two more where
+            predictions are not kept.
         subsets: Proposed subsets per graph and round.
-        refine: Steps that combine the best pools into one; with 0 the best one is taken alone.
+        refine: Steps that combine the best pools into one, after up to six that look for better
+            ones where predictions are not kept; with 0 the best one is taken alone.
         **options: Arguments of :class:`~hpme.explainers.hpme.base.HPMEBase`.
     """
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from finder import Finder, mix_of, planted_graphs
+from hpme.explainers.hpme.search import chains
 from hpme.explainers.hpme.search.chains import (
     COMBINED,
     START,
@@ -86,6 +87,17 @@ def test_inserted_nodes_are_the_first_of_the_pool(mix):
     given = candidates._prefix(scores, fewer)
     assert not bool((given.keep & ~mix.select(scores).keep).any())
     assert torch.equal(mix.graphs.batch[given.keep[0]].bincount(), fewer)
+
+
+def test_pools_that_do_not_keep_predictions_go_on(mix, monkeypatch):
+    search = SubsetSearch(chains=1, rounds=1, subsets=4, combinations=3, refine=1)
+    few = search.find(mix, None, advance=quiet)
+    monkeypatch.setattr(chains, "UNSETTLED", -1.0)  # as if none ever did
+    done = []
+    many = search.find(mix, None, advance=done.append)
+    assert sum(done) == search.steps() == 1 + 2 + 6 + 1
+    evolved = len(many.order(COMBINED))
+    assert evolved > len(few.order(COMBINED))
 
 
 def test_no_chain_is_started_where_a_start_has_settled(mix):

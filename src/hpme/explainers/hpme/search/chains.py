@@ -18,6 +18,8 @@ from hpme.explainers.hpme.search.sufficient import Trials, smallest_prefix
 
 SETTLED = 0.02
 """A chain whose pool disagrees less than this has nothing left to find."""
+UNSETTLED = 0.1
+"""A chain has further rounds as long as its pool disagrees more than this."""
 PENALTIES = (0.3, 3.0, 30.0)
 """How strongly a distilled pool is smoothed; the criterion decides which is best."""
 START_PENALTIES = (0.3, 10.0)
@@ -26,7 +28,9 @@ START, COMBINED = -1, -2
 FEWEST, MOST = 6, 12
 """How many of the equally good pools are combined."""
 KEPT = 4
-"""Combinations that are averaged into the consensus."""
+"""The best pools that are averaged: the consensus, and where the evolution goes on."""
+STEP = 0.7
+"""Length of a step of the evolution, in units of the pools' distance from their middle."""
 COMPARED = 10
 """Pools of the chains that are compared again at a smaller size."""
 SLACK, SLACK_OF_LOSS = 0.02, 0.1
@@ -129,6 +133,9 @@ class SubsetSearch:
         draws: Hosts per subset.
         final_draws: Shared draws of :math:`G'` on which pools are compared.
         combinations: Combinations per step.
+        more: Further rounds of a chain whose pool goes on to disagree.
+        evolve: Steps in the span of the best pools where these go on to disagree, if any are
+            combined.
         spare: Whether no chain is started where a start has settled.
     """
 
@@ -139,11 +146,14 @@ class SubsetSearch:
     draws: int = 2
     final_draws: int = 2
     combinations: int = 8
+    more: int = 2
+    evolve: int = 6
     spare: bool = False
 
     def steps(self) -> int:
         """Rounds and steps together."""
-        return self.chains * self.rounds + self.refine
+        combining = self.evolve + self.refine if self.refine else 0
+        return self.chains * (self.rounds + self.more) + combining
 
     def find(
         self,
@@ -177,15 +187,17 @@ class SubsetSearch:
                 return candidates
         for chain in range(self.chains):
             score = starts[chain]
-            for number in range(self.rounds):
+            for number in range(self.rounds + self.more):
                 self._round(candidates, distiller, score, chain)
                 advance(1)
                 best = candidates.order(chain)[0]
                 score = mix.scores(candidates.pool(best))[0]
-                if float(candidates.values[best][0]) < SETTLED:
-                    advance(self.rounds - number - 1)
+                enough = SETTLED if number < self.rounds - 1 else UNSETTLED
+                if float(candidates.values[best][0]) < enough:
+                    advance(self.rounds + self.more - number - 1)
                     break
         if self.refine:
+            self._evolve(candidates, distiller, advance)
             candidates = sharpened(candidates)
             self._combine(candidates, distiller, advance)
         return candidates
@@ -196,21 +208,48 @@ class SubsetSearch:
         found = search_subsets(candidates.mix, score, subsets=self.subsets, draws=self.draws)
         candidates.add(distiller.fit(found.advantage, found.gain, PENALTIES), chain)
 
+    def _evolve(
+        self, candidates: Candidates, distiller: Distiller, advance: Callable[[int], None]
+    ) -> None:
+        """Moves about in the span of the best pools, as long as predictions are not kept.
+
+        A round holds fixed what other graphs give up, so chains can end where the criterion would
+        go on: both have to change together.
+        """
+        for number in range(self.evolve):
+            if float(candidates.values[candidates.order()[0]][0]) < UNSETTLED:
+                advance(self.evolve - number)
+                return
+            best = _unit(candidates, distiller, candidates.order()[:MOST])
+            middle = best[:KEPT].mean(0)
+            step = torch.randn(self.combinations, len(best), generator=candidates.mix.generator).to(
+                best
+            )
+            moved = STEP / len(best) ** 0.5 * step @ (best - middle)
+            candidates.add(middle + moved, COMBINED)
+            advance(1)
+
     def _combine(
         self, candidates: Candidates, distiller: Distiller, advance: Callable[[int], None]
     ) -> None:
         """Random averages of the best pools; the average of the best averages is the consensus."""
         generator = candidates.mix.generator
         for _ in range(self.refine):
-            best = torch.stack([candidates.weights[n] for n in candidates.equals()])
-            spread = (distiller.centred @ best.T).square().mean(0).sqrt().clamp(min=1e-12)
+            best = _unit(candidates, distiller, candidates.equals())
             share = -torch.rand(self.combinations, len(best), generator=generator).log()
             share[0] = 1.0
             share = (share / share.sum(1, keepdim=True)).to(best)
-            candidates.add(share @ (best / spread.unsqueeze(1)), COMBINED)
+            candidates.add(share @ best, COMBINED)
             advance(1)
         kept = torch.stack([candidates.weights[n] for n in candidates.order(COMBINED)[:KEPT]])
         candidates.add(kept.mean(0, keepdim=True), COMBINED)
+
+
+def _unit(candidates: Candidates, distiller: Distiller, numbers: list[int]) -> Tensor:
+    """Weights of some candidates whose scores have unit variance inside graphs."""
+    weights = torch.stack([candidates.weights[n] for n in numbers])
+    spread = (distiller.centred @ weights.T).square().mean(0).sqrt().clamp(min=1e-12)
+    return weights / spread.unsqueeze(1)
 
 
 def enter_starts(candidates: Candidates, distiller: Distiller, attributions: Attributions) -> None:
@@ -235,10 +274,11 @@ def sharpened(candidates: Candidates) -> Candidates:
     sizes = torch.bincount(mix.graphs.batch[needed], minlength=mix.graphs.num_graphs)
     sharp = Candidates(mix, hosts, inserted=sizes)
     chains = sorted({chain for chain in candidates.chains if chain >= 0})
-    best = candidates.order(*chains)[:COMPARED] if chains else []
-    for chain in (START, *chains):
+    best = candidates.order(*chains, COMBINED)[:COMPARED] if chains else []
+    for chain in (START, *chains, COMBINED):
         order = candidates.order(chain)
-        pick = [n for n in order if chain == START or n in best] or order[:1]
+        pick = [n for n in order if chain == START or n in best]
+        pick = pick or (order[:1] if chain >= 0 else [])
         if pick:
             sharp.add(torch.stack([candidates.weights[n] for n in pick]), chain)
     return sharp

@@ -69,7 +69,9 @@ def ratio_curve(mix: HardMix, *, advance: Callable[[int], None]) -> list[RatioPo
     Returns:
         The points that were tried, the smallest ratio first.
     """
-    search = SubsetSearch(chains=1, rounds=1, subsets=8, refine=0, draws=1, spare=True)
+    search = SubsetSearch(
+        chains=1, rounds=1, subsets=8, refine=0, draws=1, more=0, evolve=0, spare=True
+    )
     starts: Attributions | None = attributions(mix.context)
     hosts = mix.draw(2)
     noise = torch.rand(1, mix.graphs.num_nodes, generator=mix.generator).to(mix.features)
