@@ -116,7 +116,7 @@ def attacked(
     whole: Path,
     options: argparse.Namespace,
     seconds: float,
-    strike: Callable[[int, random.Random], str],
+    strike: Callable[[int, random.Random], str | None],
     address: str | None = None,
 ) -> Outcome:
     """Benchmarks, one after the other, of which something is killed now and then.
@@ -126,7 +126,7 @@ def attacked(
         whole: Results of the undisturbed run.
         options: How often, and the seed of the moments.
         seconds: How long the undisturbed run took.
-        strike: Kills something of a running command and says what.
+        strike: Kills something of a running command and says what, if there was anything.
         address: Of a Ray cluster, if the command runs there.
     """
     outcome, choose, number = Outcome(), random.Random(options.seed), 0
@@ -139,8 +139,9 @@ def attacked(
             process = start(out, cache, address)
             while process.poll() is None and outcome.faults < options.kills:
                 time.sleep(choose.uniform(0.2, 0.5 * seconds))
-                if process.poll() is None:
-                    struck[strike(process.pid, choose)] += 1
+                what = strike(process.pid, choose) if process.poll() is None else None
+                if what is not None:
+                    struck[what] += 1
                     outcome.faults += 1
             process.wait()
             _until(lambda pid=process.pid: not _session(pid))  # type: ignore[misc]
@@ -175,14 +176,16 @@ def ray_run(folder: Path, whole: Path, options: argparse.Namespace, seconds: flo
 
     machines = [add(), add()]
 
-    def strike(leader: int, choose: random.Random) -> str:
+    def strike(leader: int, choose: random.Random) -> str | None:
         what = choose.choice(("command", "job", "machine"))
-        jobs = _ray_jobs()
-        if what == "command" or (what == "job" and not jobs):
+        if what == "job":  # most of the time the command is only starting
+            _until(lambda: _ray_jobs() or not _session(leader))
+            jobs = _ray_jobs()
+            if jobs:
+                _kill(choose.choice(jobs))
+            return what if jobs else None
+        if what == "command":
             _kill(leader)
-            return "command"
-        if what == "job":
-            _kill(choose.choice(jobs))
             return what
         lost = machines.pop(choose.randrange(2))
         _kill(lost.all_processes["raylet"][0].process.pid)
