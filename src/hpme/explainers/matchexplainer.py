@@ -21,6 +21,8 @@ from hpme.models.task import Task
 
 _CELLS = 2**22
 """Entries of the distance matrices held at once."""
+_NUMBER = "matched edge"
+"""No attribute of a graph has a name with a blank."""
 
 
 class MatchExplainer(GraphExplainer):
@@ -235,8 +237,8 @@ class Induced:
     def by(cls, chosen: Tensor, owner: Tensor, graphs: GraphBatch) -> Induced:
         """The subgraphs on chosen nodes ``[P, N]`` of the graphs with numbers ``owner``."""
         number = torch.arange(graphs.num_edges, device=graphs.x.device)
-        store = GraphStore.from_graphs(replace(graphs, node={}, edge={"number": number}, graph={}))
-        copies = store.batch(owner)
+        numbered = replace(graphs, edge={**graphs.edge, _NUMBER: number})
+        copies = GraphStore.from_graphs(numbered).batch(owner)
         place = torch.arange(copies.num_nodes, device=owner.device) - copies.ptr[copies.batch]
         inside = chosen[copies.batch, place]
         induced = copies.edges(inside[copies.edge_index].all(0))
@@ -245,7 +247,9 @@ class Induced:
         if copies.anchors is not None:
             kept[copies.anchors.flatten()] = True
         nodes = graphs.ptr[owner[copies.batch[inside]]] + place[inside]
-        return cls(induced.nodes(kept), nodes, induced.edge["number"])
+        edge = dict(induced.edge)
+        edges = edge.pop(_NUMBER)
+        return cls(replace(induced, edge=edge).nodes(kept), nodes, edges)
 
 
 def _rows(graph_embedding: Tensor) -> Tensor:
