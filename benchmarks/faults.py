@@ -6,7 +6,8 @@
 Runs ``hpme bench table1`` on a few small experiments, first undisturbed, then while things break:
 
 * ``kills``: SIGKILL to the command or to one of its two workers, at random moments.
-* ``ray``: SIGKILL to workers or whole machines of a Ray cluster of two, at random moments.
+* ``ray``: SIGKILL to the command, to one of its jobs or to one of the two machines of a Ray
+  cluster, at random moments. A new machine with an empty cache takes the place of a lost one.
 * ``disk``: the folder of the results is full; later it is not. Needs the right to mount.
 * ``cache``: the folder of the cache cannot be written. Needs the right to mount.
 * ``two runs``: two commands write to one folder at the same time.
@@ -25,10 +26,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 from rich.console import Console
@@ -61,33 +64,38 @@ class Outcome:
     note: str = ""
 
 
-def command(out: Path) -> list[str]:
+def command(out: Path, address: str | None) -> list[str]:
     arguments = [f"--{name.replace('_', '-')}={value}" for name, value in CHOICE.items()]
+    where = ["--workers=2"] if address is None else ["--executor=ray", f"--address={address}"]
     return [
         sys.executable,
         "-c",
         PROGRAM,
         "bench",
         "table1",
-        "--workers=2",
         f"--out={out}",
+        *where,
         *arguments,
     ]
 
 
-def start(out: Path, cache: Path) -> subprocess.Popen[bytes]:
+def start(
+    out: Path, cache: Path, address: str | None = None, errors: int = subprocess.DEVNULL
+) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "HPME_CACHE_DIR": str(cache), "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
-        command(out), env=environment, start_new_session=True,
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        command(out, address), env=environment, start_new_session=True,
+        stdout=subprocess.DEVNULL, stderr=errors,
     )  # fmt: skip
 
 
-def finish(out: Path, cache: Path, outcome: Outcome, tries: int = 5) -> None:
+def finish(
+    out: Path, cache: Path, outcome: Outcome, tries: int = 5, address: str | None = None
+) -> None:
     """Starts the benchmark until it is done."""
     for _ in range(tries):
         outcome.starts += 1
-        if start(out, cache).wait() == 0:
+        if start(out, cache, address).wait() == 0:
             return
     outcome.note = f"not done after {tries} starts"
 
@@ -103,83 +111,99 @@ def differences(out: Path, whole: Path) -> int:
     return found
 
 
-def kills(folder: Path, whole: Path, options: argparse.Namespace, seconds: float) -> Outcome:
-    """Processes of the command, one after the other."""
+def attacked(
+    folder: Path,
+    whole: Path,
+    options: argparse.Namespace,
+    seconds: float,
+    strike: Callable[[int, random.Random], str | None],
+    address: str | None = None,
+) -> Outcome:
+    """Benchmarks, one after the other, of which something is killed now and then.
+
+    Args:
+        folder: Where results and caches go.
+        whole: Results of the undisturbed run.
+        options: How often, and the seed of the moments.
+        seconds: How long the undisturbed run took.
+        strike: Kills something of a running command and says what, if there was anything.
+        address: Of a Ray cluster, if the command runs there.
+    """
     outcome, choose, number = Outcome(), random.Random(options.seed), 0
+    struck: Counter[str] = Counter()
     while outcome.faults < options.kills:
         out, cache = folder / f"out{number}", folder / f"cache{number}"
         number += 1
         while not _done(out) and outcome.faults < options.kills:
             outcome.starts += 1
-            process = start(out, cache)
+            process = start(out, cache, address)
             while process.poll() is None and outcome.faults < options.kills:
                 time.sleep(choose.uniform(0.2, 0.5 * seconds))
-                alive = _session(process.pid)
-                if process.poll() is None and alive:
-                    os.kill(choose.choice(alive), signal.SIGKILL)
+                what = strike(process.pid, choose) if process.poll() is None else None
+                if what is not None:
+                    struck[what] += 1
                     outcome.faults += 1
             process.wait()
             _until(lambda pid=process.pid: not _session(pid))  # type: ignore[misc]
-        finish(out, cache, outcome)
+        finish(out, cache, outcome, address=address)
         outcome.different += differences(out, whole)
-    outcome.note = outcome.note or f"{number} benchmarks of {len(EXPERIMENTS)} results"
+    told = ", ".join(f"{count} x {what}" for what, count in sorted(struck.items()))
+    outcome.note = outcome.note or f"{number} benchmarks of {len(EXPERIMENTS)} results; {told}"
     return outcome
 
 
-def ray_run(folder: Path, whole: Path, options: argparse.Namespace, _: float) -> Outcome:
-    """Workers and machines of a cluster."""
+def kills(folder: Path, whole: Path, options: argparse.Namespace, seconds: float) -> Outcome:
+    """Processes of the command."""
+
+    def strike(leader: int, choose: random.Random) -> str:
+        chosen = choose.choice(_session(leader) or [leader])
+        _kill(chosen)
+        return "command" if chosen == leader else "worker"
+
+    return attacked(folder, whole, options, seconds, strike)
+
+
+def ray_run(folder: Path, whole: Path, options: argparse.Namespace, seconds: float) -> Outcome:
+    """The command, its jobs, and machines of a cluster."""
     from ray.cluster_utils import Cluster
 
-    from hpme.bench.execute.cluster import RayExecutor
-    from hpme.bench.execute.jobs import run_plan
-
-    outcome, choose, number = Outcome(), random.Random(options.seed), 0
-    os.environ["HPME_CACHE_DIR"] = str(folder / "driver")
     cluster = Cluster()
     cluster.add_node(num_cpus=0, include_dashboard=False)
 
-    def add() -> object:
+    def add() -> Any:
         variables = {"HPME_CACHE_DIR": str(folder / f"node{time.time()}"), "OMP_NUM_THREADS": "1"}
         return cluster.add_node(num_cpus=1, env_vars=variables)
 
-    nodes, due = [add(), add()], [time.monotonic()]
+    machines = [add(), add()]
 
-    def disturb() -> None:
-        """Called about once a second."""
-        if outcome.faults >= options.kills or time.monotonic() < due[0]:
-            return
-        workers = _ray_workers()
-        if workers and choose.random() < 0.8:
-            os.kill(choose.choice(workers), signal.SIGKILL)
-        else:
-            cluster.remove_node(nodes.pop(choose.randrange(2)), allow_graceful=False)
-            nodes.append(add())
-        outcome.faults += 1
-        due[0] = time.monotonic() + choose.uniform(0, 5)
+    def strike(leader: int, choose: random.Random) -> str | None:
+        what = choose.choice(("command", "job", "machine"))
+        if what == "job":  # most of the time the command is only starting
+            _until(lambda: _ray_jobs() or not _session(leader))
+            jobs = _ray_jobs()
+            if jobs:
+                _kill(choose.choice(jobs))
+            return what if jobs else None
+        if what == "command":
+            _kill(leader)
+            return what
+        lost = machines.pop(choose.randrange(2))
+        _kill(lost.all_processes["raylet"][0].process.pid)
+        cluster.remove_node(lost, allow_graceful=False)  # what it has left running
+        machines.append(add())
+        return what
 
     try:
-        while number == 0 or outcome.faults < options.kills:
-            store = ResultStore(folder / f"out{number}")
-            number += 1
-            while not _done(store.folder):
-                outcome.starts += 1
-                executor = RayExecutor(cluster.address)
-                try:
-                    run_plan(Plan.of(EXPERIMENTS, store), store, executor, pulse=disturb)
-                finally:
-                    executor.close()
-            outcome.different += differences(store.folder, whole)
+        return attacked(folder, whole, options, seconds, strike, cluster.address)
     finally:
         cluster.shutdown()
-    outcome.note = f"{number} benchmarks of {len(EXPERIMENTS)} results"
-    return outcome
 
 
 def disk(folder: Path, whole: Path, _: argparse.Namespace, __: float) -> Outcome:
     """The results are on a disk of 16 KiB that grows to 64 MiB."""
     outcome, out = Outcome(), folder / "small"
     with mounted(out, "size=16k"):
-        process = start(out / "out", folder / "cache")
+        process = start(out / "out", folder / "cache", errors=subprocess.PIPE)
         message = process.communicate()[1].decode(errors="replace")
         outcome.starts, outcome.faults = 1, int(process.returncode != 0)
         lines = [line for line in message.splitlines() if "No space left" in line]
@@ -234,15 +258,25 @@ def _session(leader: int) -> list[int]:
     return [int(pid) for pid, state, *_ in rows if not state.startswith("Z")]
 
 
-def _ray_workers() -> list[int]:
+def _ray_jobs() -> list[int]:
+    """Processes that run a job now.
+
+    Ray's agents have a name like theirs. A machine ends with its agent, the command with its
+    machine; so they are no targets here.
+    """
     found = []
     for process in psutil.Process().children(recursive=True):
         try:
-            if process.name().startswith("ray::") and "IDLE" not in process.name():
+            if process.cmdline()[:1] == ["ray::_do"]:
                 found.append(process.pid)
         except psutil.Error:
             continue
     return found
+
+
+def _kill(pid: int) -> None:
+    with suppress(ProcessLookupError):  # it may have ended by itself
+        os.kill(pid, signal.SIGKILL)
 
 
 def _until(condition, seconds: float = 120) -> None:  # type: ignore[no-untyped-def]

@@ -16,7 +16,7 @@ BELOW = {room: set(ROOMS[:place]) for place, room in enumerate(ROOMS)} | {
     "report": set(ROOMS[: ROOMS.index("paper")]) - {"bench"},
 }
 """Rooms that a room may import."""
-FOUNDATION = {"errors", "progress", "storage", "text", "__init__"}
+FOUNDATION = {"errors", "limits", "progress", "storage", "text", "__init__"}
 """Modules everything may import; they import nothing but each other."""
 ALIASES = {
     ("hpme.viz", "hpme.report"),

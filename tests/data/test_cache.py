@@ -67,7 +67,16 @@ def flip_a_byte(path):
 
 
 @pytest.mark.parametrize("suffix", [".safetensors", ".json"])
-@pytest.mark.parametrize("damage", [truncate, flip_a_byte, lambda p: p.write_bytes(b""), os.remove])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        truncate,
+        flip_a_byte,
+        lambda p: p.write_bytes(b""),
+        lambda p: p.write_bytes(b"[" * 100_000),
+        os.remove,
+    ],
+)
 def test_damaged_files_are_built_anew(tmp_path, builds, suffix, damage):
     first = load_dataset(NAME, root=tmp_path, size=20)
     damage(stored(tmp_path, suffix))

@@ -11,7 +11,7 @@ from contract import call, fitted, make_graph, make_graphs, make_target
 from hpme.data import GraphStore
 from hpme.errors import InputError
 from hpme.explainers import MatchExplainer
-from hpme.explainers.matchexplainer import Induced, greedy_match
+from hpme.explainers.matchexplainer import Induced, Twins, greedy_match
 from planted import MarkedEdges, marked_graphs
 
 
@@ -35,9 +35,28 @@ def test_greedy_match_against_a_loop():
     distance[3, 2:], distance[4, :, 1:], distance[5] = torch.inf, torch.inf, torch.inf
     count = torch.randint(1, 8, (20,), generator=generator)
     expected = [slow_match(d, int(k)) for d, k in zip(distance, count, strict=True)]
-    chosen = greedy_match(distance.clone(), count)
+    chosen = greedy_match(distance.clone(), count, torch.zeros(20, 1))
     assert [row.nonzero().flatten().tolist() for row in chosen] == expected
     assert [len(e) for e in expected[3:6]] == [min(2, int(count[3])), 1, 0]
+
+
+def test_pairs_that_differ_by_rounding_are_matched_in_their_order():
+    distance = torch.tensor([[[2.0 + 1e-6, 9.0], [2.0, 9.0], [2.1, 9.0]]])
+    count = torch.tensor([1])
+    for tie, expected in ((0.0, [1]), (1e-5, [0])):
+        chosen = greedy_match(distance.clone(), count, torch.tensor([[tie]]))
+        assert chosen[0].nonzero().flatten().tolist() == expected
+
+
+def test_twins_are_chosen_together_and_anchors_alone():
+    h = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [1.0, 1e-7], [0.0, 1.0], [0.0, 0.0]]])
+    real = torch.tensor([[True, True, True, True, False]])
+    chosen = torch.tensor([[True, False, False, False, False]])
+    twins = Twins.of(h, real)
+    assert twins.all_of(chosen).tolist() == [[True, False, True, False, False]]
+    anchored = twins.without(torch.tensor([[0]]))
+    assert anchored.all_of(chosen).tolist() == chosen.tolist()
+    assert sorted(twins.order[0].tolist()) == list(range(5))
 
 
 @pytest.mark.parametrize("shuffled", [False, True])
@@ -82,7 +101,9 @@ def slow_explanation(model, graph, references, k):
     share, best = torch.zeros(graph.num_edges), (float("inf"), None)
     for reference in references:
         distance = (embed(graph).unsqueeze(1) - embed(reference)).norm(dim=2)
-        nodes = torch.tensor(slow_match(distance, k))
+        matched = embed(graph)[slow_match(distance, k)]
+        twins = (embed(graph).unsqueeze(1) - matched).norm(dim=2).amin(1) < 1e-6
+        nodes = twins.nonzero().flatten()
         inside = torch.isin(graph.edge_index, nodes).all(0)
         share += inside / len(references)
         edge_index, _ = subgraph(nodes, graph.edge_index, relabel_nodes=True)

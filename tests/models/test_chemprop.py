@@ -1,11 +1,13 @@
 """Chemprop's networks; ``make chemprop`` installs it in an environment of its own and runs this."""
 
 import logging
+import re
 import warnings
 
 import numpy as np
 import pytest
 import torch
+from torch_geometric.data import Data
 from typer.testing import CliRunner
 
 from hpme.cli import app
@@ -20,6 +22,7 @@ from chemprop import data, featurizers, models, nn  # noqa: E402
 from chemprop.models.utils import save_model  # noqa: E402
 from lightning import pytorch as pl  # noqa: E402
 
+from hpme.commands.molecules import read_chemprop  # noqa: E402
 from hpme.models.chemprop import explained, molecules, read_model  # noqa: E402
 
 SMILES = [
@@ -197,22 +200,101 @@ def test_other_models_are_refused():
         molecules(["C", "not a molecule"])
 
 
-def test_one_page_on_the_command_line(tmp_path):
-    model = trained(points())
-    save_model(tmp_path / "model.pt", model, ["amide"])
-    (tmp_path / "molecules.csv").write_text("smiles\n" + "\n".join(SMILES))
-    out = tmp_path / "page.html"
+def explain_on_the_command_line(folder, model, *more):
+    save_model(folder / "model.pt", model, ["amide"])
+    (folder / "molecules.csv").write_text("smiles\n" + "\n".join(SMILES))
     arguments = [
-        "explain", "--chemprop", str(tmp_path / "model.pt"), "--data",
-        str(tmp_path / "molecules.csv"), "--out", str(out), "--graphs", "12", "--quiet",
+        "explain", "--chemprop", folder / "model.pt", "--data", folder / "molecules.csv",
+        "--out", folder / "page.html", "--graphs", 12, "--quiet", *more,
     ]  # fmt: skip
     cheap = [part for key, value in CHEAP.items() for part in ("-o", f"{key}={value}")]
-    result = CliRunner().invoke(app, [*arguments, *cheap])
+    return CliRunner().invoke(app, [str(argument) for argument in [*arguments, *cheap]])
+
+
+def test_one_page_on_the_command_line(tmp_path):
+    model = trained(points())
+    result = explain_on_the_command_line(tmp_path, model)
     assert result.exit_code == 0, result.output
-    page = out.read_text("utf-8")
+    page = (tmp_path / "page.html").read_text("utf-8")
     assert SMILES[0] in page or "c1ccncc1" in page
-    result = CliRunner().invoke(app, [*arguments, "--model", "a:b"])
+    result = explain_on_the_command_line(tmp_path, model, "--model", "a:b")
     assert result.exit_code == 2 and "give one of --model and --chemprop" in result.output
+
+
+OPTIONS = {"x_d": "--descriptors-path", "V_f": "--atom-features-path",
+           "V_d": "--atom-descriptors-path", "E_f": "--bond-features-path"}  # fmt: skip
+
+
+def write_extra(folder, found, change=lambda name, arrays: arrays):
+    """Files of additional features and descriptors as Chemprop reads them, by its names."""
+    files = {}
+    for name in OPTIONS:
+        arrays = change(name, [getattr(point, name) for point in found])
+        if arrays is not None:
+            files[name] = folder / f"{name}.npz"
+            np.savez(files[name], *([np.stack(arrays)] if name == "x_d" else arrays))
+    return files
+
+
+def as_options(files):
+    return [part for name, file in files.items() for part in (OPTIONS[name], file)]
+
+
+def test_files_of_additional_features_belong_to_their_molecules(tmp_path):
+    found, model = points(extra=True), network(extra=True)
+    save_model(tmp_path / "model.pt", model, ["amide"])
+    files = write_extra(tmp_path, found)
+    table = [Data(smiles=smiles) for smiles in SMILES]
+    known, graphs = read_chemprop(tmp_path / "model.pt", table, files, hydrogens=False, trust=False)
+    own = chemprops_own(model, found, extra_atom_fdim=3, extra_bond_fdim=2)
+    assert torch.allclose(ours(known, graphs), own, atol=1e-5)
+    result = explain_on_the_command_line(tmp_path, model, *as_options(files))
+    assert result.exit_code == 0, result.output
+    assert "c1ccncc1" in (tmp_path / "page.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("x_d", lambda arrays: None, "takes 5 descriptors per molecule, the first has 0"),
+        ("x_d", lambda arrays: [a[:2] for a in arrays], "takes 5 descriptors per molecule.* has 2"),
+        ("x_d", lambda arrays: arrays[1:], "71 rows for 72 molecules"),
+        ("V_d", lambda arrays: None, "takes 4 descriptors per atom, the first has 0"),
+        ("V_d", lambda arrays: [a[1:] for a in arrays], "molecule 0 has 3 atoms.*V_d of 2"),
+        ("V_d", lambda arrays: arrays[1:], "71 arrays for 72 molecules"),
+        ("V_f", lambda arrays: None, "takes 75 features per atom"),
+        ("V_f", lambda arrays: [a[1:] for a in arrays], "molecule 0.*atoms"),
+        ("E_f", lambda arrays: None, "16 per bond"),
+        ("E_f", lambda arrays: [a[1:] for a in arrays], "molecule 0.*bonds"),
+    ],
+)
+def test_files_that_do_not_fit(tmp_path, name, change, message):
+    found = points(extra=True)
+    files = write_extra(tmp_path, found, lambda n, a: change(a) if n == name else a)
+    result = explain_on_the_command_line(tmp_path, network(extra=True), *as_options(files))
+    assert result.exit_code == 1 and "Traceback" not in result.output
+    assert re.search(message, " ".join(result.output.split())), result.output
+
+
+@pytest.mark.parametrize("content", [None, b"", b"PK\x03\x04 cut off", b"no numbers"])
+def test_files_that_cannot_be_read(tmp_path, content):
+    file = tmp_path / "x_d.npz"
+    if content is not None:
+        file.write_bytes(content)
+    result = explain_on_the_command_line(tmp_path, network(), "--descriptors-path", file)
+    assert result.exit_code == 1 and "Traceback" not in result.output
+    assert "x_d.npz' is no .npz file of numbers" in " ".join(result.output.split())
+    named = tmp_path / "named.npz"
+    np.savez(named, mine=np.zeros((72, 2)))
+    result = explain_on_the_command_line(tmp_path, network(), "--descriptors-path", named)
+    assert result.exit_code == 1 and "arr_0" in result.output
+
+
+def test_files_belong_to_chemprop(tmp_path):
+    result = CliRunner().invoke(
+        app, ["explain", "-m", "a:b", "-d", "c:d", "--descriptors-path", "x.npz"]
+    )
+    assert result.exit_code == 2 and "belongs to --chemprop" in result.output
 
 
 def test_nothing_of_the_store_is_lost():

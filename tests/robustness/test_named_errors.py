@@ -1,6 +1,7 @@
 """Input nobody thought of ends in an error that names it, never in a traceback."""
 
 import io
+import re
 import sys
 
 import pytest
@@ -115,25 +116,33 @@ def test_sizes_that_no_memory_holds(tmp_path):
 
 
 RUN = ["run", "--dataset", "ba-2motifs", "--explainer", "random", "--train-steps", "2"]
+EXPLAIN = ["explain", "--model", "a:b", "--data", "c:d"]
+HUGE = str(10**30)
 WRONG = {
-    "size": [*RUN, "--size", str(10**12)],
-    "seeds": [*RUN, "--seeds", "0-1000000000"],
-    "one seed": [*RUN, "--seeds", str(10**30)],
-    "target seed": [*RUN, "--target-seed", str(10**30)],
-    "threads": ["--threads", "100000", *RUN],
-    "device": [*RUN, "--device", "nowhere"],
-    "absent device": [*RUN, "--device", "cuda:99"],
-    "option": [*RUN, "-o", "batch_size=1.5"],
-    "bench size": ["bench", "smoke", "--size", str(10**12)],
+    "size": ([*RUN, "--size", str(10**12)], r"value for '?--size"),
+    "seeds": ([*RUN, "--seeds", "0-1000000000"], "--seeds: '0-1000000000' is more than 10,000"),
+    "one seed": ([*RUN, "--seeds", HUGE], f"a seed is at most .*, got {HUGE}"),
+    "target seed": ([*RUN, "--target-seed", HUGE], r"value for '?--target-seed"),
+    "seed": ([*EXPLAIN, "--seed", HUGE], r"value for '?--seed"),
+    "threads": (["--threads", "100000", *RUN], r"value for '?--threads"),
+    "device": ([*RUN, "--device", "nowhere"], "--device: .*nowhere"),
+    "absent device": ([*RUN, "--device", "cuda:99"], "--device: .*cuda"),
+    "option": ([*RUN, "-o", "batch_size=1.5"], "batch_size must be a whole number, got 1.5"),
+    "k": ([*EXPLAIN, "-o", "k=2.5"], "k must be a whole number, got 2.5"),
+    "ratio": ([*EXPLAIN, "-o", "ratio=true"], "ratio must be a number, got True"),
+    "bench size": (["bench", "smoke", "--size", str(10**12)], r"value for '?--size"),
 }
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_commands_refuse(name, monkeypatch, tmp_path):
     monkeypatch.setenv("HPME_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(app, WRONG[name])
+    arguments, message = WRONG[name]
+    result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 2 and isinstance(result.exception, SystemExit)
+    assert re.search(message, " ".join(result.output.replace("│", " ").split())), result.output
 
 
 def test_deeply_nested_json(tmp_path):

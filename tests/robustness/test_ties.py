@@ -14,7 +14,7 @@ from contract import FEATURES, featured, make_explainer, make_target
 from hpme.graphs.segment import ties_in_segment
 from stand_in import DEVICE, StandIn
 
-EQUIVARIANT = ["hpme", "gnnexplainer"]
+EQUIVARIANT = ["hpme", "gnnexplainer", "matchexplainer"]
 slugs = pytest.mark.parametrize("slug", EQUIVARIANT)
 
 

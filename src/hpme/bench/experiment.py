@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from hpme.errors import InputError
+from hpme.limits import MAX_SEED, MAX_SEEDS
 
 RESULT_VERSION = 2
 """Part of every key; raise it when a change to explainers or metrics alters results."""
@@ -122,12 +123,6 @@ def canonical_json(content: Any) -> bytes:
     """The same bytes for the same content, whatever the order of keys."""
     text = json.dumps(content, sort_keys=True, indent=1, allow_nan=False)
     return text.encode() + b"\n"
-
-
-MAX_SEED = 2**63 - 1
-"""What random generators take."""
-MAX_SEEDS = 10_000
-"""Each is a run of its own."""
 
 
 def parse_seeds(text: str) -> list[int]:

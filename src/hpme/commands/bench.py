@@ -15,6 +15,7 @@ from rich.table import Table
 
 from hpme import paper
 from hpme.commands.shared import check_writable, command, known, refuse, say, usage
+from hpme.limits import MAX_SIZE
 
 if TYPE_CHECKING:
     from hpme.bench import Experiment, Failure, Plan, ResultStore
@@ -63,9 +64,7 @@ def bench(
     ] = None,
     size: Annotated[
         int | None,
-        typer.Option(
-            min=10, max=10_000_000, help="Number of graphs per dataset, to try things out."
-        ),
+        typer.Option(min=10, max=MAX_SIZE, help="Number of graphs per dataset, to try things out."),
     ] = None,
     train_steps: Annotated[
         int | None,

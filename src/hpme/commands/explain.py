@@ -38,6 +38,7 @@ from hpme.commands.shared import (
     usage,
 )
 from hpme.errors import InputError
+from hpme.limits import MAX_SEED
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -91,7 +92,10 @@ def explain(
     ),
     graphs: GraphsOption = 200,
     seed: Annotated[
-        int, typer.Option(min=0, help="Seed of the explainers and of the choice of graphs.")
+        int,
+        typer.Option(
+            min=0, max=MAX_SEED, help="Seed of the explainers and of the choice of graphs."
+        ),
     ] = 0,
     mode: Annotated[
         ModeName | None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -53,16 +54,25 @@ def read_chemprop(
 
 
 def _arrays(path: Path, count: int, name: str) -> list[Any]:
+    """An array for every molecule, as Chemprop reads them: ``arr_0``, ``arr_1`` and so on."""
     try:
         with np.load(path, allow_pickle=False) as file:
-            arrays = [file[key].astype(np.float32) for key in file.files]
-    except (OSError, ValueError) as error:
+            names = ["arr_0"] if name == "x_d" else [f"arr_{i}" for i in range(len(file.files))]
+            arrays = [file[key].astype(np.float32) for key in names]
+    except KeyError as error:
+        raise InputError(
+            f"'{path}' has no {error.args[0].split()[0]}; write it with numpy.savez(path, *arrays)"
+        ) from error
+    except (OSError, ValueError, EOFError, AttributeError, TypeError, BadZipFile) as error:
         raise InputError(f"'{path}' is no .npz file of numbers: {error}") from error
-    if name == "x_d" and len(arrays) == 1:
-        arrays = list(arrays[0])
-    if len(arrays) != count:
-        raise InputError(f"'{path}' has {len(arrays)} arrays for {count} molecules")
-    return arrays
+    found = list(np.atleast_1d(arrays[0])) if name == "x_d" else arrays
+    if len(found) != count:
+        what = "rows" if name == "x_d" else "arrays"
+        raise InputError(
+            f"'{path}' has {len(found)} {what} for {count} molecules; it needs one for each row of "
+            "the table that is not left out"
+        )
+    return found
 
 
 def _in_order(edges: torch.Tensor, values: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from hpme.limits import MAX_SIZE
+
 GraphsOption = Annotated[int, typer.Option(min=1, help="Number of graphs to explain.")]
 OptionsOption = Annotated[
     list[str] | None,
@@ -19,9 +21,7 @@ OptionsOption = Annotated[
 ]
 SizeOption = Annotated[
     int | None,
-    typer.Option(
-        min=10, max=10_000_000, help="Number of graphs in the dataset, to try things out."
-    ),
+    typer.Option(min=10, max=MAX_SIZE, help="Number of graphs in the dataset, to try things out."),
 ]
 StepsOption = Annotated[
     int | None,

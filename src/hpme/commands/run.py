@@ -38,6 +38,7 @@ from hpme.commands.shared import (
     usage,
 )
 from hpme.commands.summary import announce, draw, prepare, show, summary, write_summary
+from hpme.limits import MAX_SEED
 
 if TYPE_CHECKING:
     from hpme.bench import Record
@@ -86,7 +87,7 @@ VariantOption = Annotated[
     typer.Option(help="See: hpme list datasets; by default the first that the dataset has."),
 ]
 TargetSeedOption = Annotated[
-    int, typer.Option(min=0, max=2**63 - 1, help="Seed the model is trained with.")
+    int, typer.Option(min=0, max=MAX_SEED, help="Seed the model is trained with.")
 ]
 JsonOption = Annotated[
     Path | None,

@@ -15,6 +15,7 @@ from hpme.data.nodes.dataset import NodeDataset
 from hpme.data.synthetic import ba, spmotif, triangles
 from hpme.errors import InputError, UnknownNameError
 from hpme.graphs import GraphStore
+from hpme.limits import MAX_SEED, MAX_SIZE
 
 DATASETS: dict[str, DatasetInfo] = {
     info.name: info
@@ -78,11 +79,6 @@ def dataset_path(
     """
     _, request = _resolve(name, variant, seed, size)
     return cached_path(default_root() if root is None else Path(root), request)
-
-
-MAX_SIZE = 10_000_000
-"""More graphs than any memory holds."""
-MAX_SEED = 2**63 - 1
 
 
 def _resolve(

@@ -14,13 +14,15 @@ from hpme.explainers.shared.checks import at_least
 from hpme.explainers.shared.context import TargetContext, batches
 from hpme.explainers.shared.masks import Masks
 from hpme.graphs import GraphBatch, GraphStore
-from hpme.graphs.segment import exclusive_cumsum
+from hpme.graphs.segment import TIE, exclusive_cumsum
 from hpme.models.adapter import ModelAdapter
 from hpme.models.embedding import Embedding
 from hpme.models.task import Task
 
 _CELLS = 2**22
 """Entries of the distance matrices held at once."""
+_NUMBER = "matched edge"
+"""No attribute of a graph has a name with a blank."""
 
 
 class MatchExplainer(GraphExplainer):
@@ -35,7 +37,11 @@ class MatchExplainer(GraphExplainer):
     node: a ranking, where one reference alone leaves all edges tied. ``pooled`` are the nodes of
     the one hard subgraph on which the prediction changes least.
 
-    Anchors, if graphs have them, are matched with each other before all else.
+    Nodes of the graph with equal embeddings are twins, and which of them is matched would be
+    decided by their numbers. So a subgraph that holds one of them holds all, and may have more than
+    :math:`K` nodes.
+
+    Anchors, if graphs have them, are matched with each other before all else; they have no twins.
 
     A reference with the embedding of the graph itself is a copy, which matches everywhere; it is
     left out. Graphs of fewer than :math:`K` nodes, and then those of other classes, serve only if
@@ -146,29 +152,74 @@ class MatchExplainer(GraphExplainer):
         theirs, also = _padded(self.h, start, self.sizes[reference], int(self.sizes.max()))
         distance = _distance(ours, theirs)
         distance.masked_fill_(~(real.unsqueeze(2) & also.unsqueeze(1)), torch.inf)
+        twins = Twins.of(ours, real)
         if graphs.anchors is not None and self.anchors is not None:
             own = (graphs.anchors - graphs.ptr.unsqueeze(1))[graph]
             row = torch.arange(graph.numel(), device=graph.device).unsqueeze(1)
             distance[row, own, self.anchors[reference]] = -1.0  # no distance is lower
-        return greedy_match(distance, self.size(graphs.sizes)[graph])
+            twins = twins.without(own)
+        tie = TIE * ours.norm(dim=2).amax(1, keepdim=True)
+        order = twins.order.unsqueeze(2).expand_as(distance)
+        chosen = greedy_match(distance.gather(1, order), self.size(graphs.sizes)[graph], tie)
+        return twins.all_of(torch.zeros_like(chosen).scatter(1, twins.order, chosen))
 
 
-def greedy_match(distance: Tensor, count: Tensor) -> Tensor:
+def greedy_match(distance: Tensor, count: Tensor, tie: Tensor) -> Tensor:
     """Rows ``[P, N]`` of matrices that are matched to columns one to one, the closest pair first.
 
     ``distance`` ``[P, N, M]`` is infinite where nothing may be matched, and is overwritten. In each
-    matrix ``count`` rows are matched, if there are so many.
+    matrix ``count`` rows are matched, if there are so many. Of pairs whose distances differ by no
+    more than ``tie`` ``[P, 1]`` the first comes first: what is left of rounding must not decide.
     """
     every = torch.arange(distance.shape[0], device=distance.device)
     chosen = torch.zeros(distance.shape[:2], dtype=torch.bool, device=distance.device)
     for step in range(int(count.max()) if count.numel() else 0):
-        lowest, best = distance.flatten(1).min(dim=1)
+        lowest = distance.flatten(1).amin(dim=1, keepdim=True)
+        best = (distance.flatten(1) <= lowest + tie).int().argmax(1)
         row, column = best // distance.shape[2], best % distance.shape[2]
-        open_ = (step < count) & lowest.isfinite()
+        open_ = (step < count) & lowest[:, 0].isfinite()
         chosen[every[open_], row[open_]] = True
         distance[every, row] = torch.inf
         distance[every, :, column] = torch.inf
     return chosen
+
+
+@dataclass(frozen=True)
+class Twins:
+    """Nodes of graphs with equal embeddings.
+
+    Args:
+        order: Nodes :math:`[P, N]` of each graph by their embeddings, twins side by side.
+        group: The group of twins of every node.
+    """
+
+    order: Tensor
+    group: Tensor
+
+    @classmethod
+    def of(cls, h: Tensor, real: Tensor) -> Twins:
+        """The twins among nodes with embeddings :math:`[P, N, d]`, those that are real."""
+        # In a direction this odd, embeddings that differ have different lengths.
+        direction = torch.arange(1, h.shape[2] + 1, device=h.device, dtype=torch.double).cos()
+        length = (h.double() @ direction).masked_fill(~real, torch.inf)
+        ordered, order = length.sort(dim=1)
+        size = length.abs().masked_fill(~real, 0.0).amax(1, keepdim=True)
+        new = (ordered[:, 1:] - ordered[:, :-1]) > TIE * size
+        group = torch.zeros_like(order)
+        group[:, 1:] = new.cumsum(1)
+        return cls(order, torch.zeros_like(order).scatter(1, order, group))
+
+    def without(self, nodes: Tensor) -> Twins:
+        """The same, but some nodes :math:`[P, c]` of each graph are nobody's twins."""
+        own = self.group.shape[1] + nodes  # no other group has this number
+        return Twins(self.order, self.group.scatter(1, nodes, own))
+
+    def all_of(self, chosen: Tensor) -> Tensor:
+        """Chosen nodes with all their twins."""
+        width = 2 * chosen.shape[1]
+        some = chosen.new_zeros(chosen.shape[0], width, dtype=torch.long)
+        some.scatter_add_(1, self.group, chosen.long())
+        return some.gather(1, self.group) > 0
 
 
 @dataclass(frozen=True)
@@ -186,8 +237,8 @@ class Induced:
     def by(cls, chosen: Tensor, owner: Tensor, graphs: GraphBatch) -> Induced:
         """The subgraphs on chosen nodes ``[P, N]`` of the graphs with numbers ``owner``."""
         number = torch.arange(graphs.num_edges, device=graphs.x.device)
-        store = GraphStore.from_graphs(replace(graphs, node={}, edge={"number": number}, graph={}))
-        copies = store.batch(owner)
+        numbered = replace(graphs, edge={**graphs.edge, _NUMBER: number})
+        copies = GraphStore.from_graphs(numbered).batch(owner)
         place = torch.arange(copies.num_nodes, device=owner.device) - copies.ptr[copies.batch]
         inside = chosen[copies.batch, place]
         induced = copies.edges(inside[copies.edge_index].all(0))
@@ -196,7 +247,9 @@ class Induced:
         if copies.anchors is not None:
             kept[copies.anchors.flatten()] = True
         nodes = graphs.ptr[owner[copies.batch[inside]]] + place[inside]
-        return cls(induced.nodes(kept), nodes, induced.edge["number"])
+        edge = dict(induced.edge)
+        edges = edge.pop(_NUMBER)
+        return cls(replace(induced, edge=edge).nodes(kept), nodes, edges)
 
 
 def _rows(graph_embedding: Tensor) -> Tensor:
@@ -216,7 +269,10 @@ def _padded(h: Tensor, start: Tensor, sizes: Tensor, width: int) -> tuple[Tensor
 
 
 def _first_of_each(segment: Tensor, value: Tensor, count: Tensor) -> Tensor:
-    """Position of the lowest value of every segment that is not empty; segments are in order."""
-    order = torch.argsort(value, stable=True)
-    order = order[torch.argsort(segment[order], stable=True)]
-    return order[exclusive_cumsum(count)[count > 0]]
+    """Position of the lowest value of every segment that is not empty; of equal ones the first.
+
+    Segments are in order.
+    """
+    lowest = value.new_full((count.numel(),), torch.inf).scatter_reduce(0, segment, value, "amin")
+    low = (value <= (lowest + TIE * lowest.abs())[segment]).nonzero().squeeze(1)
+    return low[exclusive_cumsum(torch.bincount(segment[low], minlength=count.numel()))[count > 0]]

@@ -6,11 +6,11 @@ import copy
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.explain import ModelConfig
 
 from hpme.errors import InputError, ModelError, UnknownNameError
 from hpme.explainers.gnnexplainer import GNNExplainer
@@ -137,8 +137,9 @@ class MetaGNNExplainer(GraphExplainer):
         scored = held_out if held_out.numel() else train
         self.report = report_on(context.task, before, after, labels, scored, held_out.numel() > 0)
         self.weights = _Weights({name: p.detach() for name, p in model.named_parameters()})
-        config = ModelConfig(context.task.mode, context.adapter.level, context.task.return_type)
-        with self.explainer._context(model, context.store, model_config=config) as adapted:
+        assert context.adapter.explained is not None
+        known = replace(context.adapter.explained, model=model)
+        with self.explainer._context(known, context.store) as adapted:
             self.explainer._fit(adapted, progress=progress)
         logger.info(self.report.summary())
         for warning in self.report.warnings:

@@ -12,10 +12,11 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from hpme.explainers.shared.checks import at_least, positive
 from hpme.explainers.shared.context import TargetContext
-from hpme.explainers.shared.mixing import MixingExplainer, MixupGraphs, borrow_edge_attr
+from hpme.explainers.shared.mixing import MixingExplainer, MixupGraphs
 from hpme.explainers.shared.parametric import ParametricExplainer, seeded_linear
 from hpme.graphs import GraphBatch
 from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum, segment_mean
+from hpme.graphs.union import with_edges
 
 _PAIRS = 2**19
 """Pairs of nodes per step: a proxy graph is complete, whatever the graph."""
@@ -174,24 +175,10 @@ class AllPairs:
     def complete(self, graphs: GraphBatch, generator: torch.Generator) -> GraphBatch:
         """The graphs with unconnected pairs joined too, in both directions, after the old edges.
 
-        New edges have the features of random edges, and weigh 1 if the graphs have weights.
+        New edges have the attributes of random edges, and weigh 1 if the graphs have weights.
         """
         new = self.index[:, ~self.connected]
-        new = torch.cat([new, new.flip(0)], dim=1)
-        attr, weight = graphs.edge_attr, graphs.edge_weight
-        if attr is not None:
-            attr = torch.cat([attr, borrow_edge_attr(attr, new.shape[1], generator)])
-        if weight is not None:
-            weight = torch.cat([weight, weight.new_ones(new.shape[1])])
-        return GraphBatch(
-            x=graphs.x,
-            edge_index=torch.cat([graphs.edge_index, new], dim=1),
-            batch=graphs.batch,
-            num_graphs=graphs.num_graphs,
-            edge_attr=attr,
-            edge_weight=weight,
-            anchors=graphs.anchors,
-        )
+        return with_edges(graphs, torch.cat([new, new.flip(0)], dim=1), generator)
 
     def per_edge(self, pair_values: Tensor) -> Tensor:
         """Values of pairs at the edges of :meth:`complete`; self-loops weigh 1."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -14,8 +14,9 @@ from torch_geometric.data import Data
 from hpme.errors import InputError
 from hpme.graphs.adjacency import Adjacency
 from hpme.graphs.checks import check_graph_tensors, check_node_numbers
+from hpme.graphs.reading import read_graphs
 from hpme.graphs.segment import exclusive_cumsum, segment_sum
-from hpme.graphs.store import GraphStore
+from hpme.graphs.store import SEEN, GraphStore
 
 NUM_HOPS = 3
 """Radius of ego graphs: as many layers as most node-level models have."""
@@ -59,6 +60,9 @@ class WholeGraph:
         edge_weight: Edge weights, if any.
         y: Labels of the nodes, if any.
         num_hops: Radius of the ego graphs.
+        node: Further attributes with one row per node, by name; ego graphs have their rows.
+        edge: Further attributes with one row per directed edge.
+        graph: Further attributes of one row, which all ego graphs have.
         max_edges: Edges looked at together.
     """
 
@@ -69,6 +73,9 @@ class WholeGraph:
     y: Tensor | None = None
     num_hops: int = NUM_HOPS
     max_edges: int = field(default=MAX_EDGES, repr=False)
+    node: Mapping[str, Tensor] = field(default_factory=dict)
+    edge: Mapping[str, Tensor] = field(default_factory=dict)
+    graph: Mapping[str, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_graph_tensors(self.x, self.edge_index, self.edge_attr, self.edge_weight)
@@ -77,14 +84,21 @@ class WholeGraph:
             raise InputError(f"num_hops must be at least 1, got {self.num_hops}")
 
     @classmethod
-    def of(cls, data: Data, *, num_hops: int = NUM_HOPS) -> WholeGraph:
-        """Reads a PyG graph; ``y`` is taken if it has one value per node."""
+    def of(cls, data: Data, *, num_hops: int = NUM_HOPS, everything: bool = False) -> WholeGraph:
+        """Reads a PyG graph; ``y`` is taken if it has one value per node.
+
+        Args:
+            data: The graph.
+            num_hops: Radius of the ego graphs.
+            everything: Whether to take attributes along that not every model reads.
+        """
         if not isinstance(data, Data):
             raise InputError(
                 f"index numbers the nodes of one graph: pass a Data, not {type(data).__name__}"
             )
         y = data.get("y")
         labelled = isinstance(y, Tensor) and y.dim() == 1 and len(y) == data.num_nodes
+        others = _others(data) if everything else {}
         return cls(
             data.get("x"),
             data.get("edge_index"),
@@ -92,6 +106,9 @@ class WholeGraph:
             data.get("edge_weight"),
             y if labelled else None,
             num_hops,
+            node=others.get("node", {}),
+            edge=others.get("edge", {}),
+            graph=others.get("graph", {}),
         )
 
     @cached_property
@@ -162,8 +179,25 @@ class WholeGraph:
             y=None if self.y is None or nodes.dim() == 2 else self.y[nodes],
             anchors=torch.searchsorted(seen, roots) - start.unsqueeze(1),
         )
+        more = store.with_attributes(
+            node={name: value[node_ids] for name, value in self.node.items()},
+            edge={name: value[edge_ids] for name, value in self.edge.items()},
+            graph={name: value.expand(len(nodes), *value.shape[1:])
+                   for name, value in self.graph.items()},
+        )  # fmt: skip
         ids = {"node_ids": node_ids}
-        return EgoGraphs(store.with_attributes(node=ids, edge={"edge_ids": edge_ids}))
+        return EgoGraphs(more.with_attributes(node=ids, edge={"edge_ids": edge_ids}))
+
+
+def _others(data: Data) -> dict[str, dict[str, Tensor]]:
+    """Attributes with rules of their own aside, those of nodes, of edges and of the graph."""
+    if data.get("x") is None or data.get("edge_index") is None:
+        return {}  # what is missing is said by the checks of a whole graph
+    parts = read_graphs([data], "fitting")
+    return {
+        level: {name: value.detach() for name, value in parts[level].items() if name not in SEEN}
+        for level in ("node", "edge", "graph")
+    }
 
 
 def node_index(index: int | Sequence[int] | Tensor | None, num_nodes: int, device: Any) -> Tensor:

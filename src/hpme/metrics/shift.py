@@ -21,8 +21,8 @@ from hpme.models.adapter import ModelAdapter
 from hpme.models.explained import ExplainedModel, Model
 from hpme.models.task import check_rows
 
-_WEIGHT = "weight"
-"""Name of the given edge weights, beside those the graphs have."""
+_WEIGHT = "given weight"
+"""Name of the given edge weights, beside those the graphs have; no attribute has one like it."""
 
 
 @dataclass(frozen=True)
@@ -61,13 +61,14 @@ def shift(
         embedding_layer, level: As in :class:`~hpme.models.adapter.ModelAdapter`; the layer is of
             use for node-level models, and for graph-level ones whose readout is not found.
     """  # noqa: E501
-    before, after = _weighted(graphs, None), _weighted(others, edge_weight)
+    explained = ExplainedModel.of(model, level=level, embedding_layer=embedding_layer)
+    before = _weighted(explained, graphs, None)
+    after = _weighted(explained, others, edge_weight)
     if len(before) != len(after):
         raise InputError(f"one other graph per graph is needed, got {len(after)} for {len(before)}")
     present = (before.sizes > 0) & (after.sizes > 0)
     ids = present.nonzero().squeeze(1)
     values = torch.full((2, len(before)), torch.nan, dtype=torch.double)
-    explained = ExplainedModel.of(model, level=level, embedding_layer=embedding_layer)
     if ids.numel():
         with explained.frozen(), torch.no_grad():
             adapter = explained.adapter()
@@ -99,7 +100,7 @@ def truth_shift(
             the mean over nodes depends strongly on it.
         embedding_layer, level: As in :func:`shift`.
     """
-    store = GraphStore.from_graphs(graphs)
+    store = ExplainedModel.of(model).read(graphs)
     pairs = store.pairs.proper
     truth = pairs.any(truth_edges(graphs))
     missing = torch.bincount(pairs.graph[truth], minlength=len(store)) == 0
@@ -114,18 +115,24 @@ def truth_shift(
     return Shift(cosine, euclidean)
 
 
-def _weighted(graphs: GraphBatch | GraphStore | Graphs, edge_weight: Tensor | None) -> GraphStore:
+def _weighted(
+    explained: ExplainedModel,
+    graphs: GraphBatch | GraphStore | Graphs,
+    edge_weight: Tensor | None,
+) -> GraphStore:
     """Graphs and, apart from weights of their own, a weight per edge."""
     graphs = on_cpu(graphs)
     if edge_weight is None:
-        return GraphStore.from_graphs(graphs)
-    batch = graphs if isinstance(graphs, GraphBatch) else GraphStore.from_graphs(graphs).batch()
+        return explained.read(graphs)
+    batch = graphs if isinstance(graphs, GraphBatch) else explained.read(graphs).batch()
     if edge_weight.shape != (batch.num_edges,):
         raise InputError(
             f"edge_weight must have one value for each of {batch.num_edges} edges, got shape "
             f"{tuple(edge_weight.shape)}"
         )
-    return GraphStore.from_graphs(replace(batch, edge={_WEIGHT: edge_weight.detach()}))
+    return GraphStore.from_graphs(
+        replace(batch, edge={**batch.edge, _WEIGHT: edge_weight.detach()})
+    )
 
 
 def _embeddings(adapter: ModelAdapter, store: GraphStore, ids: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from torch_geometric.data import Batch, Data
 
 from contract import make_graph, make_target
 from hpme.data import GraphStore
-from hpme.explainers.shared.mixing import borrow_edge_attr, draw_partners, unite
+from hpme.explainers.shared.mixing import draw_partners, unite
 from hpme.models.adapter import ModelAdapter
 
 
@@ -76,8 +76,6 @@ def test_bridges_have_features_of_real_edges():
     assert torch.equal(attr[: -union.num_bridges], own)
     for row in attr[-union.num_bridges :]:
         assert bool((own == row).all(1).any())
-    assert torch.equal(borrow_edge_attr(own[:0], 2, generator()), torch.zeros(2, own.shape[1]))
-    assert borrow_edge_attr(torch.tensor([3, 3]), 2, generator()).tolist() == [3, 3]
 
 
 def test_bridges_weigh_one_beside_the_graphs_own_weights():

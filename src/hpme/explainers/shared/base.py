@@ -290,7 +290,9 @@ class GraphExplainer(Asking, Configured, ExplainerAlgorithm):  # type: ignore[mi
                 "index names nodes or links, but the task level is 'graph': give another, or fit "
                 "with index if the explainer was fitted to a graph-level model"
             )
-        return Rooted.of(graphs, index, level, num_hops=self.num_hops)
+        return Rooted.of(
+            graphs, index, level, num_hops=self.num_hops, everything=explained.reads_all
+        )
 
     def _explain_roots(
         self, explained: ExplainedModel, source: Rooted, target: Targets | None, **kwargs: Any

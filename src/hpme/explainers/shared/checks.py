@@ -8,8 +8,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from hpme.errors import InputError
-
-MAX_SEED = 2**63 - 1
+from hpme.limits import MAX_SEED
 
 
 def check_types(options: Mapping[str, Any], annotations: Mapping[str, str]) -> None:

@@ -13,6 +13,7 @@ from torch import Tensor
 from hpme.explainers.shared.base import GraphExplainer
 from hpme.explainers.shared.context import TargetContext
 from hpme.graphs import GraphBatch
+from hpme.graphs.union import side_by_side, with_edges
 from hpme.models.explained import Model
 from hpme.models.task import Mode
 
@@ -135,47 +136,19 @@ def unite(first: GraphBatch, second: GraphBatch, bridges: int, generator: torch.
     Pooling over the joined batch vector merges each pair, so one forward pass serves all of them.
     Between the graphs of each pair are :math:`\eta` undirected random ``bridges``.
     """
-    batch = torch.cat([first.batch, second.batch])
-    origin = torch.argsort(batch, stable=True)
-    place = torch.empty_like(origin)
-    place[origin] = torch.arange(origin.numel(), device=origin.device)
     ends = torch.stack([_random_nodes(first, bridges, generator),
                         _random_nodes(second, bridges, generator) + first.num_nodes])  # fmt: skip
-    bridge_index = torch.cat([ends, ends.flip(0)], dim=1)
-    edges = torch.cat([first.edge_index, second.edge_index + first.num_nodes, bridge_index], dim=1)
-    num_bridges = bridge_index.shape[1]
-    attr = None
-    if first.edge_attr is not None and second.edge_attr is not None:
-        attr = torch.cat([first.edge_attr, second.edge_attr])
-        attr = torch.cat([attr, borrow_edge_attr(attr, num_bridges, generator)])
-    weight = None
-    if first.edge_weight is not None and second.edge_weight is not None:
-        ones = first.edge_weight.new_ones(num_bridges)
-        weight = torch.cat([first.edge_weight, second.edge_weight, ones])
-    graphs = GraphBatch(
-        x=torch.cat([first.x, second.x])[origin],
-        edge_index=place[edges],
-        batch=batch[origin],
-        num_graphs=first.num_graphs,
-        edge_attr=attr,
-        edge_weight=weight,
-        anchors=None if first.anchors is None else place[first.anchors],
-    )
+    joined, place = side_by_side(first, second)
+    bridge_index = place[torch.cat([ends, ends.flip(0)], dim=1)]
+    graphs = with_edges(joined, bridge_index, generator)
     other = None if second.anchors is None else place[second.anchors + first.num_nodes]
-    return Union(graphs, num_bridges, other)
+    return Union(graphs, bridge_index.shape[1], other)
 
 
 def draw_partners(ids: Tensor, total: int, generator: torch.Generator) -> Tensor:
     """A random other graph for each of ``ids``; the graph itself if it is the only one."""
     step = torch.randint(1, max(total, 2), ids.shape, generator=generator).to(ids.device)
     return (ids + step) % total
-
-
-def borrow_edge_attr(attr: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """Features for ``count`` edges that no graph has: those of random edges, so they are real."""
-    if attr.shape[0] == 0:
-        return attr.new_zeros((count, *attr.shape[1:]))
-    return attr[torch.randint(attr.shape[0], (count,), generator=generator).to(attr.device)]
 
 
 def _random_nodes(graphs: GraphBatch, count: int, generator: torch.Generator) -> Tensor:

@@ -47,9 +47,11 @@ class Rooted:
     roots: Tensor
 
     @classmethod
-    def of(cls, graph: Any, index: Any, level: Level | None, *, num_hops: int) -> Rooted:
-        """From a PyG graph, and what users pass as index."""
-        whole = WholeGraph.of(graph, num_hops=num_hops)
+    def of(
+        cls, graph: Any, index: Any, level: Level | None, *, num_hops: int, everything: bool
+    ) -> Rooted:
+        """From a PyG graph, all of its attributes or those usually read, and users' index."""
+        whole = WholeGraph.of(graph, num_hops=num_hops, everything=everything)
         if index is None and level == "edge":
             index = graph.get("edge_label_index")
         return cls.at(whole, index, level)

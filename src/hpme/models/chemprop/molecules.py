@@ -31,7 +31,8 @@ def molecules(
         featurizer: A Chemprop featurizer, in place of ``model``.
 
     Raises:
-        InputError: If a SMILES cannot be read, or no featurizer has the widths of the network.
+        InputError: If a SMILES cannot be read, no featurizer has the widths of the network, or
+            additional features or descriptors are missing or have other rows or widths.
         MissingPackageError: If Chemprop is not installed.
     """
     kind = chemprop_module("data").MoleculeDatapoint
@@ -45,6 +46,8 @@ def molecules(
         raise InputError("no molecules")
     if featurizer is None:
         featurizer = _featurizer(model, read[0])
+    if model is not None:
+        _check_descriptors(model, read[0])
     return [_graph(point, featurizer, number) for number, point in enumerate(read)]
 
 
@@ -77,6 +80,23 @@ def _widths(model: nn.Module) -> tuple[int, int]:
     return int(hyper["d_v"]), int(hyper["d_e"])
 
 
+def _check_descriptors(model: Any, point: Any) -> None:
+    """Refuses descriptors that are not those the network takes."""
+    atoms = model.message_passing.hparams.get("d_vd") or 0
+    given = 0 if point.x_d is None else int(np.size(point.x_d))
+    head = getattr(model.predictor, "hparams", {})  # a predictor of one's own may not say
+    whole = head["input_dim"] - model.message_passing.output_dim if "input_dim" in head else given
+    for kind, name, wanted, found in (
+        ("atom", "V_d", atoms, _width(point.V_d)),
+        ("molecule", "x_d", whole, given),
+    ):
+        if wanted != found:
+            raise InputError(
+                f"the network takes {wanted} descriptors per {kind}, the first has {found}; give "
+                f"those it was trained with ({name})"
+            )
+
+
 def _width(values: Any) -> int:
     return 0 if values is None else int(values.shape[1])
 
@@ -91,6 +111,11 @@ def _graph(point: Any, featurizer: Any, number: int) -> Data:
         name: _tensor(value)[None] for name, value in per_molecule.items() if value is not None
     }
     if point.V_d is not None:
+        if len(point.V_d) != len(graph.V):
+            raise InputError(
+                f"molecule {number} has {len(graph.V)} atoms, but descriptors V_d of "
+                f"{len(point.V_d)}; it needs one row per atom"
+            )
         fields[ATOM_DESCRIPTORS] = _tensor(point.V_d)
     return Data(
         x=_tensor(graph.V),
