@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable
 from contextlib import closing
 from dataclasses import asdict, replace
 from typing import Any, Literal, TypeVar, get_args
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from hpme.errors import InputError
 from hpme.explainers.hpme.alternatives import Alternative, alternatives_of
 from hpme.explainers.hpme.effects import Effect, effects_of
+from hpme.explainers.hpme.kept_hosts import KeepsHosts
 from hpme.explainers.hpme.method.mask import mix_mask
 from hpme.explainers.hpme.method.mixup import Attach
 from hpme.explainers.hpme.method.pool import PoolSize, hop_features
@@ -38,9 +39,8 @@ from hpme.explainers.shared.edge_mlp import EdgeMLP
 from hpme.explainers.shared.explanation import Explanation
 from hpme.explainers.shared.masks import Masks
 from hpme.explainers.shared.mixing import MixingExplainer, MixupGraphs
-from hpme.graphs import GraphBatch, GraphStore
+from hpme.graphs import GraphBatch
 from hpme.graphs.segment import segment_mean, segment_sum
-from hpme.graphs.tensors import from_tensors, to_tensors
 from hpme.models.adapter import ModelAdapter
 from hpme.models.explained import Model
 from hpme.models.task import Task
@@ -53,11 +53,9 @@ SEARCH_EDGES = 50_000
 """A scorer for all graphs needs no more to be found, and large graphs would take long."""
 HELD_OUT, LEAST_TO_SPARE = 64, 60
 """Graphs kept from the search for evidence, a fifth of all at most; of fewer none is spared."""
-HOST = "host_"
-"""What names of tensors of kept hosts begin with."""
 
 
-class HPMEBase(MixingExplainer):
+class HPMEBase(KeepsHosts, MixingExplainer):
     r"""A pool :math:`Q_\phi` and an edge MLP :math:`P_\theta`; subclasses say how they are found.
 
     Args:
@@ -346,29 +344,6 @@ class HPMEBase(MixingExplainer):
                 generator = torch.Generator().manual_seed(self.seed)
                 yield self._mix(context, generator), ids.numel()
 
-    def _keep_hosts(self, store: GraphStore) -> None:
-        """A few of the fitted graphs stay with the explainer, as hosts for :meth:`quality`."""
-        node, graph = (
-            {k: v for k, v in level.items() if k != "y"} for level in (store.node, store.graph)
-        )
-        kept = GraphStore(
-            store.sizes, store.edge_counts, store.local_edge_index, node, store.edge, graph
-        )
-        tensors = to_tensors(kept)
-        self._set_hosts({HOST + name.replace(".", "__"): v for name, v in tensors.items()})
-
-    def _set_hosts(self, tensors: Mapping[str, Tensor]) -> None:
-        for name in [name for name in self._buffers if name.startswith(HOST)]:
-            del self._buffers[name]
-        for name, value in tensors.items():
-            self.register_buffer(name, value)
-
-    def _hosts(self) -> GraphStore:
-        kept = {name: value for name, value in self._buffers.items() if name.startswith(HOST)}
-        return from_tensors(
-            {name.removeprefix(HOST).replace("__", ".", 1): v for name, v in kept.items()}
-        )
-
     def _meta(self) -> dict[str, Any]:
         assert self.edge_mlp is not None and self.report is not None
         assert self.size is not None and self.task is not None
@@ -391,11 +366,3 @@ class HPMEBase(MixingExplainer):
         self.size = PoolSize(meta["ratio"], self.k)
         self.task = Task(**meta["task"])
         self.requires_grad_(False)
-
-    def _check_learned(self) -> None:
-        self._hosts().check()
-
-    def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """Takes the sizes of the kept hosts from the saved tensors."""
-        self._set_hosts({name: v for name, v in state_dict.items() if name.startswith(HOST)})
-        return super().load_state_dict(state_dict, *args, **kwargs)
