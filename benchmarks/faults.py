@@ -130,7 +130,7 @@ def ray_run(folder: Path, whole: Path, options: argparse.Namespace, _: float) ->
     """Workers and machines of a cluster."""
     from ray.cluster_utils import Cluster
 
-    from hpme.bench.execute.cluster import RayExecutor
+    from hpme.bench.execute.cluster import ExperimentCluster
     from hpme.bench.execute.jobs import run_plan
 
     outcome, choose, number = Outcome(), random.Random(options.seed), 0
@@ -163,7 +163,7 @@ def ray_run(folder: Path, whole: Path, options: argparse.Namespace, _: float) ->
             number += 1
             while not _done(store.folder):
                 outcome.starts += 1
-                executor = RayExecutor(cluster.address)
+                executor = ExperimentCluster(cluster.address)
                 try:
                     run_plan(Plan.of(EXPERIMENTS, store), store, executor, pulse=disturb)
                 finally:

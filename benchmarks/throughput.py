@@ -16,13 +16,13 @@ import tempfile
 import time
 
 from hpme.bench import Experiment, Plan, ResultStore
-from hpme.bench.execute.jobs import Job, run_plan
-from hpme.bench.execute.local import LocalExecutor
+from hpme.bench.execute.jobs import Job, run_plan, work
+from hpme.execute.local import LocalExecutor
 
 
 def rate(experiments: list[Experiment], workers: int) -> tuple[float, float]:
     """Experiments per minute, and the share of the time that workers had a core."""
-    executor = LocalExecutor(workers)
+    executor = LocalExecutor(workers, work)
     try:
         for _ in range(workers):  # a job each, so that all have loaded what they need
             executor.submit(Job("target", experiments[0]))

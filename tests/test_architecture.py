@@ -9,11 +9,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
-ROOMS = ("graphs", "data", "models", "explainers", "metrics", "bench", "viz", "paper", "report",
-         "commands", "cli")  # fmt: skip
+ROOMS = ("execute", "graphs", "data", "models", "explainers", "metrics", "bench", "viz", "paper",
+         "report", "apply", "commands", "cli")  # fmt: skip
 BELOW = {room: set(ROOMS[:place]) for place, room in enumerate(ROOMS)} | {
     "viz": set(ROOMS[: ROOMS.index("bench")]),
     "report": set(ROOMS[: ROOMS.index("paper")]) - {"bench"},
+    "apply": set(ROOMS[: ROOMS.index("bench")]),
 }
 """Rooms that a room may import."""
 FOUNDATION = {"errors", "progress", "storage", "text", "__init__"}

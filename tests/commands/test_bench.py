@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from hpme.bench import Failure, ResultStore, run
-from hpme.bench.execute import local
-from hpme.bench.execute.jobs import Done
+from hpme.execute import local
+from hpme.execute.jobs import Done
 from inline import Inline
 
 CHOICE = ["--datasets", "ba-2motifs", "--explainers", "random,grad", "--seeds", "100-101"]
@@ -18,7 +18,7 @@ RUN = ["bench", "table1", *CHOICE, *SMALL]
 @pytest.fixture
 def executor(monkeypatch):
     made = Inline()
-    monkeypatch.setattr(local, "LocalExecutor", lambda workers: made)
+    monkeypatch.setattr(local, "LocalExecutor", lambda workers, work: made)
     return made
 
 

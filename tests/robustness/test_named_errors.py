@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 
 from contract import CHEAP, SLUGS, call, fitted, make_explainer, make_graphs, make_target
 from hpme.bench import ResultStore, parse_seeds
-from hpme.bench.store import Failure
 from hpme.cli import app, main
 from hpme.data import load_dataset
 from hpme.errors import InputError, ModelError, StorageError
+from hpme.execute.jobs import Failure
 from hpme.explainers import explainer_class
 from hpme.models import build_model
 from hpme.storage import read_json, write_atomically

@@ -4,7 +4,8 @@ from hpme.bench.experiment import GROUND_TRUTH, Experiment, parse_seeds
 from hpme.bench.measures import MEASURES
 from hpme.bench.outcome import Outcome, Target, explain, make_explainer, option_names, recipe_of
 from hpme.bench.run import record_of, run_experiment, run_on
-from hpme.bench.store import Failure, Plan, Record, ResultStore
+from hpme.bench.store import Plan, Record, ResultStore
+from hpme.execute.jobs import Failure
 
 __all__ = [
     "GROUND_TRUTH",

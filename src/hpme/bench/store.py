@@ -12,6 +12,7 @@ from typing import Any
 
 from hpme.bench.experiment import Experiment, canonical_json
 from hpme.errors import InputError, StorageError
+from hpme.execute.jobs import Failure
 from hpme.storage import read_json, write_atomically
 
 logger = logging.getLogger("hpme")
@@ -85,21 +86,6 @@ class Record:
         if values.pop("key") != experiment.key:
             raise InputError("its key is of another version of hpme")
         return cls(experiment=experiment, **values)
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Why there is no record.
-
-    Args:
-        error: Kind of error.
-        message: Its message.
-        trace: Where it happened.
-    """
-
-    error: str
-    message: str
-    trace: str = ""
 
 
 def json_values(value: Any) -> Any:

@@ -18,8 +18,8 @@ from hpme.commands.shared import check_writable, command, known, refuse, say, us
 
 if TYPE_CHECKING:
     from hpme.bench import Experiment, Failure, Plan, ResultStore
-    from hpme.bench.execute.jobs import Executor
     from hpme.bench.execute.watch import CostModel
+    from hpme.execute.jobs import Executor
     from hpme.paper.shared.suite import Suite
 
 CHOICES = (*paper.NAMES, paper.ALL)
@@ -89,9 +89,10 @@ def bench(
     Exit codes: 0 done, 1 something failed, 2 wrong usage, 130 interrupted.
     """
     from hpme.bench import Plan, ResultStore
-    from hpme.bench.execute.cluster import RayExecutor
-    from hpme.bench.execute.local import LocalExecutor
+    from hpme.bench.execute.cluster import ExperimentCluster
+    from hpme.bench.execute.jobs import work
     from hpme.bench.execute.watch import CostModel
+    from hpme.execute.local import LocalExecutor
     from hpme.paper.suites import EVERYTHING, SUITES
 
     known("SUITE", "suite", suite, CHOICES)
@@ -116,10 +117,10 @@ def bench(
         return
     usage("--out", check_writable, store.path(plan.todo[0]))
     if executor is ExecutorName.ray:
-        cluster = RayExecutor(address)
+        cluster = ExperimentCluster(address)
         failures = _run(plan, store, cluster, costs, cluster.cores)
     else:
-        failures = _run(plan, store, LocalExecutor(workers or 1), costs, workers or 1)
+        failures = _run(plan, store, LocalExecutor(workers or 1, work), costs, workers or 1)
     done = len(plan.todo) - len(failures)
     say(f"{done} done, {len(failures)} failed; results are in {out / 'results'}")
     if failures:

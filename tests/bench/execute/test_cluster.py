@@ -3,7 +3,7 @@
 import pytest
 
 from hpme.bench import Plan, ResultStore, run_experiment
-from hpme.bench.execute.cluster import RayExecutor
+from hpme.bench.execute.cluster import ExperimentCluster
 from hpme.bench.execute.jobs import run_plan
 from hpme.bench.run import subject
 from hpme.errors import ClusterError, InputError
@@ -50,7 +50,7 @@ def test_a_lost_machine_loses_nothing(cluster, tiny, tmp_path, monkeypatch):
         if len(ended) == 3:
             made.remove_node(first, allow_graceful=False)
 
-    executor = RayExecutor(made.address)
+    executor = ExperimentCluster(made.address)
     try:
         assert executor.cores == 2
         assert run_plan(Plan.of(experiments, store), store, executor, ended=note) == []
@@ -72,6 +72,6 @@ def test_a_lost_machine_loses_nothing(cluster, tiny, tmp_path, monkeypatch):
 
 def test_a_wrong_address_is_explained():
     with pytest.raises(ClusterError, match=r"no Ray cluster at '127\.0\.0\.1:1'"):
-        RayExecutor("127.0.0.1:1")
+        ExperimentCluster("127.0.0.1:1")
     with pytest.raises(InputError, match="write HOST:PORT"):
-        RayExecutor("somewhere")
+        ExperimentCluster("somewhere")

@@ -7,8 +7,9 @@ import pytest
 from rich.console import Console
 
 from hpme.bench import Experiment, Failure, explain, record_of
-from hpme.bench.execute.jobs import Done, Job
+from hpme.bench.execute.jobs import Job
 from hpme.bench.execute.watch import CostModel, Watch, duration, target_seconds
+from hpme.execute.jobs import Done
 from hpme.explainers import HPMEExplainer
 
 COST = {"fit_seconds": 6.0, "explain_seconds": 3.0, "metric_seconds": 1.0}

@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from hpme.bench import Plan, ResultStore, run_experiment
-from hpme.bench.execute import local
 from hpme.bench.run import subject
 from hpme.cli import app
 from hpme.commands.bench import chosen_experiments
+from hpme.execute import local
 from hpme.paper.suites import SUITES
 
 PROGRAM = "from hpme.cli import main; main()"
@@ -52,7 +52,7 @@ def test_killed_and_resumed_equals_undisturbed(tmp_path, monkeypatch, inline):
     assert 2 <= len(plan.done) < len(experiments)
     finished = {path: path.read_bytes() for path in results.glob("*.json")}
 
-    monkeypatch.setattr(local, "LocalExecutor", lambda workers: inline())
+    monkeypatch.setattr(local, "LocalExecutor", lambda workers, work: inline())
     subject.cache_clear()
     resumed = CliRunner().invoke(app, arguments)
     assert resumed.exit_code == 0, resumed.stderr

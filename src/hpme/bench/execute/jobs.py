@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Literal
 
 import torch
 
 from hpme.bench.experiment import Experiment
 from hpme.bench.run import run_experiment, subject
-from hpme.bench.store import Failure, Plan, Record, ResultStore
+from hpme.bench.store import Plan, Record, ResultStore
+from hpme.execute.jobs import Done, Executor, Failure
 
 Kind = Literal["target", "experiment"]
 
@@ -24,32 +24,6 @@ class Job:
     experiment: Experiment
 
 
-@dataclass(frozen=True)
-class Done:
-    """A job that has come to an end."""
-
-    job: Job
-    result: dict[str, Any] | None = None  # the record as JSON values; nothing for a target
-    failure: Failure | None = None
-
-
-class Executor(Protocol):
-    """Does jobs, many at a time; each of them comes back as :class:`Done` exactly once."""
-
-    @property
-    def free(self) -> bool:
-        """Whether it takes another job now."""
-
-    def submit(self, job: Job) -> None:
-        """Begins a job."""
-
-    def wait(self, timeout: float) -> list[Done]:
-        """Jobs that have ended; none if nothing ends within ``timeout`` seconds."""
-
-    def close(self) -> None:
-        """Ends all work; jobs that have not ended are lost."""
-
-
 def work(job: Job) -> Done:
     """Does a job in this process; an error becomes a :class:`Failure`."""
     # Sums depend on the number of threads in their last bits, and results must not.
@@ -60,7 +34,7 @@ def work(job: Job) -> Done:
             return Done(job)
         return Done(job, run_experiment(job.experiment).to_dict())
     except Exception as error:
-        return Done(job, failure=Failure(type(error).__name__, str(error), traceback.format_exc()))
+        return Done(job, failure=Failure.of(error))
 
 
 def run_plan(
@@ -106,7 +80,6 @@ def run_plan(
             elif done.failure is not None:
                 fail(experiment, done.failure)
             else:
-                assert done.result is not None
                 store.put(Record.from_dict(done.result))
             ended(done)
         pulse()

@@ -6,19 +6,18 @@ import time
 
 import pytest
 
-from hpme.bench.execute.jobs import Job
-from hpme.bench.execute.local import LocalExecutor
+from hpme.execute.local import LocalExecutor
 
 
 @pytest.fixture
 def executor():
-    made = LocalExecutor(1)
+    made = LocalExecutor(1, time.sleep)
     yield made
     made.close()
 
 
-def test_a_worker_that_is_killed_fails_its_job_and_is_replaced(executor, tiny):
-    job = Job("experiment", tiny())
+def test_a_worker_that_is_killed_fails_its_job_and_is_replaced(executor):
+    job = 60
     before = executor.processes
     executor.submit(job)
     assert not executor.free
@@ -32,18 +31,18 @@ def test_a_worker_that_is_killed_fails_its_job_and_is_replaced(executor, tiny):
     assert executor.processes != before
 
 
-def test_a_worker_that_dies_idle_is_replaced(executor, tiny):
+def test_a_worker_that_dies_idle_is_replaced(executor):
     (before,) = executor.processes
     os.kill(before, signal.SIGKILL)
     while _alive(before):
         time.sleep(0.01)
-    executor.submit(Job("experiment", tiny()))
+    executor.submit(60)
     (after,) = executor.processes
     assert after != before
 
 
-def test_closing_ends_workers_at_work(executor, tiny):
-    executor.submit(Job("experiment", tiny()))
+def test_closing_ends_workers_at_work(executor):
+    executor.submit(60)
     (process,) = executor.processes
     executor.close()
     assert not _alive(process)

@@ -10,18 +10,24 @@ import threading
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
+from typing import Any
 
-from hpme.bench.execute.jobs import Done, Job, work
-from hpme.bench.store import Failure
+from hpme.execute.jobs import Done, Failure, Work
 
 _CONTEXT = multiprocessing.get_context("spawn")  # a fork would inherit locks of torch's threads
 
 
 class LocalExecutor:
-    """Worker processes with one thread each; one that dies fails its own job and is replaced."""
+    """Worker processes with one thread each; one that dies fails its own job and is replaced.
 
-    def __init__(self, workers: int) -> None:
-        self._idle = [_Worker() for _ in range(workers)]
+    Args:
+        workers: Number of processes.
+        work: Does a job; every process has a copy of its own.
+    """
+
+    def __init__(self, workers: int, work: Work) -> None:
+        self._work = work
+        self._idle = [_Worker(work) for _ in range(workers)]
         self._busy: list[_Worker] = []
 
     @property
@@ -34,11 +40,11 @@ class LocalExecutor:
         """Process ids of the workers."""
         return [worker.process.pid or 0 for worker in self._idle + self._busy]
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: Any) -> None:
         """Gives a job to an idle worker."""
         worker = self._idle.pop()
         if not worker.process.is_alive():  # killed while idle
-            worker = _Worker()
+            worker = _Worker(self._work)
         worker.start(job)
         self._busy.append(worker)
 
@@ -50,7 +56,7 @@ class LocalExecutor:
             worker = handles[handle]  # type: ignore[index]
             self._busy.remove(worker)
             done = worker.answer()
-            self._idle.append(worker if worker.process.is_alive() else _Worker())
+            self._idle.append(worker if worker.process.is_alive() else _Worker(self._work))
             ended.append(done)
         return ended
 
@@ -66,21 +72,22 @@ class LocalExecutor:
 class _Worker:
     """A process and the line to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, work: Work) -> None:
         self.connection, theirs = _CONTEXT.Pipe()
-        self.process: SpawnProcess = _CONTEXT.Process(target=_serve, args=(theirs,), daemon=True)
+        self.process: SpawnProcess = _CONTEXT.Process(
+            target=_serve, args=(theirs, work), daemon=True
+        )
         self.process.start()
         theirs.close()  # so that the end of the process is the end of the line
-        self.job: Job | None = None
+        self.job: Any = None
 
-    def start(self, job: Job) -> None:
+    def start(self, job: Any) -> None:
         self.job = job
         with suppress(OSError):  # a process that is gone is noticed when it should answer
             self.connection.send(job)
 
     def answer(self) -> Done:
         job, self.job = self.job, None
-        assert job is not None
         try:
             done: Done = self.connection.recv()
             return done
@@ -97,14 +104,14 @@ def _exit_text(exitcode: int | None) -> str:
     return f"the worker process ended with exit code {exitcode}"
 
 
-def _serve(connection: Connection) -> None:
+def _serve(connection: Connection, work: Work) -> None:
     """Does jobs until the line is cut."""
-    logging.getLogger("hpme").setLevel(logging.ERROR)  # what explainers warn of is in the record
+    logging.getLogger("hpme").setLevel(logging.ERROR)  # what is worth telling is in results
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends workers
     threading.Thread(target=_end_with_parent, daemon=True).start()
     while True:
         try:
-            job: Job = connection.recv()
+            job = connection.recv()
         except (EOFError, OSError):
             return
         connection.send(work(job))

@@ -1,0 +1,1 @@
+"""Jobs of any kind, done by processes of this machine or by a cluster."""
