@@ -85,6 +85,7 @@ APPENDED = {
     "hpme run -d tree-grid-links": f"{TINY} -o epochs=2",
     "hpme bench table1 --datasets": TINY,
     "hpme explain": f"--graphs 6 {TINY_HPME} -o k=2",
+    "hpme apply": "",
     "hpme demo": TINY,
     "hpme list": "",
     "hpme report": "",
@@ -176,6 +177,8 @@ def test_commands(page, folder):
         assert known, f"{page}: '{command}' is neither run nor marked"
         if ".csv" in command:
             pytest.importorskip("rdkit")
+        if command.startswith("hpme apply"):
+            pytest.importorskip("pyarrow")
         arguments = [*line[1:], *shlex.split(APPENDED[max(known, key=len)])]
         result = CliRunner().invoke(app, arguments)
         assert result.exit_code == 0, f"{page}: {command}\n{result.output}"

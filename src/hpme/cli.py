@@ -10,6 +10,7 @@ import typer
 
 from hpme import __version__
 from hpme.commands import shared
+from hpme.commands.apply import apply
 from hpme.commands.bench import bench
 from hpme.commands.demo import demo
 from hpme.commands.explain import explain
@@ -26,7 +27,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_show_locals=False,
 )
-for function in (bench, explain, report, run, demo):
+for function in (apply, bench, explain, report, run, demo):
     app.command()(function)
 app.command("list")(list_names)
 

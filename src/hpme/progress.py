@@ -2,23 +2,78 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+EVERY = 30.0
+"""Seconds between lines where there is no terminal."""
 
 
 @contextmanager
 def progress_bar(
-    description: str, total: int, *, enabled: bool = True
+    description: str, total: int, *, enabled: bool = True, done: int = 0, rate: bool = False
 ) -> Iterator[Callable[[int], None]]:
-    """Yields a function that moves the bar forward; it is drawn on stderr, on terminals only."""
+    """Yields a function that moves the bar forward; it is drawn on stderr, on terminals only.
+
+    Args:
+        description: What is being done.
+        total: Number of steps.
+        enabled: Whether anything is shown.
+        done: Steps that were done before.
+        rate: Whether steps per second are shown; elsewhere than on terminals, too, as a line now
+            and then.
+    """
     console = Console(stderr=True)
+    if enabled and rate and not console.is_terminal:
+        yield _Lines(description, total, done, console)
+        return
     if not (enabled and console.is_terminal):
         yield lambda _: None
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
+    columns += [_Rate()] if rate else []
     with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
-        task = progress.add_task(description, total=total)
+        task = progress.add_task(description, total=total, completed=done)
         yield lambda steps: progress.advance(task, steps)
+
+
+class _Rate(ProgressColumn):
+    """Steps per second."""
+
+    def render(self, task: Task) -> Text:
+        """The rate as text, once it is known."""
+        return Text("" if task.speed is None else f"{task.speed:,.0f}/s")
+
+
+class _Lines:
+    """Says how far it is, as lines."""
+
+    def __init__(self, description: str, total: int, done: int, console: Console) -> None:
+        self.description, self.total, self.console = description, total, console
+        self.done, self.before = done, done
+        self.start = self.said = time.monotonic()
+
+    def __call__(self, steps: int) -> None:
+        self.done += steps
+        now = time.monotonic()
+        if now - self.said < EVERY:
+            return
+        self.said = now
+        rate = (self.done - self.before) / max(now - self.start, 1e-9)
+        left = max(0, self.total - self.done) / max(rate, 1e-9)
+        far = f"{self.description}: {self.done:,} of {self.total:,}"
+        line = f"{far}, {rate:,.0f}/s, about {left:,.0f} s left"
+        self.console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -103,6 +103,25 @@ def read_tensors(
     Raises:
         StorageError: If the file is missing, damaged or of another kind.
     """
+    with open_tensors(path) as (file, meta):
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    if _DIGEST in meta:
+        if meta.pop(_DIGEST) != _digest(tensors, meta):
+            raise StorageError(f"'{path}' is damaged: its content does not fit its digest")
+    elif not undigested:
+        raise StorageError(
+            f"'{path}' has no digest: it is damaged, or of an older version of hpme; save it again"
+        )
+    return tensors, meta
+
+
+@contextmanager
+def open_tensors(path: str | Path) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """What :func:`write_tensors` saved, for reading parts of it: a safetensors file, and its meta.
+
+    Raises:
+        StorageError: If the file is missing, damaged or of another kind.
+    """
     path = Path(path)
     if not path.is_file():
         raise StorageError(f"no file '{path}'; check the path, or save again")
@@ -114,17 +133,11 @@ def read_tensors(
                 raise ValueError("its description is no JSON object")
             if text != json.dumps(meta, sort_keys=True):
                 raise ValueError("its description is spelled in another way")
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            yield file, meta
+    except StorageError:
+        raise
     except (SafetensorError, KeyError, ValueError, OSError) as error:
         raise StorageError(f"'{path}' is damaged or was not written by hpme: {error}") from error
-    if _DIGEST in meta:
-        if meta.pop(_DIGEST) != _digest(tensors, meta):
-            raise StorageError(f"'{path}' is damaged: its content does not fit its digest")
-    elif not undigested:
-        raise StorageError(
-            f"'{path}' has no digest: it is damaged, or of an older version of hpme; save it again"
-        )
-    return tensors, meta
 
 
 def _digest(tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> str:

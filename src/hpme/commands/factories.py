@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,30 @@ def build_model(reference: str, weights: Path | None) -> nn.Module:
             f"the weights of '{weights}' do not fit the model of {reference}(): {error}"
         ) from error
     return model
+
+
+def subject_of(reference: str, call: str | None) -> ExplainedModel:
+    """The model a factory returns and the function that calls it, in any process."""
+    function = None if call is None else find_function(call)
+    return ExplainedModel(build_model(reference, None), call=function)
+
+
+def travelling_subject(reference: str, call: str | None) -> Callable[[], ExplainedModel]:
+    """As :func:`subject_of`, for machines of a Ray cluster: modules of this folder go along."""
+    from ray import cloudpickle  # an executor has been asked for: RayExecutor says if it is missing
+
+    function = None if call is None else find_function(call)
+    made = partial(_subject_by, find_function(reference), function)
+    here = Path.cwd().resolve()
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if file and here in Path(file).resolve().parents and "site-packages" not in file:
+            cloudpickle.register_pickle_by_value(module)
+    return made
+
+
+def _subject_by(factory: Callable[..., Any], call: Callable[..., Any] | None) -> ExplainedModel:
+    return ExplainedModel(factory(), call=call)
 
 
 def check_weights(path: Path) -> None:

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch_geometric.data import Data
 
 from hpme.errors import InputError, StorageError
 from hpme.graphs import GraphStore
 from hpme.graphs.tensors import from_tensors, to_tensors
-from hpme.storage import read_tensors, write_tensors
+from hpme.storage import open_tensors, read_tensors, write_tensors
 
 KIND, VERSION = "graphs", 1
 
@@ -52,6 +53,56 @@ def load_graphs(path: str | Path) -> list[Data]:
         return store.to_data_list()
     except (KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
         raise StorageError(f"'{path}' is damaged: {error}; write it again") from error
+
+
+class GraphSlices:
+    """Graphs of a file, some at a time; they are not checked.
+
+    Args:
+        path: What :func:`save_graphs` wrote.
+
+    Raises:
+        StorageError: If it is something else.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = path
+        with open_tensors(path) as (file, meta):
+            if (meta.get("kind"), meta.get("version")) != (KIND, VERSION):
+                raise StorageError(
+                    f"'{path}' holds no graphs; write them with hpme.data.save_graphs()"
+                )
+            names = list(file.keys())
+            counts = {name: file.get_tensor(name) for name in names if name in _COUNTS}
+            texts = [name for name in names if name.startswith("lengths.")]
+            lengths = {name: file.get_tensor(name) for name in texts}
+        if "sizes" not in counts or "edge_counts" not in counts:
+            raise StorageError(f"'{path}' is damaged: it does not say how large its graphs are")
+        self._names = names
+        self._ends = {name: value.cumsum(0) for name, value in (counts | lengths).items()}
+        self._total = counts["sizes"].numel()
+
+    def __len__(self) -> int:
+        return int(self._total)
+
+    def read(self, first: int, last: int) -> dict[str, Tensor]:
+        """The graphs from ``first`` to before ``last``, as :func:`to_tensors` gives them."""
+        with open_tensors(self.path) as (file, _):  # anew: what was mapped before is let go
+            return {name: self._rows(file, name, first, last) for name in self._names}
+
+    def _rows(self, file: Any, name: str, first: int, last: int) -> Tensor:
+        level, _, key = name.partition(".")
+        counts = {"node": "sizes", "edge": "edge_counts", "edge_index": "edge_counts",
+                  "match": "match_counts", "letters": f"lengths.{key}"}.get(level)  # fmt: skip
+        if counts is not None:
+            ends = self._ends[counts]
+            first, last = (0 if place == 0 else int(ends[place - 1]) for place in (first, last))
+        part = file.get_slice(name)
+        rows: Tensor = part[:, first:last] if name == "edge_index" else part[first:last]
+        return rows
+
+
+_COUNTS = ("sizes", "edge_counts", "match_counts")
 
 
 def _check(store: GraphStore, meta: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ from hpme.explainers.pgexplainer import PGExplainer
 from hpme.explainers.proxyexplainer import ProxyExplainer
 from hpme.explainers.random import RandomExplainer
 from hpme.explainers.regexplainer import RegExplainer
-from hpme.explainers.registry import EXPLAINERS, explainer_class
+from hpme.explainers.registry import EXPLAINERS, explainer_class, load_explainer
 from hpme.explainers.shared.base import GraphExplainer
 from hpme.explainers.shared.explanation import Explanation
 from hpme.explainers.shared.mixing import MixingExplainer, MixupGraphs
@@ -45,4 +45,5 @@ __all__ = [
     "SubgraphXExplainer",
     "TAGExplainer",
     "explainer_class",
+    "load_explainer",
 ]

@@ -11,8 +11,9 @@ from __future__ import annotations
 import logging
 from collections import UserDict
 from importlib.metadata import entry_points
+from pathlib import Path
 
-from hpme.errors import UnknownNameError
+from hpme.errors import StorageError, UnknownNameError
 from hpme.explainers.att import AttentionExplainer
 from hpme.explainers.gnnexplainer import GNNExplainer
 from hpme.explainers.grad import GradExplainer
@@ -30,6 +31,7 @@ from hpme.explainers.regexplainer import RegExplainer
 from hpme.explainers.shared.base import GraphExplainer
 from hpme.explainers.subgraphx import SubgraphXExplainer
 from hpme.explainers.tagexplainer import TAGExplainer
+from hpme.storage import read_tensors
 
 GROUP = "hpme.explainers"
 """Entry point group of explainers in other packages."""
@@ -107,3 +109,20 @@ def explainer_class(name: str) -> type[GraphExplainer]:
     if name not in EXPLAINERS:
         raise UnknownNameError("explainer", name, list(EXPLAINERS))
     return EXPLAINERS[name]
+
+
+def load_explainer(path: str | Path) -> GraphExplainer:
+    """Reads a saved explainer, whichever it is.
+
+    Raises:
+        StorageError: If the file is missing, damaged, or holds no explainer that is known here.
+    """
+    name = read_tensors(path)[1].get("explainer")
+    if not isinstance(name, str):
+        raise StorageError(f"'{path}' holds no explainer; write one with explainer.save()")
+    if name not in EXPLAINERS:
+        raise StorageError(
+            f"'{path}' holds a '{name}' explainer, which is not installed; known: "
+            f"{', '.join(EXPLAINERS)}"
+        )
+    return EXPLAINERS[name].load(path)

@@ -115,60 +115,97 @@ def check_rules(rules: Mapping[str, str]) -> None:
 
 def read_molecule(smiles: str, *, hydrogens: bool = False) -> Any:
     """RDKit's molecule of a SMILES string; its atoms are numbered like the nodes of the graph."""
-    chem, base = rdkit_module("Chem"), rdkit_module("rdBase")
-    if (
-        len(smiles.split()) > 1
-    ):  # RDKit would read what comes before it, and take the rest for a name
+    with rdkit_module("rdBase").BlockLogs():  # a failure is reported by the caller, with its row
+        return parse(rdkit_module("Chem"), smiles, hydrogens)
+
+
+def parse(chem: Any, smiles: str, hydrogens: bool) -> Any:
+    """RDKit's molecule of a SMILES string; RDKit's own messages are not kept back.
+
+    Raises:
+        InputError: If it cannot be read.
+    """
+    smiles = smiles.strip()
+    if len(smiles.split(None, 1)) > 1:
+        # RDKit would read what comes before it, and take the rest for a name
         raise InputError("a blank inside the SMILES; names belong into a column of their own")
-    with base.BlockLogs():  # a failure is reported by the caller, with its row
-        molecule = chem.MolFromSmiles(smiles.strip())
-        if molecule is None:
-            raw = chem.MolFromSmiles(smiles.strip(), sanitize=False)
-            problems = [] if raw is None else chem.DetectChemistryProblems(raw)
-            raise InputError(problems[0].Message() if problems else "not valid SMILES")
+    molecule = chem.MolFromSmiles(smiles)
+    if molecule is None:
+        raw = chem.MolFromSmiles(smiles, sanitize=False)
+        problems = [] if raw is None else chem.DetectChemistryProblems(raw)
+        raise InputError(problems[0].Message() if problems else "not valid SMILES")
     if molecule.GetNumAtoms() == 0:
         raise InputError("no atoms")
     return chem.AddHs(molecule) if hydrogens else molecule
+
+
+_ORDER_CODE = {order: BONDS.index(name) for order, name in
+               ((1.0, "SINGLE"), (2.0, "DOUBLE"), (3.0, "TRIPLE"), (1.5, "AROMATIC"))}  # fmt: skip
+_OTHER_BOND = len(BONDS) - 1
+ARROWS = ("->", "<-")
+"""Dative bonds, the only ones in SMILES whose order is that of another type."""
+
+
+def bond_codes(molecule: Any, smiles: str) -> tuple[list[tuple[int, int]], list[int]]:
+    """Ends and types of all bonds."""
+    # RDKit's iterators and types of bonds are slow; numbers of bonds and their orders are not.
+    rows = [
+        (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), bond.GetBondTypeAsDouble())
+        for bond in map(molecule.GetBondWithIdx, range(molecule.GetNumBonds()))
+    ]
+    types = [_ORDER_CODE.get(order, _OTHER_BOND) for _, _, order in rows]
+    if any(arrow in smiles for arrow in ARROWS):
+        names = [bond.GetBondType().name for bond in molecule.GetBonds()]
+        types = [BONDS.index(name) if name in BONDS else _OTHER_BOND for name in names]
+    return [row[:2] for row in rows], types
 
 
 def read_chunk(smiles: Sequence[str], first: int, how: Reading) -> MoleculeArrays:
     """Reads some molecules, the first of which has the given position in the input."""
     chem = rdkit_module("Chem")
     periodic = chem.GetPeriodicTable()
-    atom_code = {periodic.GetAtomicNumber(symbol): i for i, symbol in enumerate(ATOMS[:-1])}
-    bond_code = {getattr(chem.BondType, name): i for i, name in enumerate(BONDS)}
+    atom_code = np.full(256, len(ATOMS) - 1, dtype=np.uint8)
+    for code, symbol in enumerate(ATOMS[:-1]):
+        atom_code[periodic.GetAtomicNumber(symbol)] = code
     patterns = compile_smarts(how.smarts)
     rows: dict[str, list[Any]] = {column.name: [] for column in fields(MoleculeArrays)}
-    for position, text in enumerate(smiles, first):
-        try:
-            molecule = read_molecule(text, hydrogens=how.hydrogens)
-        except InputError as error:
-            rows["failed"].append(position)
-            rows["reasons"].append(str(error))
-            continue
-        rows["number"].append(position)
-        rows["sizes"].append(molecule.GetNumAtoms())
-        rows["bond_counts"].append(molecule.GetNumBonds())
-        rows["atom"] += [
-            atom_code.get(atom.GetAtomicNum(), len(ATOMS) - 1) for atom in molecule.GetAtoms()
-        ]
-        for bond in molecule.GetBonds():
-            rows["bond"].append((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()))
-            rows["bond_type"].append(bond_code.get(bond.GetBondType(), len(BONDS) - 1))
-        found = [
-            (pattern_number, match)
-            for pattern_number, pattern in enumerate(patterns)
-            for match in molecule.GetSubstructMatches(pattern, maxMatches=MAX_MATCHES)
-        ]
-        table = [(atom, i, pattern) for i, (pattern, match) in enumerate(found) for atom in match]
-        rows["match"] += table
-        rows["match_counts"].append(len(table))
-        if how.contributions:
-            descriptors = rdkit_module("Chem.rdMolDescriptors")
-            rows["contribution"] += [pair[0] for pair in descriptors._CalcCrippenContribs(molecule)]
+    with rdkit_module("rdBase").BlockLogs():  # failures are listed
+        for position, text in enumerate(smiles, first):
+            try:
+                molecule = parse(chem, text, how.hydrogens)
+            except InputError as error:
+                rows["failed"].append(position)
+                rows["reasons"].append(str(error))
+                continue
+            places = range(molecule.GetNumAtoms())
+            atoms = [atom.GetAtomicNum() for atom in map(molecule.GetAtomWithIdx, places)]
+            bonds, types = bond_codes(molecule, text)
+            rows["number"].append(position)
+            rows["sizes"].append(len(atoms))
+            rows["bond_counts"].append(len(bonds))
+            rows["atom"] += atoms
+            rows["bond"] += bonds
+            rows["bond_type"] += types
+            table = _matches(molecule, patterns)
+            rows["match"] += table
+            rows["match_counts"].append(len(table))
+            if how.contributions:
+                found = rdkit_module("Chem.rdMolDescriptors")._CalcCrippenContribs(molecule)
+                rows["contribution"] += [pair[0] for pair in found]
     arrays = {name: np.array(rows[name], TYPES.get(name, np.int64)) for name in rows}
+    arrays["atom"] = atom_code[arrays["atom"]]
     arrays |= {name: arrays[name].reshape(-1, width) for name, width in (("bond", 2), ("match", 3))}
     return MoleculeArrays(**arrays)
+
+
+def _matches(molecule: Any, patterns: Sequence[Any]) -> list[tuple[int, int, int]]:
+    """Rows of the match table."""
+    found = [
+        (number, match)
+        for number, pattern in enumerate(patterns)
+        for match in molecule.GetSubstructMatches(pattern, maxMatches=MAX_MATCHES)
+    ]
+    return [(atom, i, number) for i, (number, match) in enumerate(found) for atom in match]
 
 
 def read_molecules(

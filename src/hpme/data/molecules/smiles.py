@@ -187,13 +187,13 @@ def from_smiles_csv(
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = _rows(file, "\t" if path.suffix.lower() == ".tsv" else ",")
-            positions = _positions(next(rows, (1, []))[1], columns, path)
+            places = positions(next(rows, (1, []))[1], columns, path)
             for line, row in itertools.islice((item for item in rows if item[1]), size):
                 lines.append(line)
-                for column, position in zip(values, positions, strict=True):
+                for column, position in zip(values, places, strict=True):
                     column.append(row[position] if position < len(row) else "")
                     if "\n" in column[-1] or "\r" in column[-1]:
-                        raise csv.Error(f"row {line}: {_OPEN_QUOTE}")
+                        raise csv.Error(f"row {line}: {OPEN_QUOTE}")
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"'{path}' cannot be read as CSV in UTF-8: {error}") from error
     found = dict(zip(columns, values, strict=True))
@@ -208,7 +208,7 @@ def from_smiles_csv(
     )
 
 
-_OPEN_QUOTE = "a quote that is opened is not closed on the same line; double it, or remove it"
+OPEN_QUOTE = "a quote that is opened is not closed on the same line; double it, or remove it"
 
 
 def _rows(file: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
@@ -223,13 +223,14 @@ def _rows(file: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]
         try:
             row = next(reader, None)
         except csv.Error as error:
-            raise csv.Error(f"row {line}: {_OPEN_QUOTE} ({error})") from error
+            raise csv.Error(f"row {line}: {OPEN_QUOTE} ({error})") from error
         if row is None:
             return
         yield line, row
 
 
-def _positions(header: Sequence[str], columns: Sequence[str], path: Path) -> list[int]:
+def positions(header: Sequence[str], columns: Sequence[str], path: Path) -> list[int]:
+    """Where the columns of a table stand; an :class:`InputError` names one that it lacks."""
     names = [name.strip() for name in header]
     for column in columns:
         if column not in names:

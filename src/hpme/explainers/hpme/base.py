@@ -226,7 +226,7 @@ class HPMEBase(MixingExplainer):
             h = self._edge_input(features, seen.nodes)
             probability = self.edge_mlp(h, graphs.edge_index).sigmoid()
             edge_mask = probability if self.score == "edge" else (4 * edge_mask + probability) / 5
-        return Masks(edge_mask, importance.unsqueeze(1), pooled)
+        return Masks(edge_mask, importance.unsqueeze(1), pooled, seen.output)
 
     def _ranked(self, score: Tensor, graphs: GraphBatch) -> tuple[Tensor, Tensor]:
         """Importance of nodes, and which are pooled: of the ``m`` highest those that are needed."""

@@ -201,4 +201,4 @@ def _joined(answers: list[Masks], graphs: GraphBatch, number: Tensor) -> Masks:
         rows = number[graphs.edge_batch if name == "edge_mask" else graphs.batch]
         stacked = torch.stack([answer.given()[name] for answer in answers])
         columns[name] = stacked[rows, torch.arange(len(first), device=rows.device)]
-    return replace(answers[0], **columns)
+    return replace(answers[0], output=None, **columns)  # of different questions

@@ -278,6 +278,22 @@ class GraphExplainer(Asking, Configured, ExplainerAlgorithm):  # type: ignore[mi
                     advance(len(store))
         return [made[number] for number in range(len(source))]
 
+    def masks(self, model: Model, graphs: GraphStore, **facts: Any) -> Masks:
+        """Masks of all graphs of a store at once, for those who want no object per graph.
+
+        Args:
+            model: The model; it is left exactly as it was.
+            graphs: As many as fit into one batch; none may be empty.
+            **facts: As for :meth:`fit`; what that was told is known.
+
+        Returns:
+            Masks with one row per node or edge of the store, and the model's output where the
+            method needed it.
+        """
+        self._check_fitted()
+        explained = self._leveled(model, graphs.anchors, **facts)
+        return self._masks(explained, graphs.seen(everything=explained.reads_all).batch())
+
     def _source(
         self, explained: ExplainedModel, graphs: Any, index: Index | None
     ) -> Collection | Rooted:
@@ -349,10 +365,6 @@ class GraphExplainer(Asking, Configured, ExplainerAlgorithm):  # type: ignore[mi
     def load(cls: type[Self], path: str | Path) -> Self:
         """Reads an explainer written by :meth:`save`; it explains as before."""
         return load_explainer(cls, path)
-
-
-def _spelled(annotation: Any) -> str:
-    return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
 
 
 def _explanations(store: GraphStore, masks: Masks) -> list[Explanation]:

@@ -1,0 +1,243 @@
+"""Shards of a table in a folder: Parquet files that are whole or not there."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hpme.apply.rows import Part
+from hpme.data.molecules.smiles import SkippedRow
+from hpme.errors import InputError, MissingPackageError, StorageError
+from hpme.storage import read_json, write_atomically
+
+logger = logging.getLogger("hpme")
+META = b"hpme"
+SETTINGS, SKIPPED = "_apply.json", "_skipped.csv"  # readers of Parquet leave these alone
+DIGITS = 16
+"""Of a shard's SHA-256, in its name: enough to tell damage."""
+TEXTS = ("name", "smiles", "verdict")
+
+
+def arrow(name: str = "pyarrow") -> Any:
+    """A module of PyArrow, imported when it is first needed."""
+    import importlib
+
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise MissingPackageError(
+            f"Parquet files need PyArrow ({error}); install it with: pip install 'hpme[parquet]'"
+        ) from error
+
+
+@dataclass(frozen=True)
+class Lists:
+    """A list per row: values laid end to end, and how many belong to every row."""
+
+    values: Tensor
+    counts: Tensor
+
+
+Column = Lists | Tensor | Sequence[int] | Sequence[str] | None
+"""One value per row; nothing at all where ``None``."""
+
+
+def lists(values: Tensor, counts: Tensor) -> Lists:
+    """A column of lists."""
+    return Lists(values.detach().cpu(), counts.cpu())
+
+
+class Table:
+    """Rows of a shard, added a batch at a time."""
+
+    def __init__(self) -> None:
+        self._batches: list[Any] = []
+
+    def __len__(self) -> int:
+        return sum(batch.num_rows for batch in self._batches)
+
+    def add(self, columns: dict[str, Column]) -> None:
+        """Adds rows; all batches have the same columns."""
+        pa, types = arrow(), _types(columns)
+        rows = len(columns["id"])  # type: ignore[arg-type]
+        arrays = [_array(pa, column, types[name], rows) for name, column in columns.items()]
+        self._batches.append(pa.record_batch(arrays, schema=pa.schema(list(types.items()))))
+
+    def arrow(self, names: Sequence[str]) -> Any:
+        """The whole as PyArrow's table; its columns have ``names``, also if there are no rows."""
+        pa = arrow()
+        schema = pa.schema(list(_types(names).items()))
+        return pa.Table.from_batches(self._batches, schema=schema)
+
+
+def _types(names: Any) -> dict[str, Any]:
+    pa = arrow()
+    known = {
+        "id": pa.int64(),
+        **dict.fromkeys(TEXTS, pa.string()),
+        "prediction": pa.list_(pa.float32()),
+        "class": pa.int32(),
+        "pooled_nodes": pa.list_(pa.int32()),
+        "edge_weights": pa.list_(pa.float32()),
+        "node_weights": pa.list_(pa.float32()),
+    }
+    return {name: known[name] for name in names}
+
+
+def _array(pa: Any, column: Column, kind: Any, rows: int) -> Any:
+    if column is None:
+        return pa.nulls(rows, kind)
+    if isinstance(column, Lists):
+        offsets = torch.cat([column.counts.new_zeros(1), column.counts.cumsum(0)]).int()
+        number = torch.int32 if kind.value_type == pa.int32() else torch.float32
+        values = pa.array(column.values.to(number).contiguous().numpy())
+        return pa.ListArray.from_arrays(pa.array(offsets.numpy()), values)
+    values = column.cpu().numpy() if isinstance(column, Tensor) else column
+    return pa.array(values, type=kind)
+
+
+def encoded(
+    table: Table, part: Part, skipped: Sequence[SkippedRow], settings: dict[str, Any]
+) -> bytes:
+    """Content of the file of a shard; rows that were skipped are listed in its description."""
+    names = ["id", "prediction", "class", "pooled_nodes", "edge_weights", "node_weights", "verdict"]
+    if part.smiles is not None:
+        names.insert(1, "smiles")
+    if part.names is not None:
+        names.insert(1, "name")
+    meta = {
+        "shard": part.number,
+        "input_rows": len(part),
+        "skipped": [[row.row, row.smiles, row.reason] for row in skipped],
+        "settings": settings,
+    }
+    rows = table.arrow(names).replace_schema_metadata({META: json.dumps(meta)})
+    sink = io.BytesIO()
+    # Dictionaries do not pay for numbers that hardly repeat.
+    arrow("pyarrow.parquet").write_table(
+        rows, sink, use_dictionary=["verdict"], write_statistics=["id"]
+    )
+    return sink.getvalue()
+
+
+class ShardFolder:
+    """Shards of one run, and what it was run with.
+
+    Args:
+        path: The folder.
+        settings: What decides about the content of the shards, by name.
+
+    Raises:
+        InputError: If the folder has shards of a run with other settings.
+    """
+
+    def __init__(self, path: Path, settings: dict[str, Any]) -> None:
+        self.path, self.settings = path, settings
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            self._check()
+        except FileExistsError as error:
+            raise InputError(f"'{path}' is a file; name a folder") from error
+
+    def _check(self) -> None:
+        file = self.path / SETTINGS
+        if file.exists():
+            try:
+                before = read_json(file.read_bytes())
+            except ValueError as error:
+                raise InputError(f"'{file}' is damaged; choose another --out") from error
+            if not isinstance(before, dict) or before != self.settings:
+                other = sorted(
+                    name for name in {*before, *self.settings}
+                    if before.get(name) != self.settings.get(name)
+                )  # fmt: skip
+                raise InputError(
+                    f"'{self.path}' holds results with another {' and another '.join(other)}; "
+                    "choose another --out, or remove it"
+                )
+        elif any(self.path.glob("part-*.parquet")):
+            raise InputError(f"'{self.path}' holds Parquet files of others; choose another --out")
+        else:
+            self._write(SETTINGS, json.dumps(self.settings, indent=2).encode())
+
+    def put(self, number: int, content: bytes) -> None:
+        """Writes a shard, whole or not at all; its name says what its content is."""
+        digest = hashlib.sha256(content).hexdigest()[:DIGITS]
+        self._write(f"part-{number:06d}-{digest}.parquet", content)
+
+    def _write(self, name: str, content: bytes) -> None:
+        try:
+            write_atomically(self.path / name, content)
+        except OSError as error:
+            raise StorageError(
+                f"cannot write '{self.path / name}': {error.strerror or error}; what was written "
+                "before is kept: free some space or change the rights, and run the same command "
+                "again"
+            ) from error
+
+    def done(self) -> dict[int, int]:
+        """Input rows of every shard that is there and whole; others are removed."""
+        found: dict[int, int] = {}
+        for file in self._files():
+            meta = self._whole(file)
+            if meta is None or meta["shard"] in found:
+                logger.warning("'%s' is damaged or half written; it is made again", file)
+                os.unlink(file)
+            else:
+                found[meta["shard"]] = meta["input_rows"]
+        for left in self.path.glob(".part-*"):  # of a process that was killed while it wrote
+            left.unlink(missing_ok=True)
+        return found
+
+    def _files(self) -> list[Path]:
+        return sorted(self.path.glob("part-*.parquet"))
+
+    def _whole(self, file: Path) -> dict[str, Any] | None:
+        content = file.read_bytes()
+        if not file.stem.endswith(f"-{hashlib.sha256(content).hexdigest()[:DIGITS]}"):
+            return None
+        meta = _meta(io.BytesIO(content))
+        return meta if meta.get("settings") == self.settings else None
+
+    def skipped(self) -> Iterator[SkippedRow]:
+        """Rows that were left out, in order."""
+        for file in self._files():
+            yield from (SkippedRow(*row) for row in _meta(file)["skipped"])
+
+    def write_skipped(self) -> int:
+        """Lists rows that were left out in a file; returns their number."""
+        file, count = self.path / SKIPPED, 0
+        temporary = self.path / f"{SKIPPED}.part"
+        try:
+            with temporary.open("w", newline="", encoding="utf-8") as text:
+                writer = csv.writer(text)
+                writer.writerow(["row", "smiles", "reason"])
+                for row in self.skipped():
+                    writer.writerow([row.row, row.smiles, row.reason])
+                    count += 1
+            os.replace(temporary, file)
+        except OSError as error:
+            raise StorageError(
+                f"cannot write '{file}': {error}; run the same command again"
+            ) from error
+        if not count:
+            file.unlink()
+        return count
+
+
+def _meta(file: Any) -> dict[str, Any]:
+    """What a shard says about itself."""
+    schema = arrow("pyarrow.parquet").read_schema(file)
+    meta: dict[str, Any] = read_json(schema.metadata[META])
+    return meta

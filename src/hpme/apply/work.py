@@ -1,0 +1,228 @@
+"""What every process does: a part of the rows to the content of a shard."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load, save
+from torch import Tensor
+
+from hpme.apply.rows import Part
+from hpme.apply.shards import Column, Table, encoded, lists
+from hpme.data.molecules.smiles import SkippedRow
+from hpme.data.molecules.stream import stream_molecules
+from hpme.errors import HPMEError, InputError
+from hpme.execute.jobs import Done, Failure
+from hpme.explainers.registry import load_explainer
+from hpme.explainers.shared.base import GraphExplainer
+from hpme.explainers.shared.features import edge_to_node
+from hpme.explainers.shared.masks import Masks
+from hpme.graphs import GraphStore
+from hpme.models.explained import ExplainedModel
+from hpme.models.task import check_rows
+
+TRIAL = 8
+"""Rows that show whether explainer and model belong together."""
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A shard that is ready to be written."""
+
+    number: int
+    content: bytes
+    rows: int
+    skipped: int
+
+
+@dataclass
+class ShardWork:
+    """Explains parts of the rows; it travels to other processes, and reads its model there.
+
+    Args:
+        explainer: Content of the file of a saved explainer.
+        build: Makes the model, and says what is known about it.
+        state: Its parameters and buffers, as :func:`state_of` gives them.
+        settings: What shards say about how they were made.
+        verdict: Whether every graph gets a verdict, which takes mixes with other graphs.
+        hydrogens: Whether hydrogens of molecules become nodes.
+        device: Where the model runs; by default where it is.
+        threads: Threads for computing.
+    """
+
+    explainer: bytes
+    build: Callable[[], ExplainedModel]
+    state: bytes
+    settings: dict[str, Any]
+    verdict: bool = False
+    hydrogens: bool = False
+    device: str | None = None
+    threads: int = 1
+    _ready: tuple[GraphExplainer, ExplainedModel] | None = field(default=None, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_ready": None}
+
+    def __call__(self, part: Part) -> Done:
+        """Makes a shard; what goes wrong with all of its rows is a failure."""
+        torch.set_num_threads(self.threads)
+        try:
+            return Done(part, self.shard(part))
+        except Exception as error:
+            return Done(part, failure=Failure.of(error))
+
+    def shard(self, part: Part) -> Shard:
+        """Explains the rows of a part; those that cannot be explained are listed in the shard."""
+        explainer, _ = self.ready()
+        table, skipped = Table(), list(part.skipped)
+        for first in range(0, len(part.ids), explainer.batch_size):
+            rows = slice(first, first + explainer.batch_size)
+            store, numbers = self._read(part, rows, skipped)
+            self._explain(part, store, numbers, table, skipped)
+        skipped.sort(key=lambda row: row.row)
+        content = encoded(table, part, skipped, self.settings)
+        return Shard(part.number, content, len(table), len(skipped))
+
+    def check(self, part: Part) -> None:
+        """Explains a few rows of a part, so that what is wrong with the model shows early.
+
+        Raises:
+            HPMEError: If explainer and model do not belong together.
+        """
+        explainer, _ = self.ready()
+        if self.verdict and not hasattr(explainer, "quality"):
+            raise InputError(f"{explainer.title} gives no verdicts; those of HPME do")
+        if self.verdict and explainer.answers:
+            raise InputError("an explainer that was fitted to several targets gives no verdicts")
+        skipped: list[SkippedRow] = []
+        store, numbers = self._read(part, slice(0, TRIAL), skipped)
+        usable = [i for i, number in enumerate(numbers) if _problem(store, i) is None]
+        if usable:
+            trial = store.subset(torch.tensor(usable))
+            self._columns(part, trial, [numbers[i] for i in usable])
+
+    def ready(self) -> tuple[GraphExplainer, ExplainedModel]:
+        """The explainer and the model, read when they are first needed."""
+        if self._ready is None:
+            with tempfile.TemporaryDirectory() as folder:
+                file = Path(folder, "explainer.safetensors")
+                file.write_bytes(self.explainer)
+                explainer = load_explainer(file)
+            subject = self.build()
+            subject.model.load_state_dict(load(self.state))
+            if self.device is not None:
+                subject.model.to(torch.device(self.device))
+            facts = {name: fact for name, fact in explainer.facts.items() if fact is not None}
+            level = explainer.level or "graph"
+            self._ready = explainer, ExplainedModel.of(subject, **{**facts, "level": level})
+        return self._ready
+
+    def _read(
+        self, part: Part, rows: slice, skipped: list[SkippedRow]
+    ) -> tuple[GraphStore, list[int]]:
+        """Graphs of some rows, and their positions in the part."""
+        numbers = list(range(*rows.indices(len(part.ids))))
+        if part.smiles is None:
+            return part.store.subset(torch.tensor(numbers)), numbers
+        texts = part.smiles[rows]
+        found = stream_molecules(texts, hydrogens=self.hydrogens)
+        for place, reason in found.failed.items():
+            skipped.append(SkippedRow(part.ids[numbers[place]], texts[place], reason))
+        return found.store, [numbers[place] for place in found.numbers]
+
+    def _explain(
+        self,
+        part: Part,
+        store: GraphStore,
+        numbers: list[int],
+        table: Table,
+        skipped: list[SkippedRow],
+    ) -> None:
+        """Adds graphs to the table; where that fails, halves are tried until the bad ones are known."""  # noqa: E501
+        if not numbers:
+            return
+        try:
+            if bool((store.sizes == 0).any()):
+                raise InputError("the graph has no nodes")
+            if part.smiles is None:
+                store.check()
+            table.add(self._columns(part, store, numbers))
+        except MemoryError:
+            raise
+        except Exception as error:
+            if len(numbers) == 1:
+                reason = str(error) if isinstance(error, HPMEError) else repr(error)
+                text = "" if part.smiles is None else part.smiles[numbers[0]]
+                skipped.append(SkippedRow(part.ids[numbers[0]], text, reason))
+                return
+            half = len(numbers) // 2
+            for places in (range(half), range(half, len(numbers))):
+                some = store.subset(torch.tensor(list(places)))
+                self._explain(part, some, [numbers[i] for i in places], table, skipped)
+
+    def _columns(self, part: Part, store: GraphStore, numbers: list[int]) -> dict[str, Column]:
+        explainer, subject = self.ready()
+        masks = explainer.masks(subject, store)
+        output = masks.output if masks.output is not None else _output(subject, store)
+        check_rows(output, len(store))
+        task = subject.task(output)
+        values = task.values(output) if task.classification else output.view(len(store), -1)
+        columns: dict[str, Column] = {"id": [part.ids[i] for i in numbers]}
+        if part.names is not None:
+            columns["name"] = [part.names[i] for i in numbers]
+        if part.smiles is not None:
+            columns["smiles"] = [part.smiles[i] for i in numbers]
+        ones = torch.ones_like(store.sizes)
+        columns["prediction"] = lists(values.flatten(), ones * values.shape[1])
+        columns["class"] = values.argmax(1) if task.classification else None
+        columns["pooled_nodes"] = _pooled(masks, store)
+        columns["edge_weights"] = lists(masks.edge_mask, store.edge_counts)
+        columns["node_weights"] = lists(_node_weights(masks, store), store.sizes)
+        columns["verdict"] = None
+        if self.verdict:
+            quality: Any = explainer
+            columns["verdict"] = [one.verdict for one in quality.quality(subject, store)]
+        return columns
+
+
+def state_of(subject: ExplainedModel) -> bytes:
+    """Parameters and buffers of a model, to be read by another process."""
+    state = subject.model.state_dict()
+    return save({name: value.detach().cpu().clone().contiguous() for name, value in state.items()})
+
+
+def _problem(store: GraphStore, number: int) -> str | None:
+    try:
+        one = store.subset(torch.tensor([number]))
+        one.check()
+    except InputError as error:
+        return str(error)
+    return None if int(one.sizes[0]) else "no nodes"
+
+
+@torch.no_grad()
+def _output(subject: ExplainedModel, store: GraphStore) -> Tensor:
+    graphs = store.seen(everything=subject.reads_all).batch()
+    with subject.frozen():
+        return subject.adapter().predict(graphs)
+
+
+def _pooled(masks: Masks, store: GraphStore) -> Column:
+    """Numbers of the pooled nodes of every graph."""
+    if masks.pooled is None:
+        return None
+    graph, nodes = store.node_graph, masks.pooled.nonzero().view(-1)
+    counts = torch.bincount(graph[nodes], minlength=len(store))
+    return lists((nodes - store.node_start[graph[nodes]]).int(), counts)
+
+
+def _node_weights(masks: Masks, store: GraphStore) -> Tensor:
+    nodes = masks.node_mask
+    if nodes is None:
+        nodes = edge_to_node(masks.edge_mask, store.batch())
+    return nodes.amax(1)

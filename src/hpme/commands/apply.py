@@ -1,0 +1,185 @@
+"""``hpme apply``: a saved explainer on any number of graphs, as shards of a table."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hpme import __version__
+from hpme.commands import shared
+from hpme.commands.options import (
+    DeviceOption,
+    HydrogensOption,
+    NameColumnOption,
+    QuietOption,
+    SmilesColumnOption,
+)
+from hpme.commands.shared import check_device, command, refuse, say, usage
+
+if TYPE_CHECKING:
+    from hpme.apply import ShardWork
+    from hpme.execute.jobs import Executor
+
+ROWS_PER_SHARD = 10_000
+AHEAD = 2
+"""Parts per core that may wait in Ray's queue; more would fill the memory of this machine."""
+
+
+@command
+def apply(
+    explainer: Annotated[
+        Path, typer.Argument(dir_okay=False, help="File of explainer.save() or --save-explainer.")
+    ],
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="MODULE:FUNCTION",
+            help="Function that returns your model; it is called without arguments.",
+        ),
+    ],
+    data: Annotated[
+        Path,
+        typer.Option(
+            "--data",
+            "-d",
+            dir_okay=False,
+            help="Table of SMILES with a molecule per line (.csv, .tsv), or file of "
+            "hpme.data.save_graphs (.safetensors).",
+        ),
+    ],
+    out: Annotated[Path, typer.Option(file_okay=False, help="Folder of the Parquet shards.")],
+    weights: Annotated[
+        Path | None,
+        typer.Option(
+            dir_okay=False, help="Weights (.safetensors) (default: those the function sets)."
+        ),
+    ] = None,
+    call: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE:FUNCTION", help="Function call(model, batch), as for hpme explain."
+        ),
+    ] = None,
+    verdict: Annotated[
+        bool,
+        typer.Option(
+            "--verdict",
+            help="Also say what every prediction rests on (HPME only). That takes mixes with other "
+            "graphs, and about ten times as long.",
+        ),
+    ] = False,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Processes on this machine, one core each [default: 1]."),
+    ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="A running Ray cluster, in place of --workers."),
+    ] = None,
+    rows_per_shard: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="Rows of the input that make a shard.")
+    ] = ROWS_PER_SHARD,
+    smiles_column: SmilesColumnOption = None,
+    name_column: NameColumnOption = None,
+    hydrogens: HydrogensOption = False,
+    device: DeviceOption = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Explain any number of graphs or molecules with a saved explainer.
+
+    Writes one row per graph: id, prediction, class, pooled_nodes, edge_weights, node_weights and
+    verdict. Rows that cannot be read or explained are listed in _skipped.csv. Memory does not grow
+    with their number. A run that was stopped, or killed, goes on where it was when started again.
+
+    Exit codes: 0 done, 1 failed while running, 2 wrong usage, 130 interrupted.
+    """
+    from hpme.apply import ShardFolder, open_rows
+    from hpme.apply import apply as apply_rows
+    from hpme.apply.shards import SKIPPED, arrow
+    from hpme.apply.work import ShardWork, state_of
+    from hpme.commands.factories import build_model, find_function, subject_of
+    from hpme.explainers import load_explainer
+    from hpme.models.explained import ExplainedModel
+    from hpme.storage import locked
+
+    if workers is not None and ray is not None:
+        refuse("give one of --workers and --ray", "--workers")
+    arrow("pyarrow.parquet")
+    if device is not None:
+        usage("--device", check_device, device)
+    load_explainer(explainer)  # says what is wrong with it before anything is read
+    rows = usage("--data", partial(open_rows, data, smiles_column=smiles_column,
+                                   name_column=name_column))  # fmt: skip
+    function = None if call is None else usage("--call", find_function, call)
+    subject = ExplainedModel(build_model(model, weights), call=function)
+    state, content = state_of(subject), explainer.read_bytes()
+    settings: dict[str, Any] = {
+        "hpme": __version__,
+        "explainer": hashlib.sha256(content).hexdigest(),
+        "model": hashlib.sha256(state).hexdigest(),
+        "data": rows.digest,
+        "columns": rows.columns,
+        "hydrogens": hydrogens,
+        "verdict": verdict,
+        "rows per shard": rows_per_shard,
+    }
+    work = ShardWork(
+        content,
+        partial(subject_of, model, call),
+        state,
+        settings,
+        verdict=verdict,
+        hydrogens=hydrogens,
+        device=device,
+        threads=shared.threads if workers is None else 1,
+    )
+    first = next(rows.parts(rows_per_shard), None)
+    if first is None:
+        refuse(f"'{data}' has no rows", "--data")
+    work.check(first)
+    with locked(out / "apply"):
+        folder = ShardFolder(out, settings)
+        executor = _executor(work, workers, ray, model, call)
+        start = time.monotonic()
+        try:
+            done = apply_rows(
+                rows, folder, executor, rows_per_shard=rows_per_shard, progress=not quiet
+            )
+        except KeyboardInterrupt:
+            say("interrupted; finished shards are kept, the same command goes on from here")
+            raise typer.Exit(130) from None
+        finally:
+            executor.close()
+    if not quiet:
+        seconds = time.monotonic() - start
+        before = f", {done.kept:,} rows of them from before" if done.kept else ""
+        say(f"{done.explained:,} rows in {done.shards:,} shards{before}; {seconds:,.1f} s")
+        if done.skipped:
+            listed = out / SKIPPED
+            say(f"{done.skipped:,} rows are left out; '{listed}' lists them", style="yellow")
+        typer.echo(str(out))
+
+
+def _executor(
+    work: ShardWork, workers: int | None, ray: str | None, model: str, call: str | None
+) -> Executor:
+    if ray is not None:
+        from hpme.commands.factories import travelling_subject
+        from hpme.execute.cluster import RayExecutor
+
+        return RayExecutor(replace(work, build=travelling_subject(model, call)), ray, ahead=AHEAD)
+    if workers is not None and workers > 1:
+        from hpme.execute.local import LocalExecutor
+
+        return LocalExecutor(workers, work)
+    from hpme.execute.jobs import InProcess
+
+    return InProcess(work)
