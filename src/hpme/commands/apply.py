@@ -101,6 +101,8 @@ def apply(
 
     Exit codes: 0 done, 1 failed while running, 2 wrong usage, 130 interrupted.
     """
+    if workers is not None and ray is not None:
+        refuse("give one of --workers and --ray", "--workers")
     from hpme.apply import ShardFolder, open_rows
     from hpme.apply import apply as apply_rows
     from hpme.apply.shards import SKIPPED, arrow
@@ -110,8 +112,6 @@ def apply(
     from hpme.models.explained import ExplainedModel
     from hpme.storage import locked
 
-    if workers is not None and ray is not None:
-        refuse("give one of --workers and --ray", "--workers")
     arrow("pyarrow.parquet")
     if device is not None:
         usage("--device", check_device, device)

@@ -88,6 +88,11 @@ def bench(
 
     Exit codes: 0 done, 1 something failed, 2 wrong usage, 130 interrupted.
     """
+    known("SUITE", "suite", suite, CHOICES)
+    if executor is ExecutorName.ray and workers is not None:
+        refuse("belongs to --executor local; Ray uses what cores the cluster has", "--workers")
+    if executor is ExecutorName.local and address is not None:
+        refuse("belongs to --executor ray", "--address")
     from hpme.bench import Plan, ResultStore
     from hpme.bench.execute.cluster import ExperimentCluster
     from hpme.bench.execute.jobs import work
@@ -95,11 +100,6 @@ def bench(
     from hpme.execute.local import LocalExecutor
     from hpme.paper.suites import EVERYTHING, SUITES
 
-    known("SUITE", "suite", suite, CHOICES)
-    if executor is ExecutorName.ray and workers is not None:
-        refuse("belongs to --executor local; Ray uses what cores the cluster has", "--workers")
-    if executor is ExecutorName.local and address is not None:
-        refuse("belongs to --executor ray", "--address")
     chosen = EVERYTHING if suite == paper.ALL else SUITES[suite]
     experiments = chosen_experiments(
         chosen,

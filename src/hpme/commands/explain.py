@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hpme.commands import catalog
 from hpme.commands.options import (
     CHEMPROP,
     OWN,
@@ -169,6 +170,14 @@ def explain(
 
     Exit codes: 0 done, 1 failed while running, 2 wrong usage.
     """
+    names = list(dict.fromkeys(name.strip() for name in explainer.split(",") if name.strip()))
+    if not names:
+        refuse("name at least one explainer", "--explainer")
+    for name in names:
+        known("--explainer", "explainer", name, catalog.names("explainers"))
+    if (model is None) == (chemprop is None):
+        refuse("give one of --model and --chemprop", "--model")
+    options = usage("--option", parse_options, option or [])
     from hpme.commands.factories import (
         TRIAL_GRAPHS,
         build_model,
@@ -178,16 +187,9 @@ def explain(
         read_data,
         try_model,
     )
-    from hpme.explainers import EXPLAINERS
     from hpme.models.explained import ExplainedModel
     from hpme.report import report
 
-    names = list(dict.fromkeys(name.strip() for name in explainer.split(",") if name.strip()))
-    if not names:
-        refuse("name at least one explainer", "--explainer")
-    for name in names:
-        known("--explainer", "explainer", name, EXPLAINERS)
-    options = usage("--option", parse_options, option or [])
     explainers = usage("--option", make_explainers, names, seed, options)
     usage("--out", _check_page, out)
     if save_explainer is not None:
@@ -207,8 +209,6 @@ def explain(
         "V_d": atom_descriptors_path,
         "E_f": bond_features_path,
     }
-    if (model is None) == (chemprop is None):
-        refuse("give one of --model and --chemprop", "--model")
     if chemprop is None and (trust_model_file or any(extra.values())):
         refuse("belongs to --chemprop", "--trust-model-file" if trust_model_file else "--model")
     skipped, given = out.with_suffix(".skipped.csv"), {k: v for k, v in table.items() if v}

@@ -43,12 +43,12 @@ def report(
 
     Exit codes: 0 done, 1 failed or different, 2 wrong usage.
     """
-    from hpme.paper.files import differences, report_files, write_report
-
     for name in suite or ():
         known("--suite", "suite", name, paper.NAMES)
     if check is not None and out is not None:
         refuse("--check writes nothing; leave one of them out", "--out")
+    from hpme.paper.files import differences, report_files, write_report
+
     if check is not None:
         found = differences(report_files(folder, suite), check)
         if found:

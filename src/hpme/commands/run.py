@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hpme.commands import catalog
 from hpme.commands.options import (
     OWN,
     DeviceOption,
@@ -175,12 +176,9 @@ def run(
 
     Exit codes: 0 done, 1 failed while running, 2 wrong usage.
     """
-    from hpme.bench import Experiment, Plan, ResultStore, make_explainer, parse_seeds, run_on
-    from hpme.data import from_smiles_csv, load_dataset
-    from hpme.explainers import EXPLAINERS
-    from hpme.models import MODELS
-    from hpme.viz import check_picture_path
-
+    known("--explainer", "explainer", explainer, catalog.names("explainers"))
+    if model is not None:
+        known("--model", "model", model, catalog.names("models"))
     own: dict[str, Any] = {
         "smiles_column": smiles_column,
         "label_column": label_column,
@@ -192,9 +190,12 @@ def run(
         "workers": workers,
     }
     _check_source(dataset, smiles, variant, own)
-    known("--explainer", "explainer", explainer, EXPLAINERS)
+    from hpme.bench import Experiment, Plan, ResultStore, make_explainer, parse_seeds, run_on
+    from hpme.data import from_smiles_csv, load_dataset
+    from hpme.explainers import EXPLAINERS
+    from hpme.viz import check_picture_path
+
     model = model or EXPLAINERS[explainer].default_model
-    known("--model", "model", model, MODELS)
     numbers = usage("--seeds", parse_seeds, seeds)
     place = usage("--device", check_device, device or "cpu")
     options = usage("--option", parse_options, option or [])
@@ -260,12 +261,10 @@ def _check_source(
     dataset: str | None, smiles: Path | None, variant: str | None, own: Mapping[str, Any]
 ) -> None:
     """Refuses options that would do nothing where the graphs come from."""
-    from hpme.data import DATASETS
-
     if (dataset is None) == (smiles is None):
         refuse("give one of --dataset and --smiles", "--dataset")
     if dataset is not None:
-        known("--dataset", "dataset", dataset, DATASETS)
+        known("--dataset", "dataset", dataset, catalog.names("datasets"))
         for name, value in own.items():
             if value:
                 option = "rule" if name == "rules" else name.replace("_", "-")

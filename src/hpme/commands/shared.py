@@ -6,6 +6,7 @@ import difflib
 import functools
 import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -32,10 +33,7 @@ def command(function: Command) -> Command:
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> None:
-        import torch  # here, so that help comes without it
-
-        # Small tensors: threads wait for each other, on a busy machine for most of the time.
-        torch.set_num_threads(threads)
+        _set_threads(threads)
         try:
             function(*args, **kwargs)
         except (HPMEError, OSError) as error:
@@ -43,6 +41,14 @@ def command(function: Command) -> Command:
             raise typer.Exit(1) from error
 
     return wrapped  # type: ignore[return-value]
+
+
+def _set_threads(count: int) -> None:
+    """Small tensors: threads wait for each other, on a busy machine for most of the time."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(count)
+    else:  # PyTorch reads it when it is loaded, which an error in the arguments need not wait for
+        os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(count)
 
 
 def say(text: str, style: str | None = None) -> None:

@@ -1,0 +1,69 @@
+"""What can be run, by name: read from a file, so that no library is loaded for a list.
+
+``python -m hpme.commands.catalog`` writes the file; a test says when that is due.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Literal
+
+Kind = Literal["datasets", "explainers", "models"]
+Rows = list[list[str]]
+HEADERS: dict[Kind, tuple[str, ...]] = {
+    "datasets": ("name", "task", "graphs", "variants", "description"),
+    "explainers": ("name", "learns", "tasks", "levels", "description"),
+    "models": ("name", "description"),
+}
+FILE = Path(__file__).with_name("catalog.json")
+GROUP = "hpme.explainers"
+
+
+def rows(kind: Kind) -> Rows:
+    """What there is of a kind, a row of texts for each, in the order of :data:`HEADERS`."""
+    if kind == "explainers" and entry_points(group=GROUP):  # other packages have more
+        return current()[kind]
+    found: Rows = json.loads(FILE.read_text("utf-8"))[kind]
+    return found
+
+
+def names(kind: Kind) -> list[str]:
+    """Names of what there is of a kind."""
+    return [row[0] for row in rows(kind)]
+
+
+def current() -> dict[Kind, Rows]:
+    """What is registered, all libraries loaded."""
+    from hpme.data import DATASETS
+    from hpme.explainers import EXPLAINERS
+    from hpme.models import MODELS
+
+    def listed(values: Sequence[str]) -> str:
+        return ", ".join(values)
+
+    return {
+        "datasets": [
+            [i.name, i.task, f"{i.num_graphs:,}", listed(i.variants), i.description]
+            for i in DATASETS.values()
+        ],
+        "explainers": [
+            [
+                name,
+                ("from labels" if kind.needs_labels else "yes") if kind.needs_fit else "no",
+                listed(kind.tasks),
+                listed(kind.levels),
+                kind.summary,
+            ]
+            for name, kind in EXPLAINERS.items()
+        ],
+        "models": [
+            [name, (model.__doc__ or "").strip().splitlines()[0]] for name, model in MODELS.items()
+        ],
+    }
+
+
+if __name__ == "__main__":
+    FILE.write_text(json.dumps(current(), indent=1, ensure_ascii=False) + "\n", "utf-8")
