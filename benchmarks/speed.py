@@ -144,15 +144,9 @@ def inference_seconds(
     def floor() -> None:
         model(whole.x, whole.edge_index, batch=whole.batch)
 
-    def ranked() -> None:
-        hpme.pooled = "rank"
-        hpme(model, whole.x, whole.edge_index, batch=whole.batch)
-        hpme.pooled = "sufficient"
-
     random = RandomExplainer()
     few = max(1, rounds // 3)
     return {
-        "hpme_ranked": median_seconds(ranked, rounds) / len(graphs),
         "list": median_seconds(
             lambda: random.explain(model, graphs, progress=False), rounds
         ) / len(graphs),
@@ -315,11 +309,7 @@ def main() -> None:
         f"{inference['pyg_gnnexplainer'] / inference['hpme']:.0f}x faster than PyG's GNNExplainer"
     )
     extra = inference["list"] - inference["batch"]
-    ranked = inference["hpme_ranked"] / inference["floor"]
-    print(
-        f"without the search for needed nodes: {ranked:.1f}x; "
-        f"a list: {1e6 * extra:.0f} us per graph more than a batch"
-    )
+    print(f"a list: {1e6 * extra:.0f} us per graph more than a batch")
     for name, fit in fits.items():
         print(
             f"{name}: {fit['cpu_seconds']:.1f} CPU-seconds, "

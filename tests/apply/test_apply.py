@@ -53,19 +53,18 @@ def test_rows_are_those_of_the_explainer(invoke, table, saved):
     import my_molecules
 
     explainer, model = HPMEExplainer.load(saved), my_molecules.build()
-    explainer.pooled = "rank"
     graphs = list(from_smiles([row["smiles"] for row in found], [0] * len(found), progress=False))
     for row, explanation in zip(found, explainer.explain(model, graphs), strict=True):
         line = lines[row["id"] - 1].split(",")
         assert [row["smiles"], row["name"]] == line
         nodes = explanation.node_mask[:, 0]
-        assert torch.allclose(torch.tensor(row["node_weights"]), nodes, atol=1e-5)
+        assert torch.allclose(torch.tensor(row["node_weights"]), nodes, atol=0.01)
         assert row["pooled_nodes"] == explanation.pooled.nonzero().view(-1).tolist()
         ends = zip(*explanation.edge_index.tolist(), strict=True)
         weights = dict(zip(ends, explanation.edge_mask.tolist(), strict=True))
         adjacency = Chem.GetAdjacencyMatrix(Chem.MolFromSmiles(row["smiles"]))
         order = [tuple(pair) for pair in zip(*map(list, adjacency.nonzero()), strict=True)]
-        assert row["edge_weights"] == pytest.approx([weights[pair] for pair in order], abs=1e-5)
+        assert row["edge_weights"] == pytest.approx([weights[pair] for pair in order], abs=0.01)
         one = torch.zeros(explanation.num_nodes, dtype=torch.long)
         output = model(explanation.x, explanation.edge_index, one).softmax(1)[0]
         assert row["prediction"] == pytest.approx(output.tolist(), abs=1e-5)
@@ -73,16 +72,14 @@ def test_rows_are_those_of_the_explainer(invoke, table, saved):
         assert row["verdict"] is None
 
 
-def test_what_is_needed_and_verdicts_on_request(invoke, table, saved):
+def test_verdicts_on_request(invoke, table, saved):
     data, _ = table(12, bad=False)
-    assert invoke(data, "out", "--pooled", "sufficient", "--verdict", "-q").exit_code == 0
+    assert invoke(data, "out", "--verdict", "-q").exit_code == 0
     import my_molecules
 
     explainer, model = HPMEExplainer.load(saved), my_molecules.build()
     found = rows()
     graphs = list(from_smiles([row["smiles"] for row in found], [0] * len(found), progress=False))
-    for row, explanation in zip(found, explainer.explain(model, graphs), strict=True):
-        assert row["pooled_nodes"] == explanation.pooled.nonzero().view(-1).tolist()
     assert [row["verdict"] for row in found] == [
         q.verdict for q in explainer.quality(model, graphs)
     ]

@@ -42,7 +42,7 @@ def read_graphs(graphs: GraphBatch | Iterable[Any], attributes: Attributes) -> P
         parts = _of_dataset(graphs)
         if parts is not None:
             return parts
-    items: list[Data] = []
+    items: list[Any] = []
     for item in graphs:
         items.extend(item.to_data_list() if isinstance(item, Batch) else [item])
     return _of_list(items, attributes)
@@ -59,21 +59,35 @@ def _of_batch(graphs: GraphBatch) -> Parts:
     }
 
 
-def _of_list(graphs: Sequence[Data], attributes: Attributes) -> Parts:
-    if not graphs:
+Graph = dict[str, Any]
+"""Attributes of a graph by name; asking ``Data`` itself for each of them takes long."""
+
+
+def _attributes(graph: Any) -> Graph:
+    found: Graph = graph.to_dict() if isinstance(graph, Data) else {}
+    if found.get("x") is not None and found.get("edge_index") is not None:
+        return found
+    # Computed by a subclass, or missing.
+    given = {name: getattr(graph, name, None) for name in (*_OWN[:5], "y", *SHOWN)}
+    return {**found, **{name: value for name, value in given.items() if value is not None}}
+
+
+def _of_list(items: Sequence[Any], attributes: Attributes) -> Parts:
+    if not items:
         raise InputError("no graphs: the dataset, list or loader is empty")
+    graphs = [_attributes(item) for item in items]
     for number, graph in enumerate(graphs):
-        if getattr(graph, "x", None) is None or getattr(graph, "edge_index", None) is None:
+        if graph.get("x") is None or graph.get("edge_index") is None:
             raise InputError(f"graph {number} has no x or no edge_index; both are needed")
     try:
-        device = graphs[0].edge_index.device
-        sizes = [graph.x.shape[0] for graph in graphs]
-        edge_counts = [graph.edge_index.shape[1] for graph in graphs]
+        device = graphs[0]["edge_index"].device
+        sizes = [graph["x"].shape[0] for graph in graphs]
+        edge_counts = [graph["edge_index"].shape[1] for graph in graphs]
         parts: Parts = {
             "sizes": torch.tensor(sizes, device=device),
             "edge_counts": torch.tensor(edge_counts, device=device),
-            "local_edge_index": torch.cat([graph.edge_index for graph in graphs], dim=1),
-            "node": {"x": torch.cat([graph.x for graph in graphs])},
+            "local_edge_index": torch.cat([graph["edge_index"] for graph in graphs], dim=1),
+            "node": {"x": torch.cat([graph["x"] for graph in graphs])},
             "edge": {
                 name: torch.cat(values)
                 for name in ("edge_attr", "edge_weight")
@@ -90,8 +104,8 @@ def _of_list(graphs: Sequence[Data], attributes: Attributes) -> Parts:
     return _with_others(parts, graphs, strict=attributes == "all")
 
 
-def _all_or_none(graphs: Sequence[Data], name: str) -> list[Tensor] | None:
-    values = [getattr(graph, name, None) for graph in graphs]
+def _all_or_none(graphs: Sequence[Graph], name: str) -> list[Tensor] | None:
+    values = [graph.get(name) for graph in graphs]
     missing = [value is None for value in values]
     if all(missing):
         return None
@@ -100,7 +114,7 @@ def _all_or_none(graphs: Sequence[Data], name: str) -> list[Tensor] | None:
     return [value for value in values if value is not None]
 
 
-def _per_edge(graphs: Sequence[Data], name: str, edge_counts: list[int]) -> list[Tensor] | None:
+def _per_edge(graphs: Sequence[Graph], name: str, edge_counts: list[int]) -> list[Tensor] | None:
     """One tensor per graph, each with a row per edge of its own graph."""
     values = _all_or_none(graphs, name)
     for number, value in enumerate(values or ()):
@@ -108,14 +122,14 @@ def _per_edge(graphs: Sequence[Data], name: str, edge_counts: list[int]) -> list
     return values
 
 
-def _labels(graphs: Sequence[Data]) -> dict[str, Tensor]:
-    labels = [getattr(graph, "y", None) for graph in graphs]
+def _labels(graphs: Sequence[Graph]) -> dict[str, Tensor]:
+    labels = [graph.get("y") for graph in graphs]
     if not all(isinstance(label, Tensor) and label.numel() == 1 for label in labels):
         return {}
     return {"y": torch.cat([label.view(1) for label in labels if label is not None])}
 
 
-def _anchors(graphs: Sequence[Data]) -> dict[str, Tensor]:
+def _anchors(graphs: Sequence[Graph]) -> dict[str, Tensor]:
     values = _all_or_none(graphs, "anchors")
     if values is None:
         return {}
@@ -169,7 +183,7 @@ def _of_dataset(dataset: InMemoryDataset) -> Parts | None:
     }
 
 
-def _with_others(parts: Parts, graphs: Sequence[Data], *, strict: bool) -> Parts:
+def _with_others(parts: Parts, graphs: Sequence[Graph], *, strict: bool) -> Parts:
     """All other attributes, each at the level its rows or its name say.
 
     Those that do not fit are refused if ``strict``, else left out.
@@ -183,7 +197,7 @@ def _with_others(parts: Parts, graphs: Sequence[Data], *, strict: bool) -> Parts
             raise InputError(f"graph {number} has '{min(odd)}', which graph 0 has not")
     for name in graphs[0].keys():  # noqa: SIM118
         if name not in _OWN:
-            values = [graph.get(name) for graph in graphs]
+            values: list[Any] = [graph.get(name) for graph in graphs]
             try:
                 level = _level(name, values, parts)
                 levels[level][name] = values if level == "text" else torch.cat(values)
