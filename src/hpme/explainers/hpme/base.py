@@ -244,12 +244,12 @@ class HPMEBase(KeepsHosts, MixingExplainer):
     def _calibrate(self, context: TargetContext, generator: torch.Generator) -> None:
         """Finds the importance from which on nodes are needed, from what some graphs need."""
         assert self.pool is not None
-        self.needed.zero_()
+        self.needed = torch.zeros(())  # a new one: the old may be of inference mode
         mix = self._mix(context.sample(TRIAL_GRAPHS, SEARCH_EDGES, generator), generator)
         score = mix.scores(self.pool)
         importance, pooled = self._ranked(score, mix.graphs)
         prefix = smallest_prefix(Trials.among(mix, score))
-        self.needed.fill_(least_needed(importance[pooled], prefix[pooled]))
+        self.needed = torch.tensor(least_needed(importance[pooled], prefix[pooled]))
 
     def _mixup_graphs(self, context: TargetContext, generator: torch.Generator) -> MixupGraphs:
         assert self.pool is not None and self.edge_mlp is not None

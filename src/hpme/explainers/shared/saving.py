@@ -108,7 +108,9 @@ def _known(name: str, value: Any, valid: tuple[Any, ...]) -> Any:
 
 
 def _fill(explainer: GraphExplainer, tensors: dict[str, Tensor]) -> None:
-    explainer.load_state_dict(tensors, assign=True)
+    # Own memory: parts of a file are not aligned, and products with them are rounded differently.
+    own = {name: tensor.clone() for name, tensor in tensors.items()}
+    explainer.load_state_dict(own, assign=True)
     for name, tensor in explainer.state_dict().items():
         if tensor.is_meta or tensor.dtype != tensors[name].dtype:
             raise ValueError(f"'{name}' is missing, or of another type")

@@ -104,4 +104,5 @@ def _principal(centred: Tensor, count: int) -> Tensor:
     """The ``count`` directions of largest variance, ``[width, count]``, or all there are."""
     covariance = centred.T.double() @ centred.double()
     directions: Tensor = torch.linalg.eigh(covariance).eigenvectors
-    return directions[:, -count:].to(centred)
+    # Saved tensors come back contiguous, and products of others are rounded differently.
+    return directions[:, -count:].to(centred).contiguous()
