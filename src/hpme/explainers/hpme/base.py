@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from hpme.errors import InputError
 from hpme.explainers.hpme.alternatives import Alternative, alternatives_of
 from hpme.explainers.hpme.effects import Effect, effects_of
+from hpme.explainers.hpme.insight.base import InsightExplainer
 from hpme.explainers.hpme.method.mask import mix_mask
 from hpme.explainers.hpme.method.mixup import Attach
 from hpme.explainers.hpme.method.pool import PoolSize, hop_features
@@ -37,7 +38,7 @@ from hpme.explainers.shared.context import TargetContext, batches
 from hpme.explainers.shared.edge_mlp import EdgeMLP
 from hpme.explainers.shared.explanation import Explanation
 from hpme.explainers.shared.masks import Masks
-from hpme.explainers.shared.mixing import MixingExplainer, MixupGraphs
+from hpme.explainers.shared.mixing import MixupGraphs
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.segment import segment_mean, segment_sum
 from hpme.graphs.tensors import from_tensors, to_tensors
@@ -57,7 +58,7 @@ HOST = "host_"
 """What names of tensors of kept hosts begin with."""
 
 
-class HPMEBase(MixingExplainer):
+class HPMEBase(InsightExplainer):
     r"""A pool :math:`Q_\phi` and an edge MLP :math:`P_\theta`; subclasses say how they are found.
 
     Args:

@@ -1,0 +1,117 @@
+"""Questions beyond one graph, as methods of HPME."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from hpme.errors import InputError
+from hpme.explainers.hpme.insight.candidates import LARGEST
+from hpme.explainers.hpme.insight.rulebook import RuleBook
+from hpme.explainers.hpme.insight.rules import Learner
+from hpme.explainers.hpme.insight.vocabulary import Vocabulary
+from hpme.explainers.hpme.search.hardmix import HardMix
+from hpme.explainers.hpme.search.sufficient import Trials
+from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.mixing import MixingExplainer
+from hpme.graphs import GraphStore
+from hpme.models.explained import Model
+from hpme.progress import progress_bar
+
+if TYPE_CHECKING:
+    from hpme.models.task import Task
+
+
+class InsightExplainer(MixingExplainer):
+    """Base of explainers that keep hosts, and can put any nodes of any graph into them."""
+
+    pool: nn.Module | None
+    task: Task | None
+
+    @abstractmethod
+    def _hosts(self) -> GraphStore:
+        """Graphs of all predictions that stay with the explainer."""
+
+    @abstractmethod
+    def _mix(self, context: TargetContext, generator: torch.Generator) -> HardMix:
+        """Hard mixes of the graphs of a context."""
+
+    @contextmanager
+    def _trials(self, model: Model, store: GraphStore) -> Iterator[Trials]:
+        """Transplants between graphs and the kept hosts, while the model is frozen."""
+        self._check_fitted()
+        if self.answers:
+            raise InputError(
+                "the explainer was fitted to several targets; ask explainer.answers[target]"
+            )
+        assert self.pool is not None
+        mixed = store.joined(self._hosts())
+        with torch.no_grad(), self._context(model, mixed, task=self.task) as context:
+            mix = self._mix(context, torch.Generator().manual_seed(self.seed))
+            yield Trials.of(mix, len(store), self.pool)
+
+    def rules(
+        self,
+        model: Model,
+        graphs: Iterable[Any],
+        *,
+        unseen: float = 0.3,
+        classes: Sequence[str] | None = None,
+        progress: bool = True,
+    ) -> RuleBook:
+        """What the model has learned, as a short ordered list of rules about subgraphs.
+
+        Pooled subgraphs of the graphs are grouped; those that tell predictions apart become
+        conditions, alone or together. Among conditions that do so equally well, the one is taken
+        that carries the prediction when it is transplanted, and is pooled as a whole.
+
+        Args:
+            model: The model the explainer was fitted to; it is left exactly as it was.
+            graphs: A dataset, a list of ``Data`` or a loader; all of them are held at once.
+            unseen: Share of the graphs that rules are not learned from, to measure them on.
+            classes: Names of the classes; by default those the model is known with.
+            progress: Whether to draw a progress bar (on terminals only).
+
+        Raises:
+            InputError: If there are fewer than two graphs to learn from.
+        """
+        if not 0 <= unseen < 1:
+            raise InputError(f"unseen is a share from 0 to below 1, got {unseen}")
+        explained = self._leveled(model, None)
+        store = explained.read(graphs)
+        learned = torch.ones(len(store), dtype=torch.bool)
+        order = torch.randperm(len(store), generator=torch.Generator().manual_seed(self.seed))
+        learned[order[: round(unseen * len(store))]] = False
+        if int(learned.sum()) < 2:
+            raise InputError(
+                f"{len(store)} graphs are too few to learn rules from; give more, or a lower unseen"
+            )
+        with (
+            self._trials(model, store) as trials,
+            progress_bar("learning rules", LARGEST, enabled=progress) as advance,
+        ):
+            names = _classes(trials.mix.context, classes or explained.classes)
+            learner = Learner(trials, store, Vocabulary.of(store), names, learned)
+            return learner.learn(advance)
+
+
+def _classes(context: TargetContext, names: Sequence[str] | None) -> list[str] | None:
+    """Names of the classes, or of the two sides of a question; ``None`` for values."""
+    if not context.task.classification:
+        return None
+    width = context.values.shape[1]
+    view = context.adapter.view
+    if view.asked and width == 2:
+        ours, other = view.target, view.contrast
+        return [
+            f"not {ours}" if other is None else str(other),
+            f"not {other}" if ours is None else str(ours),
+        ]
+    if names is not None and len(names) == width:
+        return [str(name) for name in names]
+    return [f"class {number}" for number in range(width)]
