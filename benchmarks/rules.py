@@ -1,6 +1,6 @@
 """The rulebook on sets whose reasons are known: what it says, and its fidelity on unseen graphs.
 
-    python benchmarks/rules.py [--sets ba-2motifs,ba-houseandgrid,benzene,alkane-carbonyl] [--seed 0]
+    python benchmarks/rules.py [--sets ba-2motifs,benzene] [--seed 0]
         [--graphs 1000] [--json FILE] [--pictures DIR]
 
 The paper's targets are explained by HPME, which learns from 300 graphs without labels; rules are

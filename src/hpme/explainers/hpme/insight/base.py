@@ -12,11 +12,22 @@ from torch import nn
 
 from hpme.errors import InputError
 from hpme.explainers.hpme.insight.candidates import LARGEST
+from hpme.explainers.hpme.insight.counterfactual import (
+    Counterfactual,
+    Flip,
+    graph_counterfactuals,
+)
+from hpme.explainers.hpme.insight.molecules import (
+    Featurise,
+    default_featurise,
+    molecule_counterfactuals,
+)
 from hpme.explainers.hpme.insight.rulebook import RuleBook
 from hpme.explainers.hpme.insight.rules import Learner
 from hpme.explainers.hpme.insight.vocabulary import Vocabulary
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.search.sufficient import Trials
+from hpme.explainers.shared.checks import at_least
 from hpme.explainers.shared.context import TargetContext
 from hpme.explainers.shared.mixing import MixingExplainer
 from hpme.graphs import GraphStore
@@ -98,6 +109,53 @@ class InsightExplainer(MixingExplainer):
             names = _classes(trials.mix.context, classes or explained.classes)
             learner = Learner(trials, store, Vocabulary.of(store), names, learned)
             return learner.learn(advance)
+
+    def counterfactuals(
+        self,
+        model: Model,
+        graphs: Iterable[Any],
+        n: int = 3,
+        *,
+        threshold: float | None = None,
+        featurise: Featurise | None = None,
+        progress: bool = True,
+    ) -> list[list[Counterfactual]]:
+        """What would change the answer: small regions replaced by regions of other real graphs.
+
+        Graphs with ``smiles`` give molecules that RDKit sanitises, and what counts is the model's
+        prediction for these. Of a graph for which nothing was found, the list is empty.
+
+        Args:
+            model: The model the explainer was fitted to; it is left exactly as it was.
+            graphs: A dataset, a list of ``Data`` or a loader; all of them are held at once.
+            n: How many different ones to return for each graph, the smallest change first.
+            threshold: For values: the answer is on which side of it they are.
+            featurise: For molecules: graphs of a list of SMILES, as the model was trained on them;
+                by default hpme's own features.
+            progress: Whether to draw a progress bar (on terminals only).
+
+        Raises:
+            InputError: If a threshold is missing or not needed, or molecules have features that
+                are not hpme's own and no ``featurise`` is given.
+        """
+        at_least("n", n, 1)
+        store = self._leveled(model, None).read(graphs)
+        with self._trials(model, store) as trials:
+            context = trials.mix.context
+            if context.task.classification == (threshold is not None):
+                raise InputError(
+                    "classes need no threshold" if threshold is not None
+                    else "the model returns values; pass threshold=, the value to get past"
+                )  # fmt: skip
+            flip = Flip(context, threshold)
+            if Vocabulary.of(store).molecules:
+                score = trials.score[0, : len(store.x)].sigmoid().cpu()
+                made = featurise or default_featurise(store)
+                with progress_bar("editing molecules", len(store), enabled=progress) as advance:
+                    return molecule_counterfactuals(
+                        store, len(store), score, flip, n, made, advance
+                    )
+            return graph_counterfactuals(trials, flip, n)
 
 
 def _classes(context: TargetContext, names: Sequence[str] | None) -> list[str] | None:

@@ -137,7 +137,7 @@ class Learner:
         ]
         often = max(float(share[number]) for number in strong) / 2
         whole_ones = [number for number in strong if float(share[number]) >= often]
-        return min(whole_ones, key=lambda number: len(candidates.patterns[number]))
+        return int(min(whole_ones, key=lambda number: len(candidates.patterns[number])))
 
     def _asked(self, which: Tensor) -> Tensor:
         """A few of some graphs, of the prediction that most of them get."""
@@ -244,6 +244,11 @@ class Learner:
         unseen = ~self.learned if bool((~self.learned).any()) else self.learned
         said = apply_rules(self.graphs, rules, predictions, default)
         made = [self._rule(p, v, unseen) for p, v in zip(rules, predictions, strict=True)]
+        # What carries predictions comes first, if the list says the same then.
+        strong = sorted(range(len(rules)), key=lambda i: -made[i].effect if made[i].effects else 0)
+        again = [rules[i] for i in strong], [predictions[i] for i in strong]
+        if torch.equal(apply_rules(self.graphs, *again, default), said):
+            made = [made[i] for i in strong]
         note = ""
         if total <= 1e-9:
             note = "all graphs get the same prediction; there is nothing to tell apart"
