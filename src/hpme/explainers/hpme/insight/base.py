@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from hpme.errors import InputError
+from hpme.explainers.hpme.insight.audit import Audit, audited, pattern_nodes
 from hpme.explainers.hpme.insight.candidates import LARGEST
 from hpme.explainers.hpme.insight.counterfactual import (
     Counterfactual,
@@ -156,6 +157,35 @@ class InsightExplainer(MixingExplainer):
                         store, len(store), score, flip, n, made, advance
                     )
             return graph_counterfactuals(trials, flip, n)
+
+    def audit(
+        self,
+        model: Model,
+        graphs: Iterable[Any],
+        should: str | Sequence[Tensor],
+        should_not: str | Sequence[Tensor] | None = None,
+    ) -> Audit:
+        """Does the model read what it should? Transplants of given patterns say so.
+
+        Args:
+            model: The model the explainer was fitted to; it is left exactly as it was.
+            graphs: A dataset, a list of ``Data`` or a loader; all of them are held at once.
+            should: What should matter: SMARTS for molecules, else a node mask for each graph.
+            should_not: What should not.
+
+        Raises:
+            InputError: If a pattern is no SMARTS, or masks do not fit the graphs.
+        """
+        store = self._leveled(model, None).read(graphs)
+        ours = _named(store, should, "should")
+        other = None if should_not is None else _named(store, should_not, "should_not")
+        with self._trials(model, store) as trials:
+            return audited(trials, ours, other)
+
+
+def _named(store: GraphStore, pattern: str | Sequence[Tensor], role: str) -> tuple[str, Tensor]:
+    name = pattern if isinstance(pattern, str) else role
+    return name, pattern_nodes(store, pattern, role)
 
 
 def _classes(context: TargetContext, names: Sequence[str] | None) -> list[str] | None:

@@ -136,7 +136,7 @@ def _libraries(
         size[side] += 1
         fragments = {f.name: f for f in (fragment_of(molecule, r) for r in regions_of(molecule))}
         known |= fragments
-        counts[side].update(fragments)
+        counts[side].update(fragments.keys())
     result = {}
     for side in counts:
         others = sum(size[s] for s in counts if s != side)
