@@ -335,11 +335,7 @@ class HPMEBase(InsightExplainer):
         self, model: Model, graphs: Iterable[Any]
     ) -> Generator[tuple[HardMix, int], None, None]:
         """Graphs a batch at a time, joined with the kept hosts, and the number of graphs."""
-        self._check_fitted()
-        if self.answers:
-            raise InputError(
-                "the explainer was fitted to several targets; ask explainer.answers[target]"
-            )
+        self._check_one_question()
         store = self._leveled(model, None).read(graphs)
         for ids in batches(torch.arange(len(store)), self.batch_size):
             mixed = store.subset(ids).joined(self._hosts())

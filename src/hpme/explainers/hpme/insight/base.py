@@ -53,14 +53,17 @@ class InsightExplainer(MixingExplainer):
     def _mix(self, context: TargetContext, generator: torch.Generator) -> HardMix:
         """Hard mixes of the graphs of a context."""
 
-    @contextmanager
-    def _trials(self, model: Model, store: GraphStore) -> Iterator[Trials]:
-        """Transplants between graphs and the kept hosts, while the model is frozen."""
+    def _check_one_question(self) -> None:
         self._check_fitted()
         if self.answers:
             raise InputError(
                 "the explainer was fitted to several targets; ask explainer.answers[target]"
             )
+
+    @contextmanager
+    def _trials(self, model: Model, store: GraphStore) -> Iterator[Trials]:
+        """Transplants between graphs and the kept hosts, while the model is frozen."""
+        self._check_one_question()
         assert self.pool is not None
         mixed = store.joined(self._hosts())
         with torch.no_grad(), self._context(model, mixed, task=self.task) as context:
