@@ -22,9 +22,10 @@ FOUNDATION = {"errors", "limits", "progress", "storage", "text", "__init__"}
 ALIASES = {
     ("hpme.viz", "hpme.report"),
     ("hpme.explainers.shared.explanation", "hpme.viz.gallery"),
+    ("hpme.explainers.hpme.insight.rulebook", "hpme.viz.rules"),
 }
-"""Users find the page as ``hpme.viz.report``, and explanations draw themselves; both names are
-looked up when they are asked for."""
+"""Users find the page as ``hpme.viz.report``, and explanations and rulebooks draw themselves; these
+names are looked up when they are asked for."""
 
 
 def modules():

@@ -14,6 +14,7 @@ from hpme.commands.apply import apply
 from hpme.commands.bench import bench
 from hpme.commands.demo import demo
 from hpme.commands.explain import explain
+from hpme.commands.insight import audit, counterfactual, rules
 from hpme.commands.list import list_names
 from hpme.commands.report import report
 from hpme.commands.run import run
@@ -27,7 +28,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_show_locals=False,
 )
-for function in (apply, bench, explain, report, run, demo):
+for function in (apply, bench, explain, rules, counterfactual, audit, report, run, demo):
     app.command()(function)
 app.command("list")(list_names)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,7 +27,6 @@ from hpme.commands.options import (
     SmilesColumnOption,
 )
 from hpme.commands.shared import (
-    check_device,
     check_writable,
     command,
     known,
@@ -38,8 +36,20 @@ from hpme.commands.shared import (
     say,
     usage,
 )
+from hpme.commands.subject import (
+    CallOption,
+    ClassesOption,
+    DataOption,
+    ModelOption,
+    ModeName,
+    ModeOption,
+    OutputOption,
+    SeedOption,
+    TargetOption,
+    WeightsOption,
+    read_subject,
+)
 from hpme.errors import InputError
-from hpme.limits import MAX_SEED
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -48,42 +58,11 @@ if TYPE_CHECKING:
     from hpme.models.explained import ExplainedModel
 
 
-class ModeName(str, Enum):
-    """What the model's output means."""
-
-    multiclass = "multiclass_classification"
-    binary = "binary_classification"
-    regression = "regression"
-
-
 @command
 def explain(
-    data: Annotated[
-        str,
-        typer.Option(
-            "--data",
-            "-d",
-            metavar="FILE|MODULE:FUNCTION",
-            help="Table of SMILES (.csv, .tsv), file of hpme.data.save_graphs (.safetensors), or "
-            "function that returns a dataset or a list of Data.",
-        ),
-    ],
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="MODULE:FUNCTION",
-            help="Function that returns your model, such as my_models:build; it is called "
-            "without arguments.",
-        ),
-    ] = None,
-    weights: Annotated[
-        Path | None,
-        typer.Option(
-            dir_okay=False, help="Weights (.safetensors) (default: those the function sets)."
-        ),
-    ] = None,
+    data: DataOption,
+    model: ModelOption = None,
+    weights: WeightsOption = None,
     explainer: Annotated[
         str,
         typer.Option("--explainer", "-e", help="Names from hpme list explainers, with commas."),
@@ -92,44 +71,17 @@ def explain(
         "report.html"
     ),
     graphs: GraphsOption = 200,
-    seed: Annotated[
-        int,
-        typer.Option(
-            min=0, max=MAX_SEED, help="Seed of the explainers and of the choice of graphs."
-        ),
-    ] = 0,
-    mode: Annotated[
-        ModeName | None,
-        typer.Option(help="What the output means; needed if it is one value per graph."),
-    ] = None,
-    call: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODULE:FUNCTION",
-            help="Function call(model, batch) that calls the model on a PyG Batch with all fields "
-            "of the graphs (default: found by trial).",
-        ),
-    ] = None,
-    output: Annotated[
-        str | None,
-        typer.Option(metavar="KEY", help="Entry of the output, if the model returns several."),
-    ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Class or task to explain, by name or number (default: the predicted class).",
-        ),
-    ] = None,
+    seed: SeedOption = 0,
+    mode: ModeOption = None,
+    call: CallOption = None,
+    output: OutputOption = None,
+    target: TargetOption = None,
     contrast: Annotated[
         str | None,
         typer.Option(metavar="CLASS", help="Class that it is told apart from: why not this one?"),
     ] = None,
     option: OptionsOption = None,
-    classes: Annotated[
-        str | None,
-        typer.Option(help="Names of the classes, with commas (default: class 0, class 1, ...)."),
-    ] = None,
+    classes: ClassesOption = None,
     title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
     save_explainer: Annotated[
         Path | None,
@@ -182,16 +134,7 @@ def explain(
     if (model is None) == (chemprop is None):
         refuse("give one of --model and --chemprop", "--model")
     options = usage("--option", parse_options, option or [])
-    from hpme.commands.factories import (
-        TRIAL_GRAPHS,
-        build_model,
-        choose_graphs,
-        find_function,
-        make_explainers,
-        read_data,
-        try_model,
-    )
-    from hpme.models.explained import ExplainedModel
+    from hpme.commands.factories import make_explainers
     from hpme.report import report
 
     explainers = usage("--option", make_explainers, names, seed, options)
@@ -206,7 +149,6 @@ def explain(
         "hydrogens": hydrogens,
         "task": "regression" if mode is ModeName.regression and label_column else None,
     }
-    place = None if device is None else usage("--device", check_device, device)
     extra = {
         "x_d": descriptors_path,
         "V_f": atom_features_path,
@@ -215,36 +157,27 @@ def explain(
     }
     if chemprop is None and (trust_model_file or any(extra.values())):
         refuse("belongs to --chemprop", "--trust-model-file" if trust_model_file else "--model")
-    skipped, given = out.with_suffix(".skipped.csv"), {k: v for k, v in table.items() if v}
-    found = read_data(data, skipped, progress=not quiet, **given)
-    if chemprop is not None:
-        from hpme.commands.molecules import read_chemprop
-
-        if not all(isinstance(graph.get("smiles"), str) for graph in found):
-            refuse("--chemprop needs a table of SMILES", "--data")
-        subject, found = read_chemprop(
-            chemprop, found, extra, hydrogens=hydrogens, trust=trust_model_file
-        )
-    else:
-        subject = ExplainedModel(build_model(model or "", weights))
-    class_names = None if classes is None else [name.strip() for name in classes.split(",")]
-    subject = ExplainedModel.of(
-        subject,
-        mode=None if mode is None else mode.value,
-        call=None if call is None else usage("--call", find_function, call),
-        output=_name_or_number(output),
-        classes=class_names,
-        target=_name_or_number(target),
-        contrast=_name_or_number(contrast),
+    read = read_subject(
+        data,
+        model,
+        weights,
+        count=graphs,
+        seed=seed,
+        quiet=quiet,
+        skipped=out.with_suffix(".skipped.csv"),
+        mode=mode,
+        call=call,
+        output=output,
+        target=target,
+        contrast=contrast,
+        classes=classes,
+        device=device,
+        chemprop=chemprop,
+        trust_model_file=trust_model_file,
+        extra=extra,
+        table=table,
     )
-    if place is not None:
-        subject.model.to(place)
-    fitted, explained, numbers = choose_graphs(found, graphs, seed)
-    try_model(subject, explained[:TRIAL_GRAPHS])
-    if not quiet:
-        say(f"{len(found):,} graphs; {len(explained):,} explained, learning from {len(fitted):,}")
-        if weights is None and chemprop is None:
-            say("no --weights: the model is explained as the function returns it")
+    subject, fitted, explained = read.model, read.fitted, read.graphs
     explanations, reports = {}, {}
     for name, one in explainers.items():
         one.fit(subject, fitted, target=subject.target, progress=not quiet)
@@ -271,8 +204,8 @@ def explain(
         explanations,
         out,
         title=title,
-        names=[_name(graph, number) for graph, number in zip(explained, numbers, strict=True)],
-        class_names=_sides(subject, class_names),
+        names=[_name(graph, number) for graph, number in zip(explained, read.numbers, strict=True)],
+        class_names=_sides(subject, read.classes),
         reports=reports,
         seed=seed,
         progress=not quiet,
@@ -308,10 +241,6 @@ def _sides(subject: ExplainedModel, names: list[str] | None) -> list[str] | None
         f"not {ours}" if other is None else str(other),
         f"not {other}" if ours is None else str(ours),
     ]
-
-
-def _name_or_number(text: str | None) -> int | str | None:
-    return int(text) if text is not None and text.isdecimal() else text
 
 
 def _name(graph: Data, number: int) -> str:

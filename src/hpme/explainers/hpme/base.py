@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from hpme.errors import InputError
 from hpme.explainers.hpme.alternatives import Alternative, alternatives_of
 from hpme.explainers.hpme.effects import Effect, effects_of
+from hpme.explainers.hpme.insight.base import InsightExplainer
 from hpme.explainers.hpme.kept_hosts import KeepsHosts
 from hpme.explainers.hpme.method.mask import mix_mask
 from hpme.explainers.hpme.method.mixup import Attach
@@ -38,7 +39,7 @@ from hpme.explainers.shared.context import TargetContext, batches
 from hpme.explainers.shared.edge_mlp import EdgeMLP
 from hpme.explainers.shared.explanation import Explanation
 from hpme.explainers.shared.masks import Masks
-from hpme.explainers.shared.mixing import MixingExplainer, MixupGraphs
+from hpme.explainers.shared.mixing import MixupGraphs
 from hpme.graphs import GraphBatch
 from hpme.graphs.segment import segment_mean, segment_sum
 from hpme.models.adapter import ModelAdapter
@@ -55,7 +56,7 @@ HELD_OUT, LEAST_TO_SPARE = 64, 60
 """Graphs kept from the search for evidence, a fifth of all at most; of fewer none is spared."""
 
 
-class HPMEBase(KeepsHosts, MixingExplainer):
+class HPMEBase(KeepsHosts, InsightExplainer):
     r"""A pool :math:`Q_\phi` and an edge MLP :math:`P_\theta`; subclasses say how they are found.
 
     Args:
@@ -321,9 +322,10 @@ class HPMEBase(KeepsHosts, MixingExplainer):
         # Closed at once even on error: what freezes the model inside must not outlive what does so
         # outside.
         with closing(self._mixes(model, graphs)) as mixes:
-            return [question(self._trials(mix, count)) for mix, count in mixes]
+            return [question(self._trials_of(mix, count)) for mix, count in mixes]
 
-    def _trials(self, mix: HardMix, count: int) -> Trials:
+    def _trials_of(self, mix: HardMix, count: int) -> Trials:
+        """Trials of the first graphs of a mix, with what explanations show of them."""
         assert self.pool is not None
         score = mix.scores(self.pool)
         return Trials.of(mix, count, score, self._ranked(score, mix.graphs)[1])
@@ -332,11 +334,7 @@ class HPMEBase(KeepsHosts, MixingExplainer):
         self, model: Model, graphs: Iterable[Any]
     ) -> Generator[tuple[HardMix, int], None, None]:
         """Graphs a batch at a time, joined with the kept hosts, and the number of graphs."""
-        self._check_fitted()
-        if self.answers:
-            raise InputError(
-                "the explainer was fitted to several targets; ask explainer.answers[target]"
-            )
+        self._check_one_question()
         store = self._leveled(model, None).read(graphs)
         for ids in batches(torch.arange(len(store)), self.batch_size):
             mixed = store.subset(ids).joined(self._hosts())

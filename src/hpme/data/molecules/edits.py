@@ -1,0 +1,246 @@
+"""Regions of molecules, cut out of one and put into another so that the result is a molecule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from hpme.data.molecules.chem import rdkit_module
+
+LARGEST_REGION, MOST_BONDS = 8, 3
+"""Heavy atoms of a region, and bonds between it and the rest."""
+RADIUS, BITS = 2, 2048
+
+
+@dataclass(frozen=True)
+class Region:
+    """Some atoms of a molecule and the bonds that join them to the rest.
+
+    Args:
+        atoms: Numbers of the atoms; none for a hydrogen, which is no node.
+        bonds: ``(inner atom, outer atom, type)`` of every bond to the rest, by type; for a hydrogen
+            the inner atom is -1.
+    """
+
+    atoms: tuple[int, ...]
+    bonds: tuple[tuple[int, int, int], ...]
+
+    @property
+    def joints(self) -> tuple[int, ...]:
+        """Types of the bonds to the rest; only regions that agree in them can change places."""
+        return tuple(kind for *_, kind in self.bonds)
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """A region without its molecule.
+
+    Args:
+        atoms: ``(atomic number, charge, aromatic, explicit hydrogens, no implicit ones)``.
+        bonds: ``(atom, atom, type)``.
+        joints: ``(atom, type)`` of every bond to the rest, by type.
+        name: Canonical SMILES with ``*`` for the rest.
+    """
+
+    atoms: tuple[tuple[int, int, bool, int, bool], ...]
+    bonds: tuple[tuple[int, int, int], ...]
+    joints: tuple[tuple[int, int], ...]
+    name: str
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A molecule in which a fragment has taken the place of a region.
+
+    Args:
+        smiles: The sanitised molecule.
+        new: Numbers of the inserted atoms in it.
+        marked: The same with ``:1`` at inserted atoms.
+    """
+
+    smiles: str
+    new: tuple[int, ...]
+    marked: str
+
+
+def regions_of(molecule: Any) -> list[Region]:
+    """Hydrogens, single atoms, bonded pairs, and all that hangs on a bond outside rings."""
+    chem = rdkit_module("Chem")
+    single, total = int(chem.BondType.SINGLE), molecule.GetNumAtoms()
+    found: dict[tuple[int, ...], Region] = {}
+    for atoms in _sets(molecule):
+        if len(atoms) <= LARGEST_REGION and atoms not in found and len(atoms) < total:
+            region = _region(molecule, atoms)
+            if 1 <= len(region.bonds) <= MOST_BONDS:
+                found[atoms] = region
+    sites = [atom.GetIdx() for atom in molecule.GetAtoms() if atom.GetTotalNumHs() > 0]
+    return [Region((), ((-1, site, single),)) for site in sites] + list(found.values())
+
+
+def _sets(molecule: Any) -> Iterator[tuple[int, ...]]:
+    """Sets of atoms that can be cut out."""
+    for atom in molecule.GetAtoms():
+        yield (atom.GetIdx(),)
+    chem = rdkit_module("Chem")
+    for bond in molecule.GetBonds():
+        ends = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
+        yield tuple(sorted(ends))
+        if not bond.IsInRing() and bond.GetBondType() == chem.BondType.SINGLE:
+            for start, stop in (ends, ends[::-1]):
+                yield tuple(sorted(_side(molecule, start, stop)))
+
+
+def _side(molecule: Any, start: int, stop: int) -> set[int]:
+    """Atoms that are reached from one end of a bond without crossing it, if they are few."""
+    seen, open_ = {start}, [start]
+    while open_ and len(seen) <= LARGEST_REGION:
+        for atom in molecule.GetAtomWithIdx(open_.pop()).GetNeighbors():
+            number = atom.GetIdx()
+            if number not in seen and number != stop:
+                seen.add(number)
+                open_.append(number)
+    return seen
+
+
+def _region(molecule: Any, atoms: tuple[int, ...]) -> Region:
+    inside, bonds = set(atoms), []
+    for number in atoms:
+        for bond in molecule.GetAtomWithIdx(number).GetBonds():
+            other = bond.GetOtherAtomIdx(number)
+            if other not in inside:
+                bonds.append((number, other, int(bond.GetBondType())))
+    return Region(atoms, tuple(sorted(bonds, key=lambda bond: bond[2])))
+
+
+def fragment_of(molecule: Any, region: Region) -> Fragment:
+    """What a region of a molecule is made of; a hydrogen becomes nothing at all."""
+    chem = rdkit_module("Chem")
+    place = {number: i for i, number in enumerate(region.atoms)}
+    atoms = [molecule.GetAtomWithIdx(number) for number in region.atoms]
+    bonds = [
+        (place[bond.GetBeginAtomIdx()], place[bond.GetEndAtomIdx()], int(bond.GetBondType()))
+        for bond in molecule.GetBonds()
+        if bond.GetBeginAtomIdx() in place and bond.GetEndAtomIdx() in place
+    ]
+    outer = sorted({bond[1] for bond in region.bonds})
+    symbols = [atom.GetSymbol() for atom in molecule.GetAtoms()]
+    for number in place:
+        atom = molecule.GetAtomWithIdx(number)
+        symbols[number] = atom.GetSmarts()
+    for number in outer:
+        symbols[number] = "*"
+    name = "[H]*"
+    if region.atoms:
+        inner = [
+            molecule.GetBondBetweenAtoms(a, b).GetIdx() for a, b, _ in region.bonds if a >= 0
+        ] + [
+            bond.GetIdx()
+            for bond in molecule.GetBonds()
+            if bond.GetBeginAtomIdx() in place and bond.GetEndAtomIdx() in place
+        ]
+        name = chem.MolFragmentToSmiles(
+            molecule, [*region.atoms, *outer], bondsToUse=inner, atomSymbols=symbols
+        )
+    return Fragment(
+        tuple(
+            (
+                atom.GetAtomicNum(),
+                atom.GetFormalCharge(),
+                atom.GetIsAromatic(),
+                atom.GetNumExplicitHs(),
+                atom.GetNoImplicit(),
+            )
+            for atom in atoms
+        ),
+        tuple(bonds),
+        tuple((place.get(a, -1), kind) for a, _, kind in region.bonds),
+        name,
+    )
+
+
+def transplanted(
+    molecule: Any, region: Region, fragment: Fragment, *, turned: bool = False
+) -> Edit | None:
+    """A molecule with a fragment in place of a region; ``None`` if it would be none.
+
+    Args:
+        molecule: The molecule; it stays as it is.
+        region: What goes.
+        fragment: What comes, with the same :attr:`Region.joints`.
+        turned: Whether bonds to the rest meet in reverse order.
+    """
+    chem, base = rdkit_module("Chem"), rdkit_module("rdBase")
+    edited = chem.RWMol(molecule)
+    new = []
+    for number, charge, aromatic, hydrogens, alone in fragment.atoms:
+        atom = chem.Atom(number)
+        atom.SetFormalCharge(charge)
+        atom.SetIsAromatic(aromatic)
+        atom.SetNumExplicitHs(hydrogens)
+        atom.SetNoImplicit(alone)
+        atom.SetIntProp("new", 1)
+        new.append(edited.AddAtom(atom))
+    kinds = chem.BondType.values
+    joints = fragment.joints[::-1] if turned else fragment.joints
+    links = [(new[a], new[b], kind) for a, b, kind in fragment.bonds]
+    for (inner, outer, kind), (ours, _) in zip(region.bonds, joints, strict=True):
+        if inner < 0:
+            site = edited.GetAtomWithIdx(outer)
+            site.SetNumExplicitHs(max(0, site.GetNumExplicitHs() - 1))
+        if ours >= 0:
+            links.append((outer, new[ours], kind))
+        elif edited.GetAtomWithIdx(outer).GetNoImplicit():
+            site = edited.GetAtomWithIdx(outer)
+            site.SetNumExplicitHs(site.GetNumExplicitHs() + 1)
+    for a, b, kind in links:
+        edited.AddBond(a, b, kinds[kind])
+        edited.GetBondBetweenAtoms(a, b).SetIsAromatic(kinds[kind] == chem.BondType.AROMATIC)
+    return _finished(edited, region.atoms, len(chem.GetMolFrags(molecule)), chem, base)
+
+
+def without_atom(edit: Edit, atom: int) -> Edit | None:
+    """The edited molecule without one of its inserted atoms; ``None`` if it would be none."""
+    chem, base = rdkit_module("Chem"), rdkit_module("rdBase")
+    molecule = chem.MolFromSmiles(edit.smiles)
+    edited = chem.RWMol(molecule)
+    for number in edit.new:
+        edited.GetAtomWithIdx(number).SetIntProp("new", 1)
+    return _finished(edited, (atom,), len(chem.GetMolFrags(molecule)), chem, base)
+
+
+def _finished(edited: Any, gone: tuple[int, ...], pieces: int, chem: Any, base: Any) -> Edit | None:
+    """Takes atoms out and sanitises what is left, in as many pieces as before."""
+    edited.BeginBatchEdit()
+    for number in gone:
+        edited.RemoveAtom(number)
+    edited.CommitBatchEdit()
+    if not edited.GetNumAtoms() or len(chem.GetMolFrags(edited)) != pieces:
+        return None
+    with base.BlockLogs():
+        try:
+            chem.SanitizeMol(edited)
+            chem.AssignStereochemistry(edited, cleanIt=True, force=True)
+        except (chem.MolSanitizeException, RuntimeError, ValueError):
+            return None
+        smiles = chem.MolToSmiles(edited)
+        again = chem.MolFromSmiles(smiles)
+    if again is None or again.GetNumAtoms() != edited.GetNumAtoms():
+        return None
+    order = list(edited.GetPropsAsDict(True, True)["_smilesAtomOutputOrder"])
+    is_new = [edited.GetAtomWithIdx(number).HasProp("new") for number in order]
+    new = tuple(i for i, inserted in enumerate(is_new) if inserted)
+    for number in new:
+        again.GetAtomWithIdx(number).SetAtomMapNum(1)
+    return Edit(smiles, new, chem.MolToSmiles(again))
+
+
+def fingerprint(molecule: Any) -> Any:
+    """Morgan fingerprint of radius 2, 2,048 bits."""
+    made = rdkit_module("Chem.rdFingerprintGenerator").GetMorganGenerator(RADIUS, fpSize=BITS)
+    return made.GetFingerprint(molecule)
+
+
+def similarity(first: Any, second: Any) -> float:
+    """Tanimoto similarity of two fingerprints."""
+    return float(rdkit_module("DataStructs").TanimotoSimilarity(first, second))

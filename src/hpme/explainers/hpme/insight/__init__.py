@@ -1,0 +1,1 @@
+"""Beyond one graph: what the model has learned, what would change its answer, whether it cheats."""

@@ -1,0 +1,163 @@
+"""Does a model read what it should? Transplants of given patterns say so."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from hpme.data.molecules.chem import compile_smarts
+from hpme.data.molecules.fragments import whole_molecule
+from hpme.errors import InputError
+from hpme.explainers.hpme.insight.transplants import inserted, with_hosts
+from hpme.explainers.hpme.method.selection import top_nodes
+from hpme.explainers.hpme.search.sufficient import Trials
+from hpme.graphs import GraphStore
+
+Verdict = Literal["reads it", "reads the other", "reads both", "reads neither", "too few graphs"]
+READS = 0.3
+"""A pattern that moves predictions by at least this much when transplanted is read."""
+LEAST_GRAPHS = 3
+ASKED = 100
+"""Graphs with a pattern that are asked about."""
+
+
+@dataclass(frozen=True)
+class PatternEvidence:
+    """What transplants say about one pattern.
+
+    Args:
+        name: The pattern.
+        graphs: Number of graphs that have it.
+        prediction: The prediction that most of them get: a class, or the mean value.
+        inserted: How much nearer its nodes, put into hosts of other predictions, bring these to
+            the prediction than as many random nodes of the same graphs, none of a pattern, do.
+        lost: How far graphs are from their prediction when neutral nodes replace its nodes, beyond
+            what replacing as many random nodes does.
+    """
+
+    name: str
+    graphs: int
+    prediction: float
+    inserted: float
+    lost: float
+
+    @property
+    def read(self) -> bool:
+        """Whether predictions rest on it."""
+        return max(self.inserted, self.lost) >= READS
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Whether a model reads what it should.
+
+    Args:
+        should: Evidence on the pattern that should matter.
+        should_not: Evidence on the one that should not, if there is any.
+        verdict: ``"reads it"``, ``"reads the other"``, ``"reads both"``, ``"reads neither"``, or
+            ``"too few graphs"`` if a pattern is in fewer than three of them.
+    """
+
+    should: PatternEvidence
+    should_not: PatternEvidence | None
+    verdict: Verdict
+
+    @property
+    def passed(self) -> bool:
+        """Whether the model reads what it should, and nothing that it should not."""
+        return self.verdict == "reads it"
+
+    def to_dict(self) -> dict[str, Any]:
+        """All that JSON can hold."""
+
+        def row(evidence: PatternEvidence) -> dict[str, Any]:
+            values = asdict(evidence)
+            for name in ("prediction", "inserted", "lost"):
+                values[name] = values[name] if math.isfinite(values[name]) else None
+            return values | {"read": evidence.read}
+
+        other = None if self.should_not is None else row(self.should_not)
+        verdict = {"verdict": self.verdict, "passed": self.passed}
+        return verdict | {"should": row(self.should), "should_not": other}
+
+    def __str__(self) -> str:
+        lines = [f"verdict: {self.verdict}"]
+        for role, one in (("should matter", self.should), ("should not", self.should_not)):
+            if one is not None:
+                lines.append(
+                    f"{role}: {one.name} in {one.graphs} graphs, inserted {one.inserted:+.2f}, "
+                    f"lost {one.lost:+.2f}"
+                )
+        return "\n".join(lines)
+
+
+def pattern_nodes(store: GraphStore, pattern: str | Sequence[Tensor], name: str) -> Tensor:
+    """Nodes of a pattern in all graphs, end to end: the first match of SMARTS, or given masks."""
+    if not isinstance(pattern, str):
+        masks = [torch.as_tensor(mask).bool().view(-1) for mask in pattern]
+        if [len(mask) for mask in masks] != store.sizes.tolist():
+            raise InputError(f"{name} needs one mask per graph with a value for each of its nodes")
+        return torch.cat(masks)
+    if "smiles" not in store.text:
+        raise InputError(f"{name} is SMARTS, but the graphs have no smiles; pass node masks")
+    query = compile_smarts([pattern])[0]
+    mask = torch.zeros(int(store.sizes.sum()), dtype=torch.bool)
+    rows = zip(store.text["smiles"], store.sizes.tolist(), store.node_start.tolist(), strict=True)
+    for number, (smiles, size, start) in enumerate(rows):
+        molecule = whole_molecule(smiles, size)
+        if molecule is None:
+            raise InputError(f"graph {number} is not the molecule of its SMILES '{smiles}'")
+        for atom in molecule.GetSubstructMatch(query):
+            mask[start + atom] = True
+    return mask
+
+
+def audited(trials: Trials, should: tuple[str, Tensor], other: tuple[str, Tensor] | None) -> Audit:
+    """Asks about one or two patterns; each is transplanted without the other.
+
+    Args:
+        trials: The graphs and their hosts.
+        should: Name and nodes of what should matter.
+        other: Name and nodes of what should not.
+    """
+    apart = torch.zeros_like(should[1]) if other is None else other[1]
+    first = _evidence(trials, *should, apart)
+    second = None if other is None else _evidence(trials, *other, should[1])
+    few = [one for one in (first, second) if one is not None and one.graphs < LEAST_GRAPHS]
+    if few:
+        verdict: Verdict = "too few graphs"
+    elif second is not None and second.read:
+        verdict = "reads both" if first.read else "reads the other"
+    else:
+        verdict = "reads it" if first.read else "reads neither"
+    return Audit(first, second, verdict)
+
+
+def _evidence(trials: Trials, name: str, nodes: Tensor, other: Tensor) -> PatternEvidence:
+    context, graphs = trials.mix.context, trials.mix.graphs
+    nodes, other = with_hosts(trials, nodes), with_hosts(trials, other)
+    count = torch.bincount(graphs.batch[nodes], minlength=graphs.num_graphs)[: trials.count]
+    ids = (count > 0).nonzero().view(-1)
+    total = len(ids)
+    if not total:
+        return PatternEvidence(name, 0, math.nan, math.nan, math.nan)
+    target = context.target[ids]
+    prediction = float(target.double().mean())
+    if context.task.classification:
+        usual = target.mode().values
+        ids, prediction = ids[target == usual], float(usual)
+    ids = ids[:ASKED]
+    # Random nodes to compare with, of neither pattern where there are enough others.
+    free = torch.where(nodes | other, -1.0, 0.0)
+    local = torch.arange(graphs.num_nodes) - graphs.ptr[graphs.batch]
+    noise = free + ((local + 1).double() * 0.618034).frac().float()
+    sizes = torch.bincount(graphs.batch[nodes], minlength=graphs.num_graphs)
+    control = top_nodes(noise.unsqueeze(0), graphs, sizes).keep[0]
+    near = inserted(trials, ids, nodes) - inserted(trials, ids, control)
+    lost = trials.without(control)[ids] - trials.without(nodes)[ids]
+    return PatternEvidence(name, total, prediction, float(near.mean()), float(lost.mean()))

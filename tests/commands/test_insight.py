@@ -1,0 +1,75 @@
+"""``hpme rules``, ``hpme counterfactual`` and ``hpme audit``."""
+
+import csv
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+MODULE = """
+import torch
+from torch_geometric.nn import global_add_pool
+
+
+class Fluorine(torch.nn.Module):
+    def forward(self, x, edge_index, batch):
+        count = global_add_pool(x, batch)[:, 4:5]
+        return torch.cat([1 - 2 * count, 2 * count - 1], 1)
+
+
+build = Fluorine
+"""
+NAMES = ["restarts=1", "rounds=1", "refine=0", "subsets=4", "epochs=2", "k=1"]
+QUICK = [word for name in NAMES for word in ("-o", name)]
+
+
+@pytest.fixture
+def ask(invoke):
+    Path("insight_models.py").write_text(MODULE)
+    ends = ("F", "O", "(=O)C", "Cl")
+    rows = [f"{'C' * n}{end}" for n in range(2, 17) for end in ends]
+    Path("table.csv").write_text("\n".join(["smiles", *rows]) + "\n")
+    yield lambda name, *more: invoke(
+        name, "--data", "table.csv", "--model", "insight_models:build", *QUICK, *more
+    )
+    sys.modules.pop("insight_models", None)
+
+
+def test_rules_are_printed_written_and_drawn(ask):
+    result = ask("rules", "--out", "rules.json", "--picture", "rules.svg")
+    assert result.exit_code == 0, result.output
+    assert "1. IF F THEN class 1" in result.stdout
+    found = json.loads(Path("rules.json").read_text())
+    assert (found["rules"][0]["if"], found["fidelity"]) == (["F"], 1.0)
+    assert Path("rules.svg").read_text().startswith("<?xml")
+
+
+def test_counterfactuals_are_a_table(ask):
+    result = ask("counterfactual", "--graphs", "8", "-n", "1", "--out", "found.csv")
+    assert result.exit_code == 0, result.output
+    with open("found.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 8
+    assert all(("F" in row["original"]) != ("F" in row["smiles"]) for row in rows)
+    assert "changed for 8 of 8 graphs" in result.stderr
+
+
+def test_an_audit_has_a_verdict(ask):
+    result = ask("audit", "--should", "F", "--should-not", "Cl", "--out", "audit.json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(Path("audit.json").read_text())["verdict"] == "reads it"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["rules", "--out", "rules.txt"], "must end in .json or .csv"),
+        (["rules", "--picture", "rules.gif"], "must end in .png or .svg"),
+        (["audit", "--should", "C1CC"], "no SMARTS pattern"),
+    ],
+)
+def test_wrong_usage_is_refused_before_any_work(ask, flat, words, message):
+    result = ask(*words)
+    assert result.exit_code == 2
+    assert message in flat(result.output)

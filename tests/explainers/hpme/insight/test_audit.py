@@ -1,0 +1,69 @@
+"""Whether a model reads what it should."""
+
+import json
+
+import pytest
+import torch
+from torch import nn
+from torch_geometric.nn import global_add_pool
+
+from hpme.data import from_smiles
+from hpme.errors import InputError
+from hpme.explainers import HPMEExplainer
+
+CHEAP = {"epochs": 2, "restarts": 1, "rounds": 2, "subsets": 8, "refine": 0}
+FLUORINE, CHLORINE = 4, 6
+
+
+class Reads(nn.Module):
+    """Logits: whether a molecule has one of some elements."""
+
+    def __init__(self, *columns):
+        super().__init__()
+        self.columns = list(columns)
+
+    def forward(self, x, edge_index, batch):
+        count = global_add_pool(x, batch)[:, self.columns].sum(1, keepdim=True)
+        return torch.cat([4 - 8 * count, 8 * count - 4], 1)
+
+
+@pytest.fixture(scope="module")
+def graphs():
+    """Fluorine and chlorine always come together, so that labels cannot tell them apart."""
+    smiles = [
+        f"{start}{'C' * n}{end}" for n in range(3, 18) for start, end in (("F", "Cl"), ("O", "N"))
+    ]
+    return list(from_smiles(smiles, [0] * len(smiles), progress=False))
+
+
+@pytest.mark.parametrize(
+    ("columns", "verdict"),
+    [
+        ((FLUORINE,), "reads it"),
+        ((CHLORINE,), "reads the other"),
+        ((FLUORINE, CHLORINE), "reads both"),
+    ],
+)
+def test_verdicts_where_labels_cannot_tell(graphs, columns, verdict):
+    model = Reads(*columns)
+    explainer = HPMEExplainer(k=2, **CHEAP).fit(model, graphs, progress=False)
+    audit = explainer.audit(model, graphs, "F", "Cl")
+    assert (audit.verdict, audit.passed) == (verdict, verdict == "reads it")
+    assert audit.should.graphs == audit.should_not.graphs == 15
+    assert f"verdict: {verdict}" in str(audit)
+    assert json.loads(json.dumps(audit.to_dict(), allow_nan=False))["verdict"] == verdict
+    masks = [[graph.x[:, c] > 0 for graph in graphs] for c in (FLUORINE, CHLORINE)]
+    assert explainer.audit(model, graphs, *masks).should.inserted == audit.should.inserted
+
+
+def test_a_pattern_that_is_hardly_there(graphs):
+    model = Reads(FLUORINE)
+    explainer = HPMEExplainer(k=2, **CHEAP).fit(model, graphs, progress=False)
+    audit = explainer.audit(model, graphs, "[Si]")
+    assert (audit.verdict, audit.should.graphs) == ("too few graphs", 0)
+    json.dumps(audit.to_dict(), allow_nan=False)
+    assert explainer.audit(model, graphs, "O").verdict == "reads neither"
+    with pytest.raises(InputError, match="no SMARTS pattern"):
+        explainer.audit(model, graphs, "C1CC")
+    with pytest.raises(InputError, match="one mask per graph"):
+        explainer.audit(model, graphs, [torch.ones(3)])

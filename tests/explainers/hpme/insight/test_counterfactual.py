@@ -1,0 +1,119 @@
+"""Changes of graphs and molecules that change the answer."""
+
+import pytest
+import torch
+from torch import nn
+from torch_geometric.data import Batch, Data
+from torch_geometric.nn import global_add_pool
+
+from hpme.data import from_smiles
+from hpme.data.molecules.chem import read_molecule
+from hpme.data.molecules.edits import fragment_of, regions_of, transplanted
+from hpme.errors import InputError
+from hpme.explainers import HPMEExplainer
+
+CHEAP = {"epochs": 2, "restarts": 1, "rounds": 2, "subsets": 8, "refine": 0}
+
+
+class Count(nn.Module):
+    """Logits: whether a graph has more than a few nodes with a feature."""
+
+    def __init__(self, column, limit):
+        super().__init__()
+        self.column, self.limit = column, limit
+
+    def forward(self, x, edge_index, batch):
+        more = global_add_pool(x, batch)[:, self.column : self.column + 1] - self.limit
+        return torch.cat([-4 * more, 4 * more], 1)
+
+
+def ring(marked, size=8):
+    index = torch.stack([torch.arange(size), (torch.arange(size) + 1) % size])
+    kind = (torch.arange(size) < marked).long()
+    return Data(x=torch.eye(2)[kind], edge_index=torch.cat([index, index.flip(0)], 1))
+
+
+@pytest.fixture(scope="module")
+def rings():
+    graphs = [ring(4 * (i % 2), 8 + i % 3) for i in range(30)]
+    model = Count(1, 1.5)  # two marked nodes are enough
+    return HPMEExplainer(k=4, **CHEAP).fit(model, graphs, progress=False), model, graphs
+
+
+def answer(model, graph):
+    batch = Batch.from_data_list([graph])
+    return int(model(batch.x, batch.edge_index, batch.batch).argmax())
+
+
+def test_the_answer_changes_and_no_node_can_be_spared(rings):
+    explainer, model, graphs = rings
+    found = explainer.counterfactuals(model, graphs[:6], n=2, progress=False)
+    for graph, some in zip(graphs[:6], found, strict=True):
+        assert 1 <= len(some) <= 2
+        assert [c.size for c in some] == sorted(c.size for c in some)
+        for one in some:
+            assert (answer(model, graph), answer(model, one.graph)) == (one.before, one.after)
+            assert one.before != one.after
+            kept = graph.num_nodes - int(one.removed.sum())
+            assert one.graph.num_nodes == kept + int(one.changed.sum())
+            marked = int(one.graph.x[:, 1].sum())
+            # Just past the limit: sparing one node more would bring the answer back.
+            assert marked == (1 if one.before else 2)
+            assert one.size == (3 if one.before else 2)
+
+
+def test_values_need_a_threshold(rings):
+    explainer, model, graphs = rings
+    with pytest.raises(InputError, match="classes need no threshold"):
+        explainer.counterfactuals(model, graphs, threshold=1.0)
+    with pytest.raises(InputError, match="n must be at least 1"):
+        explainer.counterfactuals(model, graphs, n=0)
+
+
+def test_nothing_that_changes_the_answer_is_an_empty_list(rings):
+    explainer, _, graphs = rings
+    assert explainer.counterfactuals(Count(1, -100.0), graphs[:2], progress=False) == [[], []]
+
+
+@pytest.fixture(scope="module")
+def molecules():
+    smiles = [f"{'C' * n}{end}" for n in range(2, 12) for end in ("F", "O", "(=O)C", "Cl", "CF")]
+    graphs = list(from_smiles(smiles, [0] * len(smiles), progress=False))
+    model = Count(4, 0.5)  # fluorine
+    return HPMEExplainer(k=1, **CHEAP).fit(model, graphs, progress=False), model, graphs
+
+
+def test_changed_molecules_are_molecules(molecules):
+    explainer, model, graphs = molecules
+    found = explainer.counterfactuals(model, graphs, progress=False)
+    assert all(found)
+    for graph, some in zip(graphs, found, strict=True):
+        for one in some:
+            molecule = read_molecule(one.smiles)
+            assert molecule.GetNumAtoms() == one.graph.num_nodes
+            assert ("F" in graph.smiles) != ("F" in one.smiles)
+            assert answer(model, one.graph) == one.after != one.before
+            assert 0 <= one.similarity < 1
+            marked = [a.GetAtomMapNum() == 1 for a in read_molecule(one.marked).GetAtoms()]
+            assert sum(marked) == int(one.changed.sum())
+        assert some[0].size <= 2
+
+
+def test_features_of_others_need_their_featuriser(molecules):
+    explainer, model, graphs = molecules
+    strange = [Data(x=g.x.flip(1), edge_index=g.edge_index, smiles=g.smiles) for g in graphs[:3]]
+    with pytest.raises(InputError, match="pass featurise="):
+        explainer.counterfactuals(model, strange, progress=False)
+
+
+@pytest.mark.parametrize("smiles", ["CC(=O)Nc1ccc(O)cc1", "c1c[nH]cc1", "[O-][N+](=O)CC"])
+def test_a_region_put_back_into_its_molecule_gives_the_molecule(smiles):
+    molecule = read_molecule(smiles)
+    same = {read_molecule(smiles).GetNumAtoms()}
+    for region in regions_of(molecule):
+        if region.atoms and len(region.bonds) == 1:
+            edit = transplanted(molecule, region, fragment_of(molecule, region))
+            assert edit is not None
+            assert read_molecule(edit.smiles).GetNumAtoms() in same
+            assert read_molecule(edit.smiles).HasSubstructMatch(molecule)
+            assert len(edit.new) == len(region.atoms)
