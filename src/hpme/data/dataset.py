@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,6 +13,7 @@ from torch_geometric.data import Data, InMemoryDataset
 from hpme.data.info import DatasetInfo, GraphStats
 from hpme.errors import InputError
 from hpme.graphs import GraphStore
+from hpme.graphs.schema import Schema
 from hpme.graphs.segment import segment_sum
 
 DEFAULT_POOL_RATIO = 0.2
@@ -41,6 +43,16 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
         attributes = {**store.node, **store.edge, **store.graph, **store.match, **texts}
         self._data = Data(edge_index=store.local_edge_index, **attributes)
         self.slices = store.slices()
+        self._typed = None if store.schema is None else store
+
+    @property
+    def schema(self) -> Schema | None:
+        """Types of nodes and edges, if the graphs have any."""
+        return None if self._typed is None else self._typed.schema
+
+    def get(self, idx: int) -> Any:
+        """The graph with a number; one with types is a ``HeteroData``."""
+        return super().get(idx) if self._typed is None else self._typed[idx]
 
     @property
     def num_classes(self) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 from hpme.data.cache import cached, cached_path, default_root
 from hpme.data.dataset import GraphDataset
+from hpme.data.hetero import motifs as hetero_motifs
 from hpme.data.info import DatasetInfo, DatasetLevel
 from hpme.data.links import dataset as links
 from hpme.data.molecules import datasets as molecules
@@ -18,7 +19,7 @@ from hpme.graphs import GraphStore
 
 DATASETS: dict[str, DatasetInfo] = {
     info.name: info
-    for family in (ba, spmotif, triangles, molecules, node_motifs, links)
+    for family in (ba, spmotif, triangles, molecules, node_motifs, links, hetero_motifs)
     for info in family.INFOS
 }
 """Every known dataset; a new entry can be loaded like the others."""

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 
 from hpme.errors import InputError
 from hpme.graphs.adjacency import Adjacency
 from hpme.graphs.checks import check_graph_tensors, check_node_numbers
+from hpme.graphs.hetero import flattened
+from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, Schema
 from hpme.graphs.segment import exclusive_cumsum, segment_sum
 from hpme.graphs.store import GraphStore
+from hpme.graphs.typed import Typed
 
 NUM_HOPS = 3
 """Radius of ego graphs: as many layers as most node-level models have."""
@@ -59,6 +62,8 @@ class WholeGraph:
         edge_weight: Edge weights, if any.
         y: Labels of the nodes, if any.
         num_hops: Radius of the ego graphs.
+        types: Types of nodes and edges by number, ``node_type`` and ``edge_type``, if any.
+        schema: What these are.
         max_edges: Edges looked at together.
     """
 
@@ -68,6 +73,8 @@ class WholeGraph:
     edge_weight: Tensor | None = None
     y: Tensor | None = None
     num_hops: int = NUM_HOPS
+    types: Mapping[str, Tensor] = field(default_factory=dict)
+    schema: Schema | None = None
     max_edges: int = field(default=MAX_EDGES, repr=False)
 
     def __post_init__(self) -> None:
@@ -77,11 +84,22 @@ class WholeGraph:
             raise InputError(f"num_hops must be at least 1, got {self.num_hops}")
 
     @classmethod
-    def of(cls, data: Data, *, num_hops: int = NUM_HOPS) -> WholeGraph:
-        """Reads a PyG graph; ``y`` is taken if it has one value per node."""
+    def of(
+        cls, data: Data | HeteroData, *, num_hops: int = NUM_HOPS, schema: Schema | None = None
+    ) -> WholeGraph:
+        """Reads a PyG graph; ``y`` is taken if it has one value per node.
+
+        Args:
+            data: The graph.
+            num_hops: Radius of the ego graphs.
+            schema: Of a flat graph with typed rows, its types.
+        """
+        if isinstance(data, HeteroData):
+            schema, (data,) = flattened([data])
         if not isinstance(data, Data):
             raise InputError(
-                f"index numbers the nodes of one graph: pass a Data, not {type(data).__name__}"
+                "index numbers the nodes of one graph: pass a Data or HeteroData, not "
+                f"{type(data).__name__}"
             )
         y = data.get("y")
         labelled = isinstance(y, Tensor) and y.dim() == 1 and len(y) == data.num_nodes
@@ -92,7 +110,21 @@ class WholeGraph:
             data.get("edge_weight"),
             y if labelled else None,
             num_hops,
+            {} if schema is None else {name: data[name] for name in (NODE_TYPE, EDGE_TYPE)},
+            schema,
         )
+
+    @property
+    def typed(self) -> Typed:
+        """Where the rows of every type are."""
+        assert self.schema is not None
+        return Typed.of(self.schema, self.types[NODE_TYPE], self.types[EDGE_TYPE])
+
+    def numbers(self, node_type: str | None) -> Tensor:
+        """Numbers of the nodes of a type, in their order; of all nodes if there are no types."""
+        if self.schema is None:
+            return torch.arange(len(self.x), device=self.x.device)
+        return (self.types[NODE_TYPE] == self.schema.number(node_type)).nonzero().view(-1)
 
     @cached_property
     def _inward(self) -> Adjacency:
@@ -162,8 +194,12 @@ class WholeGraph:
             y=None if self.y is None or nodes.dim() == 2 else self.y[nodes],
             anchors=torch.searchsorted(seen, roots) - start.unsqueeze(1),
         )
-        ids = {"node_ids": node_ids}
-        return EgoGraphs(store.with_attributes(node=ids, edge={"edge_ids": edge_ids}))
+        node, edge = {"node_ids": node_ids}, {"edge_ids": edge_ids}
+        if self.schema is not None:
+            node[NODE_TYPE] = self.types[NODE_TYPE][node_ids]
+            edge[EDGE_TYPE] = self.types[EDGE_TYPE][edge_ids]
+        store = replace(store.with_attributes(node=node, edge=edge), schema=self.schema)
+        return EgoGraphs(store)
 
 
 def node_index(index: int | Sequence[int] | Tensor | None, num_nodes: int, device: Any) -> Tensor:

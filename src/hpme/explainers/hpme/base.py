@@ -35,7 +35,7 @@ from hpme.explainers.hpme.search.sufficient import Trials, least_needed, smalles
 from hpme.explainers.shared.checks import at_least, positive
 from hpme.explainers.shared.context import TargetContext, batches
 from hpme.explainers.shared.edge_mlp import EdgeMLP
-from hpme.explainers.shared.explanation import Explanation
+from hpme.explainers.shared.explanation import Explanation, HeteroExplanation
 from hpme.explainers.shared.masks import Masks
 from hpme.explainers.shared.mixing import MixingExplainer, MixupGraphs
 from hpme.graphs import GraphBatch, GraphStore
@@ -313,7 +313,7 @@ class HPMEBase(MixingExplainer):
                 result += effects_of(mix, count, self.pool, draws=draws, nodes=nodes)
         if isinstance(graphs, list):
             for explanation, effect in zip(graphs, result, strict=True):
-                if isinstance(explanation, Explanation):
+                if isinstance(explanation, Explanation | HeteroExplanation):
                     explanation.effect = effect
         return result
 
@@ -339,7 +339,7 @@ class HPMEBase(MixingExplainer):
             raise InputError(
                 "the explainer was fitted to several targets; ask explainer.answers[target]"
             )
-        store = self._leveled(model, None).read(graphs)
+        store = self._read(self._leveled(model, None), graphs)
         for ids in batches(torch.arange(len(store)), self.batch_size):
             mixed = store.subset(ids).joined(self._hosts())
             with self._context(model, mixed, task=self.task) as context:
@@ -351,9 +351,8 @@ class HPMEBase(MixingExplainer):
         node, graph = (
             {k: v for k, v in level.items() if k != "y"} for level in (store.node, store.graph)
         )
-        kept = GraphStore(
-            store.sizes, store.edge_counts, store.local_edge_index, node, store.edge, graph
-        )
+        parts = (store.sizes, store.edge_counts, store.local_edge_index, node, store.edge, graph)
+        kept = GraphStore(*parts, schema=store.schema)
         tensors = to_tensors(kept)
         self._set_hosts({HOST + name.replace(".", "__"): v for name, v in tensors.items()})
 
