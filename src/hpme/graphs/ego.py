@@ -120,6 +120,25 @@ class WholeGraph:
         assert self.schema is not None
         return Typed.of(self.schema, self.types[NODE_TYPE], self.types[EDGE_TYPE])
 
+    def numbered(self, store: GraphStore) -> GraphStore:
+        """Ego graphs whose ``node_ids`` and ``edge_ids`` number the rows of each type from 0 on.
+
+        Without types they stay as they are.
+        """
+        if self.schema is None:
+            return store
+        typed = self.typed
+        edge_place = torch.empty_like(self.types[EDGE_TYPE])
+        for rows in typed.edges:
+            edge_place[rows] = torch.arange(len(rows), device=rows.device)
+        places = {"node": ("node_ids", typed.place), "edge": ("edge_ids", edge_place)}
+        changes = {
+            level: {name: place[getattr(store, level)[name]]}
+            for level, (name, place) in places.items()
+            if name in getattr(store, level)
+        }
+        return store.with_attributes(**changes)
+
     def numbers(self, node_type: str | None) -> Tensor:
         """Numbers of the nodes of a type, in their order; of all nodes if there are no types."""
         if self.schema is None:

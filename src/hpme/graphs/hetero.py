@@ -36,6 +36,22 @@ def flattened(graphs: Sequence[Any]) -> tuple[Schema, list[Data]]:
     return schema, [_flat(graph, schema, number) for number, graph in enumerate(graphs)]
 
 
+def flat_views(*collections: Sequence[Any]) -> list[list[Any]]:
+    """Collections of graphs, or of explanations, for what reads flat ones: pictures and scores.
+
+    Heterogeneous ones become flat, all in the same order of types; ``type_names`` are those of
+    their nodes. Others stay as they are.
+    """
+    every = [graph for graphs in collections for graph in graphs]
+    if not any(isinstance(graph, HeteroData) for graph in every):
+        return [list(graphs) for graphs in collections]
+    schema, flat = flattened(every)
+    for graph in flat:
+        graph.type_names = schema.node_types
+    rows = iter(flat)
+    return [[next(rows) for _ in graphs] for graphs in collections]
+
+
 def _schema(graphs: Sequence[HeteroData]) -> Schema:
     nodes: dict[str, int] = {}
     edges: dict[EdgeType, int | None] = {}

@@ -61,6 +61,7 @@ RECIPES: dict[str, Recipe] = {
     "spmotif": Recipe(max_steps=10_000),
     # All test graphs are right after 600 steps, each of which takes a convolution per edge type.
     "hetero-motifs": Recipe(max_steps=600),
+    "hetero-fraud": Recipe(max_steps=200, learning_rate=1e-2, batch_size=1_000_000),
     # Nodes, all of them in every step.
     "node": Recipe(max_steps=3_000, patience=1_000, learning_rate=1e-2, batch_size=1_000_000),
     # Links, whatever their graph.

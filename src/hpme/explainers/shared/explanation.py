@@ -12,7 +12,7 @@ from torch_geometric.explain import Explanation as PyGExplanation
 from torch_geometric.explain import HeteroExplanation as PyGHeteroExplanation
 
 from hpme.errors import InputError, MissingPackageError
-from hpme.graphs.hetero import flattened
+from hpme.graphs.hetero import flat_views, flattened
 from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE
 from hpme.graphs.typed import Typed
 
@@ -112,10 +112,6 @@ class HeteroExplanation(PyGHeteroExplanation):  # type: ignore[misc]
     importance of the nodes and edges of a type, ``explanation["user"].pooled`` its pooled nodes.
     """
 
-    def flat(self) -> Explanation:
-        """The same with the rows of all types in one tensor each, type after type."""
-        return Explanation(**flattened([self])[1][0].to_dict())
-
     def to_frame(self, rows: Rows = "edges") -> Any:
         """A pandas table with a row per directed edge, or per node, of all types.
 
@@ -149,9 +145,12 @@ class HeteroExplanation(PyGHeteroExplanation):  # type: ignore[misc]
         """
         from hpme.viz.gallery import gallery, picture
 
+        ((flat,),) = flat_views([self])
+        names = (*_SHOWN, NODE_TYPE, "type_names")
+        graph = Data(**{name: flat[name] for name in names if flat.get(name) is not None})
         if path is None:
-            return picture([self], [self], ".svg").decode()
-        return gallery([self], [self], path)
+            return picture([graph], [flat], ".svg").decode()
+        return gallery([graph], [flat], path)
 
     def _repr_html_(self) -> str:
         return self.draw()

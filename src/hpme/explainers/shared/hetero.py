@@ -12,7 +12,7 @@ from torch_geometric.data import HeteroData
 from hpme.errors import InputError
 from hpme.explainers.shared.explanation import HeteroExplanation
 from hpme.explainers.shared.inputs import checked_batch
-from hpme.graphs import GraphBatch, GraphStore
+from hpme.graphs import GraphBatch
 from hpme.graphs.ego import WholeGraph
 from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, EdgeType, Schema, padded
 from hpme.graphs.typed import Typed
@@ -116,15 +116,3 @@ def by_type(
                 rows = rows[:1] if common and len(rows) else rows
             explanation[node_kind][name] = rows
     return explanation
-
-
-def numbered_by_type(store: GraphStore, whole: WholeGraph) -> GraphStore:
-    """Ego graphs whose ``node_ids`` and ``edge_ids`` number the rows of each type from 0 on."""
-    typed = whole.typed
-    edge_place = torch.empty_like(whole.types[EDGE_TYPE])
-    for rows in typed.edges:
-        edge_place[rows] = torch.arange(len(rows), device=rows.device)
-    return store.with_attributes(
-        node={"node_ids": typed.place[store.node["node_ids"]]},
-        edge={"edge_ids": edge_place[store.edge["edge_ids"]]},
-    )

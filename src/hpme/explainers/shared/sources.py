@@ -11,7 +11,6 @@ from torch import Tensor
 from hpme.data.info import Level
 from hpme.errors import InputError
 from hpme.explainers.shared.context import batches
-from hpme.explainers.shared.hetero import numbered_by_type
 from hpme.graphs import GraphStore
 from hpme.graphs.ego import WholeGraph, link_index, node_index
 from hpme.graphs.schema import Schema
@@ -104,7 +103,7 @@ class Rooted:
 
     def shown(self, store: GraphStore) -> GraphStore:
         """Ego graphs as users see them."""
-        return store if self.whole.schema is None else numbered_by_type(store, self.whole)
+        return self.whole.numbered(store)
 
     def parts(self, numbers: Tensor, batch_size: int) -> Iterator[tuple[Tensor, GraphStore]]:
         """Numbers of a few roots at a time, and their ego graphs."""
