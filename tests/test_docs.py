@@ -34,6 +34,13 @@ SMALLER = {
         ('options={"rounds": 2}', 'size=40, graphs=6, train_steps=3, options={"rounds": 1}'),
     ],
     "docs/datasets.md": [('load_dataset("ba-2motifs")', FEW)],
+    "docs/hetero.md": [
+        ('load_dataset("hetero-motifs", size=200)', 'load_dataset("hetero-motifs", size=20)'),
+        ('load_or_train(dataset, "hetero")', 'load_or_train(dataset, "hetero", recipe=SHORT)'),
+        ('load_or_train(fraud, "hetero")', 'load_or_train(fraud, "hetero", recipe=SHORT)'),
+        ("HPMEExplainer()", f"HPMEExplainer(k=5, {QUICK})"),
+        ("count=60", "count=6"),
+    ],
     "docs/links.md": [
         ('load_or_train(dataset, "dgcnn")', 'load_or_train(dataset, "dgcnn", recipe=SHORT)'),
         ("ratio=dataset.pool_ratio", f"ratio=dataset.pool_ratio, {QUICK}"),
@@ -61,6 +68,7 @@ SMALLER = {
 """Texts of a page's Python blocks, and what stands in their place here."""
 
 GIVEN = {
+    "docs/hetero.md": "from hpme.models import Recipe; SHORT = Recipe(max_steps=3)\n",
     "docs/links.md": "from hpme.models import Recipe; SHORT = Recipe(max_steps=3)\n",
     "docs/nodes.md": "from hpme.models import Recipe; SHORT = Recipe(max_steps=3)\n",
     "docs/report.md": f"""

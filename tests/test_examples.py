@@ -16,6 +16,7 @@ EXPECTED = {
     "gine_molecules": (r"edge ROC-AUC of C=O: (\d\.\d+)", 0.9),
     "gat": (r"hpme: " + AUC, 0.9),
     "fraud_nodes": (r"heaviest edge inside a ring: (\d+) of 48", 43),
+    "fraud_hetero": (r"heaviest edge at a device: (\d+) of", 36),
     "hierarchical_pooling": (AUC, 0.8),
     "regression": (AUC, 0.9),
     "reuse_explainer": (r"(\d+) edge weights, identical: True", 100),

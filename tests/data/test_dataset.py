@@ -29,6 +29,8 @@ def test_registry():
         "ba-shapes-links",
         "ba-community-links",
         "tree-grid-links",
+        "hetero-motifs",
+        "hetero-fraud",
     }
     for name, info in DATASETS.items():
         assert info.name == name

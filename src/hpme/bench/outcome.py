@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
-from torch_geometric.explain import Explanation
+from torch_geometric.data import Data, HeteroData
+from torch_geometric.explain import Explanation, HeteroExplanation
 
 from hpme.bench.experiment import GROUND_TRUTH, Experiment
 from hpme.data import GraphDataset, GraphStore
@@ -172,8 +172,7 @@ def explain(
     chosen = Outcome(experiment, dataset, target, numbers.tolist(), graphs, company, [])
     if experiment.explainer == GROUND_TRUTH:
         pairs = zip(inputs, graphs, strict=True)
-        truth = [Explanation(**seen.to_dict(), edge_mask=g.edge_mask.float()) for seen, g in pairs]
-        return replace(chosen, explanations=truth)
+        return replace(chosen, explanations=[_truth(seen, graph) for seen, graph in pairs])
     explainer, source = make_explainer(experiment.explainer, dataset, seed, experiment.options)
     start = time.perf_counter()
     fit_graphs = inputs + without_ground_truth(company)
@@ -198,7 +197,26 @@ def explain(
 def without_ground_truth(graphs: Iterable[Data], keep: tuple[str, ...] = ()) -> list[Data]:
     """Copies that hold what a model reads and the attributes in ``keep``, and nothing else."""
     names = MODEL_INPUTS + keep
-    return [
-        Data(**{name: graph[name] for name in names if graph.get(name) is not None})
-        for graph in graphs
-    ]
+    return [_only(graph, names) for graph in graphs]
+
+
+def _only(graph: Any, names: tuple[str, ...]) -> Any:
+    """A copy of a graph with some of its attributes."""
+    if not isinstance(graph, HeteroData):
+        return Data(**{name: graph[name] for name in names if graph.get(name) is not None})
+    kept = HeteroData({name: graph[name] for name in names if name in graph._global_store})
+    for kind, rows in (*graph.node_items(), *graph.edge_items()):
+        for name in names:
+            if name in rows:
+                kept[kind][name] = rows[name]
+    return kept
+
+
+def _truth(seen: Any, graph: Any) -> Any:
+    """The ground truth of a graph as its explanation."""
+    if not isinstance(seen, HeteroData):
+        return Explanation(**seen.to_dict(), edge_mask=graph.edge_mask.float())
+    explanation = HeteroExplanation(**seen.to_dict())
+    for kind in graph.edge_types:
+        explanation[kind].edge_mask = graph[kind].edge_mask.float()
+    return explanation

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,6 +13,8 @@ from torch_geometric.data import Data, InMemoryDataset
 from hpme.data.info import DatasetInfo, GraphStats
 from hpme.errors import InputError
 from hpme.graphs import GraphStore
+from hpme.graphs.hetero import flat_views
+from hpme.graphs.schema import Schema
 from hpme.graphs.segment import segment_sum
 
 DEFAULT_POOL_RATIO = 0.2
@@ -41,6 +44,16 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
         attributes = {**store.node, **store.edge, **store.graph, **store.match, **texts}
         self._data = Data(edge_index=store.local_edge_index, **attributes)
         self.slices = store.slices()
+        self._typed = None if store.schema is None else store
+
+    @property
+    def schema(self) -> Schema | None:
+        """Types of nodes and edges, if the graphs have any."""
+        return None if self._typed is None else self._typed.schema
+
+    def get(self, idx: int) -> Any:
+        """The graph with a number; one with types is a ``HeteroData``."""
+        return super().get(idx) if self._typed is None else self._typed[idx]
 
     @property
     def num_classes(self) -> int:
@@ -62,7 +75,7 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
 
         Where a label asks for several patterns, an alternative has one match of each. A graph of a
         dataset without patterns has its ``node_mask`` as the only one. The edges of an alternative
-        are those with both ends in it.
+        are those with both ends in it. Nodes of several types follow each other, type by type.
 
         Args:
             number: Number of the graph.
@@ -72,7 +85,7 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
         Raises:
             InputError: If there are more than 100,000.
         """
-        graph = self[number]
+        ((graph,),) = flat_views([self[number]])
         if not bool(graph.node_mask.any()):
             return []
         if "match_index" not in graph:
@@ -139,7 +152,7 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
         Where only one class is explained, the explained graphs alone would not show an explainer
         any other prediction: then graphs of the other classes keep them company.
         """
-        y = self._data.y
+        y = self._data.y[: len(self)]
         if self.info.task == "regression" or len(y[self.explainable].unique()) != 1:
             return torch.empty(0, dtype=torch.long)
         others = (y != y[self.explainable[0]]).nonzero().view(-1)

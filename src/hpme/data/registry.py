@@ -7,6 +7,8 @@ from typing import Any
 
 from hpme.data.cache import cached, cached_path, default_root
 from hpme.data.dataset import GraphDataset
+from hpme.data.hetero import fraud as hetero_fraud
+from hpme.data.hetero import motifs as hetero_motifs
 from hpme.data.info import DatasetInfo, DatasetLevel
 from hpme.data.links import dataset as links
 from hpme.data.molecules import datasets as molecules
@@ -19,7 +21,10 @@ from hpme.limits import MAX_SEED, MAX_SIZE
 
 DATASETS: dict[str, DatasetInfo] = {
     info.name: info
-    for family in (ba, spmotif, triangles, molecules, node_motifs, links)
+    for family in (
+        *(ba, spmotif, triangles, molecules, node_motifs, links),
+        *(hetero_motifs, hetero_fraud),
+    )
     for info in family.INFOS
 }
 """Every known dataset; a new entry can be loaded like the others."""

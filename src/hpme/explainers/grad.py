@@ -41,6 +41,7 @@ class GradExplainer(TrainingFreeExplainer):
     title = "Grad"
     summary = "Gradient of the prediction by edge weights."
     typical_seconds = 0.2
+    typed = True
 
     def __init__(
         self,

@@ -22,6 +22,7 @@ class PGExplainer(ParametricExplainer):
     title = "PGExplainer"
     summary = "PGExplainer: an edge MLP trained so that the masked graph keeps the prediction."
     typical_seconds = 8.0
+    typed = True
 
     def _loss(
         self, context: TargetContext, ids: Tensor, temperature: float, generator: torch.Generator

@@ -9,11 +9,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
 from hpme.graphs.pairs import Pairs
+from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, EdgeType, Schema
 from hpme.graphs.segment import exclusive_cumsum
 from hpme.graphs.split import split_graphs
+from hpme.graphs.typed import Typed
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class GraphBatch:
         node: Further attributes with one row per node, by name.
         edge: Further attributes with one row per directed edge.
         graph: Further attributes with one row per graph.
+        schema: Types of nodes and edges, if the graphs have any: ``node`` and ``edge`` then hold
+            the numbers of these types as ``node_type`` and ``edge_type``.
     """
 
     x: Tensor
@@ -48,6 +51,7 @@ class GraphBatch:
     node: Mapping[str, Tensor] = field(default_factory=dict)
     edge: Mapping[str, Tensor] = field(default_factory=dict)
     graph: Mapping[str, Tensor] = field(default_factory=dict)
+    schema: Schema | None = None
 
     @property
     def num_nodes(self) -> int:
@@ -94,7 +98,35 @@ class GraphBatch:
         """The connected pairs of nodes."""
         if self.known_pairs is not None:
             return self.known_pairs
-        return Pairs.of(self.edge_index, self.batch, self.num_graphs)
+        return Pairs.of(self.edge_index, self.batch, self.num_graphs, self.edge_type)
+
+    @property
+    def node_type(self) -> Tensor | None:
+        """Number of every node's type, if the graphs have types."""
+        return None if self.schema is None else self.node[NODE_TYPE]
+
+    @property
+    def edge_type(self) -> Tensor | None:
+        """Number of every edge's type, if the graphs have types."""
+        return None if self.schema is None else self.edge[EDGE_TYPE]
+
+    @cached_property
+    def typed(self) -> Typed:
+        """Where the rows of every type are."""
+        assert self.schema is not None
+        return Typed.of(self.schema, self.node[NODE_TYPE], self.edge[EDGE_TYPE])
+
+    @cached_property
+    def edge_index_dict(self) -> dict[EdgeType, Tensor]:
+        """Edges by type; layers are recognised by the very tensors they get."""
+        return self.typed.edge_index(self.edge_index)
+
+    @cached_property
+    def batch_dict(self) -> dict[str, Tensor]:
+        """Graph number of every node by type; readouts are recognised by these tensors."""
+        found = self.typed.per_node(self.batch)
+        # A tensor without elements has no address of its own; a part of another one has.
+        return {kind: v if len(v) else v.new_zeros(1)[:0] for kind, v in found.items()}
 
     @property
     def anchors_per_graph(self) -> int:
@@ -147,10 +179,13 @@ class GraphBatch:
             node={name: value[mask] for name, value in self.node.items()},
         )
 
-    def with_column(self, column: int, value: float) -> GraphBatch:
-        """The graphs with one node feature set to a value everywhere."""
+    def with_column(self, column: int, value: float, rows: Tensor | None = None) -> GraphBatch:
+        """The graphs with one node feature set to a value everywhere, or at some nodes."""
         x = self.x.clone()
-        x[:, column] = value
+        if rows is None:
+            x[:, column] = value
+        else:
+            x[rows, column] = value
         return replace(self, x=x)
 
     def grouped(self) -> GraphBatch:
@@ -199,15 +234,18 @@ class GraphBatch:
         """Edges that number nodes from each graph's first."""
         return self.edge_index - self.ptr[self.edge_batch]
 
-    def to_data_list(self, kind: type[Data] = Data) -> list[Data]:
+    def to_data_list(self, kind: Any = None) -> list[Any]:
         """The graphs one by one, with all their attributes.
 
         Args:
-            kind: What to make of each, such as PyG's ``Explanation``.
+            kind: What to make of each, such as PyG's ``Explanation``; by default ``Data``, or
+                ``HeteroData`` if they have types.
         """
         graphs = self.grouped()
         counts = {"node": self.sizes, "edge": self.edge_counts}
-        return split_graphs(graphs.local_edge_index, counts, graphs.levels(), kind=kind)
+        return split_graphs(
+            graphs.local_edge_index, counts, graphs.levels(), kind=kind, schema=self.schema
+        )
 
 
 _TENSORS = ("x", "edge_index", "batch", "edge_attr", "edge_weight", "node_ids", "anchors")

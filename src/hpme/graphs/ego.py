@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 
 from hpme.errors import InputError
 from hpme.graphs.adjacency import Adjacency
 from hpme.graphs.checks import check_graph_tensors, check_node_numbers
+from hpme.graphs.hetero import flattened
 from hpme.graphs.reading import read_graphs
+from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, Schema
 from hpme.graphs.segment import exclusive_cumsum, segment_sum
 from hpme.graphs.store import SEEN, GraphStore
+from hpme.graphs.typed import Typed
 
 NUM_HOPS = 3
 """Radius of ego graphs: as many layers as most node-level models have."""
@@ -60,6 +63,8 @@ class WholeGraph:
         edge_weight: Edge weights, if any.
         y: Labels of the nodes, if any.
         num_hops: Radius of the ego graphs.
+        types: Types of nodes and edges by number, ``node_type`` and ``edge_type``, if any.
+        schema: What these are.
         node: Further attributes with one row per node, by name; ego graphs have their rows.
         edge: Further attributes with one row per directed edge.
         graph: Further attributes of one row, which all ego graphs have.
@@ -72,6 +77,8 @@ class WholeGraph:
     edge_weight: Tensor | None = None
     y: Tensor | None = None
     num_hops: int = NUM_HOPS
+    types: Mapping[str, Tensor] = field(default_factory=dict)
+    schema: Schema | None = None
     max_edges: int = field(default=MAX_EDGES, repr=False)
     node: Mapping[str, Tensor] = field(default_factory=dict)
     edge: Mapping[str, Tensor] = field(default_factory=dict)
@@ -84,21 +91,32 @@ class WholeGraph:
             raise InputError(f"num_hops must be at least 1, got {self.num_hops}")
 
     @classmethod
-    def of(cls, data: Data, *, num_hops: int = NUM_HOPS, everything: bool = False) -> WholeGraph:
+    def of(
+        cls,
+        data: Data | HeteroData,
+        *,
+        num_hops: int = NUM_HOPS,
+        schema: Schema | None = None,
+        everything: bool = False,
+    ) -> WholeGraph:
         """Reads a PyG graph; ``y`` is taken if it has one value per node.
 
         Args:
             data: The graph.
             num_hops: Radius of the ego graphs.
+            schema: Of a flat graph with typed rows, its types.
             everything: Whether to take attributes along that not every model reads.
         """
+        if isinstance(data, HeteroData):
+            schema, (data,) = flattened([data])
         if not isinstance(data, Data):
             raise InputError(
-                f"index numbers the nodes of one graph: pass a Data, not {type(data).__name__}"
+                "index numbers the nodes of one graph: pass a Data or HeteroData, not "
+                f"{type(data).__name__}"
             )
         y = data.get("y")
         labelled = isinstance(y, Tensor) and y.dim() == 1 and len(y) == data.num_nodes
-        others = _others(data) if everything else {}
+        others = _others(data) if everything and schema is None else {}
         return cls(
             data.get("x"),
             data.get("edge_index"),
@@ -106,10 +124,43 @@ class WholeGraph:
             data.get("edge_weight"),
             y if labelled else None,
             num_hops,
+            {} if schema is None else {name: data[name] for name in (NODE_TYPE, EDGE_TYPE)},
+            schema,
             node=others.get("node", {}),
             edge=others.get("edge", {}),
             graph=others.get("graph", {}),
         )
+
+    @property
+    def typed(self) -> Typed:
+        """Where the rows of every type are."""
+        assert self.schema is not None
+        return Typed.of(self.schema, self.types[NODE_TYPE], self.types[EDGE_TYPE])
+
+    def numbered(self, store: GraphStore) -> GraphStore:
+        """Ego graphs whose ``node_ids`` and ``edge_ids`` number the rows of each type from 0 on.
+
+        Without types they stay as they are.
+        """
+        if self.schema is None:
+            return store
+        typed = self.typed
+        edge_place = torch.empty_like(self.types[EDGE_TYPE])
+        for rows in typed.edges:
+            edge_place[rows] = torch.arange(len(rows), device=rows.device)
+        places = {"node": ("node_ids", typed.place), "edge": ("edge_ids", edge_place)}
+        changes = {
+            level: {name: place[getattr(store, level)[name]]}
+            for level, (name, place) in places.items()
+            if name in getattr(store, level)
+        }
+        return store.with_attributes(**changes)
+
+    def numbers(self, node_type: str | None) -> Tensor:
+        """Numbers of the nodes of a type, in their order; of all nodes if there are no types."""
+        if self.schema is None:
+            return torch.arange(len(self.x), device=self.x.device)
+        return (self.types[NODE_TYPE] == self.schema.number(node_type)).nonzero().view(-1)
 
     @cached_property
     def _inward(self) -> Adjacency:
@@ -179,14 +230,17 @@ class WholeGraph:
             y=None if self.y is None or nodes.dim() == 2 else self.y[nodes],
             anchors=torch.searchsorted(seen, roots) - start.unsqueeze(1),
         )
+        node, edge = {"node_ids": node_ids}, {"edge_ids": edge_ids}
+        if self.schema is not None:
+            node[NODE_TYPE] = self.types[NODE_TYPE][node_ids]
+            edge[EDGE_TYPE] = self.types[EDGE_TYPE][edge_ids]
         more = store.with_attributes(
-            node={name: value[node_ids] for name, value in self.node.items()},
-            edge={name: value[edge_ids] for name, value in self.edge.items()},
+            node={name: value[node_ids] for name, value in self.node.items()} | node,
+            edge={name: value[edge_ids] for name, value in self.edge.items()} | edge,
             graph={name: value.expand(len(nodes), *value.shape[1:])
                    for name, value in self.graph.items()},
         )  # fmt: skip
-        ids = {"node_ids": node_ids}
-        return EgoGraphs(more.with_attributes(node=ids, edge={"edge_ids": edge_ids}))
+        return EgoGraphs(replace(more, schema=self.schema))
 
 
 def _others(data: Data) -> dict[str, dict[str, Tensor]]:

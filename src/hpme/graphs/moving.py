@@ -53,6 +53,7 @@ def _store_on_cpu(store: GraphStore) -> GraphStore:
         local_edge_index=store.local_edge_index.to(CPU),
         match_counts=None if counts is None else counts.to(CPU),
         batch_device=None,
+        schema=store.schema,
         **{
             level: {name: value.to(CPU) for name, value in getattr(store, level).items()}
             for level in LEVELS

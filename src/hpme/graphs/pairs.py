@@ -34,18 +34,29 @@ class Pairs:
     num_graphs: int
 
     @classmethod
-    def of(cls, edge_index: Tensor, batch: Tensor, num_graphs: int) -> Pairs:
+    def of(
+        cls, edge_index: Tensor, batch: Tensor, num_graphs: int, edge_type: Tensor | None = None
+    ) -> Pairs:
         """The pairs of graphs laid out as one, ordered by their nodes.
+
+        Two nodes that edges of several types join in the same direction are as many pairs.
 
         Args:
             edge_index: Directed edges.
             batch: Graph number of every node.
             num_graphs: Number of graphs.
+            edge_type: Type of every edge, if they have any.
         """
         low, high = edge_index.min(0).values, edge_index.max(0).values
         stride = max(1, batch.numel())
-        key, of_edge = torch.unique(low * stride + high, return_inverse=True)
-        index = torch.stack([key // stride, key % stride])
+        key = low * stride + high
+        several = 1
+        if edge_type is not None and edge_type.numel():
+            lane = _lanes(edge_index[0] * stride + edge_index[1], edge_type)
+            several = int(lane.max()) + 1
+            key = key * several + lane
+        key, of_edge = torch.unique(key, return_inverse=True)
+        index = torch.stack([key // several // stride, key // several % stride])
         missing = torch.full_like(key, -1)
         edge = torch.arange(of_edge.numel(), device=of_edge.device)
         ahead = edge_index[0] == low
@@ -116,3 +127,12 @@ class Pairs:
             # The backward pass of index_select is an index_add, that of indexing is much slower.
             return pair_values.index_select(0, self.of_edge)
         return torch.cat([pair_values, pair_values.new_full((1,), loops)])[self.of_edge]
+
+
+def _lanes(key: Tensor, edge_type: Tensor) -> Tensor:
+    """Number of every edge's type among the types of the edges with the same ends, its key."""
+    kinds = int(edge_type.max()) + 1
+    found, of_edge = torch.unique(key * kinds + edge_type, return_inverse=True)
+    count = torch.unique_consecutive(found // kinds, return_counts=True)[1]
+    place = torch.arange(len(found), device=key.device)
+    return (place - torch.repeat_interleave(exclusive_cumsum(count), count))[of_edge]

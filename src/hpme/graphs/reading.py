@@ -7,11 +7,14 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Batch, Data, InMemoryDataset
+from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
+from torch_geometric.data.data import BaseData
 
 from hpme.errors import InputError
 from hpme.graphs.batch import GraphBatch
 from hpme.graphs.checks import check_edge_rows
+from hpme.graphs.hetero import flattened
+from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE
 
 Parts = dict[str, Any]
 """Arguments of a :class:`~hpme.graphs.store.GraphStore`, and as ``chosen`` which of its graphs."""
@@ -36,7 +39,7 @@ def read_graphs(graphs: GraphBatch | Iterable[Any], attributes: Attributes) -> P
     """
     if isinstance(graphs, GraphBatch):
         return _of_batch(graphs)
-    if isinstance(graphs, Data):
+    if isinstance(graphs, BaseData):
         graphs = graphs.to_data_list() if isinstance(graphs, Batch) else [graphs]
     if isinstance(graphs, InMemoryDataset) and attributes == "seen":
         parts = _of_dataset(graphs)
@@ -45,7 +48,19 @@ def read_graphs(graphs: GraphBatch | Iterable[Any], attributes: Attributes) -> P
     items: list[Any] = []
     for item in graphs:
         items.extend(item.to_data_list() if isinstance(item, Batch) else [item])
+    if any(isinstance(item, HeteroData) for item in items):
+        return _of_typed(items, attributes)
     return _of_list(items, attributes)
+
+
+def _of_typed(graphs: Sequence[HeteroData], attributes: Attributes) -> Parts:
+    schema, flat = flattened(graphs)
+    if not schema.node_types:
+        raise InputError("no graph has nodes: every node type needs x")
+    parts = _of_list(flat, attributes)
+    parts["node"] = {**parts["node"], NODE_TYPE: torch.cat([graph[NODE_TYPE] for graph in flat])}
+    parts["edge"] = {**parts["edge"], EDGE_TYPE: torch.cat([graph[EDGE_TYPE] for graph in flat])}
+    return {**parts, "schema": schema}
 
 
 def _of_batch(graphs: GraphBatch) -> Parts:
@@ -56,6 +71,7 @@ def _of_batch(graphs: GraphBatch) -> Parts:
         "edge_counts": graphs.edge_counts,
         "local_edge_index": graphs.local_edge_index,
         **graphs.levels(),
+        "schema": graphs.schema,
     }
 
 
@@ -165,6 +181,10 @@ def _of_dataset(dataset: InMemoryDataset) -> Parts | None:
         name not in slices or not torch.equal(slices[name].diff(), edge_counts) for name in edge
     ):
         return None  # likewise
+    node = {"x": data.x}
+    schema = getattr(dataset, "schema", None)  # of our own datasets
+    if schema is not None:
+        node[NODE_TYPE], edge[EDGE_TYPE] = data[NODE_TYPE], data[EDGE_TYPE]
     chosen, device = dataset._indices, data.edge_index.device
     texts = {name: data.get(name) for name in SHOWN}
     return {
@@ -176,9 +196,10 @@ def _of_dataset(dataset: InMemoryDataset) -> Parts | None:
         "sizes": slices["x"].diff().to(device),
         "edge_counts": edge_counts.to(device),
         "local_edge_index": data.edge_index,
-        "node": {"x": data.x},
+        "node": node,
         "edge": edge,
         "graph": graph,
+        "schema": schema,
         "chosen": None if chosen is None else torch.as_tensor(list(chosen), dtype=torch.long),
     }
 

@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
+
+from hpme.graphs.hetero import split_typed
+from hpme.graphs.schema import Schema
 
 
 def split_graphs(
@@ -15,8 +18,9 @@ def split_graphs(
     levels: Mapping[str, Mapping[str, Tensor]],
     text: Mapping[str, Sequence[str]] | None = None,
     *,
-    kind: type[Data] = Data,
-) -> list[Data]:
+    kind: Any = None,
+    schema: Schema | None = None,
+) -> list[Any]:
     """The graphs one by one.
 
     Args:
@@ -24,8 +28,12 @@ def split_graphs(
         counts: Rows of every graph by level; one row per graph where a level is missing.
         levels: Attributes by level and name.
         text: Attributes with one text per graph.
-        kind: What to make of each graph.
+        kind: What to make of each graph; by default ``Data``, or ``HeteroData`` with a schema.
+        schema: Types of nodes and edges, if the graphs have any.
     """
+    if schema is not None:
+        return split_typed(local_edge_index, counts, levels, schema, text, kind=kind or HeteroData)
+    kind = kind or Data
     total = counts["node"].numel()
     rows = {level: count.tolist() for level, count in counts.items()}
     columns: dict[str, Sequence[Any]] = {

@@ -7,10 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 from torch_geometric.utils import cumsum
 
 from hpme.errors import InputError
@@ -18,6 +16,7 @@ from hpme.graphs.batch import GraphBatch
 from hpme.graphs.checks import check_graph_tensors, check_own_nodes
 from hpme.graphs.pairs import Pairs
 from hpme.graphs.reading import Attributes, Parts, read_graphs
+from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, Schema, padded
 from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum
 from hpme.graphs.split import split_graphs
 
@@ -48,6 +47,7 @@ class GraphStore:
             ``match_id`` numbers the matches of a graph, ``match_rule`` says what was matched.
         text: Attributes with one text per graph (``smiles``, ...).
         batch_device: Where batches are put; by default where the graphs are.
+        schema: Types of nodes and edges, if the graphs have any; see :class:`GraphBatch`.
     """
 
     sizes: Tensor
@@ -60,9 +60,10 @@ class GraphStore:
     match: Mapping[str, Tensor] = field(default_factory=dict)
     text: Mapping[str, Sequence[str]] = field(default_factory=dict)
     batch_device: torch.device | None = None
+    schema: Schema | None = None
 
     def __post_init__(self) -> None:
-        counts = self._counts()
+        counts = self.counts()
         rows = {level: int(count.sum()) for level, count in counts.items()}
         if any(count.numel() != len(self) for count in counts.values()):
             raise InputError("the counts per graph disagree on the number of graphs")
@@ -139,10 +140,10 @@ class GraphStore:
     def __len__(self) -> int:
         return int(self.sizes.numel())
 
-    def __getitem__(self, number: int) -> Data:
+    def __getitem__(self, number: int) -> Any:
         return self.subset(torch.tensor([number])).to_data_list()[0]
 
-    def __iter__(self) -> Iterator[Data]:
+    def __iter__(self) -> Iterator[Any]:
         return iter(self.to_data_list())
 
     @property
@@ -203,7 +204,8 @@ class GraphStore:
     @cached_property
     def pairs(self) -> Pairs:
         """Connected pairs of all graphs; nodes are numbered from each graph's first."""
-        pairs = Pairs.of(self.edge_index, self.node_graph, len(self))
+        edge_type = None if self.schema is None else self.edge[EDGE_TYPE]
+        pairs = Pairs.of(self.edge_index, self.node_graph, len(self), edge_type)
         return replace(pairs, index=pairs.index - self.node_start[pairs.graph])
 
     # Parts and sums #############################################################################
@@ -238,6 +240,7 @@ class GraphStore:
             node=node,
             edge=edge,
             graph=graph,
+            schema=self.schema,
         )
         return batch if self.batch_device is None else batch.to(self.batch_device)
 
@@ -264,7 +267,7 @@ class GraphStore:
 
     def subset(self, ids: Tensor) -> GraphStore:
         """The graphs with the given numbers, in that order."""
-        ids, counts = ids.to(self.device), self._counts()
+        ids, counts = ids.to(self.device), self.counts()
         rows = {
             level: concatenated_ranges(exclusive_cumsum(count)[ids], count[ids])[0]
             for level, count in counts.items()
@@ -276,6 +279,7 @@ class GraphStore:
             match_counts=None if self.match_counts is None else self.match_counts[ids],
             text={name: [texts[i] for i in ids.tolist()] for name, texts in self.text.items()},
             batch_device=self.batch_device,
+            schema=self.schema,
             **{
                 level: {name: value[rows[level]] for name, value in getattr(self, level).items()}
                 for level in LEVELS
@@ -286,7 +290,7 @@ class GraphStore:
         """The graphs of this store followed by those of others, with the attributes all have."""
         if not others:
             return self
-        stores = (self, *others)
+        stores = (self, *(other.conformed(self.schema) for other in others))
         matches = [s.match_counts for s in stores if s.match_counts is not None]
 
         def common(level: str) -> dict[str, Any]:
@@ -313,6 +317,7 @@ class GraphStore:
                 for level in LEVELS
             },
             batch_device=self.batch_device,
+            schema=self.schema,
         )
 
     def with_attributes(
@@ -332,42 +337,38 @@ class GraphStore:
 
     def seen(self, *, everything: bool = False) -> GraphStore:
         """The graphs as models see them, without the history of tensors: :data:`SEEN`, or all."""
+        names = SEEN if self.schema is None else (*SEEN, NODE_TYPE, EDGE_TYPE)
         node, edge, graph = (
-            {name: value.detach() for name, value in level.items() if everything or name in SEEN}
+            {name: value.detach() for name, value in level.items() if everything or name in names}
             for level in (self.node, self.edge, self.graph)
         )
         counts = (self.sizes, self.edge_counts, self.local_edge_index)
-        return GraphStore(*counts, node, edge, graph, batch_device=self.batch_device)
+        seen = GraphStore(*counts, node, edge, graph, schema=self.schema)
+        return replace(seen, batch_device=self.batch_device)
 
-    def shuffled(self, rng: np.random.Generator) -> GraphStore:
-        """Renumbers the nodes of every graph at random and sorts its edges.
+    def conformed(self, schema: Schema | None) -> GraphStore:
+        """The same graphs with types numbered as in another schema.
 
-        Generators put motif nodes last and motif edges in a row; after this neither the number of
-        a node nor the position of an edge says anything about it.
+        Raises:
+            InputError: If it lacks a type of these graphs, or only one of both has types.
         """
-        graph, start = self.node_graph, self.node_start
-        order = torch.from_numpy(np.lexsort((rng.random(graph.numel()), graph.numpy())))
-        new_number = torch.empty_like(order)
-        new_number[order] = torch.arange(order.numel()) - start[graph]
-        edge_index = new_number[self.edge_index]
-        widest = int(self.sizes.max()) if len(self) else 0
-        row = (edge_index[0] + start[self.edge_graph]) * widest + edge_index[1]
-        edge_order = torch.argsort(row, stable=True)
-        match = dict(self.match)
-        if MATCH_NODE in match:
-            owner = torch.repeat_interleave(self._counts()["match"])
-            match[MATCH_NODE] = new_number[match[MATCH_NODE] + start[owner]]
-        return replace(
-            self,
-            match=match,
-            local_edge_index=edge_index[:, edge_order],
-            node={name: value[order] for name, value in self.node.items()},
-            edge={name: value[edge_order] for name, value in self.edge.items()},
-        )
+        if schema == self.schema:
+            return self
+        if schema is None or self.schema is None:
+            kinds = ("homogeneous", "heterogeneous")
+            given, known = kinds if self.schema is None else kinds[::-1]
+            raise InputError(f"{given} graphs where {known} ones were given before; fit again")
+        node, edge = self.schema.places_in(schema, self.edge[EDGE_TYPE])
+        changed = {"x": padded(self.x, schema.width), NODE_TYPE: node[self.node[NODE_TYPE]]}
+        edges = {EDGE_TYPE: edge[self.edge[EDGE_TYPE]]}
+        if schema.edge_width is not None:
+            empty = self.x.new_zeros(self.local_edge_index.shape[1], 0)
+            edges["edge_attr"] = padded(self.edge.get("edge_attr", empty), schema.edge_width)
+        return replace(self.with_attributes(node=changed, edge=edges), schema=schema)
 
     # Other forms ################################################################################
 
-    def _counts(self) -> dict[str, Tensor]:
+    def counts(self) -> dict[str, Tensor]:
         """Rows of every graph, by level."""
         match = torch.zeros_like(self.sizes) if self.match_counts is None else self.match_counts
         graph = torch.ones_like(self.sizes)
@@ -375,16 +376,17 @@ class GraphStore:
 
     def slices(self) -> dict[str, Tensor]:
         """Start positions per attribute, as PyG's in-memory datasets keep them."""
-        pointers = {level: cumsum(count) for level, count in self._counts().items()}
+        pointers = {level: cumsum(count) for level, count in self.counts().items()}
         slices = {"edge_index": pointers["edge"], **dict.fromkeys(self.text, pointers["graph"])}
         for level in LEVELS:
             slices.update(dict.fromkeys(getattr(self, level), pointers[level]))
         return slices
 
-    def to_data_list(self, kind: type[Data] = Data) -> list[Data]:
-        """The graphs one by one, with all their attributes; ``kind`` is made of each."""
+    def to_data_list(self, kind: Any = None) -> list[Any]:
+        """The graphs one by one, with all their attributes; see :meth:`GraphBatch.to_data_list`."""
         levels = {level: getattr(self, level) for level in LEVELS}
-        return split_graphs(self.local_edge_index, self._counts(), levels, self.text, kind=kind)
+        how = {"kind": kind, "schema": self.schema}
+        return split_graphs(self.local_edge_index, self.counts(), levels, self.text, **how)
 
     def check(self) -> None:
         """Raises :class:`InputError` naming the first unusable graph."""

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hpme.graphs.schema import Schema
 from hpme.graphs.store import LEVELS, GraphStore
 
 
@@ -24,6 +25,8 @@ def to_tensors(store: GraphStore) -> dict[str, Tensor]:
         tensors["match_counts"] = store.match_counts
     for key, texts in store.text.items():
         tensors[f"letters.{key}"], tensors[f"lengths.{key}"] = _pack(texts)
+    if store.schema is not None:
+        tensors["schema"] = _pack([store.schema.to_text()])[0]
     return {key: value.contiguous() for key, value in tensors.items()}
 
 
@@ -38,7 +41,9 @@ def from_tensors(tensors: Mapping[str, Tensor]) -> GraphStore:
     if anchors is not None:  # older files have a row of them if they are one per graph
         levels["graph"]["anchors"] = anchors.view(tensors["sizes"].numel(), -1)
     letters, lengths = levels.pop("letters"), levels.pop("lengths")
+    schema = tensors.get("schema")
     return GraphStore(
+        schema=None if schema is None else Schema.from_text(bytes(schema.tolist()).decode()),
         text={key: _unpack(value, lengths[key]) for key, value in letters.items()},
         match_counts=tensors.get("match_counts"),
         sizes=tensors["sizes"],

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from hpme.errors import InputError
 from hpme.graphs import GraphStore, Pairs
+from hpme.graphs.hetero import flat_views
 from hpme.graphs.segment import segment_sum
 
 Size = int | float | Tensor
@@ -114,6 +115,7 @@ def truth_edges(graphs: Sequence[Any]) -> Tensor:
 
 
 def _edge_masks(items: Sequence[Any], kind: str, name: str) -> Tensor:
+    (items,) = flat_views(items)
     for number, item in enumerate(items):
         mask = item.get("edge_mask")
         if mask is None:

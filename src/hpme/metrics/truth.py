@@ -10,6 +10,7 @@ from torch import Tensor
 
 from hpme.errors import InputError
 from hpme.graphs import GraphStore
+from hpme.graphs.hetero import flat_views
 from hpme.graphs.moving import masks_on_cpu, on_cpu
 from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum, segment_sum
 from hpme.metrics.selection import Size, descending, edge_scores, resolve_size, truth_edges
@@ -87,6 +88,7 @@ def explanation_auc(
             one half.
         alternatives: For ``"best"``; see :func:`explanation_auc_per_graph`.
     """  # noqa: E501
+    explanations, graphs = flat_views(explanations, graphs)
     if (reduction == "best") != (alternatives is not None):
         raise InputError("reduction='best' and alternatives go together: give both or neither")
     if reduction != "best":
@@ -112,6 +114,7 @@ def explanation_auc_per_graph(
             :meth:`hpme.data.GraphDataset.alternatives`: then the value is the highest AUC among
             them. Edges with both ends in a mask are ground truth, and ``edge_mask`` is not read.
     """
+    explanations, graphs = flat_views(explanations, graphs)
     if alternatives is not None:
         return _best_per_graph(explanations, graphs, alternatives)
     scores, labels, graph, edge_index = _flat(explanations, graphs)
@@ -136,6 +139,7 @@ def precision_at_k(
         size: Number of pairs, see :obj:`~hpme.metrics.selection.Size`; by default that of the
             ground truth of each graph, where precision and recall are the same.
     """
+    explanations, graphs = flat_views(explanations, graphs)
     _check_lengths(explanations, graphs)
     explanations, graphs = on_cpu(explanations), on_cpu(graphs)
     scores, truth_mask = edge_scores(explanations), truth_edges(graphs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import chain
@@ -14,11 +15,12 @@ from hpme.data.info import Level
 from hpme.errors import InputError, ModelError
 from hpme.graphs import GraphBatch
 from hpme.models.calling import Call, Caller, takes_model
-from hpme.models.embedding import Embedding, EmbeddingProbe, target_nodes
+from hpme.models.embedding import Embedding, EmbeddingProbe, target_nodes, target_type
 from hpme.models.ground import as_its_user
-from hpme.models.message_mask import message_mask
+from hpme.models.message_mask import message_mask, typed_message_mask
 from hpme.models.output import OutputView
 from hpme.models.task import Task, check_output, check_rows, described
+from hpme.models.typed_embedding import TypedEmbeddingProbe
 
 if TYPE_CHECKING:
     from hpme.models.explained import ExplainedModel
@@ -179,7 +181,8 @@ class ModelAdapter:
         if edge_weight is not None and self.weighting is None:
             self.probe(graphs)
         there = self._there(graphs)
-        probe = EmbeddingProbe(self.model, there, self.level, self.embedding_layer)
+        kind = EmbeddingProbe if graphs.schema is None else TypedEmbeddingProbe
+        probe = kind(self.model, there, self.level, self.embedding_layer)
         with probe.watching():
             output = self._call(there, edge_weight, self.weighting or "none", **model_kwargs)
         output = self._read(there, output)
@@ -226,12 +229,19 @@ class ModelAdapter:
 
     def _rows(self, graphs: GraphBatch, output: Any) -> Any:
         """The rows of the target nodes."""
-        if not isinstance(output, Tensor) or not output.dim() or output.shape[0] != len(graphs.x):
+        nodes, expected, of_type = target_nodes(graphs), len(graphs.x), ""
+        if graphs.schema is not None:
+            kind = target_type(graphs)
+            output = output.get(kind) if isinstance(output, Mapping) else output
+            nodes, expected = graphs.typed.place[nodes], len(graphs.batch_dict[kind])
+            of_type = f" of type '{kind}'"
+        if not isinstance(output, Tensor) or not output.dim() or output.shape[0] != expected:
             raise ModelError(
-                f"the model returned {described(output)} for {len(graphs.x)} nodes; a node-level "
-                "model returns one row per node (a graph-level one is explained without index)"
+                f"the model returned {described(output)} for {expected} nodes{of_type}; a "
+                "node-level model returns one row per node (a graph-level one is explained without "
+                "index)"
             )
-        return output[target_nodes(graphs)]
+        return output[nodes]
 
     def _call(
         self, graphs: GraphBatch, edge_weight: Tensor | None, weighting: Weighting, **extra: Any
@@ -245,11 +255,13 @@ class ModelAdapter:
         masks: Any = nullcontext()
         if edge_weight is not None and weighting == "message":
             # PyG's masks assume that self-loops come last, sorted by node.
-            order = graphs.loops_last
-            graphs = graphs.edges(order)
-            masks = message_mask(
-                self.model, edge_weight[order], graphs.edge_index, graphs.num_nodes
-            )
+            if graphs.schema is None or bool(graphs.loops.any()):
+                order = graphs.loops_last
+                graphs, edge_weight = graphs.edges(order), edge_weight[order]
+            if graphs.schema is None:
+                masks = message_mask(self.model, edge_weight, graphs.edge_index, graphs.num_nodes)
+            else:
+                masks = typed_message_mask(self.model, edge_weight, graphs)
         weight = graphs.edge_weight
         if edge_weight is not None and weighting == "edge_weight":
             weight = edge_weight if weight is None else weight * edge_weight

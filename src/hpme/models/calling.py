@@ -9,11 +9,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.data import Batch
+from torch_geometric.data import Batch, HeteroData
 
 from hpme.data.info import Level
 from hpme.errors import HPMEError, ModelError
 from hpme.graphs import GraphBatch
+from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE
 
 Call = Callable[..., Any]
 """``call(batch)`` or ``call(model, batch)``, from a PyG ``Batch`` to the model's output."""
@@ -63,7 +64,7 @@ class Caller:
     @property
     def usual(self) -> bool:
         """Whether the model is called as ``model(x, edge_index, ...)``, as far as names tell."""
-        pools = self.level != "graph" or self.keywords or "batch" in self.names
+        pools = self.level != "graph" or self.keywords or bool(BATCH & set(self.names))
         head = self.names[:2]
         few = len(head) < 2 and not self.passes_on
         own = self.call is not None or few or bool(OTHERS & set(head[:1])) or "batch" in head
@@ -72,7 +73,7 @@ class Caller:
     @property
     def weighted(self) -> bool:
         """Whether edge weights can be passed; not whether they have an effect."""
-        return not self.usual or "edge_weight" in self.names
+        return not self.usual or bool(WEIGHT & set(self.names))
 
     @property
     def reads_all(self) -> bool:
@@ -119,27 +120,33 @@ class Caller:
         if len(self.required) == 3:
             yield Way(
                 "model(x, edge_index, batch)",
-                lambda g, w, e: self.model(g.x, g.edge_index, g.batch, **e),
+                lambda g, w, e: self.model(*_some(g, w, "x", "edge_index", "batch"), **e),
             )
         if len(self.required) == 4:
             yield Way(
                 "model(x, edge_index, edge_attr, batch)",
-                lambda g, w, e: self.model(g.x, g.edge_index, g.edge_attr, g.batch, **e),
+                lambda g, w, e: self.model(
+                    *_some(g, w, "x", "edge_index", "edge_attr", "batch"), **e
+                ),
             )
 
     def _usual(self, graphs: GraphBatch, weight: Tensor | None, extra: dict[str, Any]) -> Any:
         given = fields(graphs, weight)
         x, edge_index = given.pop("x"), given.pop("edge_index")
-        if weight is not None and not (self.keywords or "edge_weight" in self.names):
+        if weight is not None and not (self.keywords or WEIGHT & set(self.names)):
             raise ModelError(
                 "the graphs have edge_weight but the model's forward takes none; remove it "
                 "from the graphs or add the argument to the model"
             )
         wanted = set(self.names)
-        if self.keywords:
+        if self.keywords and graphs.schema is None:
             wanted |= {"edge_attr", "edge_weight", LINK if self.level == "edge" else "batch"}
-        if self.level == "node" and "batch" not in self.required:
-            wanted -= {"batch"}
+        elif self.keywords:
+            wanted |= {"edge_attr_dict", "edge_weight_dict", "batch_dict"}
+        if self.level == "node" and not BATCH & set(self.required):
+            wanted -= BATCH
+        if graphs.schema is not None:
+            wanted -= {*self.names[:2]}
         chosen = {name: value for name, value in given.items() if name in wanted}
         return self.model(x, edge_index, **{**chosen, **extra})
 
@@ -150,30 +157,42 @@ class Caller:
     def _failure(self, graphs: GraphBatch, tried: list[tuple[Way, Exception]]) -> ModelError:
         if len(tried) == 1 and (self.usual or self.call is not None):
             error = tried[0][1]
+            widths = graphs.x.shape[1] if graphs.schema is None else graphs.schema.widths
             return ModelError(
-                f"the model failed on {graphs.num_nodes} nodes with {graphs.x.shape[1]} "
+                f"the model failed on {graphs.num_nodes} nodes with {widths} "
                 f"features of {graphs.x.dtype}: {type(error).__name__}: {error}; check that "
-                "features, dtype and device are those it was trained with"
+                "features, dtype and device are those it was trained with" + _of_types(graphs)
             )
         names = ", ".join([*self.names, *["**kwargs"] * self.keywords])
         ways = "; ".join(f"{way.text}: {_line(error)}" for way, error in tried)
-        pools = "" if "batch" in self.names else " (it has no 'batch' argument)"
+        form, pools = "model(x, edge_index, batch=...)", ""
+        if graphs.schema is not None:
+            form = "model(x_dict, edge_index_dict, batch_dict=...)"
+        if not BATCH & set(self.names):
+            pools = f" (it has no '{'batch' if graphs.schema is None else 'batch_dict'}' argument)"
         return ModelError(
             f"no usual way of calling forward({names}) works{pools}; "
             + (f"tried {ways}; " if tried else "")
-            + "graph-level models are called as model(x, edge_index, batch=...), as model(batch), "
+            + f"graph-level models are called as {form}, as model(batch), "
             "or as you say with call=lambda batch: model(batch.x, ...); for a node-level model "
             "give the nodes as index"
         )
 
 
-USUAL = frozenset({"x", "edge_index", "batch", "edge_attr", "edge_weight", LINK})
+BATCH = frozenset({"batch", "batch_dict"})
+WEIGHT = frozenset({"edge_weight", "edge_weight_dict"})
+USUAL = frozenset(
+    {"x", "edge_index", "edge_attr", LINK, "x_dict", "edge_index_dict", "edge_attr_dict"}
+    | {*BATCH, *WEIGHT}
+)
 OTHERS = frozenset({"data", "batch", "graphs", "graph", "inputs", "z", "pos"})
 """First arguments that are no node features, whatever follows."""
 
 
-def fields(graphs: GraphBatch, weight: Tensor | None) -> dict[str, Tensor]:
+def fields(graphs: GraphBatch, weight: Tensor | None) -> dict[str, Any]:
     """All fields of the graphs by name."""
+    if graphs.schema is not None:
+        return _typed_fields(graphs, weight)
     given: dict[str, Tensor | None] = {
         "x": graphs.x,
         "edge_index": graphs.edge_index,
@@ -191,10 +210,58 @@ def fields(graphs: GraphBatch, weight: Tensor | None) -> dict[str, Tensor]:
     return {name: value for name, value in given.items() if value is not None}
 
 
+def _typed_fields(graphs: GraphBatch, weight: Tensor | None) -> dict[str, Any]:
+    """Fields by type, each as ``x`` and as ``x_dict``, since models know them by either name."""
+    typed = graphs.typed
+    node = {name: typed.per_node(v) for name, v in graphs.node.items() if name != NODE_TYPE}
+    edge = {name: typed.per_edge(v) for name, v in graphs.edge.items() if name != EDGE_TYPE}
+    by_type: dict[str, Any] = {
+        "x": typed.features(graphs.x),
+        "edge_index": graphs.edge_index_dict,
+        "batch": graphs.batch_dict,
+        **node,
+        **edge,
+    }
+    if graphs.edge_attr is not None:
+        by_type["edge_attr"] = typed.edge_features(graphs.edge_attr)
+    if weight is not None:
+        by_type["edge_weight"] = typed.per_edge(weight)
+    others = {"batch_size": graphs.num_graphs, **graphs.graph}
+    return {**by_type, **{f"{name}_dict": value for name, value in by_type.items()}, **others}
+
+
+def _some(graphs: GraphBatch, weight: Tensor | None, *names: str) -> list[Any]:
+    given = fields(graphs, weight)
+    return [given.get(name) for name in names]
+
+
+def _of_types(graphs: GraphBatch) -> str:
+    if graphs.schema is None:
+        return ""
+    return (
+        "; graphs of a batch may lack a type, so a readout needs size=batch_size, an argument that "
+        "is passed if forward takes it"
+    )
+
+
 def as_batch(graphs: GraphBatch, weight: Tensor | None) -> Batch:
     """The graphs as PyG's ``Batch``, all their fields included."""
+    if graphs.schema is not None:
+        return _typed_batch(graphs, weight)
     ptr = torch.cat([graphs.ptr, graphs.ptr.new_tensor([graphs.num_nodes])])
     return Batch(**fields(graphs, weight), ptr=ptr)
+
+
+def _typed_batch(graphs: GraphBatch, weight: Tensor | None) -> Batch:
+    batch = Batch(_base_cls=HeteroData)
+    for name, value in _typed_fields(graphs, weight).items():
+        if name.endswith("_dict"):
+            for kind, rows in value.items():
+                batch[kind][name.removesuffix("_dict")] = rows
+    for name, value in graphs.graph.items():
+        batch[name] = value
+    batch._num_graphs = graphs.num_graphs
+    return batch
 
 
 def _check_rows(output: Any, graphs: GraphBatch) -> None:

@@ -17,7 +17,9 @@ from hpme import __version__
 from hpme.data import GraphDataset, GraphStore
 from hpme.data.cache import CACHE_DIR_VARIABLE, default_root
 from hpme.errors import InputError, ModelError, StorageError, UnknownNameError
+from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE
 from hpme.models.gnn import TargetGNN
+from hpme.models.hetero import HeteroGNN
 from hpme.models.registry import MODELS, build_model, model_class, name_for
 from hpme.models.train import Recipe, TrainReport, recipe_for, train_target
 from hpme.storage import locked, read_tensors, write_tensors
@@ -133,11 +135,14 @@ def _untrained(
 ) -> tuple[TargetGNN, dict[str, Any]]:
     """A new model, and all that determines its weights after training."""
     task = dataset.info.task
-    model_name = name_for(model_name, dataset.info.model_level)
     store = dataset.training_store()
+    typed = store.schema is not None
+    model_name = name_for(model_name, dataset.info.model_level, typed=typed)
     channels = (int(store.x.shape[1]), dataset.info.num_outputs)
-    suited = {}
-    if dataset.info.model_level == "graph":
+    suited: dict[str, Any] = {}
+    if store.schema is not None:
+        suited = HeteroGNN.shape_of(store.schema)
+    elif dataset.info.model_level == "graph":
         suited = model_class(model_name).suited_to(store.sizes[dataset.split["train"]])
     model = build_model(model_name, *channels, task, seed=seed, **suited)
     request = {
@@ -185,6 +190,8 @@ def _fingerprint(store: GraphStore, split: dict[str, Tensor]) -> str:
         "sizes": store.sizes,
         "edge_counts": store.edge_counts,
         **({} if store.y is None else {"y": store.y}),
+        **({} if store.schema is None else {NODE_TYPE: store.node[NODE_TYPE]}),
+        **({} if store.schema is None else {EDGE_TYPE: store.edge[EDGE_TYPE]}),
         **split,
     }
     return _digest(seen)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
@@ -15,6 +15,7 @@ from torch_geometric.nn.dense.linear import Linear as PyGLinear
 from hpme.data.info import Level
 from hpme.errors import InputError, ModelError
 from hpme.graphs import GraphBatch
+from hpme.graphs.schema import NODE_TYPE
 
 _REDUCTIONS = {
     "scatter_add", "scatter_add_", "scatter_reduce", "scatter_reduce_",
@@ -60,13 +61,13 @@ class EmbeddingProbe:
         self.layers: list[tuple[str, Tensor]] = []
         self.passed: list[Tensor] = []
         self.heads: list[tuple[int, Tensor]] = []
-        self.readout = _ReadoutProbe(graphs.batch)
+        self.readout = ReadoutProbe([graphs.batch])
 
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Call the model once inside."""
         handles = []
-        inner = _inside_layers(self.model) if self.level == "node" else set()
+        inner = inside_layers(self.model) if self.level == "node" else set()
         for name, module in self.model.named_modules():
             wanted = self.layer
             if isinstance(module, MessagePassing):
@@ -77,7 +78,7 @@ class EmbeddingProbe:
                 if module not in inner:
                     hook = self._on_head if self.level == "graph" else self._on_node_head
                     handles.append(module.register_forward_pre_hook(hook))
-            elif isinstance(module, Aggregation) or _is_norm(module):
+            elif isinstance(module, Aggregation) or is_norm(module):
                 enter, leave = self.readout.enter, self.readout.leave
                 handles.append(module.register_forward_pre_hook(enter, with_kwargs=True))
                 handles.append(module.register_forward_hook(leave))
@@ -102,7 +103,7 @@ class EmbeddingProbe:
             else:
                 nodes, source = self._nodes(None)
             return Embedding(nodes, nodes[target_nodes(self.graphs)], output, source, passed)
-        nodes, source = self._nodes(self.readout.nodes)
+        nodes, source = self._nodes(self.readout.found.get(0))
         shape, last = (2, self.graphs.num_graphs), self.readout.count
         heads = [h for n, h in self.heads if n == last and (h.dim(), h.shape[0]) == shape]
         return Embedding(nodes, heads[0] if heads else output, output, source, passed)
@@ -164,18 +165,34 @@ def target_nodes(graphs: GraphBatch) -> Tensor:
     return graphs.anchors[:, 0]
 
 
-class _ReadoutProbe(TorchFunctionMode):
-    """Watches for reductions of node rows over the batch vector; the last one is the readout.
+def target_type(graphs: GraphBatch) -> str:
+    """The type of the nodes that graphs with types are about.
+
+    Raises:
+        InputError: If there are several.
+    """
+    assert graphs.schema is not None
+    kinds = set(graphs.node[NODE_TYPE][target_nodes(graphs)].tolist())
+    names = [name for number, name in enumerate(graphs.schema.node_types) if number in kinds]
+    if len(names) != 1:
+        raise InputError(
+            f"graphs are about nodes of types {', '.join(names)}; explain those of each type apart"
+        )
+    return names[0]
+
+
+class ReadoutProbe(TorchFunctionMode):
+    """Watches for reductions of node rows over batch vectors; the last one of each is a readout.
 
     Reductions inside a normalisation are none; inside a PyG aggregation, which may weigh nodes
     before it sums them, what entered it counts.
     """
 
-    def __init__(self, batch: Tensor) -> None:
+    def __init__(self, batches: Sequence[Tensor]) -> None:
         super().__init__()
-        self.storage = batch.untyped_storage().data_ptr()
-        self.num_nodes = batch.numel()
-        self.nodes: Tensor | None = None
+        self.places = {v.untyped_storage().data_ptr(): i for i, v in enumerate(batches)}
+        self.sizes = [batch.numel() for batch in batches]
+        self.found: dict[int, Tensor] = {}
         self.count = 0
         self.inside = 0
 
@@ -197,23 +214,26 @@ class _ReadoutProbe(TorchFunctionMode):
         self.inside -= 1
 
     def _see(self, tensors: list[Tensor]) -> None:
-        over_batch = any(
-            not t.is_floating_point() and t.untyped_storage().data_ptr() == self.storage
+        over = {
+            self.places.get(t.untyped_storage().data_ptr())
             for t in tensors
-        )
-        rows = [
-            t for t in tensors
-            if t.is_floating_point() and t.dim() == 2 and t.shape[0] == self.num_nodes
-        ]  # fmt: skip
-        if over_batch and rows:
-            self.nodes, self.count = rows[-1], self.count + 1
+            if not t.is_floating_point()
+        } - {None}
+        for place in cast(set[int], over):
+            rows = [
+                t for t in tensors
+                if t.is_floating_point() and t.dim() == 2 and t.shape[0] == self.sizes[place]
+            ]  # fmt: skip
+            if rows:
+                self.found[place], self.count = rows[-1], self.count + 1
 
 
-def _inside_layers(model: nn.Module) -> set[nn.Module]:
+def inside_layers(model: nn.Module) -> set[nn.Module]:
     """Modules that are part of a message-passing layer."""
     layers = [module for module in model.modules() if isinstance(module, MessagePassing)]
     return {part for layer in layers for part in layer.modules()}
 
 
-def _is_norm(module: nn.Module) -> bool:
+def is_norm(module: nn.Module) -> bool:
+    """Whether a module normalises; reductions inside it are no readout."""
     return type(module).__module__.startswith("torch_geometric.nn.norm")

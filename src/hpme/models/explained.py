@@ -29,7 +29,8 @@ class ExplainedModel:
     here changes the model.
 
     Args:
-        model: Called as ``model(x, edge_index, batch=..., [edge_weight=...], [edge_attr=...])``.
+        model: Called as ``model(x, edge_index, batch=..., [edge_weight=...], [edge_attr=...])``, or
+            ``model(x_dict, edge_index_dict, batch_dict=..., ...)`` on graphs with types.
         mode: ``"regression"``, ``"binary_classification"`` or ``"multiclass_classification"``;
             needed only if the model returns one value per graph.
         level: ``"graph"``, or ``"node"`` for a model that returns one row per node; by default
@@ -47,6 +48,8 @@ class ExplainedModel:
             the predicted class.
         contrast: The class that ``target`` is told apart from, see
             :class:`~hpme.models.output.OutputView`.
+        node_type: For node-level models of graphs with types: the type of the nodes that ``index``
+            numbers.
     """
 
     model: nn.Module
@@ -62,6 +65,7 @@ class ExplainedModel:
     classes: Sequence[str] | None = None
     target: Target | None = None
     contrast: Name | None = None
+    node_type: str | None = None
 
     def __post_init__(self) -> None:
         check_module(self.model)

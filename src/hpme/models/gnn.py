@@ -12,6 +12,7 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from hpme.data.info import Level, TaskKind
 from hpme.errors import InputError
+from hpme.graphs import GraphBatch
 
 
 def normalise_rows(h: Tensor) -> Tensor:
@@ -54,6 +55,8 @@ class TargetGNN(nn.Module):
     """
 
     level: ClassVar[Level] = "graph"
+    typed: ClassVar[bool] = False
+    """Whether it is made for graphs with types."""
 
     def __init__(
         self,
@@ -100,6 +103,20 @@ class TargetGNN(nn.Module):
     @abstractmethod
     def make_conv(self, in_channels: int, out_channels: int) -> nn.Module:
         """One message-passing layer."""
+
+    def prepare(self, graphs: GraphBatch, y: Tensor, generator: torch.Generator) -> None:
+        """Scales and first biases that suit training graphs and their labels."""
+        self.fit_scales(graphs.x, y)
+        self.place_biases(graphs.x, graphs.edge_index, generator)
+
+    def run(self, graphs: GraphBatch) -> Tensor:
+        """Predictions for graphs; those of a node-level model for all their nodes."""
+        output: Tensor
+        if self.level == "node":
+            output = self(graphs.x, graphs.edge_index)
+        else:
+            output = self(graphs.x, graphs.edge_index, graphs.batch, batch_size=graphs.num_graphs)
+        return output
 
     @classmethod
     def suited_to(cls, sizes: Tensor) -> dict[str, Any]:

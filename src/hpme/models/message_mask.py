@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch_geometric.nn import MessagePassing
+
+from hpme.graphs import GraphBatch
+from hpme.graphs.schema import EdgeType, Schema
+
+Explain = Callable[[Tensor, int | None], Tensor]
 
 
 @contextmanager
@@ -20,13 +27,105 @@ def message_mask(
     other than ``num_nodes`` nodes, because a pooling layer came before, are left alone.
     """
 
-    def on_all_nodes(explain_message: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def on_all_nodes(layer: Any, explain_message: Explain) -> Explain:
+        layer._edge_mask, layer._loop_mask = mask, edge_index[0] != edge_index[1]
+
         def explain(inputs: Tensor, dim_size: int | None) -> Tensor:
             whole = num_nodes is None or dim_size == num_nodes
             return explain_message(inputs, dim_size) if whole else inputs
 
         return explain
 
+    with _explaining(model, on_all_nodes):
+        yield
+
+
+@contextmanager
+def typed_message_mask(model: nn.Module, mask: Tensor, graphs: GraphBatch) -> Iterator[None]:
+    """:func:`message_mask` for graphs with types: every layer gets the mask of its edges' type.
+
+    A layer is known by the edges it gets, else by the type under which ``HeteroConv`` and
+    ``to_hetero`` keep it. One that gets all edges at once, such as ``HGTConv``, has them in the
+    order of the types.
+    """
+    assert graphs.schema is not None
+    masks = graphs.typed.per_edge(mask)
+    edges = graphs.edge_index_dict
+    everything = torch.cat([*masks.values(), mask[:0]])
+    known = edge_types_of(model, graphs.schema)
+
+    def on_type(layer: Any, explain_message: Explain) -> Explain:
+        seen = EdgeTypeProbe(layer, edges, known.get(layer))
+        watched.append(seen)
+
+        def explain(inputs: Tensor, dim_size: int | None) -> Tensor:
+            count, kind = inputs.shape[layer.node_dim], seen.kind
+            if kind is None:
+                if count != len(everything):
+                    return inputs
+                layer._edge_mask, layer._loop_mask = everything, None
+                return explain_message(inputs, dim_size)
+            proper = edges[kind][0] != edges[kind][1]
+            if count not in (len(masks[kind]), int(proper.sum()) + (dim_size or 0)):
+                return inputs
+            layer._edge_mask, layer._loop_mask = masks[kind], proper
+            return explain_message(inputs, dim_size)
+
+        return explain
+
+    watched: list[EdgeTypeProbe] = []
+    try:
+        with _explaining(model, on_type):
+            yield
+    finally:
+        for probe in watched:
+            probe.remove()
+
+
+class EdgeTypeProbe:
+    """Watches which type of edges a layer passes messages along.
+
+    Args:
+        layer: A PyG layer.
+        edges: Edges by type, as the model gets them.
+        known: The type the layer is kept under, if any.
+    """
+
+    def __init__(
+        self, layer: Any, edges: dict[EdgeType, Tensor], known: EdgeType | None = None
+    ) -> None:
+        self.kind = self.known = known
+        self._types = {index.data_ptr(): kind for kind, index in edges.items() if index.numel()}
+        self._handle = layer.register_propagate_forward_pre_hook(self._enter)
+
+    def _enter(self, _: nn.Module, inputs: tuple[Any, ...]) -> None:
+        edge_index = inputs[0]
+        found = None
+        if isinstance(edge_index, Tensor) and edge_index.numel():
+            found = self._types.get(edge_index.data_ptr())
+        self.kind = found or self.known
+
+    def remove(self) -> None:
+        """Stops watching."""
+        self._handle.remove()
+
+
+def edge_types_of(model: nn.Module, schema: Schema) -> dict[nn.Module, EdgeType]:
+    """The edge type under which every layer is kept in a dictionary of modules, if it is."""
+    found: dict[nn.Module, EdgeType] = {}
+    for module in model.modules():
+        if isinstance(module, nn.ModuleDict):
+            kept: Any = module  # PyG's takes types as keys
+            for kind in schema.edge_types:
+                for key in (kind, "__".join(kind)):
+                    if key in kept:
+                        found.update(dict.fromkeys(kept[key].modules(), kind))
+    return found
+
+
+@contextmanager
+def _explaining(model: nn.Module, explain: Callable[[Any, Explain], Explain]) -> Iterator[None]:
+    """Lets layers explain their messages with what ``explain`` makes of their own way."""
     layers = [
         m for m in model.modules() if isinstance(m, MessagePassing) and m.explain is not False
     ]
@@ -35,9 +134,8 @@ def message_mask(
         for layer in layers:
             layer._parameters.pop("_edge_mask", None)
             layer.explain = True
-            layer._edge_mask, layer._apply_sigmoid = mask, False
-            layer._loop_mask = edge_index[0] != edge_index[1]
-            layer.explain_message = on_all_nodes(layer.explain_message)
+            layer._apply_sigmoid = False
+            layer.explain_message = explain(layer, layer.explain_message)
         yield
     finally:
         for layer, (attributes, parameters) in zip(layers, before, strict=True):

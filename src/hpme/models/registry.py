@@ -9,6 +9,7 @@ import torch
 from hpme.data.info import Level, TaskKind
 from hpme.errors import InputError, UnknownNameError
 from hpme.models.gnn import GAT, GCN, GIN, TargetGNN
+from hpme.models.hetero import HeteroGNN, NodeHeteroGNN
 from hpme.models.node import NodeGAT, NodeGCN, NodeGIN
 from hpme.models.seal import DGCNN
 
@@ -20,22 +21,32 @@ MODELS: dict[str, type[TargetGNN]] = {
     "node-gcn": NodeGCN,
     "node-gin": NodeGIN,
     "node-gat": NodeGAT,
+    "hetero": HeteroGNN,
+    "node-hetero": NodeHeteroGNN,
 }
 
 
-def name_for(name: str, level: Level) -> str:
+def name_for(name: str, level: Level, *, typed: bool = False) -> str:
     """The model of that level: where nodes have labels, ``"gcn"`` means ``"node-gcn"``.
+
+    Args:
+        name: A name.
+        level: What a model has an output for.
+        typed: Whether the graphs have types.
 
     Raises:
         UnknownNameError: If there is no such model.
         InputError: If it has no form of that level.
     """
     for candidate in (name, f"{level}-{name}"):
-        if candidate in MODELS and MODELS[candidate].level == level:
+        kind = MODELS.get(candidate)
+        if kind is not None and (kind.level, kind.typed) == (level, typed):
             return candidate
     model_class(name)
-    fitting = ", ".join(other for other, kind in MODELS.items() if kind.level == level)
-    raise InputError(f"'{name}' is no model of {level}s; use one of: {fitting}")
+    fits = (level, typed)
+    fitting = ", ".join(other for other, kind in MODELS.items() if (kind.level, kind.typed) == fits)
+    what = f"{level}s with types" if typed else f"{level}s"
+    raise InputError(f"'{name}' is no model of {what}; use one of: {fitting}")
 
 
 def model_class(name: str) -> type[TargetGNN]:

@@ -9,6 +9,7 @@ NAMES = (
     "second",
     "nodes",
     "links",
+    "hetero",
     "shift",
     "fidelity",
     "backbones",

@@ -70,6 +70,8 @@ const report = {
   label: decode(raw.label),
   bond: decode(raw.bond),
   molecule: decode(raw.molecule),
+  types: raw.types,
+  type: raw.type ? decode(raw.type) : null,
   truth: raw.truth && decodeAll(raw.truth),
   stepCounts: decode(raw.stepCounts),
   steps: decode(raw.steps),

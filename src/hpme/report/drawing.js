@@ -122,6 +122,7 @@ function drawGraph(graph, explainer) {
   const dots = x.map((_, n) => drawNode(x[n], y[n], radius, unit, molecule, {
     pooled: explainer.pooled?.[firstNode + n],
     label: report.labels[report.label[firstNode + n]],
+    type: report.type?.[firstNode + n],
   }));
   dots.forEach((dot, n) => {
     nodes.append(dot);
@@ -149,10 +150,33 @@ function edgeTitle(explainer, edge, a, b) {
   return `nodes ${a} and ${b}: rank ${explainer.rank[edge] + 1}, score ${text}`;
 }
 
-function drawNode(x, y, radius, unit, molecule, { pooled, label }) {
+/** Corners of the shapes of types, around a node of radius 1; the first is a circle. */
+const SHAPES = [
+  null,
+  [[-0.9, -0.9], [0.9, -0.9], [0.9, 0.9], [-0.9, 0.9]],
+  [[0, -1.25], [1.15, 0.8], [-1.15, 0.8]],
+  [[0, -1.3], [1.3, 0], [0, 1.3], [-1.3, 0]],
+  [[0, 1.25], [1.15, -0.8], [-1.15, -0.8]],
+  [[-0.6, -1.1], [0.6, -1.1], [1.2, 0], [0.6, 1.1], [-0.6, 1.1], [-1.2, 0]],
+];
+
+/** A node of a type, in the type's shape and colour. */
+function typedNode(x, y, radius, type) {
+  const number = type % SHAPES.length;
+  const corners = SHAPES[number];
+  const size = radius * 1.25;
+  const shape = corners
+    ? svg("polygon", { points: corners.map(([dx, dy]) => `${(x + dx * size).toFixed(1)},${(y + dy * size).toFixed(1)}`).join(" ") })
+    : svg("circle", { cx: x.toFixed(1), cy: y.toFixed(1), r: size.toFixed(1) });
+  shape.setAttribute("class", `type-${number}`);
+  return [shape, svg("title", {}, report.types[type])];
+}
+
+function drawNode(x, y, radius, unit, molecule, { pooled, label, type }) {
   const at = { cx: x.toFixed(1), cy: y.toFixed(1) };
   const group = svg("g", { class: pooled ? "node pooled" : "node" });
-  if (!molecule) group.append(svg("circle", { ...at, r: radius.toFixed(1) }));
+  if (type !== undefined) group.append(...typedNode(x, y, radius, type));
+  else if (!molecule) group.append(svg("circle", { ...at, r: radius.toFixed(1) }));
   else if (pooled) group.append(svg("circle", { ...at, r: (0.36 * unit).toFixed(1), class: "ring" }));
   if (label[0]) group.append(...atomLetters(label, x, y, unit));
   return group;

@@ -11,7 +11,9 @@ import torch
 from hpme import __version__
 from hpme.errors import InputError
 from hpme.graphs import GraphStore
+from hpme.graphs.hetero import flat_views
 from hpme.graphs.moving import on_cpu
+from hpme.graphs.schema import NODE_TYPE
 from hpme.graphs.segment import segment_mean
 from hpme.metrics.selection import ranks as ranks_of
 from hpme.models.explained import ExplainedModel, Model
@@ -80,12 +82,13 @@ def report(
     Raises:
         InputError: If there is nothing to show, lengths differ, or a number is out of range.
     """
-    path, graphs = Path(path), on_cpu(list(graphs))
+    path, given = Path(path), list(graphs)
     named = explanations if isinstance(explanations, Mapping) else {"explanation": explanations}
-    named = {name: on_cpu(list(found)) for name, found in named.items()}
+    graphs, *flat = (on_cpu(part) for part in flat_views(given, *map(list, named.values())))
+    named = dict(zip(named, flat, strict=True))
     _check(path, graphs, named, names, reports, metrics, keep, steps)
     explained = ExplainedModel.of(model, mode=mode, model_config=model_config)
-    store = explained.read(graphs)
+    store = explained.read(graphs if graphs[0].get("type_names") is None else given)
     if bool((store.sizes == 0).any()):
         number = int((store.sizes == 0).nonzero()[0])
         raise InputError(f"graph {number} has no nodes; leave empty graphs out")
@@ -131,6 +134,8 @@ def report(
         "edges": whole_numbers(pairs.counts),
         "ends": whole_numbers(pairs.index.t().reshape(-1)),
         **draw_graphs(graphs, pairs, store.node_graph, progress=progress),
+        "types": list(store.schema.node_types) if store.schema else None,
+        "type": whole_numbers(store.node[NODE_TYPE]) if store.schema else None,
         "truth": {k: whole_numbers(v) for k, v in truth.items()} if truth else None,
         "stepCounts": whole_numbers(sizes.counts),
         "steps": whole_numbers(sizes.kept),

@@ -14,10 +14,11 @@ from matplotlib.lines import Line2D
 from torch import Tensor
 
 from hpme.errors import InputError
+from hpme.graphs.hetero import flat_views
 from hpme.metrics import explanation_auc_per_graph
 from hpme.storage import write_atomically
 from hpme.viz.molecules import Painter, painter_of
-from hpme.viz.style import ANCHOR, INK, POOLED, plain, render
+from hpme.viz.style import ANCHOR, INK, POOLED, TYPES, plain, render
 
 LONGEST_NAME = 32
 
@@ -37,7 +38,7 @@ def gallery(
     directions of an edge are averaged, self-loops are not drawn. Nodes an explainer pooled are
     marked, nodes a graph is about (``anchors``) have a ring. All panels of a graph place its nodes
     alike. Graphs with ``smiles`` are drawn as molecules if RDKit is installed; there an atom has
-    the colour of its heaviest bond.
+    the colour of its heaviest bond. Nodes of graphs with types have a colour and a shape for each.
 
     Args:
         graphs: Graphs, with ``edge_mask`` and ``node_mask`` where there is ground truth.
@@ -75,6 +76,8 @@ def picture(
 ) -> bytes:
     """Content of the file that :func:`gallery` writes; ``suffix`` is ``".png"`` or ``".svg"``."""
     named = explanations if isinstance(explanations, Mapping) else {"explanation": explanations}
+    graphs, *flat = flat_views(graphs, *named.values())
+    named = dict(zip(named, flat, strict=True))
     lengths = {len(items) for items in named.values()}
     if not graphs or lengths != {len(graphs)}:
         raise InputError(
@@ -102,7 +105,8 @@ def picture(
             painter.draw_weights(panel, graph, items[number], norms[name])
     pooled = any(e.get("pooled") is not None for items in named.values() for e in items)
     anchored = any(graph.get("anchors") is not None for graph in graphs)
-    _draw_key(strip, painter, truth, pooled, anchored, list(norms.values()))
+    names = graphs[0].get("type_names") or ()
+    _draw_key(strip, painter, truth, pooled, anchored, list(norms.values()), names)
     return painter.finish(render(figure, suffix))
 
 
@@ -165,14 +169,21 @@ def _draw_key(
     pooled: bool,
     anchored: bool,
     norms: list[Normalize],
+    types: Sequence[str] = (),
 ) -> None:
     """Legend on the left, scale of the weights on the right."""
     dot: dict[str, Any] = {"marker": "o", "mec": INK, "ms": 6.5}
     entries: list[tuple[bool, str, dict[str, Any]]] = [
         (truth, "ground truth", {"color": painter.truth_colour, "lw": 3}),
-        (pooled, "pooled node", {"ls": "", "mfc": POOLED}),
+        (pooled and not types, "pooled node", {"ls": "", "mfc": POOLED}),
+        (pooled and bool(types), "pooled node", {"ls": "", "mfc": "none", "mec": POOLED, "mew": 2}),
         (anchored, "target node", {"ls": "", "mfc": "none", "mec": ANCHOR, "ms": 9, "mew": 1.8}),
     ]
+    for number, name in enumerate(types):
+        face, shape = TYPES[number % len(TYPES)]
+        entries.append(
+            (True, plain(name), {"ls": "", "marker": shape, "mfc": face, "mec": "white"})
+        )
     handles = [Line2D([], [], label=text, **dot | style) for there, text, style in entries if there]
     if handles:
         strip.legend(handles=handles, loc="center left", frameon=False, ncols=3, fontsize=8.5)

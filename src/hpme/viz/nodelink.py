@@ -10,15 +10,19 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize
 from torch import Tensor
 
+from hpme.graphs.schema import NODE_TYPE
 from hpme.graphs.segment import reverse_edge_index
 from hpme.viz.layout import node_positions
-from hpme.viz.style import ANCHOR, BORDER, FAINT, INK, POOLED, TRUTH, WEIGHTS
+from hpme.viz.style import ANCHOR, BORDER, FAINT, INK, POOLED, TRUTH, TYPES, WEIGHTS
 
 WIDTHS = (1.0, 4.2)
 
 
 class NodeLinkPainter:
-    """Draws any graph; a heavy edge is dark and wide, a node the graph is about has a ring."""
+    """Draws any graph; a heavy edge is dark and wide, a node the graph is about has a ring.
+
+    Nodes of graphs with types have a colour and a shape for each.
+    """
 
     panel = (2.3, 2.3)  # width and height in inches
     truth_colour = TRUTH
@@ -64,12 +68,28 @@ def _draw_nodes(axes: Any, positions: Any, graph: Any, marked: Tensor | None, co
     chosen = np.zeros(len(positions), bool) if marked is None else marked.numpy()
     style = {"linewidths": 0.8, "zorder": 3}
     size = 42 if small else 18
-    axes.scatter(*positions[~chosen].T, s=size / 2.5, c="white", edgecolors=BORDER, **style)
-    axes.scatter(*positions[chosen].T, s=size, c=colour, edgecolors=INK, **style)
+    if graph.get("type_names") is None:
+        axes.scatter(*positions[~chosen].T, s=size / 2.5, c="white", edgecolors=BORDER, **style)
+        axes.scatter(*positions[chosen].T, s=size, c=colour, edgecolors=INK, **style)
+    else:
+        _draw_types(axes, positions, graph[NODE_TYPE].numpy(), chosen, colour, size)
     if graph.get("anchors") is not None:
         ring = {"facecolors": "none", "edgecolors": ANCHOR, "linewidths": 1.8, "zorder": 4}
         places = positions[graph.anchors.view(-1).numpy()]
         axes.scatter(*places.T, s=130 if small else 70, **ring)
+
+
+def _draw_types(
+    axes: Any, positions: Any, kinds: Any, chosen: Any, colour: str, size: float
+) -> None:
+    """Every type in its colour and shape, the marked nodes large and rimmed."""
+    for kind in np.unique(kinds):
+        face, shape = TYPES[kind % len(TYPES)]
+        rest, marked = (kinds == kind) & ~chosen, (kinds == kind) & chosen
+        style = {"c": face, "marker": shape, "zorder": 3}
+        axes.scatter(*positions[rest].T, s=size / 2, edgecolors="white", linewidths=0.6, **style)
+        rim = {"edgecolors": colour, "linewidths": 2.0}
+        axes.scatter(*positions[marked].T, s=1.6 * size, **style, **rim)
 
 
 def empty_panel(axes: Any) -> None:

@@ -20,6 +20,11 @@ POOLED = "#F0C000"
 EXPLAINED = LinearSegmentedColormap.from_list("explained", ["#F8E4DF", "#E8836B", "#C4160A"])
 OTHERS = LinearSegmentedColormap.from_list("others", ["#E3ECF5", "#7FB0DA", "#0B4F94"])
 ANCHOR = "#CC79A7"
+TYPES = (
+    *(("#56B4E9", "o"), ("#009E73", "s"), ("#E69F00", "^")),
+    *(("#9C89C9", "D"), ("#A1786B", "v"), ("#8FA3AD", "P")),
+)
+"""Colour and shape of nodes by type; those of a seventh type are those of the first again."""
 RESOLUTION = 110
 """Pixels per inch of a picture."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from hpme.data.dataset import DEFAULT_POOL_RATIO, GraphDataset
 from hpme.data.info import DatasetInfo, GraphStats
 from hpme.graphs import GraphStore
 from hpme.graphs.ego import NUM_HOPS, WholeGraph
+from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE
 from hpme.graphs.segment import segment_sum
 
 MAX_POOL_RATIO = 0.5
@@ -47,12 +49,14 @@ class NodeDataset(GraphDataset):
         self.num_hops = num_hops
 
     @property
-    def graph(self) -> Data:
+    def graph(self) -> Any:
         """The whole graph, with ``y`` per node; node-level models are trained on it."""
-        return self._data
+        return self._data if self._typed is None else self._typed[0]
 
     def len(self) -> int:
-        """Number of nodes."""
+        """Number of nodes; where these have types, of those of the first, which have labels."""
+        if self.schema is not None:
+            return int((self._data[NODE_TYPE] == 0).sum())
         return int(self._data.x.shape[0])
 
     def get(self, idx: int) -> Data:
@@ -65,8 +69,10 @@ class NodeDataset(GraphDataset):
         for egos in self._whole.parts(nodes, _PART):
             store, truth = egos.store, self._truth(egos.edge_ids)
             node_mask = _touched(store.edge_index[:, truth], len(store.x))
-            store = replace(store, edge={"edge_mask": truth})
-            result += store.with_attributes(node={"node_mask": node_mask}).to_data_list()
+            types = {name: store.edge[name] for name in (EDGE_TYPE,) if store.schema is not None}
+            store = replace(store, edge={"edge_mask": truth, **types})
+            store = self._whole.numbered(store.with_attributes(node={"node_mask": node_mask}))
+            result += store.to_data_list()
         return result
 
     @property
@@ -107,12 +113,12 @@ class NodeDataset(GraphDataset):
 
     def training_store(self) -> GraphStore:
         """The whole graph, with the label of every node: models are trained on all of it."""
-        store = GraphStore.from_graphs([self._data])
+        store = GraphStore.from_graphs([self._data]) if self._typed is None else self._typed
         return store.with_attributes(node={"y": self._data.y})
 
     @cached_property
     def _whole(self) -> WholeGraph:
-        return WholeGraph.of(self._data, num_hops=self.num_hops)
+        return WholeGraph.of(self._data, num_hops=self.num_hops, schema=self.schema)
 
     def _truth(self, edge_ids: Tensor) -> Tensor:
         truth: Tensor = self._data.edge_mask[edge_ids]

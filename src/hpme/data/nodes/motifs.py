@@ -23,6 +23,7 @@ from hpme.data.synthetic.sketch import (
 )
 from hpme.errors import InputError, StorageError
 from hpme.graphs import GraphStore
+from hpme.graphs.shuffling import shuffled
 
 FILE = "node_synthetic.npz"
 NUM_MOTIFS = 80
@@ -69,11 +70,11 @@ def build_ba_shapes(variant: str, seed: int, size: int) -> GraphStore:
     """BA(300, 5) with 80 houses; a node's class is its role: base, below the roof, ground, roof."""
     random_, rng = private_generators(SHAPES.name, seed)
     if variant == PUBLISHED:
-        return published(SHAPES, size).shuffled(rng)
+        return shuffled(published(SHAPES, size), rng)
     base, motifs = _parts(SHAPES, size)
     store = flatten([_houses(base, motifs, random_)])
     explained = SHAPES.explained_nodes(size, base, motifs)
-    return _finished(store, _house_roles(base, motifs), explained).shuffled(rng)
+    return shuffled(_finished(store, _house_roles(base, motifs), explained), rng)
 
 
 def build_ba_community(variant: str, seed: int, size: int) -> GraphStore:
@@ -83,7 +84,7 @@ def build_ba_community(variant: str, seed: int, size: int) -> GraphStore:
     """
     random_, rng = private_generators(COMMUNITY.name, seed)
     if variant == PUBLISHED:
-        return published(COMMUNITY, size).shuffled(rng)
+        return shuffled(published(COMMUNITY, size), rng)
     halves = [size - size // 2, size // 2]
     parts = [_parts(SHAPES, half) for half in halves]
     store = flatten([_houses(base, motifs, random_) for base, motifs in parts])
@@ -103,21 +104,21 @@ def build_ba_community(variant: str, seed: int, size: int) -> GraphStore:
     x = rng.normal(size=(size, NUM_FEATURES))
     half = np.repeat([-1.0, 1.0], halves)
     x[:, :2] = half[:, None] + x[:, :2] * 0.5**0.5
-    return _finished(joined, y, COMMUNITY.explained_nodes(size, *parts[0]), x).shuffled(rng)
+    return shuffled(_finished(joined, y, COMMUNITY.explained_nodes(size, *parts[0]), x), rng)
 
 
 def build_tree_grid(variant: str, seed: int, size: int) -> GraphStore:
     """A balanced binary tree of height 8 with 80 grids; class 1 are the nodes of grids."""
     random_, rng = private_generators(TREE_GRID.name, seed)
     if variant == PUBLISHED:
-        return published(TREE_GRID, size).shuffled(rng)
+        return shuffled(published(TREE_GRID, size), rng)
     base, motifs = _parts(TREE_GRID, size)
     child = np.arange(1, base)
     sketch = GraphSketch(base, np.stack([(child - 1) // 2, child], axis=1))
     sketch = _with_motifs(sketch, GRID, motifs, random_)
     y = (np.arange(size) >= base).astype(np.int64)
     explained = TREE_GRID.explained_nodes(size, base, motifs)
-    return _finished(flatten([sketch]), y, explained).shuffled(rng)
+    return shuffled(_finished(flatten([sketch]), y, explained), rng)
 
 
 def published(family: Family, size: int) -> GraphStore:

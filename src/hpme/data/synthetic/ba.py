@@ -30,6 +30,7 @@ from hpme.data.synthetic.sketch import (
 from hpme.errors import InputError, StorageError
 from hpme.graphs import GraphStore
 from hpme.graphs.segment import segment_sum
+from hpme.graphs.shuffling import shuffled
 
 BASE_SIZE = 20
 NUM_FEATURES = 10
@@ -42,7 +43,7 @@ def build_ba_house_grid(_variant: str, seed: int, size: int) -> GraphStore:
     random_, rng = private_generators("ba-housegrid", seed)
     kinds = [random_.randrange(2) for _ in range(size)]
     store = _with_one(random_, [(HOUSE, GRID)[kind] for kind in kinds])
-    return _with_ones(store, torch.tensor(kinds)).shuffled(rng)
+    return shuffled(_with_ones(store, torch.tensor(kinds)), rng)
 
 
 def build_ba_house_and_grid(_variant: str, seed: int, size: int) -> GraphStore:
@@ -51,7 +52,7 @@ def build_ba_house_and_grid(_variant: str, seed: int, size: int) -> GraphStore:
     both, at_most_one = (True, True), [(False, False), (True, False), (False, True)]
     kinds = [both if random_.random() < 0.5 else random_.choice(at_most_one) for _ in range(size)]
     store = _house_and_grid(random_, kinds)
-    return _with_ones(store, torch.tensor([int(kind == both) for kind in kinds])).shuffled(rng)
+    return shuffled(_with_ones(store, torch.tensor([int(kind == both) for kind in kinds])), rng)
 
 
 def build_house_grid_volume(_variant: str, seed: int, size: int) -> GraphStore:
@@ -59,7 +60,7 @@ def build_house_grid_volume(_variant: str, seed: int, size: int) -> GraphStore:
     random_, rng = private_generators("house-grid-volume", seed)
     kinds = [random_.randrange(2) for _ in range(size)]
     store = _with_one(random_, [(HOUSE, GRID)[kind] for kind in kinds])
-    return _with_volume(store, _uniform_features(store, rng)).shuffled(rng)
+    return shuffled(_with_volume(store, _uniform_features(store, rng)), rng)
 
 
 def build_house_orgrid_volume(_variant: str, seed: int, size: int) -> GraphStore:
@@ -71,7 +72,7 @@ def build_house_orgrid_volume(_variant: str, seed: int, size: int) -> GraphStore
     random_, rng = private_generators("house-orgrid-volume", seed)
     kinds = random_.choices([(True, False), (False, True), (True, True)], k=size)
     store = _house_and_grid(random_, kinds)
-    return _with_volume(store, _uniform_features(store, rng)).shuffled(rng)
+    return shuffled(_with_volume(store, _uniform_features(store, rng)), rng)
 
 
 def build_ba_2motifs(variant: str, seed: int, size: int) -> GraphStore:
@@ -83,10 +84,12 @@ def build_ba_2motifs(variant: str, seed: int, size: int) -> GraphStore:
                 f"the published BA-2Motifs has exactly {PUBLISHED_GRAPHS} graphs, not {size}; "
                 "leave size out, or use variant='paper'"
             )
-        return published_ba_2motifs().shuffled(rng)
+        return shuffled(published_ba_2motifs(), rng)
     y = torch.arange(size) * 2 // size
     store = _with_one(random_, [(CYCLE, HOUSE)[label] for label in y.tolist()])
-    return store.with_attributes(node={"x": constant_features(store)}, graph={"y": y}).shuffled(rng)
+    return shuffled(
+        store.with_attributes(node={"x": constant_features(store)}, graph={"y": y}), rng
+    )
 
 
 def published_ba_2motifs() -> GraphStore:
@@ -126,10 +129,10 @@ def build_ba_motif_volume(variant: str, seed: int, size: int) -> GraphStore:
     """
     random_, rng = private_generators("ba-motif-volume", seed)
     if variant == PUBLISHED:
-        return published_ba_motif_volume(size).shuffled(rng)
+        return shuffled(published_ba_motif_volume(size), rng)
     store = _with_one(random_, [CYCLE] * size, anywhere=True)
     x = _uniform_features(store, rng).repeat(1, NUM_FEATURES)
-    return _with_volume(store, x).shuffled(rng)
+    return shuffled(_with_volume(store, x), rng)
 
 
 def published_ba_motif_volume(size: int) -> GraphStore:
@@ -153,9 +156,9 @@ def build_ba_motif_counting(variant: str, seed: int, size: int) -> GraphStore:
     """
     random_, rng = private_generators("ba-motif-counting", seed)
     if variant == PUBLISHED:
-        return published_ba_motif_counting(size).shuffled(rng)
+        return shuffled(published_ba_motif_counting(size), rng)
     counts = [random_.randint(0, 10) for _ in range(size)]
-    return _counting([(k, BASE_SIZE, random_, random_) for k in counts]).shuffled(rng)
+    return shuffled(_counting([(k, BASE_SIZE, random_, random_) for k in counts]), rng)
 
 
 def published_ba_motif_counting(size: int) -> GraphStore:

@@ -22,6 +22,7 @@ from hpme.data.synthetic.sketch import (
     private_generators,
 )
 from hpme.graphs import GraphStore
+from hpme.graphs.shuffling import shuffled
 
 Edge = tuple[int, int]
 
@@ -61,7 +62,7 @@ def build_spmotif(variant: str, seed: int, size: int) -> GraphStore:
         sketches.append(_draw(random_, (kind, width, branching), motif, motif_node))
     store = flatten(sketches)
     x = torch.from_numpy(rng.random((int(store.sizes.sum()), NUM_FEATURES))).float()
-    return store.with_attributes(node={"x": x}, graph={"y": torch.tensor(labels)}).shuffled(rng)
+    return shuffled(store.with_attributes(node={"x": x}, graph={"y": torch.tensor(labels)}), rng)
 
 
 @cache

@@ -14,6 +14,7 @@ from hpme.data.synthetic.sketch import (
     private_generators,
 )
 from hpme.graphs import GraphStore
+from hpme.graphs.shuffling import shuffled
 
 NUM_NODES = 30
 EDGE_PROBABILITY = {"paper": 0.1, "published": 0.2}
@@ -42,7 +43,7 @@ def build_triangles(variant: str, seed: int, size: int) -> GraphStore:
         edge={"edge_mask": edge_mask},
         graph={"y": count},
     )
-    return store.shuffled(rng)
+    return shuffled(store, rng)
 
 
 def triangle_truth(store: GraphStore) -> tuple[Tensor, Tensor, Tensor]:

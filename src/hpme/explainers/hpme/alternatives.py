@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,6 +11,7 @@ from torch import Tensor
 from hpme.explainers.hpme.method.selection import top_nodes
 from hpme.explainers.hpme.quality import BEYOND_CHANCE, CARRIES
 from hpme.explainers.hpme.search.sufficient import Trials, smallest_prefix
+from hpme.graphs import GraphBatch
 
 
 @dataclass(frozen=True)
@@ -17,13 +19,13 @@ class Alternative:
     """A subgraph that carries the prediction of its graph.
 
     Args:
-        nodes: Boolean mask of the graph's nodes.
+        nodes: Boolean mask of the graph's nodes; where these have types, one mask for each type.
         kept: How near it brings graphs of other predictions to the explained one, see
             :class:`~hpme.explainers.hpme.quality.Quality`.
         chance: How near as many random nodes of the graph do.
     """
 
-    nodes: Tensor
+    nodes: Any
     kept: float
     chance: float
 
@@ -89,5 +91,14 @@ class _Found:
         parts = keep[: sum(sizes)].split(sizes)  # type: ignore[no-untyped-call]
         for number in good.nonzero().view(-1).tolist():
             values = (float(near[number]), float(chance[number]))
-            self.lists[number].append(Alternative(parts[number], *values))
+            nodes = _by_type(parts[number], graphs, number)
+            self.lists[number].append(Alternative(nodes, *values))
         return bool(good.any())
+
+
+def _by_type(nodes: Tensor, graphs: GraphBatch, number: int) -> Tensor | dict[str, Tensor]:
+    """A mask of the nodes of a graph as users see them."""
+    if graphs.schema is None or graphs.node_type is None:
+        return nodes
+    kind = graphs.node_type[graphs.batch == number]
+    return {name: nodes[kind == i] for i, name in enumerate(graphs.schema.node_types)}

@@ -37,7 +37,7 @@ from hpme.explainers.hpme.search.sufficient import Trials, least_needed, smalles
 from hpme.explainers.shared.checks import at_least, positive
 from hpme.explainers.shared.context import TargetContext, batches
 from hpme.explainers.shared.edge_mlp import EdgeMLP
-from hpme.explainers.shared.explanation import Explanation
+from hpme.explainers.shared.explanation import Explanation, HeteroExplanation
 from hpme.explainers.shared.masks import Masks
 from hpme.explainers.shared.mixing import MixupGraphs
 from hpme.graphs import GraphBatch
@@ -312,7 +312,7 @@ class HPMEBase(KeepsHosts, InsightExplainer):
                 result += effects_of(mix, count, self.pool, draws=draws, nodes=nodes)
         if isinstance(graphs, list):
             for explanation, effect in zip(graphs, result, strict=True):
-                if isinstance(explanation, Explanation):
+                if isinstance(explanation, Explanation | HeteroExplanation):
                     explanation.effect = effect
         return result
 
@@ -335,7 +335,7 @@ class HPMEBase(KeepsHosts, InsightExplainer):
     ) -> Generator[tuple[HardMix, int], None, None]:
         """Graphs a batch at a time, joined with the kept hosts, and the number of graphs."""
         self._check_one_question()
-        store = self._leveled(model, None).read(graphs)
+        store = self._read(self._leveled(model, None), graphs)
         for ids in batches(torch.arange(len(store)), self.batch_size):
             mixed = store.subset(ids).joined(self._hosts())
             with self._context(model, mixed, task=self.task) as context:

@@ -15,6 +15,7 @@ from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.search.representation import Representation, blocks_of
 from hpme.explainers.hpme.search.scorer import LinearPool
 from hpme.explainers.hpme.search.starts import attributions
+from hpme.explainers.hpme.search.typed import TypedRepresentation, typed_blocks_of
 from hpme.explainers.shared.checks import at_least
 from hpme.explainers.shared.context import TargetContext, batches
 from hpme.graphs import GraphBatch
@@ -45,6 +46,7 @@ class HPMEExplainer(HPMEBase):
     title = "HPME"
     summary = "Hard-perturbation mixup: a pooled subgraph that carries the prediction elsewhere."
     typical_seconds = 9.0
+    typed = True
 
     def __init__(
         self,
@@ -60,7 +62,7 @@ class HPMEExplainer(HPMEBase):
         for name, least in (("restarts", 1), ("rounds", 1), ("subsets", 4), ("refine", 0)):
             at_least(name, getattr(self, name), least)
 
-        self.representation: Representation | None = None
+        self.representation: Representation | TypedRepresentation | None = None
 
     def _prepare(self, context: TargetContext) -> None:
         # A part of the nodes says enough about centres and scales.
@@ -68,15 +70,21 @@ class HPMEExplainer(HPMEBase):
         graphs = context.store.batch(ids)
         rows = graphs.node_ids
         layers = tuple(layer[rows] for layer in context.layers)
-        self.representation = Representation.of(
-            blocks_of(graphs.x, layers, context.h[rows], graphs)
-        )
+        seen = graphs.x, layers, context.h[rows], graphs
+        if graphs.schema is None:
+            self.representation = Representation.of(blocks_of(*seen))
+        else:
+            self.representation = TypedRepresentation.of(typed_blocks_of(*seen), graphs)
 
     def _represent(
         self, x: Tensor, layers: tuple[Tensor, ...], h: Tensor, graphs: GraphBatch
     ) -> Tensor:
         assert self.representation is not None
-        seen: Tensor = self.representation(blocks_of(x, layers, h, graphs))
+        seen: Tensor
+        if isinstance(self.representation, TypedRepresentation):
+            seen = self.representation(typed_blocks_of(x, layers, h, graphs), graphs)
+        else:
+            seen = self.representation(blocks_of(x, layers, h, graphs))
         return seen.unsqueeze(0)
 
     def _edge_input(self, features: Tensor, h: Tensor) -> Tensor:
@@ -116,5 +124,6 @@ class HPMEExplainer(HPMEBase):
         return {"widths": list(self.representation.widths)}
 
     def _empty_pool(self, meta: dict[str, Any]) -> LinearPool:
-        self.representation = Representation(meta["widths"])
+        typed = self.schema is not None
+        self.representation = (TypedRepresentation if typed else Representation)(meta["widths"])
         return LinearPool(torch.zeros(1, self.representation.channels))

@@ -22,9 +22,8 @@ class KeepsHosts(nn.Module):
         node, graph = (
             {k: v for k, v in level.items() if k != "y"} for level in (store.node, store.graph)
         )
-        kept = GraphStore(
-            store.sizes, store.edge_counts, store.local_edge_index, node, store.edge, graph
-        )
+        parts = (store.sizes, store.edge_counts, store.local_edge_index, node, store.edge, graph)
+        kept = GraphStore(*parts, schema=store.schema)
         tensors = to_tensors(kept)
         self._set_hosts({HOST + name.replace(".", "__"): v for name, v in tensors.items()})
 

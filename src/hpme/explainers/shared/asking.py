@@ -176,9 +176,27 @@ class Asking:
             nodes = edge_to_node(masks.edge_mask, graphs)
         if wanted != MaskType.object:
             nodes = feature_importance(adapter, graphs, nodes, **model_kwargs)
-        if wanted == MaskType.common_attributes:
+        if wanted == MaskType.common_attributes and graphs.schema is None:
             nodes = nodes.amax(0, keepdim=True)
+        elif wanted == MaskType.common_attributes:  # the same for all nodes of a type
+            for rows in graphs.typed.nodes:
+                if len(rows):
+                    nodes = nodes.index_copy(0, rows, nodes[rows].amax(0).expand(len(rows), -1))
         return replace(masks, node_mask=nodes)
+
+    @property
+    def _common(self) -> bool:
+        """Whether a PyG ``Explainer`` wants one importance per feature, not per node."""
+        config = getattr(self, "_explainer_config", None)
+        return config is not None and config.node_mask_type == MaskType.common_attributes
+
+    def _wanted(self, masks: Masks) -> dict[str, Tensor]:
+        """The masks that a PyG ``Explainer`` wants, or all."""
+        given = masks.given()
+        config = getattr(self, "_explainer_config", None)
+        if config is not None and config.edge_mask_type is None:
+            del given["edge_mask"]
+        return given
 
     def _given_target(self, explained: ExplainedModel, target: Any) -> Targets | None:
         """What PyG's ``Explainer`` gives as target, if it is a question."""

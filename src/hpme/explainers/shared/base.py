@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,22 +12,26 @@ from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor
+from torch_geometric.data import HeteroData
 from torch_geometric.explain import ExplainerAlgorithm
 
 from hpme.data.info import Level
-from hpme.errors import InputError, NotFittedError
+from hpme.errors import NotFittedError
 from hpme.explainers.shared.asking import NO_EFFECT, Asking
 from hpme.explainers.shared.checks import at_least, check_seed, check_types
 from hpme.explainers.shared.configured import Configured
 from hpme.explainers.shared.context import TargetContext
-from hpme.explainers.shared.explanation import Explanation
-from hpme.explainers.shared.inputs import as_seen, checked_batch, is_whole, natural_level
+from hpme.explainers.shared.explanation import Explanation, HeteroExplanation
+from hpme.explainers.shared.given import Given, Index
+from hpme.explainers.shared.hetero import as_hetero, by_type, taken, typed_batch
+from hpme.explainers.shared.inputs import as_seen, checked_batch, natural_level
 from hpme.explainers.shared.masks import Masks
 from hpme.explainers.shared.questions import Targets, as_list, groups, is_several, numbered
 from hpme.explainers.shared.saving import load_explainer, save_explainer
-from hpme.explainers.shared.sources import Collection, Rooted, index_level
+from hpme.explainers.shared.sources import Rooted, index_level
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.ego import NUM_HOPS, WholeGraph
+from hpme.graphs.schema import Schema
 from hpme.models.adapter import ModelAdapter, Weighting, device_of
 from hpme.models.calling import LINK
 from hpme.models.explained import ExplainedModel, Model, known_facts
@@ -36,11 +40,9 @@ from hpme.progress import progress_bar
 
 logger = logging.getLogger("hpme")
 Self = TypeVar("Self", bound="GraphExplainer")
-Index = int | Sequence[int] | Tensor
-"""Nodes of one graph: a number, several, or a boolean mask over all; or links ``[2, L]``."""
 
 
-class GraphExplainer(Asking, Configured, ExplainerAlgorithm):  # type: ignore[misc]
+class GraphExplainer(Asking, Given, Configured, ExplainerAlgorithm):  # type: ignore[misc]
     """Base of all explainers: a PyG ``ExplainerAlgorithm`` with :meth:`fit`, :meth:`save`, :meth:`load`.
 
     Constructor arguments are stored as given under their own names; they are what :meth:`save`
@@ -73,6 +75,8 @@ class GraphExplainer(Asking, Configured, ExplainerAlgorithm):  # type: ignore[mi
     needs_labels: ClassVar[bool] = False
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
     levels: ClassVar[tuple[Level, ...]] = ("graph", "node", "edge")
+    typed: ClassVar[bool] = False
+    """Whether it explains heterogeneous graphs."""
 
     def __new__(cls: type[Self], *args: Any, **options: Any) -> Self:
         """Checks the types of numbers, for all explainers in one place."""
@@ -99,6 +103,7 @@ class GraphExplainer(Asking, Configured, ExplainerAlgorithm):  # type: ignore[mi
         self.weighting: Weighting | None = None
         self.width: int | None = None
         self.level: Level | None = None
+        self.schema: Schema | None = None
         self.facts: dict[str, Any] = {}
         self.answers: dict[Any, GraphExplainer] = {}
         self.fitted = not self.needs_fit
@@ -153,12 +158,13 @@ class GraphExplainer(Asking, Configured, ExplainerAlgorithm):  # type: ignore[mi
                 others. They are remembered.
         """
         explained = self._explained(model, **facts)
-        store = self._source(explained, graphs, index).store
+        store = self._source(explained, graphs, index, anew=True).store
         self.width = None
         self.fitted = not self.needs_fit  # an interrupted fit must not pass for the one before
         natural = natural_level(store.anchors) if index is None else index_level(index)
         self.level = explained.known_level or natural
         self.facts = known_facts(explained)
+        self.schema = store.schema
         self.answers = {}
         if is_several(target):
             many: Any = store
@@ -186,8 +192,8 @@ class GraphExplainer(Asking, Configured, ExplainerAlgorithm):  # type: ignore[mi
     def forward(
         self,
         model: Model,
-        x: Tensor,
-        edge_index: Tensor,
+        x: Any,
+        edge_index: Any,
         *,
         target: Targets | None = None,
         index: Index | None = None,
@@ -196,7 +202,7 @@ class GraphExplainer(Asking, Configured, ExplainerAlgorithm):  # type: ignore[mi
         edge_weight: Tensor | None = None,
         anchors: Tensor | None = None,
         **kwargs: Any,
-    ) -> Explanation:
+    ) -> Explanation | HeteroExplanation:
         r"""Explains one graph, or with ``batch`` many at once, as PyG's ``Explainer`` asks.
 
         At node level the predictions for the nodes ``index`` are explained, each by its ego graph.
@@ -206,7 +212,8 @@ class GraphExplainer(Asking, Configured, ExplainerAlgorithm):  # type: ignore[mi
 
         Args:
             model: The model; it is left exactly as it was.
-            x: Node features.
+            x: Node features; of graphs with types a dictionary by type, as ``edge_index`` and
+                ``batch_dict`` are then.
             edge_index: Directed edges.
             target: Classes to explain, one per graph or node; tasks of a model with several. PyG's
                 ``Explainer`` gives them with ``explanation_type="phenomenon"``; with ``"model"``
@@ -220,6 +227,11 @@ class GraphExplainer(Asking, Configured, ExplainerAlgorithm):  # type: ignore[mi
             **kwargs: Passed on to the model.
         """
         self._check_fitted()
+        if isinstance(x, Mapping):
+            given = {"batch": batch, "edge_attr": edge_attr, "edge_weight": edge_weight}
+            kwargs.update({name: value for name, value in given.items() if value is not None})
+            data = as_hetero(x, edge_index, **taken(kwargs))
+            return self._forward_typed(model, data, target, index, **kwargs)
         links = kwargs.pop(LINK, None)
         explained = self._leveled(model, anchors, index if links is None else links)
         target = self._given_target(explained, target)
@@ -234,11 +246,27 @@ class GraphExplainer(Asking, Configured, ExplainerAlgorithm):  # type: ignore[mi
         else:
             graphs = checked_batch(x, edge_index, batch, edge_attr, edge_weight, anchors)
             masks = self._masks(explained, graphs, target, **kwargs)
-        given = masks.given()
-        config = getattr(self, "_explainer_config", None)
-        if config is not None and config.edge_mask_type is None:
-            del given["edge_mask"]
-        return Explanation(**given)
+        return Explanation(**self._wanted(masks))
+
+    def _forward_typed(
+        self, model: Model, data: HeteroData, target: Targets | None, index: Any, **kwargs: Any
+    ) -> HeteroExplanation:
+        """:meth:`forward` of graphs with types."""
+        explained = self._leveled(model, None, index)
+        target = self._given_target(explained, target)
+        if explained.level == "graph":
+            graphs = typed_batch(data, self.schema)
+            self._check_kind(graphs.schema)
+            masks, typed = self._masks(explained, graphs, target, **kwargs), graphs.typed
+        else:
+            source = self._source(explained, data, index)
+            assert isinstance(source, Rooted)
+            if is_several(target):  # PyG gives those of all nodes of the type
+                place = torch.searchsorted(source.whole.numbers(explained.node_type), source.roots)
+                target = torch.as_tensor(as_list(target))[place]
+            masks = self._explain_roots(explained, source, target, **kwargs)
+            typed = source.whole.typed
+        return by_type(self._wanted(masks), typed, data, common=self._common)
 
     def explain(
         self,
@@ -249,8 +277,10 @@ class GraphExplainer(Asking, Configured, ExplainerAlgorithm):  # type: ignore[mi
         target: Targets | None = None,
         progress: bool = True,
         **facts: Any,
-    ) -> list[Explanation]:
+    ) -> list[Any]:
         """Explains many graphs in batches; one ``Explanation`` per graph, in the given order.
+
+        Graphs with types have a ``HeteroExplanation``, with masks by type.
 
         Args:
             model: The model; it is left exactly as it was.
@@ -268,13 +298,14 @@ class GraphExplainer(Asking, Configured, ExplainerAlgorithm):  # type: ignore[mi
         explained = self._leveled(model, None, index, **facts)
         source = self._source(explained, graphs, index)
         explained = self._leveled(model, source.anchors, index, **facts)
-        made: dict[int, Explanation] = {}
+        made: dict[int, Any] = {}
         with progress_bar("explaining", len(source), enabled=progress) as advance:
             for one, numbers in groups(target, len(source)):
                 for ids, store in source.parts(numbers, self.batch_size):
                     part = as_seen(store.seen(everything=explained.reads_all).batch())
                     masks = self._masks(explained, part, one)
-                    made.update(zip(ids.tolist(), _explanations(store, masks), strict=True))
+                    shown = _explanations(source.shown(store), masks)
+                    made.update(zip(ids.tolist(), shown, strict=True))
                     advance(len(store))
         return [made[number] for number in range(len(source))]
 
@@ -294,22 +325,6 @@ class GraphExplainer(Asking, Configured, ExplainerAlgorithm):  # type: ignore[mi
         explained = self._leveled(model, graphs.anchors, **facts)
         return self._masks(explained, graphs.seen(everything=explained.reads_all).batch())
 
-    def _source(
-        self, explained: ExplainedModel, graphs: Any, index: Index | None
-    ) -> Collection | Rooted:
-        """The graphs as they are, or the ego graphs of nodes or links of one graph."""
-        level = explained.known_level
-        if index is None and not (level in ("node", "edge") and is_whole(graphs)):
-            return Collection(explained.read(graphs))
-        if level == "graph":
-            raise InputError(
-                "index names nodes or links, but the task level is 'graph': give another, or fit "
-                "with index if the explainer was fitted to a graph-level model"
-            )
-        return Rooted.of(
-            graphs, index, level, num_hops=self.num_hops, everything=explained.reads_all
-        )
-
     def _explain_roots(
         self, explained: ExplainedModel, source: Rooted, target: Targets | None, **kwargs: Any
     ) -> Masks:
@@ -320,25 +335,6 @@ class GraphExplainer(Asking, Configured, ExplainerAlgorithm):  # type: ignore[mi
                 masks = self._masks(explained, as_seen(store.seen().batch()), one, **kwargs)
                 source.spread(store, masks.given(), columns)
         return Masks(**columns)
-
-    def _explained(self, model: Model, **facts: Any) -> ExplainedModel:
-        """The model with what is known about it here; ``facts`` of a call count most."""
-        found = ExplainedModel.of(model, embedding_layer=self.embedding_layer, **facts)
-        if found.model_config is None and hasattr(self, "_model_config"):  # set by PyG's Explainer
-            return replace(found, model_config=self.model_config)
-        return found
-
-    def _leveled(
-        self, model: Model, anchors: Tensor | None, index: Any = None, **facts: Any
-    ) -> ExplainedModel:
-        """The model at its level: as configured, as fitted, else as the arguments suggest.
-
-        What :meth:`fit` was told is known, unless model or arguments say otherwise.
-        """
-        own = known_facts(model) if isinstance(model, ExplainedModel) else {}
-        explained = self._explained(model, **{**self.facts, **own, **facts})
-        natural = natural_level(anchors) if index is None else index_level(index)
-        return replace(explained, level=explained.known_level or self.level or natural)
 
     @contextmanager
     def _context(
@@ -369,9 +365,10 @@ class GraphExplainer(Asking, Configured, ExplainerAlgorithm):  # type: ignore[mi
         return load_explainer(cls, path)
 
 
-def _explanations(store: GraphStore, masks: Masks) -> list[Explanation]:
+def _explanations(store: GraphStore, masks: Masks) -> list[Any]:
     """One explanation per graph: its masks, and the graph without its label."""
     given = masks.given()
     edge = {"edge_mask": given.pop("edge_mask")}
     shown = replace(store, graph={k: v for k, v in store.graph.items() if k != "y"})
-    return shown.with_attributes(node=given, edge=edge).to_data_list(Explanation)
+    kind = Explanation if store.schema is None else HeteroExplanation
+    return shown.with_attributes(node=given, edge=edge).to_data_list(kind)

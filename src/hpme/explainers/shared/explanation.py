@@ -9,8 +9,12 @@ from typing import Any, Literal, overload
 from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.explain import Explanation as PyGExplanation
+from torch_geometric.explain import HeteroExplanation as PyGHeteroExplanation
 
 from hpme.errors import InputError, MissingPackageError
+from hpme.graphs.hetero import flat_views, flattened
+from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE
+from hpme.graphs.typed import Typed
 
 Rows = Literal["edges", "nodes"]
 _SHOWN = ("x", "edge_index", "anchors", "smiles", "name")
@@ -96,6 +100,57 @@ class Explanation(PyGExplanation):  # type: ignore[misc]
         if path is None:
             return picture([graph], [self], ".svg").decode()
         return gallery([graph], [self], path)
+
+    def _repr_html_(self) -> str:
+        return self.draw()
+
+
+class HeteroExplanation(PyGHeteroExplanation):  # type: ignore[misc]
+    """Importance of the edges and nodes of one graph with types, beside the graph itself.
+
+    ``explanation["user"].node_mask`` and ``explanation["user", "buys", "item"].edge_mask`` are the
+    importance of the nodes and edges of a type, ``explanation["user"].pooled`` its pooled nodes.
+    """
+
+    def to_frame(self, rows: Rows = "edges") -> Any:
+        """A pandas table with a row per directed edge, or per node, of all types.
+
+        Args:
+            rows: As in :meth:`Explanation.to_frame`; numbers of nodes are those in their type.
+        """
+        schema, (graph,) = flattened([self])
+        table = Explanation(**graph.to_dict()).to_frame(rows)
+        names, kind = schema.node_types, graph[NODE_TYPE]
+        place = Typed.of(schema, kind, graph[EDGE_TYPE]).place
+        if rows == "nodes":
+            table["node"] = place.tolist()
+            table.insert(0, "type", [names[number] for number in kind.tolist()])
+            return table
+        for end, nodes in zip(("source", "target"), graph.edge_index, strict=True):
+            table[end] = place[nodes].tolist()
+        relations = [schema.edge_types[number] for number in graph[EDGE_TYPE].tolist()]
+        for column, part in (("source type", 0), ("relation", 1), ("target type", 2)):
+            table.insert(part, column, [relation[part] for relation in relations])
+        return table
+
+    @overload
+    def draw(self, path: None = None) -> str: ...
+    @overload
+    def draw(self, path: str | Path) -> Path: ...
+    def draw(self, path: str | Path | None = None) -> str | Path:
+        """Draws the graph, every type of node in its own colour and shape.
+
+        Args:
+            path: A ``.png`` or ``.svg`` file to write; without it the SVG text is returned.
+        """
+        from hpme.viz.gallery import gallery, picture
+
+        ((flat,),) = flat_views([self])
+        names = (*_SHOWN, NODE_TYPE, "type_names")
+        graph = Data(**{name: flat[name] for name in names if flat.get(name) is not None})
+        if path is None:
+            return picture([graph], [flat], ".svg").decode()
+        return gallery([graph], [flat], path)
 
     def _repr_html_(self) -> str:
         return self.draw()

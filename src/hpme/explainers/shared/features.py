@@ -37,10 +37,15 @@ def feature_importance(
     output = adapter.predict(graphs, **model_kwargs)
     task = adapter.task(output)
     before = task.values(output)
-    change = nodes.new_zeros(graphs.num_graphs, graphs.x.shape[1])
-    for column in range(graphs.x.shape[1]):
-        without = graphs.with_column(column, 0.0)
-        after = task.values(adapter.predict(without, **model_kwargs))
-        change[:, column] = (after - before).abs().sum(1).to(change)
-    share = change / change.amax(1, keepdim=True).clamp(min=torch.finfo(change.dtype).tiny)
-    return nodes * share[graphs.batch] * (graphs.x != 0)
+    # Column 0 of one type has nothing to do with column 0 of another.
+    kinds = [None] if graphs.schema is None else graphs.typed.nodes
+    widths = [graphs.x.shape[1]] if graphs.schema is None else graphs.schema.widths
+    change = nodes.new_zeros(len(widths), graphs.num_graphs, graphs.x.shape[1])
+    for kind, (rows, width) in enumerate(zip(kinds, widths, strict=True)):
+        for column in range(width):
+            without = graphs.with_column(column, 0.0, rows)
+            after = task.values(adapter.predict(without, **model_kwargs))
+            change[kind, :, column] = (after - before).abs().sum(1).to(change)
+    share = change / change.amax((0, 2), keepdim=True).clamp(min=torch.finfo(change.dtype).tiny)
+    kind_of = torch.zeros_like(graphs.batch) if graphs.node_type is None else graphs.node_type
+    return nodes * share[kind_of, graphs.batch] * (graphs.x != 0)

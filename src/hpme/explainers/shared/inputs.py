@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Batch
+from torch_geometric.data.data import BaseData
 
 from hpme.data.info import Level
 from hpme.errors import InputError
@@ -22,6 +23,7 @@ def checked_batch(
     edge_attr: Tensor | None,
     edge_weight: Tensor | None,
     anchors: Tensor | None,
+    **types: Any,
 ) -> GraphBatch:
     """Tensors of one or several graphs as a batch, if they fit together.
 
@@ -53,6 +55,7 @@ def checked_batch(
             edge_attr=edge_attr,
             edge_weight=edge_weight,
             anchors=anchors,
+            **types,
         )
     )
 
@@ -88,4 +91,6 @@ def natural_level(anchors: Tensor | None) -> Level:
 
 def is_whole(graphs: Any) -> bool:
     """Whether this is one graph, not a collection of ego graphs."""
-    return isinstance(graphs, Data) and not isinstance(graphs, Batch) and "anchors" not in graphs
+    if isinstance(graphs, Batch) or not isinstance(graphs, BaseData):
+        return False
+    return not any("anchors" in store for store in graphs.stores)

@@ -76,7 +76,7 @@ class MixingExplainer(GraphExplainer):
             mode: See :meth:`fit`.
         """
         self._check_fitted()
-        store = self._leveled(model, None).read(graphs)
+        store = self._read(self._leveled(model, None), graphs)
         with torch.no_grad(), self._context(model, store, mode=mode) as context:
             return self._mixup_graphs(context, torch.Generator().manual_seed(self.seed))
 

@@ -52,10 +52,10 @@ def pair_classes(graphs: GraphBatch, index: Tensor, of_edge: Tensor) -> Tensor:
         of_edge: Pair of every edge.
     """
     source, target = graphs.edge_index
-    color = _rows_hash(graphs.x)
+    color = _looks(graphs)
     if graphs.anchor_order is not None:
         color = color + 7 * graphs.anchor_order
-    code = torch.zeros_like(source)
+    code = _edge_looks(graphs)
     for factor, values in ((11, graphs.edge_attr), (13, graphs.edge_weight)):
         if values is not None:
             code = code + factor * _rows_hash(values.view(len(values), -1))
@@ -86,12 +86,25 @@ def pair_normal(graphs: GraphBatch, index: Tensor, seed: int, classes: Tensor) -
 def _colors(graphs: GraphBatch, seed: int, *, part_twins: bool) -> Tensor:
     """Colour refinement: what a node looks like in its graph."""
     source, target = graphs.edge_index
-    color = _rows_hash(graphs.x) + seed
+    color, code = _looks(graphs) + seed, _edge_looks(graphs)
     for _ in range(ROUNDS):
-        color = _hash(color + 3 * segment_sum(_hash(color[source]), target, len(color)))
+        color = _hash(color + 3 * segment_sum(_hash(color[source] + code), target, len(color)))
     if part_twins:
         color = _hash(color + 5 * _place_among_equals(color, graphs.batch))
     return color
+
+
+def _looks(graphs: GraphBatch) -> Tensor:
+    """A number for every node, by its features and its type."""
+    color = _rows_hash(graphs.x)
+    return color if graphs.node_type is None else color + _hash(37 + graphs.node_type)
+
+
+def _edge_looks(graphs: GraphBatch) -> Tensor:
+    """A number for every edge, by its type; 0 without types."""
+    if graphs.edge_type is None:
+        return torch.zeros_like(graphs.edge_index[0])
+    return _hash(41 + graphs.edge_type)
 
 
 def _place_among_equals(color: Tensor, batch: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from hpme.data.info import Level
 from hpme.errors import StorageError
+from hpme.graphs.schema import Schema
 from hpme.models.adapter import Weighting
 from hpme.storage import read_tensors, write_tensors
 
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 Explainer = TypeVar("Explainer", bound="GraphExplainer")
 
 
-REMEMBERED = ("mode", "output", "return_type", "tasks", "classes", "target", "contrast")
+REMEMBERED = (
+    *("mode", "output", "return_type", "tasks", "classes", "target", "contrast"),
+    "node_type",
+)
 """Facts about the model that a file holds; how it is called is code, and given again."""
 
 
@@ -38,6 +42,7 @@ def _state(explainer: GraphExplainer, prefix: str) -> tuple[dict[str, Tensor], d
         "level": explainer.level,
         "width": explainer.width,
         "facts": facts,
+        "schema": None if explainer.schema is None else explainer.schema.to_text(),
     }
     if not explainer.answers:
         state = explainer.state_dict()
@@ -78,6 +83,8 @@ def _restored(
     explainer.weighting = _known("weighting", meta["weighting"], get_args(Weighting))
     explainer.level = _known("level", meta.get("level", "graph"), get_args(Level))
     explainer.width = meta.get("width")
+    schema = meta.get("schema")
+    explainer.schema = None if schema is None else Schema.from_text(schema)
     facts = meta.get("facts", {})
     explainer.facts = {name: facts[name] for name in REMEMBERED if name in facts}
     if "target" in facts:

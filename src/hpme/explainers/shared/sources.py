@@ -9,9 +9,11 @@ from typing import Any
 from torch import Tensor
 
 from hpme.data.info import Level
+from hpme.errors import InputError
 from hpme.explainers.shared.context import batches
 from hpme.graphs import GraphStore
 from hpme.graphs.ego import WholeGraph, link_index, node_index
+from hpme.graphs.schema import Schema
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,10 @@ class Collection:
         """Nodes the graphs are about, if any."""
         return self.store.anchors
 
+    def shown(self, store: GraphStore) -> GraphStore:
+        """Graphs as users see them."""
+        return store
+
     def parts(self, numbers: Tensor, batch_size: int) -> Iterator[tuple[Tensor, GraphStore]]:
         """Numbers of a few graphs at a time, and these graphs."""
         for ids in batches(numbers, batch_size):
@@ -41,27 +47,44 @@ class Rooted:
     Args:
         whole: The graph.
         roots: Target nodes ``[L]``, or both ends of links ``[L, 2]``.
+        schema: How the types of ego graphs are numbered; by default as in the graph.
     """
 
     whole: WholeGraph
     roots: Tensor
+    schema: Schema | None = None
 
     @classmethod
     def of(
-        cls, graph: Any, index: Any, level: Level | None, *, num_hops: int, everything: bool
+        cls,
+        graph: Any,
+        index: Any,
+        level: Level | None,
+        *,
+        num_hops: int,
+        everything: bool = False,
+        node_type: str | None = None,
     ) -> Rooted:
         """From a PyG graph, all of its attributes or those usually read, and users' index."""
         whole = WholeGraph.of(graph, num_hops=num_hops, everything=everything)
-        if index is None and level == "edge":
+        if index is None and level == "edge" and whole.schema is None:
             index = graph.get("edge_label_index")
-        return cls.at(whole, index, level)
+        return cls.at(whole, index, level, node_type)
 
     @classmethod
-    def at(cls, whole: WholeGraph, index: Any, level: Level | None) -> Rooted:
-        """From a whole graph, and what users pass as index."""
-        if (level or index_level(index)) == "edge":
-            return cls(whole, link_index(index, len(whole.x), whole.x.device))
-        return cls(whole, node_index(index, len(whole.x), whole.x.device))
+    def at(
+        cls, whole: WholeGraph, index: Any, level: Level | None, node_type: str | None = None
+    ) -> Rooted:
+        """From a whole graph, and what users pass as index; with types it numbers one of them."""
+        nodes, device = whole.numbers(node_type), whole.x.device
+        if (level or index_level(index)) != "edge":
+            return cls(whole, nodes[node_index(index, len(nodes), device)])
+        if whole.schema is not None:
+            raise InputError(
+                "links of heterogeneous graphs are not explained; explain nodes, or the links as "
+                "graphs of their own"
+            )
+        return cls(whole, link_index(index, len(nodes), device))
 
     def __len__(self) -> int:
         return len(self.roots)
@@ -74,13 +97,20 @@ class Rooted:
     @property
     def store(self) -> GraphStore:
         """All ego graphs together."""
-        return self.whole.ego_graphs(self.roots).store
+        return self._known(self.whole.ego_graphs(self.roots).store)
+
+    def _known(self, store: GraphStore) -> GraphStore:
+        return store if self.schema is None else store.conformed(self.schema)
+
+    def shown(self, store: GraphStore) -> GraphStore:
+        """Ego graphs as users see them."""
+        return self.whole.numbered(store)
 
     def parts(self, numbers: Tensor, batch_size: int) -> Iterator[tuple[Tensor, GraphStore]]:
         """Numbers of a few roots at a time, and their ego graphs."""
         done = 0
         for egos in self.whole.parts(self.roots[numbers], batch_size):
-            yield numbers[done : done + len(egos.store)], egos.store
+            yield numbers[done : done + len(egos.store)], self._known(egos.store)
             done += len(egos.store)
 
     def spread(

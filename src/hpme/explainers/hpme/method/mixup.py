@@ -72,6 +72,10 @@ def structural_mixup(
     host are attached to that of the source, and only they are. Further attributes of nodes and
     edges move with them; those of graphs are the source's, which is explained.
 
+    Where graphs have types, boundary edges meet boundary edges of the same type and direction, and
+    ranks are those among the nodes of a type, so every edge joins nodes of its own types; what
+    finds no counterpart is dropped.
+
     Both batches need their pairs.
     """  # noqa: E501
     assert source.pairs is not None and host.pairs is not None
@@ -89,6 +93,10 @@ def structural_mixup(
     origin[host_at[rest]] = rest
     origin[source_at[inserted]] = host.num_nodes + inserted
 
+    homeless = torch.zeros_like(removed.keep)
+    if attach == "rank" and host.schema is not None:
+        host_at, homeless = _ranked_in_type(source, chosen, host, removed, source_at, host_at)
+
     inner = chosen.keep[source.pairs.index].all(0).nonzero().squeeze(1)
     gone = removed.keep[host.pairs.index]
     host_index = host_at[host.pairs.index]
@@ -101,10 +109,12 @@ def structural_mixup(
     else:
         # A host pair goes with the removed subgraph, or if nothing was inserted to attach to.
         empty = (count == 0)[host.pairs.graph]
+        empty = empty | homeless[host.pairs.index].any(0)
         outer = (~gone.all(0) & ~(gone.any(0) & empty)).nonzero().squeeze(1)
         outer_index = host_index[:, outer]
     ways = torch.stack([host.pairs.forward[outer], host.pairs.backward[outer]])
-    outer_index, ways = _merge(outer_index, ways, gone[:, outer].any(0), total)
+    kinds = None if host.schema is None else _signature(host, gone[0])[outer]
+    outer_index, ways = _merge(outer_index, ways, gone[:, outer].any(0), total, kinds)
     ways = torch.where(ways < 0, ways, ways + source.edge_index.shape[1])
 
     pair_index = torch.cat([source_at[source.pairs.index[:, inner]], outer_index], dim=1)
@@ -135,6 +145,7 @@ def structural_mixup(
             if name in host.edge
         },
         graph=source.graph,
+        schema=source.schema,
     )
     transplanted = torch.zeros(pair_index.shape[1], dtype=torch.bool, device=pair_index.device)
     transplanted[: inner.numel()] = True
@@ -159,9 +170,17 @@ def _swap_boundary(
     inner_end = torch.where(ours[0], source.pairs.index[0], source.pairs.index[1])
     lost_end = torch.where(gone[0], host.pairs.index[0], host.pairs.index[1])
     ours_of, theirs_of = _group(source, inner_end), _group(host, lost_end)
+    groups = source.num_graphs * (1 + source.anchors_per_graph)
+    if source.schema is not None:
+        kinds = _signature(source, ours[0]), _signature(host, gone[0])
+        there = torch.zeros((len(source.schema.edge_types) + 1) ** 2, device=gone.device)
+        number = there.index_fill(0, torch.cat(kinds), 1).cumsum(0).long() - 1
+        several = int(number[-1]) + 1
+        ours_of = ours_of * several + number[kinds[0]]
+        theirs_of = theirs_of * several + number[kinds[1]]
+        groups *= several
     offered = _shuffled(source, (ours[0] != ours[1]).nonzero().squeeze(1), ours_of, generator)
     asking = _shuffled(host, (gone[0] != gone[1]).nonzero().squeeze(1), theirs_of, generator)
-    groups = source.num_graphs * (1 + source.anchors_per_graph)
     group = ours_of[offered]
     supply = torch.bincount(group, minlength=groups)
     demand = torch.bincount(theirs_of[asking], minlength=groups)
@@ -181,6 +200,70 @@ def _group(graphs: GraphBatch, ends: Tensor) -> Tensor:
     return graphs.pairs.graph * (1 + graphs.anchors_per_graph) + graphs.anchor_order[ends]
 
 
+def _signature(graphs: GraphBatch, first_inside: Tensor) -> Tensor:
+    """Types of the edges of every pair, seen from its end inside the subgraph; 0 is no edge.
+
+    Args:
+        graphs: Graphs with types.
+        first_inside: Boolean: whether the first node of a pair is that end.
+    """
+    assert graphs.schema is not None and graphs.edge_type is not None
+    kinds = torch.cat([graphs.edge_type + 1, graphs.edge_type.new_zeros(1)])  # -1 is no edge
+    forward, backward = kinds[graphs.pairs.forward], kinds[graphs.pairs.backward]
+    leaving = torch.where(first_inside, forward, backward)
+    entering = torch.where(first_inside, backward, forward)
+    return leaving * (len(graphs.schema.edge_types) + 1) + entering
+
+
+def _ranked_in_type(
+    source: GraphBatch,
+    chosen: Selection,
+    host: GraphBatch,
+    removed: Selection,
+    source_at: Tensor,
+    host_at: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """Places of removed nodes: those of the inserted nodes of the same type and rank in it.
+
+    Returns:
+        Places of all host nodes, and which of the removed ones found none.
+    """
+    ours, theirs = _ranks(source, chosen), _ranks(host, removed)
+    per_cell = torch.bincount(ours.cell, minlength=ours.cells)
+    count, start = per_cell[theirs.cell], exclusive_cumsum(per_cell)[theirs.cell]
+    homeless = torch.zeros_like(removed.keep)
+    homeless[theirs.nodes[count == 0]] = True
+    found = count > 0
+    partner = ours.nodes[start[found] + theirs.rank[found] % count[found]]
+    host_at = host_at.clone()
+    host_at[theirs.nodes[found]] = source_at[partner]
+    return host_at, homeless
+
+
+@dataclass(frozen=True)
+class _Ranks:
+    """Selected nodes by graph, type and order: their cell of graph and type, and rank in it."""
+
+    nodes: Tensor
+    cell: Tensor
+    rank: Tensor
+    cells: int
+
+
+def _ranks(graphs: GraphBatch, selection: Selection) -> _Ranks:
+    assert graphs.schema is not None and graphs.node_type is not None
+    kinds = len(graphs.schema.node_types)
+    nodes = selection.keep.nonzero().squeeze(1)
+    nodes = nodes[selection.order[nodes].argsort(stable=True)]
+    cell = graphs.batch[nodes] * kinds + graphs.node_type[nodes]
+    order = cell.argsort(stable=True)
+    nodes, cell = nodes[order], cell[order]
+    cells = graphs.num_graphs * kinds
+    first = exclusive_cumsum(torch.bincount(cell, minlength=cells))
+    rank = torch.arange(len(nodes), device=nodes.device) - first[cell]
+    return _Ranks(nodes, cell, rank, cells)
+
+
 def _shuffled(
     graphs: GraphBatch, pairs: Tensor, group: Tensor, generator: torch.Generator | None
 ) -> Tensor:
@@ -193,7 +276,9 @@ def _shuffled(
     return pairs[(group[pairs] + noise).argsort()]
 
 
-def _merge(index: Tensor, ways: Tensor, boundary: Tensor, total: int) -> tuple[Tensor, Tensor]:
+def _merge(
+    index: Tensor, ways: Tensor, boundary: Tensor, total: int, kinds: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """Makes one pair of boundary pairs that fall together; only they can.
 
     Args:
@@ -202,10 +287,13 @@ def _merge(index: Tensor, ways: Tensor, boundary: Tensor, total: int) -> tuple[T
             the first pair that has an edge gives it.
         boundary: Boolean pair mask.
         total: Number of nodes.
+        kinds: What tells pairs of the same nodes apart, if anything does.
     """
     place = boundary.nonzero().squeeze(1)
     ends = index[:, place]
     key = ends.min(0).values * total + ends.max(0).values
+    if kinds is not None and len(kinds):
+        key = key * (int(kinds.max()) + 1) + kinds[place]
     key, order = key.sort(stable=True)
     is_first = torch.ones_like(key, dtype=torch.bool)
     is_first[1:] = key[1:] != key[:-1]

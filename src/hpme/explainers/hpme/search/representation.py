@@ -31,27 +31,28 @@ class Representation(nn.Module):
 
     Args:
         widths: Width of every block.
+        widest: Wider blocks are seen through as many of their principal directions.
     """
 
-    def __init__(self, widths: Sequence[int]) -> None:
+    def __init__(self, widths: Sequence[int], widest: int = WIDEST) -> None:
         super().__init__()
-        self.widths = tuple(widths)
+        self.widths, self.widest = tuple(widths), widest
         for number, width in enumerate(self.widths):
             self.register_buffer(f"mean_{number}", torch.zeros(width))
-            self.register_buffer(f"map_{number}", torch.zeros(width, min(width, WIDEST)))
+            self.register_buffer(f"map_{number}", torch.zeros(width, min(width, widest)))
         self.register_buffer("summary", torch.zeros(self.channels, min(self.channels, SUMMARY)))
 
     @classmethod
-    def of(cls, blocks: Sequence[Tensor]) -> Representation:
+    def of(cls, blocks: Sequence[Tensor], widest: int = WIDEST) -> Representation:
         """Takes centres, scales and directions from the blocks ``[N, width]`` of some nodes."""
-        representation = cls([block.shape[1] for block in blocks])
+        representation = cls([block.shape[1] for block in blocks], widest)
         for number, block in enumerate(blocks):
             mean = block.mean(0)
             centred = block - mean
             total = centred.square().mean(0).sum().sqrt()
             basis = (
-                _principal(centred, WIDEST)
-                if block.shape[1] > WIDEST
+                _principal(centred, widest)
+                if block.shape[1] > widest
                 else torch.eye(len(mean), device=mean.device)
             )
             if float(total) > 1e-6 * float(block.abs().max().clamp(min=1e-30)):
@@ -68,7 +69,7 @@ class Representation(nn.Module):
     @property
     def channels(self) -> int:
         """Width of the whole."""
-        return sum(min(width, WIDEST) for width in self.widths)
+        return sum(min(width, self.widest) for width in self.widths)
 
     def forward(self, blocks: Sequence[Tensor]) -> Tensor:
         """Features ``[N, channels]`` of nodes."""

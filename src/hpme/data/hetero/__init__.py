@@ -1,0 +1,1 @@
+"""Datasets of graphs with several types of nodes and edges."""
