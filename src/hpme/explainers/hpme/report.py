@@ -16,7 +16,7 @@ from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.search.ratio import RatioPoint
 from hpme.explainers.shared.context import TargetContext
 
-WEAK_EFFECT = 0.35
+WEAK_EFFECT = 0.42
 """A pool that saves less than this of what random nodes lose is called weak."""
 SIGNIFICANT = 0.01
 """A larger p-value may be chance."""
