@@ -37,8 +37,8 @@ bench: $(READY)  ## Measure speed
 	$(BIN)/python benchmarks/speed.py
 
 # The variable silences an advertisement against MkDocs 2, which is not used here.
-docs: $(READY)  ## Make the documentation in site
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+docs: $(READY)  ## Make the documentation in site; runs the notebooks
+	HPME_RUN_NOTEBOOKS=1 NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # The wheel is tried in an environment that has nothing else of this folder.
 wheel: $(READY)  ## Build sdist and wheel in dist, and try the wheel in a fresh environment

@@ -25,6 +25,7 @@ from hpme.explainers.shared.inputs import as_seen, checked_batch, is_whole, natu
 from hpme.explainers.shared.masks import Masks
 from hpme.explainers.shared.questions import Targets, as_list, groups, is_several, numbered
 from hpme.explainers.shared.saving import load_explainer, save_explainer
+from hpme.explainers.shared.showing import Explanations
 from hpme.explainers.shared.sources import Collection, Rooted, index_level
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.ego import NUM_HOPS, WholeGraph
@@ -146,7 +147,7 @@ class GraphExplainer(Asking, Configured, ExplainerAlgorithm):  # type: ignore[mi
                 for models of links.
             target: The class or task to explain, by name or number; several to be able to explain
                 each of them later. By default the predicted class.
-            progress: Whether to draw a progress bar (on terminals only).
+            progress: Whether to draw a progress bar (on terminals and in notebooks only).
             **facts: What else is known about the model, see
                 :class:`~hpme.models.explained.ExplainedModel`: ``mode`` (needed only if the model
                 returns one value per graph), ``level``, ``call``, ``contrast``, ``classes`` and
@@ -261,7 +262,7 @@ class GraphExplainer(Asking, Configured, ExplainerAlgorithm):  # type: ignore[mi
                 links.
             target: The class or task to explain, by name or number: one, or one for each graph.
                 By default what the explainer was fitted to, else the predicted class.
-            progress: Whether to draw a progress bar (on terminals only).
+            progress: Whether to draw a progress bar (on terminals and in notebooks only).
             **facts: As for :meth:`fit`; what that was told is known.
         """
         self._check_fitted()
@@ -276,7 +277,7 @@ class GraphExplainer(Asking, Configured, ExplainerAlgorithm):  # type: ignore[mi
                     masks = self._masks(explained, part, one)
                     made.update(zip(ids.tolist(), _explanations(store, masks), strict=True))
                     advance(len(store))
-        return [made[number] for number in range(len(source))]
+        return Explanations(made[number] for number in range(len(source)))
 
     def masks(self, model: Model, graphs: GraphStore, **facts: Any) -> Masks:
         """Masks of all graphs of a store at once, for those who want no object per graph.
