@@ -6,12 +6,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 CHEMPROP := .venv-chemprop
+OLDEST := .venv-oldest
+WHEEL := .venv-wheel
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test nightly lint bench docs chemprop clean
+.PHONY: help demo test coverage nightly lint bench docs wheel oldest chemprop clean
 
 help:  ## Show this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 8
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
 
 demo: $(READY)  ## Explain a GCN on BA-2Motifs with HPME; writes out/demo
 	$(BIN)/hpme demo --out out/demo
@@ -19,6 +21,9 @@ demo: $(READY)  ## Explain a GCN on BA-2Motifs with HPME; writes out/demo
 # One thread per process: two workers with several threads each would only wait for each other.
 test: lint  ## Lint, type-check and run all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+coverage: $(READY)  ## Run all tests and fail if they reach less than 95 % of src
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --cov --cov-fail-under=95
 
 nightly: $(READY)  ## Run the tests of properties on 1,000 cases each
 	HYPOTHESIS_PROFILE=nightly OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m hypothesis
@@ -32,8 +37,24 @@ bench: $(READY)  ## Measure speed
 	$(BIN)/python benchmarks/speed.py
 
 # The variable silences an advertisement against MkDocs 2, which is not used here.
-docs: $(READY)  ## Make the documentation in site
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+docs: $(READY)  ## Make the documentation in site; runs the notebooks
+	HPME_RUN_NOTEBOOKS=1 NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# The wheel is tried in an environment that has nothing else of this folder.
+wheel: $(READY)  ## Build sdist and wheel in dist, and try the wheel in a fresh environment
+	rm -rf dist $(WHEEL)
+	$(BIN)/python -m build --no-isolation
+	$(PYTHON) -m venv $(WHEEL)
+	$(WHEEL)/bin/python -m pip install --quiet $(PIP_FLAGS) -c constraints.txt dist/*.whl
+	cd $(WHEEL) && bin/hpme --version && bin/hpme demo --size 40 --graphs 6 --train-steps 3 --out demo
+	rm -rf $(WHEEL)
+
+oldest:  ## Run the tests with the lowest versions that pyproject.toml allows
+	test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet $(PIP_FLAGS) uv
+	$(OLDEST)/bin/uv pip install --python $(OLDEST)/bin/python --resolution lowest-direct \
+		-e '.[dev,chem,pandas]'
+	OMP_NUM_THREADS=1 $(OLDEST)/bin/python -m pytest -n 2
 
 # Chemprop pins an older RDKit than the pictures in docs/results were drawn with.
 chemprop:  ## Test Chemprop models, in an environment of their own
@@ -45,7 +66,7 @@ chemprop:  ## Test Chemprop models, in an environment of their own
 		tests/test_examples.py -k chemprop
 
 clean:  ## Remove the environment, results and caches inside this folder
-	rm -rf $(VENV) $(CHEMPROP) out site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(CHEMPROP) $(OLDEST) $(WHEEL) dist out site .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml constraints.txt

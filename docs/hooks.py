@@ -1,27 +1,91 @@
-"""What the documentation needs beside MkDocs: equations without scripts, links in docstrings."""
+"""What the documentation needs beside MkDocs: equations, links in docstrings, notebooks."""
 
 import html
+import os
 import re
+import tempfile
 from pathlib import Path
 from typing import Any
 
+import nbformat
 from griffe import Extension, Object
 from latex2mathml.converter import convert
+from mkdocs.structure.files import File
 
 INLINE = re.compile(r'<span class="arithmatex">\\\((.*?)\\\)</span>', re.DOTALL)
 DISPLAY = re.compile(r'<div class="arithmatex">\s*\\\[(.*?)\\\]\s*</div>', re.DOTALL)
 ROLE = re.compile(r":(?P<role>[a-z]+):`(?P<text>[^`]+)`")
 
 
+NOTEBOOKS = Path(__file__).parents[1] / "examples" / "notebooks"
+RUN = "HPME_RUN_NOTEBOOKS"
+"""Set by ``make docs``: notebooks are run, and shown with what they print."""
+
+
 def on_config(config: Any) -> Any:
-    """Lists all pages of results; there is one more after every new measurement."""
+    """Lists all notebooks and pages of results; there is one more after every new measurement."""
     folder = Path(config.docs_dir)
+    names = [f"notebooks/{path.stem}.md" for path in sorted(NOTEBOOKS.glob("*.ipynb"))]
     for entry in config.nav:
+        for section in entry.get("Tutorials", ()):
+            if isinstance(section, dict) and "Notebooks" in section:
+                section["Notebooks"] = names
         for name in ("Results", "Measured"):
             if isinstance(entry, dict) and name in entry:
                 found = folder.glob(f"{name.lower()}/**/*.md")
                 entry[name] = sorted(path.relative_to(folder).as_posix() for path in found)
     return config
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Adds a page per notebook."""
+    for path in sorted(NOTEBOOKS.glob("*.ipynb")):
+        notebook = nbformat.read(path, as_version=4)
+        if os.environ.get(RUN):
+            _run(notebook, path.stem)
+        name = f"notebooks/{path.stem}.md"
+        files.append(File.generated(config, name, content=_page(notebook, path.name)))
+    return files
+
+
+def _run(notebook: Any, name: str) -> None:
+    """Runs a notebook, unless what it needs is not installed."""
+    import importlib.util
+
+    from nbclient import NotebookClient
+
+    if name == "chemprop" and importlib.util.find_spec("chemprop") is None:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        resources = {"metadata": {"path": folder}}
+        NotebookClient(notebook, timeout=1200, resources=resources).execute()
+
+
+def _page(notebook: Any, name: str) -> str:
+    """Cells as Markdown; what they print below them."""
+    title, *cells = notebook.cells
+    parts = [title.source, f"*The notebook is `examples/notebooks/{name}`.*"]
+    for cell in cells:
+        if cell.cell_type == "markdown":
+            parts.append(cell.source)
+        else:
+            parts.append(f"```python\n{cell.source}\n```")
+            parts += [text for output in cell.outputs if (text := _output(output))]
+    return "\n\n".join(parts) + "\n"
+
+
+def _output(output: Any) -> str:
+    """An output as Markdown; bars of progress, on stderr, are left out."""
+    if output.output_type == "stream":
+        return f"```\n{output.text.rstrip()}\n```" if output.name == "stdout" else ""
+    data = output.get("data", {})
+    if "text/html" in data:  # without blank lines, which would end it
+        lines = [line for line in data["text/html"].splitlines() if line.strip()]
+        text = re.sub(r"<\?xml.*?\?>|<!DOCTYPE.*?>", "", "\n".join(lines), flags=re.DOTALL)
+        return "<div>" + re.sub(r"\s*\n\s*", " ", text) + "</div>"
+    if "image/png" in data:
+        return f"![](data:image/png;base64,{data['image/png'].strip()})"
+    return f"```\n{data['text/plain']}\n```" if "text/plain" in data else ""
 
 
 def on_page_content(content: str, **_: Any) -> str:

@@ -31,7 +31,7 @@ def test_records_are_written_as_they_were_read():
     assert {"hpme", "hpme-gradient"} <= kinds
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/results/findings.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/choosing.md", "docs/results/findings.md"])
 def test_what_is_said_about_results_is_in_the_tables(page):
     """Numbers with three digits, in the text of these pages, are those of a table."""
     root = RESULTS.parents[1]

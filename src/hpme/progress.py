@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -26,7 +28,9 @@ EVERY = 30.0
 def progress_bar(
     description: str, total: int, *, enabled: bool = True, done: int = 0, rate: bool = False
 ) -> Iterator[Callable[[int], None]]:
-    """Yields a function that moves the bar forward; it is drawn on stderr, on terminals only.
+    """Yields a function that moves the bar forward.
+
+    It is drawn on stderr, on terminals and in notebooks only.
 
     Args:
         description: What is being done.
@@ -37,6 +41,10 @@ def progress_bar(
             and then.
     """
     console = Console(stderr=True)
+    if enabled and console.is_jupyter:
+        with _in_notebook()(desc=description, total=total, initial=done, leave=False) as bar:
+            yield bar.update
+        return
     if enabled and rate and not console.is_terminal:
         yield _Lines(description, total, done, console)
         return
@@ -77,3 +85,11 @@ class _Lines:
         far = f"{self.description}: {self.done:,} of {self.total:,}"
         line = f"{far}, {rate:,.0f}/s, about {left:,.0f} s left"
         self.console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _in_notebook() -> Any:
+    """The bar of tqdm: rich draws none in a notebook without widgets, tqdm falls back to text."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about the missing widgets
+        from tqdm.auto import tqdm
+    return tqdm

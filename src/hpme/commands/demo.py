@@ -21,11 +21,13 @@ def demo(
     graphs: GraphsOption = 200,
     train_steps: StepsOption = None,
 ) -> None:
-    """Explain a GCN on BA-2Motifs with HPME: a table, a picture, a result file, the explainer."""
+    """Explain a GCN on BA-2Motifs with HPME: a page, a picture, a result file, the explainer."""
     from hpme.bench import Experiment, run_on
     from hpme.data import load_dataset
+    from hpme.report import report
 
-    files = [out / "gallery.png", out / "result.json", out / "explainer.safetensors"]
+    names = ("gallery.png", "result.json", "explainer.safetensors", "report.html")
+    files = [out / name for name in names]
     for path in files:
         usage("--out", check_writable, path)
     dataset = load_dataset("ba-2motifs", size=size)
@@ -39,7 +41,14 @@ def demo(
     write_summary(summary([record]), files[1])
     assert outcome.explainer is not None
     outcome.explainer.save(files[2])
+    explained = {"hpme": outcome.explanations}
+    evidence = {"hpme": outcome.explainer.report}
+    report(target.model, outcome.graphs, explained, files[3], reports=evidence, progress=True)
     show(summary([record]))
     typer.echo("\nwritten:")
     for path in files:
         typer.echo(f"  {path}")
+    typer.echo(
+        f"\nOpen {files[3]} in a browser: every graph has a house or a ring of five, and its "
+        "heaviest edges should be there."
+    )

@@ -32,7 +32,8 @@ def report(
         typer.Option(
             exists=True,
             file_okay=False,
-            help="Write nothing; fail if this folder is not what the report would be.",
+            help="Write nothing; fail if this folder is not what the report would be. Its "
+            "report.html may be missing: it repeats the other files.",
         ),
     ] = None,
 ) -> None:

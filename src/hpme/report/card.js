@@ -18,7 +18,7 @@ const VERDICTS = {
 function buildCard(graph, step, onStep) {
   const size = buildSlider(graph, step);
   const holder = el("div", { class: "panels" });
-  const element = el("li", { class: "card", tabindex: "0", "data-graph": graph, "aria-label": report.names[graph] },
+  const element = el("li", { class: "card", tabindex: "0", id: `graph-${graph}`, "data-graph": graph, "aria-label": report.names[graph] },
     buildHead(graph), size.element, holder);
   let panels = null;
   let current = step;
@@ -46,7 +46,7 @@ function buildHead(graph) {
   const smiles = report.smiles[graph];
   return el("header", {},
     el("div", { class: "line" },
-      el("h3", {}, report.names[graph]),
+      el("h3", {}, el("a", { href: `#graph-${graph}`, title: "Link to this graph", tabindex: "-1" }, report.names[graph])),
       el("span", { class: "chip prediction" }, predictionText(predictionOf(graph))),
       labelChip(graph)),
     el("p", { class: "meta muted" },
@@ -87,6 +87,8 @@ function buildPanel(graph, explainer) {
   const alone = buildPart(graph, explainer, "alone", "These edges alone");
   const without = buildPart(graph, explainer, "without", "Without them");
   drawing.element.setAttribute("aria-label", `${report.names[graph]} explained by ${explainer.name}`);
+  const save = el("button", { type: "button", class: "plain save", "aria-label": `Save the drawing of ${report.names[graph]} by ${explainer.name} as SVG` }, "↓ SVG");
+  save.addEventListener("click", () => saveFile(fileName(report.names[graph], explainer.name) + ".svg", "image/svg+xml", svgText(drawing.element)));
   const metrics = Object.entries(explainer.metrics).flatMap(([name, values]) => (
     Number.isFinite(values[graph]) ? [el("span", { class: "metric" }, `${name} ${metricText(values[graph])}`)] : []
   ));
@@ -94,7 +96,7 @@ function buildPanel(graph, explainer) {
   return {
     element: el("figure", { class: "panel", "data-explainer": explainer.name },
       el("figcaption", {}, el("strong", {}, explainer.name),
-        verdict ? el("span", { class: "metric verdict" }, VERDICTS[verdict] ?? verdict) : null, ...metrics),
+        verdict ? el("span", { class: "metric verdict" }, VERDICTS[verdict] ?? verdict) : null, ...metrics, save),
       drawing.element, alone.element, without.element, chart.element),
     update(step) {
       drawing.update(keptAt(graph, step));

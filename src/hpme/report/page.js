@@ -108,6 +108,22 @@ function turnPage(by) {
   byId("list").scrollIntoView({ block: "start" });
 }
 
+/** Shows the graph that the address names, as in #graph-17; one that is filtered away is found again. */
+function followAddress() {
+  const graph = Number(/^#graph-(\d+)$/.exec(location.hash)?.[1] ?? NaN);
+  if (!(graph < report.count)) return;
+  if (!state.order.includes(graph)) {
+    byId("search").value = byId("predicted").value = "";
+    refresh();
+  }
+  const page = Math.floor(state.order.indexOf(graph) / perPage);
+  if (page !== state.page) showPage(page);
+  const card = cards.find((one) => one.graph === graph);
+  card.draw();
+  card.element.focus({ preventScroll: true });
+  card.element.scrollIntoView({ block: "start" });
+}
+
 function setStep(card, step) {
   state.steps[card.graph] = Math.max(0, Math.min(step, report.stepCounts[card.graph] - 1));
   card.update(state.steps[card.graph]);
@@ -136,7 +152,8 @@ function onCardKey(key) {
   if (by) setStep(card, state.steps[card.graph] + by);
   else if (key === "ArrowDown") focusCard(1);
   else if (key === "ArrowUp") focusCard(-1);
-  return Boolean(by) || key === "ArrowDown" || key === "ArrowUp";
+  else if (key === "Enter") location.hash = card.element.id;
+  return Boolean(by) || ["ArrowDown", "ArrowUp", "Enter"].includes(key);
 }
 
 const KEYS = {
@@ -245,8 +262,12 @@ function start() {
     const on = document.body.classList.toggle("with-truth");
     byId("truth").setAttribute("aria-pressed", String(on));
   });
+  byId("csv").addEventListener("click", () => (
+    saveFile(fileName(report.title) + ".csv", "text/csv", csvText(state.order, state.steps))));
+  addEventListener("hashchange", followAddress);
   addEventListener("beforeprint", () => cards.forEach((card) => card.draw()));
   refresh();
+  followAddress();
 }
 
 start();

@@ -14,7 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-SCRIPTS = ("data.js", "elements.js", "drawing.js", "chart.js", "trust.js", "card.js", "page.js")
+SCRIPTS = (
+    *("data.js", "elements.js", "drawing.js", "chart.js"),
+    *("saving.js", "trust.js", "card.js", "page.js"),
+)
 NOT_A_NUMBER = 65535
 """What stands for NaN in a column of shares; the others are 0 to 65534."""
 

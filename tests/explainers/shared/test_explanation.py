@@ -8,6 +8,7 @@ from hpme.errors import InputError
 from hpme.explainers import RandomExplainer
 from hpme.explainers.hpme.effects import Effect
 from hpme.explainers.shared.explanation import Explanation
+from hpme.explainers.shared.showing import SHOWN, Explanations, report_html
 from small_models import Net
 
 INDEX = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
@@ -63,3 +64,20 @@ def test_explainers_return_it_with_names_and_smiles():
     found = RandomExplainer().explain(Net(), graphs, progress=False)
     assert all(isinstance(one, Explanation) for one in found)
     assert [(one.smiles, one.name) for one in found] == [("CCO", "a"), ("CCO", "b")]
+
+
+def test_many_show_themselves_in_notebooks():
+    one = explanation()
+    html = Explanations([one] * 14)._repr_html_()
+    assert html.count("<figure") == SHOWN == 12
+    assert html.count("<svg") == 12
+    assert "and 2 more" in html
+    assert Explanations([one] * 3)[:2]._repr_html_().count("<svg") == 2
+    assert "more" not in Explanations([one])._repr_html_().rpartition("</svg>")[2]
+
+
+def test_a_report_is_shown_as_text():
+    html = report_html("effect 0.9\nfine", ["<b>weak</b>"])
+    assert "<p>effect 0.9</p><p>fine</p>" in html
+    assert "<li>&lt;b&gt;weak&lt;/b&gt;</li>" in html
+    assert "No warnings." in report_html("fine", [])

@@ -15,6 +15,7 @@ from hpme.explainers.hpme.search.criterion import closeness, criterion
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.search.ratio import RatioPoint
 from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.showing import report_html
 
 WEAK_EFFECT = 0.42
 """A pool that saves less than this of what random nodes lose is called weak."""
@@ -101,6 +102,9 @@ class FitReport:
             f"(p = {self.p_value:.2g}, {self._where()}), restarts agree {agreement}: "
             + ("trust with care" if self.warnings else "good evidence")
         )
+
+    def _repr_html_(self) -> str:
+        return report_html(self.summary(), self.warnings)
 
     def _where(self) -> str:
         return f"{self.held_out} held-out graphs" if self.held_out else "the searched graphs"

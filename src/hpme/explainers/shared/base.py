@@ -28,6 +28,7 @@ from hpme.explainers.shared.inputs import as_seen, checked_batch, natural_level
 from hpme.explainers.shared.masks import Masks
 from hpme.explainers.shared.questions import Targets, as_list, groups, is_several, numbered
 from hpme.explainers.shared.saving import load_explainer, save_explainer
+from hpme.explainers.shared.showing import Explanations
 from hpme.explainers.shared.sources import Rooted, index_level
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.ego import NUM_HOPS, WholeGraph
@@ -151,7 +152,7 @@ class GraphExplainer(Asking, Given, Configured, ExplainerAlgorithm):  # type: ig
                 for models of links.
             target: The class or task to explain, by name or number; several to be able to explain
                 each of them later. By default the predicted class.
-            progress: Whether to draw a progress bar (on terminals only).
+            progress: Whether to draw a progress bar (on terminals and in notebooks only).
             **facts: What else is known about the model, see
                 :class:`~hpme.models.explained.ExplainedModel`: ``mode`` (needed only if the model
                 returns one value per graph), ``level``, ``call``, ``contrast``, ``classes`` and
@@ -291,7 +292,7 @@ class GraphExplainer(Asking, Given, Configured, ExplainerAlgorithm):  # type: ig
                 links.
             target: The class or task to explain, by name or number: one, or one for each graph.
                 By default what the explainer was fitted to, else the predicted class.
-            progress: Whether to draw a progress bar (on terminals only).
+            progress: Whether to draw a progress bar (on terminals and in notebooks only).
             **facts: As for :meth:`fit`; what that was told is known.
         """
         self._check_fitted()
@@ -307,7 +308,7 @@ class GraphExplainer(Asking, Given, Configured, ExplainerAlgorithm):  # type: ig
                     shown = _explanations(source.shown(store), masks)
                     made.update(zip(ids.tolist(), shown, strict=True))
                     advance(len(store))
-        return [made[number] for number in range(len(source))]
+        return Explanations(made[number] for number in range(len(source)))
 
     def masks(self, model: Model, graphs: GraphStore, **facts: Any) -> Masks:
         """Masks of all graphs of a store at once, for those who want no object per graph.

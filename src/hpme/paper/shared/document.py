@@ -17,6 +17,8 @@ from markupsafe import Markup
 
 from hpme.viz.style import render
 
+ONE_PAGE = "report.html"
+"""The report once more, in one file that needs no other."""
 MISSING, UNDEFINED, FAILED = "—", "undefined", "failed"
 
 
@@ -185,5 +187,5 @@ def files_of(pages: Sequence[Page], title: str, introduction: str) -> dict[str, 
         files[f"{page.name}.md"] = fill("page.md.j2", page=page).encode()
     report = {"title": title, "introduction": introduction, "pages": pages}
     files["index.md"] = fill("index.md.j2", **report).encode()
-    files["report.html"] = fill("report.html.j2", images=images, **report).encode()
+    files[ONE_PAGE] = fill("report.html.j2", images=images, **report).encode()
     return files
