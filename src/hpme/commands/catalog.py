@@ -67,7 +67,9 @@ def current() -> dict[Kind, Rows]:
             for name, kind in EXPLAINERS.items()
         ],
         "models": [
-            [name, (model.__doc__ or "").strip().splitlines()[0]] for name, model in MODELS.items()
+            # By name: they are registered in the order in which their modules are loaded.
+            [name, (model.__doc__ or "").strip().splitlines()[0]]
+            for name, model in sorted(MODELS.items())
         ],
     }
 
