@@ -96,6 +96,19 @@ def test_ego_graphs_are_about_an_account(fraud):
     assert not bool(fraud.graph["account"].y[others].any())
 
 
+def test_ground_truth_of_an_ego_graph_is_the_ring_of_its_account_alone(fraud):
+    several = 0
+    for ego in fraud.ego_graphs(fraud.explainable):
+        uses = ego["account", "uses", "device"]
+        source, device = uses.edge_index
+        own = device == device[source == int(ego["account"].anchors)]
+        assert torch.equal(uses.edge_mask, own) and int(own.sum()) in RING
+        assert int(ego["device"].node_mask.sum()) == 1
+        rings = fraud.graph["device"].node_mask[ego["device"].node_ids]
+        several += int(rings.sum()) > 1
+    assert several  # else the test could not fail
+
+
 def test_too_few_accounts_are_refused(tmp_path):
     with pytest.raises(InputError, match="at least 200 accounts"):
         load_dataset("hetero-fraud", size=20, root=tmp_path)

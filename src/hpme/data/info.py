@@ -57,6 +57,8 @@ class DatasetInfo:
         rules: Variants whose label follows a rule worth naming: the rule.
         level: What has a label: every graph; or every node of a single graph, whose ego graphs
             are then the graphs of the dataset; or pairs of its nodes, as enclosing subgraphs.
+        own_motif: Of nodes: whether the ground truth is the motif of the explained node alone.
+            Published ones hold all motifs inside the ego graph.
     """
 
     name: str
@@ -72,6 +74,7 @@ class DatasetInfo:
     files: tuple[DataFile, ...] = ()
     rules: Mapping[str, str] = field(default_factory=dict)
     level: DatasetLevel = "graph"
+    own_motif: bool = False
 
     @property
     def model_level(self) -> Level:

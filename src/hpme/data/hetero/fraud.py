@@ -40,8 +40,9 @@ def build_hetero_fraud(_variant: str, seed: int, size: int) -> GraphStore:
 
     Neither part is enough: offices share a device, too, between old and new accounts, and many new
     accounts belong to nobody. All accounts pay random merchants. The ground truth are the edges
-    between a ring's device and its accounts. ``size`` is the number of accounts; devices and
-    merchants add about half as many nodes.
+    between the device of an account's own ring and its accounts: another ring, three hops away by
+    a merchant, does not make the account part of one. ``size`` is the number of accounts; devices
+    and merchants add about half as many nodes.
     """
     _, rng = private_generators("hetero-fraud", seed)
     if size < 200:
@@ -122,6 +123,7 @@ INFOS = (
         num_classes=2,
         num_graphs=NUM_ACCOUNTS,
         level="node",
+        own_motif=True,
         variants=(PAPER,),
     ),
 )

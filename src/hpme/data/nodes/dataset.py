@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 from hpme.data.dataset import DEFAULT_POOL_RATIO, GraphDataset
 from hpme.data.info import DatasetInfo, GraphStats
 from hpme.graphs import GraphStore
-from hpme.graphs.ego import NUM_HOPS, WholeGraph
+from hpme.graphs.ego import NUM_HOPS, EgoGraphs, WholeGraph
 from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE
 from hpme.graphs.segment import segment_sum
 
@@ -25,9 +25,10 @@ class NodeDataset(GraphDataset):
     """A node-level dataset: graph ``i`` is the ego graph of node ``i``, cut out when asked for.
 
     An ego graph has ``x``, ``edge_index``, ``y`` (the label of its target node), ``anchors`` (the
-    target node), ``edge_mask`` and ``node_mask`` (the ground truth inside it: all motif edges, and
-    the nodes they join), and ``node_ids`` (its nodes in the whole graph). Numbers returned by
-    :attr:`split`, :attr:`explainable` and :meth:`explained` are nodes of :attr:`graph`.
+    target node), ``edge_mask`` and ``node_mask`` (the ground truth inside it: all motif edges, or
+    those of the target's own motif, and the nodes they join), and ``node_ids`` (its nodes in the
+    whole graph). Numbers returned by :attr:`split`, :attr:`explainable` and :meth:`explained` are
+    nodes of :attr:`graph`.
 
     Args:
         store: The whole graph, with node attributes ``y`` and ``explained``.
@@ -67,7 +68,7 @@ class NodeDataset(GraphDataset):
         """The ego graphs of nodes, in their order."""
         result: list[Data] = []
         for egos in self._whole.parts(nodes, _PART):
-            store, truth = egos.store, self._truth(egos.edge_ids)
+            store, truth = egos.store, self._truth(egos)
             node_mask = _touched(store.edge_index[:, truth], len(store.x))
             types = {name: store.edge[name] for name in (EDGE_TYPE,) if store.schema is not None}
             store = replace(store, edge={"edge_mask": truth, **types})
@@ -120,14 +121,23 @@ class NodeDataset(GraphDataset):
     def _whole(self) -> WholeGraph:
         return WholeGraph.of(self._data, num_hops=self.num_hops, schema=self.schema)
 
-    def _truth(self, edge_ids: Tensor) -> Tensor:
-        truth: Tensor = self._data.edge_mask[edge_ids]
+    def _truth(self, egos: EgoGraphs) -> Tensor:
+        truth: Tensor = self._data.edge_mask[egos.edge_ids]
+        if self.info.own_motif:
+            graphs = egos.store.batch()
+            assert graphs.anchors is not None
+            own = torch.zeros(graphs.num_nodes, dtype=torch.bool)
+            own[graphs.anchors.flatten()] = True
+            source, target = graphs.edge_index[:, truth]
+            for _ in range(self.num_hops):
+                own[target[own[source]]] = True
+            truth = truth & own[graphs.edge_index].all(0)
         return truth
 
     def _stats(self, nodes: Tensor) -> GraphStats:
         parts = []
         for egos in self._whole.parts(nodes, _PART):
-            graphs, truth = egos.store.batch(), self._truth(egos.edge_ids)
+            graphs, truth = egos.store.batch(), self._truth(egos)
             touched = _touched(graphs.edge_index[:, truth], graphs.num_nodes)
             nodes_in = segment_sum(touched.long(), graphs.batch, graphs.num_graphs)
             edges_in = segment_sum(truth.long(), graphs.edge_batch, graphs.num_graphs)

@@ -69,20 +69,41 @@ def test_inside_and_outside_stay_as_they_were(attach, seed):
 
 
 @given(seed=st.integers(0, 10_000))
-def test_swap_gives_no_node_more_edges_of_a_type_than_it_had(seed):
+def test_swap_gives_no_node_more_neighbours_than_it_had(seed):
     source, _, host, _, mix = mixed(seed, "swap")
-    graphs = mix.graphs
-    kinds = len(graphs.schema.edge_types)
+    total = mix.graphs.num_nodes
     inserted = mix.origin >= host.num_nodes
     old = (mix.origin - host.num_nodes).clamp(min=0)
-    for end in (0, 1):
-        now = torch.bincount(
-            graphs.edge_index[end] * kinds + graphs.edge_type, minlength=graphs.num_nodes * kinds
-        ).view(-1, kinds)
-        then = torch.bincount(
-            source.edge_index[end] * kinds + source.edge_type, minlength=source.num_nodes * kinds
-        ).view(-1, kinds)
-        assert (now <= then[old])[inserted].all()
+    now = torch.bincount(mix.pair_index.flatten(), minlength=total)
+    then = torch.bincount(source.pairs.index.flatten(), minlength=source.num_nodes)
+    assert (now <= then[old])[inserted].all()
+
+
+@given(seed=st.integers(0, 10_000))
+def test_swap_leaves_no_boundary_edge_whose_end_has_a_place(seed):
+    """Where the host lost an end of the same type, an inserted end is joined to it."""
+    source, chosen, host, removed, mix = mixed(seed, "swap")
+    place = {int(node): row for row, node in enumerate(mix.origin)}
+    joined = {node for pair in mix.pair_index.T.tolist() for node in pair if cut(mix, pair, host)}
+    lost = ends_inside(host, removed.keep)
+    for graph, kind, node in ends_inside(source, chosen.keep):
+        if any((graph, kind) == other[:2] for other in lost):
+            assert place[host.num_nodes + node] in joined
+
+
+def cut(mix, pair, host):
+    """Whether a pair joins an inserted node to one of the host."""
+    return len({int(mix.origin[node]) >= host.num_nodes for node in pair}) == 2
+
+
+def ends_inside(graphs, keep):
+    """Graph, type and number of the end inside a subgraph, of all its boundary edges."""
+    return [
+        (int(graphs.batch[inner]), int(graphs.node_type[inner]), inner)
+        for pair in graphs.pairs.index.T.tolist()
+        for inner, outer in (pair, pair[::-1])
+        if keep[inner] and not keep[outer]
+    ]
 
 
 def test_swap_of_a_graph_with_itself_gives_every_node_its_edges_back():

@@ -72,9 +72,9 @@ def structural_mixup(
     host are attached to that of the source, and only they are. Further attributes of nodes and
     edges move with them; those of graphs are the source's, which is explained.
 
-    Where graphs have types, boundary edges meet boundary edges of the same type and direction, and
-    ranks are those among the nodes of a type, so every edge joins nodes of its own types; what
-    finds no counterpart is dropped.
+    Where graphs have types, boundary edges meet boundary edges of the same type and direction, or
+    else such that lost an end of the same type, and ranks are those among the nodes of a type, so
+    every edge joins nodes of its own types; what finds no counterpart is dropped.
 
     Both batches need their pairs.
     """  # noqa: E501
@@ -171,25 +171,34 @@ def _swap_boundary(
     lost_end = torch.where(gone[0], host.pairs.index[0], host.pairs.index[1])
     ours_of, theirs_of = _group(source, inner_end), _group(host, lost_end)
     groups = source.num_graphs * (1 + source.anchors_per_graph)
+    offered = (ours[0] != ours[1]).nonzero().squeeze(1)
+    asking = (gone[0] != gone[1]).nonzero().squeeze(1)
+    keys: list[tuple[Tensor, Tensor, int]] = [(ours_of, theirs_of, groups)]
     if source.schema is not None:
-        kinds = _signature(source, ours[0]), _signature(host, gone[0])
-        there = torch.zeros((len(source.schema.edge_types) + 1) ** 2, device=gone.device)
-        number = there.index_fill(0, torch.cat(kinds), 1).cumsum(0).long() - 1
-        several = int(number[-1]) + 1
-        ours_of = ours_of * several + number[kinds[0]]
-        theirs_of = theirs_of * several + number[kinds[1]]
-        groups *= several
-    offered = _shuffled(source, (ours[0] != ours[1]).nonzero().squeeze(1), ours_of, generator)
-    asking = _shuffled(host, (gone[0] != gone[1]).nonzero().squeeze(1), theirs_of, generator)
-    group = ours_of[offered]
-    supply = torch.bincount(group, minlength=groups)
-    demand = torch.bincount(theirs_of[asking], minlength=groups)
-    turn = torch.arange(offered.numel(), device=group.device) - exclusive_cumsum(supply)[group]
-    served = demand[group] > 0
-    group, turn = group[served], turn[served]
-    return inner_end[offered[served]], asking[
-        exclusive_cumsum(demand)[group] + turn % demand[group]
-    ]
+        assert source.node_type is not None and host.node_type is not None
+        # An edge of another type will do if its end is of the same type: cut off from the host, a
+        # subgraph would look to the target as it never did.
+        kinds = (
+            _numbered(_signature(source, ours[0]), _signature(host, gone[0])),
+            _numbered(source.node_type[inner_end], host.node_type[lost_end]),
+        )
+        keys = [
+            (ours_of * several + own, theirs_of * several + other, groups * several)
+            for own, other, several in kinds
+        ]
+    ends, partners = [], []
+    for ours_in, theirs_in, several in keys:
+        ordered = _shuffled(source, offered, ours_in, generator)
+        wanting = _shuffled(host, asking, theirs_in, generator)
+        group = ours_in[ordered]
+        supply = torch.bincount(group, minlength=several)
+        demand = torch.bincount(theirs_in[wanting], minlength=several)
+        turn = torch.arange(ordered.numel(), device=group.device) - exclusive_cumsum(supply)[group]
+        served = demand[group] > 0
+        group, turn, offered = group[served], turn[served], ordered[~served]
+        ends.append(inner_end[ordered[served]])
+        partners.append(wanting[exclusive_cumsum(demand)[group] + turn % demand[group]])
+    return torch.cat(ends), torch.cat(partners)
 
 
 def _group(graphs: GraphBatch, ends: Tensor) -> Tensor:
@@ -198,6 +207,13 @@ def _group(graphs: GraphBatch, ends: Tensor) -> Tensor:
     if graphs.anchor_order is None:
         return graphs.pairs.graph
     return graphs.pairs.graph * (1 + graphs.anchors_per_graph) + graphs.anchor_order[ends]
+
+
+def _numbered(ours: Tensor, theirs: Tensor) -> tuple[Tensor, Tensor, int]:
+    """Numbers of the kinds that there are, in place of theirs among all, and how many."""
+    there = torch.bincount(torch.cat([ours, theirs])) > 0
+    number = there.cumsum(0) - 1
+    return number[ours], number[theirs], int(there.sum())
 
 
 def _signature(graphs: GraphBatch, first_inside: Tensor) -> Tensor:
