@@ -97,7 +97,7 @@ class Audit:
 
 
 def pattern_nodes(store: GraphStore, pattern: str | Sequence[Tensor], name: str) -> Tensor:
-    """Nodes of a pattern in all graphs, end to end: the first match of SMARTS, or given masks."""
+    """Nodes of a pattern in all graphs, end to end: all matches of SMARTS, or given masks."""
     if not isinstance(pattern, str):
         masks = [torch.as_tensor(mask).bool().view(-1) for mask in pattern]
         if [len(mask) for mask in masks] != store.sizes.tolist():
@@ -112,8 +112,8 @@ def pattern_nodes(store: GraphStore, pattern: str | Sequence[Tensor], name: str)
         molecule = whole_molecule(smiles, size)
         if molecule is None:
             raise InputError(f"graph {number} is not the molecule of its SMILES '{smiles}'")
-        for atom in molecule.GetSubstructMatch(query):
-            mask[start + atom] = True
+        for match in molecule.GetSubstructMatches(query):
+            mask[[start + atom for atom in match]] = True
     return mask
 
 
