@@ -219,6 +219,8 @@ def transplanted(
         elif edited.GetAtomWithIdx(outer).GetNoImplicit():
             site = edited.GetAtomWithIdx(outer)
             site.SetNumExplicitHs(site.GetNumExplicitHs() + 1)
+    if len({frozenset(link[:2]) for link in links}) < len(links):
+        return None  # an atom of a small ring would be bound twice to the same atom
     for a, b, kind in links:
         edited.AddBond(a, b, kinds[kind])
         edited.GetBondBetweenAtoms(a, b).SetIsAromatic(kinds[kind] == chem.BondType.AROMATIC)

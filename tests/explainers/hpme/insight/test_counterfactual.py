@@ -161,3 +161,10 @@ def ring_swap():
     gone = next(r for r in regions_of(benzene) if r.atoms == (1,))
     come = next(r for r in regions_of(pyridine) if r.atoms == (3,))
     return gone, fragment_of(pyridine, come)
+
+
+def test_no_two_bonds_between_the_same_atoms():
+    ring, ether = read_molecule("C1CC1CO"), read_molecule("COC")
+    pair = next(r for r in regions_of(ring) if r.atoms == (0, 1))
+    oxygen = next(r for r in regions_of(ether) if r.atoms == (1,))
+    assert transplanted(ring, pair, fragment_of(ether, oxygen)) is None
