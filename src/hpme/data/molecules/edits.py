@@ -11,6 +11,8 @@ from hpme.data.molecules.chem import rdkit_module
 LARGEST_REGION, MOST_BONDS = 8, 3
 """Heavy atoms of a region, and bonds between it and the rest."""
 RADIUS, BITS = 2, 2048
+ORIGIN = "origin"
+"""Property of atoms: their number before any edit."""
 
 
 @dataclass(frozen=True)
@@ -51,17 +53,38 @@ class Fragment:
 
 @dataclass(frozen=True)
 class Edit:
-    """A molecule in which a fragment has taken the place of a region.
+    """A molecule in which fragments have taken the place of regions.
 
     Args:
         smiles: The sanitised molecule.
-        new: Numbers of the inserted atoms in it.
-        marked: The same with ``:1`` at inserted atoms.
+        origin: For each of its atoms the number in the molecule that was first edited, -1 for
+            inserted ones.
     """
 
     smiles: str
-    new: tuple[int, ...]
-    marked: str
+    origin: tuple[int, ...]
+
+    @property
+    def new(self) -> tuple[int, ...]:
+        """Numbers of the inserted atoms."""
+        return tuple(i for i, number in enumerate(self.origin) if number < 0)
+
+    @property
+    def molecule(self) -> Any:
+        """The molecule; what is put into it is an edit of the molecule that was first edited."""
+        molecule = rdkit_module("Chem").MolFromSmiles(self.smiles)
+        for atom, number in zip(molecule.GetAtoms(), self.origin, strict=True):
+            atom.SetIntProp(ORIGIN, number)
+        return molecule
+
+    @property
+    def marked(self) -> str:
+        """SMILES with ``:1`` at inserted atoms."""
+        chem = rdkit_module("Chem")
+        molecule = chem.MolFromSmiles(self.smiles)
+        for number in self.new:
+            molecule.GetAtomWithIdx(number).SetAtomMapNum(1)
+        return str(chem.MolToSmiles(molecule))
 
 
 def regions_of(molecule: Any) -> list[Region]:
@@ -172,6 +195,9 @@ def transplanted(
     """
     chem, base = rdkit_module("Chem"), rdkit_module("rdBase")
     edited = chem.RWMol(molecule)
+    for atom in edited.GetAtoms():
+        if not atom.HasProp(ORIGIN):
+            atom.SetIntProp(ORIGIN, atom.GetIdx())
     new = []
     for number, charge, aromatic, hydrogens, alone in fragment.atoms:
         atom = chem.Atom(number)
@@ -179,7 +205,7 @@ def transplanted(
         atom.SetIsAromatic(aromatic)
         atom.SetNumExplicitHs(hydrogens)
         atom.SetNoImplicit(alone)
-        atom.SetIntProp("new", 1)
+        atom.SetIntProp(ORIGIN, -1)
         new.append(edited.AddAtom(atom))
     kinds = chem.BondType.values
     joints = fragment.joints[::-1] if turned else fragment.joints
@@ -193,6 +219,8 @@ def transplanted(
         elif edited.GetAtomWithIdx(outer).GetNoImplicit():
             site = edited.GetAtomWithIdx(outer)
             site.SetNumExplicitHs(site.GetNumExplicitHs() + 1)
+    if len({frozenset(link[:2]) for link in links}) < len(links):
+        return None  # an atom of a small ring would be bound twice to the same atom
     for a, b, kind in links:
         edited.AddBond(a, b, kinds[kind])
         edited.GetBondBetweenAtoms(a, b).SetIsAromatic(kinds[kind] == chem.BondType.AROMATIC)
@@ -200,13 +228,16 @@ def transplanted(
 
 
 def without_atom(edit: Edit, atom: int) -> Edit | None:
-    """The edited molecule without one of its inserted atoms; ``None`` if it would be none."""
+    """The edited molecule without one of its inserted atoms; ``None`` if it would be none.
+
+    Atoms of rings stay: an open ring is a larger change than an atom more.
+    """
     chem, base = rdkit_module("Chem"), rdkit_module("rdBase")
-    molecule = chem.MolFromSmiles(edit.smiles)
-    edited = chem.RWMol(molecule)
-    for number in edit.new:
-        edited.GetAtomWithIdx(number).SetIntProp("new", 1)
-    return _finished(edited, (atom,), len(chem.GetMolFrags(molecule)), chem, base)
+    molecule = edit.molecule
+    if molecule.GetAtomWithIdx(atom).IsInRing():
+        return None
+    pieces = len(chem.GetMolFrags(molecule))
+    return _finished(chem.RWMol(molecule), (atom,), pieces, chem, base)
 
 
 def _finished(edited: Any, gone: tuple[int, ...], pieces: int, chem: Any, base: Any) -> Edit | None:
@@ -228,11 +259,7 @@ def _finished(edited: Any, gone: tuple[int, ...], pieces: int, chem: Any, base: 
     if again is None or again.GetNumAtoms() != edited.GetNumAtoms():
         return None
     order = list(edited.GetPropsAsDict(True, True)["_smilesAtomOutputOrder"])
-    is_new = [edited.GetAtomWithIdx(number).HasProp("new") for number in order]
-    new = tuple(i for i, inserted in enumerate(is_new) if inserted)
-    for number in new:
-        again.GetAtomWithIdx(number).SetAtomMapNum(1)
-    return Edit(smiles, new, chem.MolToSmiles(again))
+    return Edit(smiles, tuple(edited.GetAtomWithIdx(i).GetIntProp(ORIGIN) for i in order))
 
 
 def fingerprint(molecule: Any) -> Any:

@@ -27,6 +27,14 @@ class Reads(nn.Module):
         return torch.cat([4 - 8 * count, 8 * count - 4], 1)
 
 
+class NeedsBoth(nn.Module):
+    """Logits: whether a molecule has fluorine and chlorine."""
+
+    def forward(self, x, edge_index, batch):
+        count = global_add_pool(x, batch)[:, [FLUORINE, CHLORINE]].amin(1, keepdim=True)
+        return torch.cat([4 - 8 * count, 8 * count - 4], 1)
+
+
 @pytest.fixture(scope="module")
 def graphs():
     """Fluorine and chlorine always come together, so that labels cannot tell them apart."""
@@ -67,3 +75,21 @@ def test_a_pattern_that_is_hardly_there(graphs):
         explainer.audit(model, graphs, "C1CC")
     with pytest.raises(InputError, match="one mask per graph"):
         explainer.audit(model, graphs, [torch.ones(3)])
+
+
+def test_patterns_that_count_only_together(graphs):
+    model = NeedsBoth()
+    explainer = HPMEExplainer(k=2, **CHEAP).fit(model, graphs, progress=False)
+    audit = explainer.audit(model, graphs, "F", "Cl")
+    assert (audit.verdict, audit.passed) == ("needs both", False)
+    assert audit.should.needed and audit.should_not.needed
+    assert not audit.should.enough and not audit.should_not.enough
+    assert explainer.audit(model, graphs, "F").verdict == "reads it"
+
+
+def test_all_matches_of_a_pattern_are_asked_about():
+    smiles = [f"F{'C' * n}F" for n in range(4, 12)] + [f"O{'C' * n}O" for n in range(4, 12)]
+    graphs = list(from_smiles(smiles, [0] * len(smiles), progress=False))
+    model = Reads(FLUORINE)
+    explainer = HPMEExplainer(k=2, **CHEAP).fit(model, graphs, progress=False)
+    assert explainer.audit(model, graphs, "F").should.needed  # one of two would not be

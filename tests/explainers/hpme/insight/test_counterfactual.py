@@ -8,7 +8,7 @@ from torch_geometric.nn import global_add_pool
 
 from hpme.data import from_smiles
 from hpme.data.molecules.chem import read_molecule
-from hpme.data.molecules.edits import fragment_of, regions_of, transplanted
+from hpme.data.molecules.edits import fragment_of, regions_of, transplanted, without_atom
 from hpme.errors import InputError
 from hpme.explainers import HPMEExplainer
 
@@ -117,3 +117,54 @@ def test_a_region_put_back_into_its_molecule_gives_the_molecule(smiles):
             assert read_molecule(edit.smiles).GetNumAtoms() in same
             assert read_molecule(edit.smiles).HasSubstructMatch(molecule)
             assert len(edit.new) == len(region.atoms)
+
+
+def test_several_edits_where_one_is_not_enough():
+    smiles = [f"F{'C' * n}{end}" for n in range(3, 11) for end in ("F", "(F)F", "OF")]
+    smiles += [f"{'C' * n}{end}" for n in range(3, 11) for end in ("O", "Cl", "N")]
+    graphs = list(from_smiles(smiles, [0] * len(smiles), progress=False))
+    model = Count(4, 0.5)
+    explainer = HPMEExplainer(k=2, **CHEAP).fit(model, graphs, progress=False)
+    assert explainer.counterfactuals(model, graphs[:6], progress=False) == [[]] * 6
+    found = explainer.counterfactuals(model, graphs[:6], donors=graphs, progress=False)
+    assert len(found) == 6
+    for some in found:
+        assert some
+        for one in some:
+            assert "F" not in one.smiles
+            assert int(one.removed.sum()) >= 2
+            assert answer(model, one.graph) == one.after == 0
+
+
+def test_edits_of_edits_know_the_first_molecule():
+    molecule = read_molecule("FCCCCCl")
+    donor = read_molecule("OCCCN")
+    region = next(r for r in regions_of(donor) if r.atoms == (0,))
+    hydroxyl = fragment_of(donor, region)
+    first = next(r for r in regions_of(molecule) if r.atoms == (0,))
+    edit = transplanted(molecule, first, hydroxyl)
+    chlorine = edit.origin.index(5)
+    again = next(r for r in regions_of(edit.molecule) if r.atoms == (chlorine,))
+    twice = transplanted(edit.molecule, again, hydroxyl)
+    assert read_molecule(twice.smiles).HasSubstructMatch(read_molecule("OCCCCO"))
+    assert sorted(twice.origin) == [-1, -1, 1, 2, 3, 4]
+    assert twice.marked.count(":1]") == len(twice.new) == 2
+    spared = without_atom(twice, twice.new[0])
+    assert sorted(spared.origin) == [-1, 1, 2, 3, 4]
+    ring = transplanted(read_molecule("c1ccccc1C"), *ring_swap())
+    assert without_atom(ring, ring.new[0]) is None
+
+
+def ring_swap():
+    """The second atom of benzene, for the nitrogen of pyridine."""
+    benzene, pyridine = read_molecule("c1ccccc1C"), read_molecule("c1ccncc1")
+    gone = next(r for r in regions_of(benzene) if r.atoms == (1,))
+    come = next(r for r in regions_of(pyridine) if r.atoms == (3,))
+    return gone, fragment_of(pyridine, come)
+
+
+def test_no_two_bonds_between_the_same_atoms():
+    ring, ether = read_molecule("C1CC1CO"), read_molecule("COC")
+    pair = next(r for r in regions_of(ring) if r.atoms == (0, 1))
+    oxygen = next(r for r in regions_of(ether) if r.atoms == (1,))
+    assert transplanted(ring, pair, fragment_of(ether, oxygen)) is None

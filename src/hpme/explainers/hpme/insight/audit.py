@@ -18,9 +18,17 @@ from hpme.explainers.hpme.method.selection import top_nodes
 from hpme.explainers.hpme.search.sufficient import Trials
 from hpme.graphs import GraphStore
 
-Verdict = Literal["reads it", "reads the other", "reads both", "reads neither", "too few graphs"]
-READS = 0.3
+Verdict = Literal[
+    "reads it", "reads the other", "reads both", "needs both", "reads neither", "too few graphs"
+]
+READS = 0.5
 """A pattern that moves predictions by at least this much when transplanted is read."""
+VERDICTS: dict[tuple[bool, bool], Verdict] = {
+    (True, False): "reads it",
+    (False, True): "reads the other",
+    (True, True): "reads both",
+    (False, False): "reads neither",
+}
 LEAST_GRAPHS = 3
 ASKED = 100
 """Graphs with a pattern that are asked about."""
@@ -47,9 +55,14 @@ class PatternEvidence:
     lost: float
 
     @property
-    def read(self) -> bool:
-        """Whether predictions rest on it."""
-        return max(self.inserted, self.lost) >= READS
+    def enough(self) -> bool:
+        """Whether it gives graphs the prediction without anything else."""
+        return self.inserted >= READS
+
+    @property
+    def needed(self) -> bool:
+        """Whether graphs lose the prediction without it."""
+        return self.lost >= READS
 
 
 @dataclass(frozen=True)
@@ -59,8 +72,10 @@ class Audit:
     Args:
         should: Evidence on the pattern that should matter.
         should_not: Evidence on the one that should not, if there is any.
-        verdict: ``"reads it"``, ``"reads the other"``, ``"reads both"``, ``"reads neither"``, or
-            ``"too few graphs"`` if a pattern is in fewer than three of them.
+        verdict: Which pattern is enough: ``"reads it"``, ``"reads the other"``, ``"reads both"``
+            (each is). If none is, which is needed: these, or ``"needs both"`` (they count only
+            together), else ``"reads neither"``. ``"too few graphs"`` if a pattern is in fewer than
+            three of them.
     """
 
     should: PatternEvidence
@@ -79,7 +94,7 @@ class Audit:
             values = asdict(evidence)
             for name in ("prediction", "inserted", "lost"):
                 values[name] = values[name] if math.isfinite(values[name]) else None
-            return values | {"read": evidence.read}
+            return values | {"enough": evidence.enough, "needed": evidence.needed}
 
         other = None if self.should_not is None else row(self.should_not)
         verdict = {"verdict": self.verdict, "passed": self.passed}
@@ -97,7 +112,7 @@ class Audit:
 
 
 def pattern_nodes(store: GraphStore, pattern: str | Sequence[Tensor], name: str) -> Tensor:
-    """Nodes of a pattern in all graphs, end to end: the first match of SMARTS, or given masks."""
+    """Nodes of a pattern in all graphs, end to end: all matches of SMARTS, or given masks."""
     if not isinstance(pattern, str):
         masks = [torch.as_tensor(mask).bool().view(-1) for mask in pattern]
         if [len(mask) for mask in masks] != store.sizes.tolist():
@@ -112,8 +127,8 @@ def pattern_nodes(store: GraphStore, pattern: str | Sequence[Tensor], name: str)
         molecule = whole_molecule(smiles, size)
         if molecule is None:
             raise InputError(f"graph {number} is not the molecule of its SMILES '{smiles}'")
-        for atom in molecule.GetSubstructMatch(query):
-            mask[start + atom] = True
+        for match in molecule.GetSubstructMatches(query):
+            mask[[start + atom for atom in match]] = True
     return mask
 
 
@@ -131,10 +146,12 @@ def audited(trials: Trials, should: tuple[str, Tensor], other: tuple[str, Tensor
     few = [one for one in (first, second) if one is not None and one.graphs < LEAST_GRAPHS]
     if few:
         verdict: Verdict = "too few graphs"
-    elif second is not None and second.read:
-        verdict = "reads both" if first.read else "reads the other"
+    elif first.enough or (second is not None and second.enough):
+        verdict = VERDICTS[first.enough, second is not None and second.enough]
+    elif first.needed and second is not None and second.needed:
+        verdict = "needs both"
     else:
-        verdict = "reads it" if first.read else "reads neither"
+        verdict = VERDICTS[first.needed, second is not None and second.needed]
     return Audit(first, second, verdict)
 
 

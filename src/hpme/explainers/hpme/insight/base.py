@@ -125,6 +125,7 @@ class InsightExplainer(MixingExplainer):
         n: int = 3,
         *,
         threshold: float | None = None,
+        donors: Iterable[Any] | None = None,
         featurise: Featurise | None = None,
         progress: bool = True,
     ) -> list[list[Counterfactual]]:
@@ -138,6 +139,8 @@ class InsightExplainer(MixingExplainer):
             graphs: A dataset, a list of ``Data`` or a loader; all of them are held at once.
             n: How many different ones to return for each graph, the smallest change first.
             threshold: For values: the answer is on which side of it they are.
+            donors: For molecules: others that may give regions; by default only ``graphs`` do.
+                Regions come from molecules with another answer, so some are needed.
             featurise: For molecules: graphs of a list of SMILES, as the model was trained on them;
                 by default hpme's own features.
             progress: Whether to draw a progress bar (on terminals only).
@@ -147,7 +150,11 @@ class InsightExplainer(MixingExplainer):
                 are not hpme's own and no ``featurise`` is given.
         """
         at_least("n", n, 1)
-        store = self._leveled(model, None).read(graphs)
+        explained = self._leveled(model, None)
+        store = explained.read(graphs)
+        count = len(store)
+        if donors is not None and Vocabulary.of(store).molecules:
+            store = store.joined(explained.read(donors))
         with self._trials(model, store) as trials:
             context = trials.mix.context
             if context.task.classification == (threshold is not None):
@@ -159,10 +166,8 @@ class InsightExplainer(MixingExplainer):
             if Vocabulary.of(store).molecules:
                 score = trials.score[0, : len(store.x)].sigmoid().cpu()
                 made = featurise or default_featurise(store)
-                with progress_bar("editing molecules", len(store), enabled=progress) as advance:
-                    return molecule_counterfactuals(
-                        store, len(store), score, flip, n, made, advance
-                    )
+                with progress_bar("editing molecules", count, enabled=progress) as advance:
+                    return molecule_counterfactuals(store, count, score, flip, n, made, advance)
             return graph_counterfactuals(trials, flip, n)
 
     def audit(

@@ -83,6 +83,15 @@ class Flip:
         assert self.threshold is not None
         return (before > self.threshold) != (after > self.threshold)
 
+    def distance(self, before: Tensor, output: Tensor) -> Tensor:
+        """How far outputs are from another answer than ``before``; the less, the nearer."""
+        if self.context.task.classification:
+            # Logarithms, since probabilities of a sure model are all one.
+            log_prob = self.context.task.log_prob(output)
+            return -log_prob.scatter(1, before.long().view(-1, 1), -torch.inf).amax(1)
+        assert self.threshold is not None
+        return (self.answer(self.context.task.values(output)) - self.threshold).abs()
+
 
 @dataclass(frozen=True)
 class Swaps:

@@ -36,6 +36,12 @@ DONORS, FRAGMENTS = 150, 250
 """Molecules that give fragments, and fragments kept of them."""
 ROUNDS, PER_ROUND = 6, 60
 """Edits of a molecule that are tried at a time, the most promising first."""
+STEPS, BEAM, PER_STEP = 5, 3, 60
+"""Edits in a row where one is not enough, ways that are followed, and next edits tried of each."""
+Planned = tuple[float, Any, Region, Fragment, bool]
+"""An edit to try: its priority (the least first), the molecule, what goes, what comes, turned."""
+Found = tuple[Edit, float]
+"""An edit that changes the answer, and the new answer."""
 
 
 @dataclass
@@ -45,9 +51,19 @@ class _Molecule:
     number: int
     molecule: Any
     answer: float
-    queue: list[tuple[float, Region, Fragment, bool]] = field(default_factory=list)
+    weight: Sequence[float]
+    queue: list[Planned] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
-    found: list[tuple[Region, Edit, float]] = field(default_factory=list)
+    near: list[tuple[float, Edit]] = field(default_factory=list)
+    found: list[Found] = field(default_factory=list)
+
+    def removed(self, edit: Edit) -> frozenset[int]:
+        """Atoms that an edited molecule lacks."""
+        return frozenset(range(self.molecule.GetNumAtoms())).difference(edit.origin)
+
+    def cost(self, edit: Edit) -> int:
+        """Atoms removed and inserted."""
+        return len(self.removed(edit)) + len(edit.new)
 
 
 def default_featurise(store: GraphStore) -> Featurise:
@@ -101,21 +117,28 @@ def molecule_counterfactuals(
     libraries = _libraries(molecules, answers, flip)
     open_ = []
     for i in range(count):
-        one = _Molecule(i, molecules[i], float(answers[i]))
         weight = importance[starts[i] : starts[i] + molecules[i].GetNumAtoms()].tolist()
-        one.queue = _queue(one, weight, libraries[_side(answers[i], flip)])
+        one = _Molecule(i, molecules[i], float(answers[i]), weight)
+        own = range(molecules[i].GetNumAtoms())
+        library = libraries[_side(answers[i], flip)]
+        one.queue = _queue(one, one.molecule, own, library)[: ROUNDS * PER_ROUND]
         open_.append(one)
     everyone = list(open_)
     for _ in range(ROUNDS):
-        _round(open_, flip, featurise)
+        _round(open_, PER_ROUND, flip, featurise)
         left = [one for one in open_ if len(one.found) < n and one.queue]
         advance(len(open_) - len(left))
         open_ = left
     advance(len(open_))
+    for _ in range(STEPS - 1):
+        left = [one for one in everyone if not one.found]
+        for one in left:
+            _follow(one, libraries[_side(answers[one.number], flip)])
+        _round(left, BEAM * PER_STEP, flip, featurise)
     for one in everyone:
         one.found = _different(one, n)
     _prune(everyone, flip, featurise)
-    return _made(everyone, flip, featurise)
+    return _made(everyone, featurise)
 
 
 def _side(answer: Tensor, flip: Flip) -> float:
@@ -154,83 +177,109 @@ def _libraries(
 
 
 def _queue(
-    one: _Molecule, weight: Sequence[float], library: Sequence[tuple[float, Fragment]]
-) -> list[tuple[float, Region, Fragment, bool]]:
-    """Edits of a molecule: small changes of important regions by telling fragments first."""
+    one: _Molecule, molecule: Any, origin: Sequence[int], library: Sequence[tuple[float, Fragment]]
+) -> list[Planned]:
+    """Edits of a molecule: small changes of important regions by telling fragments first.
+
+    Args:
+        one: What is asked about.
+        molecule: It, or an edited form of it.
+        origin: For each atom of the latter, the number in the former; -1 stays where it is.
+        library: Fragments, and how telling they are.
+    """
     by_joints: dict[tuple[int, ...], list[tuple[float, Fragment]]] = {}
     for odds, fragment in library:
         by_joints.setdefault(tuple(kind for _, kind in fragment.joints), []).append(
             (odds, fragment)
         )
     queue = []
-    for region in regions_of(one.molecule):
-        ours = fragment_of(one.molecule, region).name
-        inside = [weight[a] for a in region.atoms] or [0.5 * weight[region.bonds[0][1]]]
+    for region in regions_of(molecule):
+        if any(origin[atom] < 0 for atom in region.atoms or (region.bonds[0][1],)):
+            continue
+        ours = fragment_of(molecule, region).name
+        inside = [one.weight[origin[a]] for a in region.atoms] or [
+            0.5 * one.weight[origin[region.bonds[0][1]]]
+        ]
         matter = sum(inside) / len(inside)
         for odds, fragment in by_joints.get(region.joints, ()):
             if fragment.name == ours:
                 continue
             cost = len(region.atoms) + len(fragment.atoms)
             priority = 0.5 * cost - odds - 3.0 * matter
-            queue.append((priority, region, fragment, False))
+            queue.append((priority, molecule, region, fragment, False))
             if len(region.bonds) > 1:
-                queue.append((priority + 0.5, region, fragment, True))
+                queue.append((priority + 0.5, molecule, region, fragment, True))
     queue.sort(key=lambda item: item[0])
-    return queue[: ROUNDS * PER_ROUND]
+    return queue
 
 
-def _round(open_: Sequence[_Molecule], flip: Flip, featurise: Featurise) -> None:
+def _follow(one: _Molecule, library: Sequence[tuple[float, Fragment]]) -> None:
+    """Plans one more edit of the edited molecules that are nearest to another answer."""
+    one.near.sort(key=lambda item: item[0])
+    ways: dict[frozenset[int], Edit] = {}
+    for _, edit in one.near:
+        if len(ways) < BEAM:
+            ways.setdefault(one.removed(edit), edit)
+    one.near, one.queue = [], []
+    for edit in ways.values():
+        one.queue += _queue(one, edit.molecule, edit.origin, library)[:PER_STEP]
+
+
+def _round(open_: Sequence[_Molecule], size: int, flip: Flip, featurise: Featurise) -> None:
     """Tries the next edits of all molecules, in batches."""
-    tried: list[tuple[_Molecule, Region, Edit]] = []
+    tried: list[tuple[_Molecule, Edit]] = []
     for one in open_:
-        part, one.queue = one.queue[:PER_ROUND], one.queue[PER_ROUND:]
-        for _, region, fragment, turned in part:
-            edit = transplanted(one.molecule, region, fragment, turned=turned)
+        part, one.queue = one.queue[:size], one.queue[size:]
+        for _, molecule, region, fragment, turned in part:
+            edit = transplanted(molecule, region, fragment, turned=turned)
             if edit is not None and edit.smiles not in one.seen:
                 one.seen.add(edit.smiles)
-                tried.append((one, region, edit))
-    answers = _answers([edit.smiles for *_, edit in tried], flip, featurise)
-    for (one, region, edit), after in zip(tried, answers.tolist(), strict=True):
-        if bool(flip.other(torch.tensor(one.answer), torch.tensor(after))):
-            one.found.append((region, edit, after))
+                tried.append((one, edit))
+    answers = _answers(tried, flip, featurise)
+    for (one, edit), (after, other, distance) in zip(tried, answers, strict=True):
+        if other:
+            one.found.append((edit, after))
+        else:
+            one.near.append((distance, edit))
 
 
-def _answers(smiles: Sequence[str], flip: Flip, featurise: Featurise) -> Tensor:
-    """The model's answers for molecules, each asked once."""
-    if not smiles:
-        return torch.zeros(0)
-    once = list(dict.fromkeys(smiles))
+def _answers(
+    tried: Sequence[tuple[_Molecule, Edit]], flip: Flip, featurise: Featurise
+) -> list[tuple[float, bool, float]]:
+    """Of edited molecules the answer, whether it is another, and how far from another it is."""
+    if not tried:
+        return []
+    once = list(dict.fromkeys(edit.smiles for _, edit in tried))
     assert flip.context.adapter.explained is not None
     store = flip.context.adapter.explained.read(list(featurise(once)))
-    parts = [
-        flip.answer(flip.context.task.values(flip.context.predict(store.batch(ids))))
-        for ids in batches(torch.arange(len(store)), 2048)
-    ]
-    place = {text: i for i, text in enumerate(once)}
-    return torch.cat(parts).cpu()[torch.tensor([place[text] for text in smiles])]
-
-
-def _cost(item: tuple[Region, Edit, float]) -> int:
-    return len(item[0].atoms) + len(item[1].new)
-
-
-def _different(one: _Molecule, n: int) -> list[tuple[Region, Edit, float]]:
-    """The smallest changes, of equal size the most similar molecules; places differ if possible."""
-    chem = fingerprint(one.molecule)
-    ranked = sorted(
-        sorted(one.found, key=_cost)[: 10 * n],
-        key=lambda item: (
-            _cost(item),
-            -similarity(chem, fingerprint(read_molecule(item[1].smiles))),
-        ),
+    output = torch.cat(
+        [
+            flip.context.predict(store.batch(ids)).cpu()
+            for ids in batches(torch.arange(len(store)), 2048)
+        ]
     )
-    first: list[tuple[Region, Edit, float]] = []
-    places: set[tuple[int, ...]] = set()
+    place = {text: i for i, text in enumerate(once)}
+    output = output[torch.tensor([place[edit.smiles] for _, edit in tried])]
+    before = torch.tensor([one.answer for one, _ in tried], dtype=torch.double)
+    after = flip.answer(flip.context.task.values(output))
+    other, distance = flip.other(before, after), flip.distance(before, output)
+    return list(zip(after.tolist(), other.tolist(), distance.tolist(), strict=True))
+
+
+def _different(one: _Molecule, n: int) -> list[Found]:
+    """The smallest changes, of equal size the most similar molecules; places differ if possible."""
+    own = fingerprint(one.molecule)
+    smallest = sorted(one.found, key=lambda item: one.cost(item[0]))[: 10 * n]
+    near = {
+        edit.smiles: similarity(own, fingerprint(read_molecule(edit.smiles)))
+        for edit, _ in smallest
+    }
+    ranked = sorted(smallest, key=lambda item: (one.cost(item[0]), -near[item[0].smiles]))
+    first: dict[frozenset[int], Found] = {}
     for item in ranked:
-        if item[0].atoms not in places:
-            places.add(item[0].atoms)
-            first.append(item)
-    return (first + [item for item in ranked if item not in first])[:n]
+        first.setdefault(one.removed(item[0]), item)
+    chosen = list(first.values())
+    return (chosen + [item for item in ranked if item not in chosen])[:n]
 
 
 def _prune(molecules: Sequence[_Molecule], flip: Flip, featurise: Featurise) -> None:
@@ -238,38 +287,37 @@ def _prune(molecules: Sequence[_Molecule], flip: Flip, featurise: Featurise) -> 
     active = True
     while active:
         active = False
-        trials: list[tuple[_Molecule, int, Edit]] = []
+        trials: list[tuple[_Molecule, Edit]] = []
+        places: list[int] = []
         for one in molecules:
-            for place, (_, edit, _) in enumerate(one.found):
+            for place, (edit, _) in enumerate(one.found):
                 for atom in edit.new:
                     less = without_atom(edit, atom)
                     if less is not None:
-                        trials.append((one, place, less))
-        answers = _answers([edit.smiles for *_, edit in trials], flip, featurise)
+                        trials.append((one, less))
+                        places.append(place)
+        answers = _answers(trials, flip, featurise)
         done: set[tuple[int, int]] = set()
-        for (one, place, edit), after in zip(trials, answers.tolist(), strict=True):
-            other = bool(flip.other(torch.tensor(one.answer), torch.tensor(after)))
+        for (one, edit), place, (after, other, _) in zip(trials, places, answers, strict=True):
             if other and (one.number, place) not in done:
                 done.add((one.number, place))
-                one.found[place] = (one.found[place][0], edit, after)
+                one.found[place] = (edit, after)
                 active = True
 
 
-def _made(
-    molecules: Sequence[_Molecule], flip: Flip, featurise: Featurise
-) -> list[list[Counterfactual]]:
-    texts = [edit.smiles for one in molecules for _, edit, _ in one.found]
+def _made(molecules: Sequence[_Molecule], featurise: Featurise) -> list[list[Counterfactual]]:
+    texts = [edit.smiles for one in molecules for edit, _ in one.found]
     graphs = iter(featurise(texts) if texts else [])
     result = []
     for one in molecules:
         made: dict[str, Counterfactual] = {}
         own = fingerprint(one.molecule)
-        for region, edit, after in one.found:
+        for edit, after in one.found:
             graph = next(graphs)
             changed = torch.zeros(graph.num_nodes, dtype=torch.bool)
             changed[list(edit.new)] = True
             removed = torch.zeros(one.molecule.GetNumAtoms(), dtype=torch.bool)
-            removed[list(region.atoms)] = True
+            removed[list(one.removed(edit))] = True
             near = similarity(own, fingerprint(read_molecule(edit.smiles)))
             made[edit.smiles] = Counterfactual(
                 graph, changed, removed, one.answer, after, edit.smiles, edit.marked, near
