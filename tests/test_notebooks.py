@@ -15,7 +15,7 @@ SMALL = {
     "molecules": "MOLECULES, EPOCHS = 64, 15",
     "chemprop": "ENDS, EPOCHS = 2, 4",
     "fraud_nodes": "ACCOUNTS, RINGS, EPOCHS = 120, 6, 100",
-    "regression": "GRAPHS, EPOCHS, EXPLAINED = 96, 40, 24",
+    "regression": "GRAPHS, EPOCHS, EXPLAINED = 200, 60, 40",
     "comparing_explainers": "SIZE, STEPS, EXPLAINED = 60, 60, 12",
     "alternatives_and_effects": "GRAPHS = 24",
 }
