@@ -8,7 +8,8 @@ from hpme.models import MODELS
 
 
 @pytest.mark.parametrize(
-    ("kind", "names"), [("datasets", DATASETS), ("explainers", EXPLAINERS), ("models", sorted(MODELS))]
+    ("kind", "names"),
+    [("datasets", DATASETS), ("explainers", EXPLAINERS), ("models", sorted(MODELS))],
 )
 def test_list(invoke, kind, names):
     result = invoke("list", kind)
