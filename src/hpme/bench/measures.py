@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from hpme import metrics
+from hpme.bench.choice import choice
 from hpme.bench.experiment import GROUND_TRUTH
 from hpme.bench.outcome import Outcome, without_ground_truth
 from hpme.data import GraphDataset, GraphStore
@@ -108,7 +109,7 @@ def _of_explanations(metric: Callable[..., Any], outcome: Outcome) -> Any:
 
 MEASURES: dict[str, Callable[[Outcome], Measured]] = {
     measure.__name__: measure
-    for measure in (auc, precision, fidelity, robust_fidelity, simoar, shift, target)
+    for measure in (auc, precision, fidelity, robust_fidelity, simoar, shift, target, choice)
 }
 """All metric sets by name."""
 

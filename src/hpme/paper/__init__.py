@@ -19,6 +19,7 @@ NAMES = (
     "cases",
     "mixups",
     "sizes",
+    "tune",
 )
 """All suites, each a module of this package, in the order they are shown."""
 ALL = "all"

@@ -19,7 +19,7 @@ def _everything(seeds: Sequence[int]) -> list[Experiment]:
     Suites that are meant for seeds of their own keep them.
     """
     merged: dict[str, Experiment] = {}
-    for suite in SUITES.values():
+    for suite in (suite for suite in SUITES.values() if suite.reported):
         for experiment in suite.experiments(seeds if suite.seeds == SEEDS else suite.seeds):
             bare = replace(experiment, metrics=()).key
             known = merged.get(bare, experiment).metrics

@@ -54,6 +54,7 @@ class Suite:
         experiments: The experiments of given seeds, those of one dataset together.
         blocks: What shows its cells; by default all that was measured.
         seeds: Seeds it is meant to be run with.
+        reported: Whether its results are compared with others'; if not, ``all`` leaves it out.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Suite:
     experiments: Experiments
     blocks: Show | None = None
     seeds: tuple[int, ...] = SEEDS
+    reported: bool = True
 
 
 def each(
