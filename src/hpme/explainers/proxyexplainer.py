@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from hpme.explainers.shared.checks import at_least, positive
 from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.edge_mlp import binary_concrete
 from hpme.explainers.shared.mixing import MixingExplainer, MixupGraphs
 from hpme.explainers.shared.parametric import ParametricExplainer, seeded_linear
 from hpme.graphs import GraphBatch
-from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum, segment_mean
+from hpme.graphs.segment import segment_mean, segment_sum
 from hpme.graphs.union import with_edges
-
-_PAIRS = 2**19
-"""Pairs of nodes per step: a proxy graph is complete, whatever the graph."""
 
 
 class ProxyExplainer(MixingExplainer, ParametricExplainer):
@@ -31,9 +27,9 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
     trains the autoencoder on samples of the current explanations, then the edge MLP through the
     autoencoder. For regression the loss is the squared error in units of the outputs' spread.
 
-    Proxies live on the pairs of nodes within each graph, so sizes may differ and features be
-    anything. Models with edge features see those of random edges on pairs the graph does not
-    connect.
+    Proxies live on pairs of nodes within each graph (see :class:`SampledPairs`), so sizes may
+    differ and features be anything. Models with edge features see those of random edges on pairs
+    the graph does not connect.
 
     Args:
         proxy_steps: Steps of the autoencoder per step of the edge MLP.
@@ -85,19 +81,18 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
         generator: torch.Generator,
         optimiser: torch.optim.Optimizer,
     ) -> None:
-        for part in bounded(ids, context.store.sizes.to(ids.device)[ids], _PAIRS):
-            self._train_autoencoder(context, part, temperature, generator)
-            super()._step(context, part, temperature, generator, optimiser)
+        self._train_autoencoder(context, ids, temperature, generator)
+        super()._step(context, ids, temperature, generator, optimiser)
 
     def _train_autoencoder(
         self, context: TargetContext, ids: Tensor, temperature: float, generator: torch.Generator
     ) -> None:
         graphs = context.store.batch(ids)
-        pairs = AllPairs.of(graphs)
-        h = context.h[graphs.node_ids]
+        pairs = SampledPairs.of(graphs, generator)
+        with torch.no_grad():  # no step in here changes the edge MLP
+            logits = self._logits(context.h[graphs.node_ids], graphs.pairs.index)
         for _ in range(self.proxy_steps):
-            with torch.no_grad():
-                mask = self._sample(h, graphs, temperature, generator)
+            mask = graphs.pairs.per_edge(binary_concrete(logits, temperature, generator))
             self._proxy_optimiser.zero_grad()
             proxy = self.autoencoder(graphs, pairs, mask, generator, self.divergence_weight)
             proxy.loss.mean().backward()
@@ -107,22 +102,22 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
         self, context: TargetContext, ids: Tensor, temperature: float, generator: torch.Generator
     ) -> Tensor:
         graphs = context.store.batch(ids)
-        pairs = AllPairs.of(graphs)
+        pairs = SampledPairs.of(graphs, generator)
         mask = self._sample(context.h[graphs.node_ids], graphs, temperature, generator)
         proxy = self.autoencoder(graphs, pairs, mask, generator)
         weight = pairs.per_edge(proxy.adjacency)
-        output = context.predict(pairs.complete(graphs, generator), weight)
+        output = context.predict(pairs.joined(graphs, generator), weight)
         prediction = context.task.loss(output, context.target[ids])
         return (prediction + self._penalty(mask, graphs)).mean()
 
     def _mixup_graphs(self, context: TargetContext, generator: torch.Generator) -> MixupGraphs:
-        """The proxy graphs, which are complete; they have no other graph."""
+        """The proxy graphs; they have no other graph."""
         graphs = context.store.batch()
-        pairs = AllPairs.of(graphs)
+        pairs = SampledPairs.of(graphs, generator)
         mask = self._logits(context.h[graphs.node_ids], graphs.edge_index).sigmoid()
         proxy = self.autoencoder(graphs, pairs, mask, generator)
         return MixupGraphs.of(
-            pairs.complete(graphs, generator),
+            pairs.joined(graphs, generator),
             pairs.per_edge(proxy.adjacency),
             pairs.per_edge(proxy.explained),
             torch.arange(graphs.num_graphs),
@@ -140,18 +135,18 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
         super()._build(meta)
 
 
-def bounded(ids: Tensor, sizes: Tensor, limit: int) -> Iterator[Tensor]:
-    """Consecutive parts of graph numbers with about ``limit`` pairs of nodes in each."""
-    group = exclusive_cumsum(sizes * (sizes - 1) // 2) // limit
-    counts = torch.unique_consecutive(group, return_counts=True)[1]
-    yield from ids.split(counts.tolist())  # type: ignore[no-untyped-call]
-
-
 @dataclass(frozen=True)
-class AllPairs:
-    """Every two nodes of the same graph once, smaller first, connected (in any direction) or not.
+class SampledPairs:
+    """The connected pairs of nodes of every graph, and about as many random unconnected ones.
 
-    ``of_edge`` is the pair of every edge, -1 for self-loops.
+    A proxy graph may have any edge. Most of its pairs are unconnected and alike, and all of them
+    together are many times the edges of a sparse graph, so a sample stands for them.
+
+    Args:
+        index: The smaller node first, in the order of the nodes.
+        of_edge: The pair of every edge, -1 for self-loops.
+        connected: Whether there is an edge, in any direction.
+        graph: Graph number of every pair.
     """
 
     index: Tensor
@@ -160,19 +155,29 @@ class AllPairs:
     graph: Tensor
 
     @classmethod
-    def of(cls, graphs: GraphBatch) -> AllPairs:
-        """The pairs of a batch of graphs."""
-        node = torch.arange(graphs.num_nodes, device=graphs.x.device)
-        later = (graphs.ptr + graphs.sizes)[graphs.batch] - node - 1
-        second, first = concatenated_ranges(node + 1, later)
-        low, high = graphs.edge_index.min(0).values, graphs.edge_index.max(0).values
-        of_edge = exclusive_cumsum(later)[low] + high - low - 1
-        of_edge = torch.where(low == high, -1, of_edge)
-        connected = torch.zeros_like(first, dtype=torch.bool)
-        connected[of_edge[of_edge >= 0]] = True
-        return cls(torch.stack([first, second]), of_edge, connected, graphs.batch[first])
+    def of(cls, graphs: GraphBatch, generator: torch.Generator) -> SampledPairs:
+        """The pairs of a batch of graphs, the unconnected ones drawn anew."""
+        links = graphs.pairs.proper
+        stride = max(1, graphs.num_nodes)
+        linked = links.index[0] * stride + links.index[1]
+        wanted = torch.bincount(links.graph, minlength=graphs.num_graphs).clamp(min=1)
+        graph = torch.repeat_interleave(wanted)
+        graph = graph[graphs.sizes[graph] > 1]
+        share = torch.rand(2, graph.numel(), generator=generator).to(graph.device)
+        size = graphs.sizes[graph]
+        first = (share[0] * size).long().clamp(max=size - 1)
+        other = (share[1] * (size - 1)).long().clamp(max=size - 2)
+        second = other + (other >= first).long()  # any node but the first
+        ends = torch.stack([first, second]) + graphs.ptr[graph]
+        drawn = ends.amin(0) * stride + ends.amax(0)
+        key, place = torch.unique(torch.cat([linked, drawn]), return_inverse=True)
+        connected = torch.zeros_like(key, dtype=torch.bool)
+        connected[place[: linked.numel()]] = True
+        index = torch.stack([key // stride, key % stride])
+        padded = torch.cat([place[: linked.numel()], place.new_full((1,), -1)])  # -1 is the last
+        return cls(index, padded[links.of_edge], connected, graphs.batch[index[0]])
 
-    def complete(self, graphs: GraphBatch, generator: torch.Generator) -> GraphBatch:
+    def joined(self, graphs: GraphBatch, generator: torch.Generator) -> GraphBatch:
         """The graphs with unconnected pairs joined too, in both directions, after the old edges.
 
         New edges have the attributes of random edges, and weigh 1 if the graphs have weights.
@@ -181,10 +186,13 @@ class AllPairs:
         return with_edges(graphs, torch.cat([new, new.flip(0)], dim=1), generator)
 
     def per_edge(self, pair_values: Tensor) -> Tensor:
-        """Values of pairs at the edges of :meth:`complete`; self-loops weigh 1."""
+        """Values of pairs at the edges of :meth:`joined`; self-loops weigh 1."""
         padded = torch.cat([pair_values, pair_values.new_ones(1)])  # -1 is the last
-        new = pair_values[~self.connected]
-        return torch.cat([padded[self.of_edge], new, new])
+        last = pair_values.numel()
+        new = (~self.connected).nonzero().view(-1)
+        # The backward pass of index_select is an index_add, that of indexing is much slower.
+        of_edge = torch.where(self.of_edge < 0, last, self.of_edge)
+        return padded.index_select(0, torch.cat([of_edge, new, new]))
 
 
 @dataclass(frozen=True)
@@ -233,9 +241,11 @@ class GraphAutoencoder(nn.Module):
 
     def encode(self, x: Tensor, edge_index: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and log variance of the latent rows of nodes."""
-        edge_index, norm = gcn_norm(edge_index, weight, len(x))
-        h = _propagate(self.first(x), edge_index, norm).relu()
-        h = _propagate(self.second(h), edge_index, norm).relu()
+        # Neighbours are summed before each layer: without a gradient of the weights, which training
+        # the autoencoder does not need, the first sum then has no backward pass.
+        neighbours = _Neighbours.of(edge_index, weight, len(x))
+        h = self.first(neighbours(x)).relu()
+        h = self.second(neighbours(h)).relu()
         return self.mean(h), self.log_variance(h)
 
     def decode(self, z: Tensor, index: Tensor) -> Tensor:
@@ -247,7 +257,7 @@ class GraphAutoencoder(nn.Module):
     def forward(
         self,
         graphs: GraphBatch,
-        pairs: AllPairs,
+        pairs: SampledPairs,
         mask: Tensor,
         generator: torch.Generator,
         divergence_weight: float = 1.0,
@@ -267,7 +277,7 @@ class GraphAutoencoder(nn.Module):
         return Proxy(adjacency, parts[0] >= parts[1], loss)
 
 
-def reconstruction_error(adjacency: Tensor, pairs: AllPairs, num_graphs: int) -> Tensor:
+def reconstruction_error(adjacency: Tensor, pairs: SampledPairs, num_graphs: int) -> Tensor:
     """Cross entropy of every graph; connected and unconnected pairs weigh alike in total."""
     safe = adjacency.clamp(1e-6, 1 - 1e-6)
     link, gap = pairs.connected, ~pairs.connected
@@ -275,7 +285,21 @@ def reconstruction_error(adjacency: Tensor, pairs: AllPairs, num_graphs: int) ->
     return of_links + segment_mean(-(1 - safe[gap]).log(), pairs.graph[gap], num_graphs)
 
 
-def _propagate(h: Tensor, edge_index: Tensor, weight: Tensor) -> Tensor:
-    return torch.zeros_like(h).index_add(
-        0, edge_index[1], h.index_select(0, edge_index[0]) * weight.unsqueeze(1)
-    )
+@dataclass(frozen=True)
+class _Neighbours:
+    """Sums over neighbours as a GCN layer takes them: every node is its own, with weight 1."""
+
+    edge_index: Tensor
+    norm: Tensor
+    own: Tensor
+
+    @classmethod
+    def of(cls, edge_index: Tensor, weight: Tensor, num_nodes: int) -> _Neighbours:
+        source, target = edge_index
+        scale = (1 + segment_sum(weight, target, num_nodes)).rsqrt()
+        norm = scale.index_select(0, source) * weight * scale.index_select(0, target)
+        return cls(edge_index, norm.unsqueeze(1), scale.square().unsqueeze(1))
+
+    def __call__(self, h: Tensor) -> Tensor:
+        source, target = self.edge_index
+        return (self.own * h).index_add(0, target, h.index_select(0, source) * self.norm)

@@ -15,7 +15,9 @@ SIZES, ENTROPIES = (0.003, 0.03, 0.1, 0.3), (0.01, 1.0)
 
 def grid(**values: Sequence[Any]) -> list[dict[str, Any]]:
     """All combinations of values."""
-    return [dict(zip(values, chosen, strict=True)) for chosen in itertools.product(*values.values())]
+    return [
+        dict(zip(values, chosen, strict=True)) for chosen in itertools.product(*values.values())
+    ]
 
 
 def _penalties(**values: Sequence[Any]) -> list[dict[str, Any]]:
@@ -28,10 +30,12 @@ GRIDS = {
     "tagexplainer": _penalties(epochs=(100, 300)),
     "mixupexplainer": _penalties(epochs=(50, 150)),
     "regexplainer": _penalties(epochs=(50, 150)),
-    "proxyexplainer": _penalties(epochs=(50, 150)),
-    "metagnn": grid(posthoc_options=_penalties(epochs=(300,)), epochs=(10, 30)),
+    "proxyexplainer": _penalties(epochs=(30, 100)),
+    "metagnn": grid(posthoc_options=_penalties(epochs=(100, 300))),
 }
 """Sixteen settings of each method."""
+GRAPHS = 100
+"""Fewer than what is reported on: an epoch is one step of training for either number."""
 METRICS = ("auc", "choice")
 
 
@@ -41,7 +45,9 @@ def experiments(seeds: Sequence[int]) -> list[Experiment]:
         experiment
         for dataset in CLASSIFICATION + REGRESSION
         for method, settings in GRIDS.items()
-        for experiment in each([dataset], [method], options=settings, metrics=METRICS)(seeds)
+        for experiment in each(
+            [dataset], [method], options=settings, metrics=METRICS, graphs=GRAPHS
+        )(seeds)
     ]
 
 
