@@ -8,7 +8,7 @@ from torch_geometric.nn import SimpleConv, global_add_pool
 
 from contract import call, fitted, make_graphs, make_target
 from hpme.errors import InputError, ModelError, UnknownNameError
-from hpme.explainers import GradExplainer, MetaGNNExplainer
+from hpme.explainers import GradExplainer, MetaGNNExplainer, PGExplainer
 from hpme.explainers.shared.adaptation import Adaptation, AdaptationReport
 from hpme.explainers.shared.mask_descent import MaskDescent
 from hpme.graphs import GraphStore
@@ -106,6 +106,31 @@ def test_held_out_graphs_are_not_trained_on(monkeypatch):
     assert explainer.report.before == explainer.report.after  # nothing was learned
     assert explainer.report.shift == 0
     assert not explainer.report.warnings
+
+
+def test_other_graphs_may_have_the_labels(monkeypatch):
+    """The copy is trained on them alone; what explains it learns from the graphs of the fit."""
+    trained = []
+
+    def record(self, adapter, task, store, labels, ids, generator, advance):
+        trained.append((store.x, labels))
+
+    monkeypatch.setattr(Adaptation, "__call__", record)
+    model, labelled = make_target("gcn"), make_graphs(seeds=range(10, 20))
+    graphs = make_graphs()
+    for graph in graphs:
+        graph.y = None
+    explainer = MetaGNNExplainer(posthoc_options={"epochs": 2})
+    explainer.fit(model, graphs, labelled=labelled, progress=False)
+    ((x, labels),) = trained
+    assert torch.equal(x, torch.cat([graph.x for graph in labelled]))
+    assert labels.tolist() == [int(graph.y) for graph in labelled]
+    alone = PGExplainer(epochs=2).fit(model, graphs, progress=False)
+    for graph in graphs:  # nothing was learned, so the copy is the model
+        mask = call(explainer, model, graph).edge_mask
+        torch.testing.assert_close(mask, call(alone, model, graph).edge_mask)
+    with pytest.raises(InputError, match="one copy answers for one target"):
+        explainer.fit(model, graphs, labelled=labelled, target=[0, 1], progress=False)
 
 
 def test_regression():

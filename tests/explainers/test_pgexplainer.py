@@ -122,3 +122,31 @@ def test_one_step_per_mini_batch(monkeypatch):
 def test_unusable_options(options, message):
     with pytest.raises(InputError, match=message):
         PGExplainer(**options)
+
+
+def test_edges_of_a_neighbourhood_depend_on_its_target_node():
+    """The same graph about two of its nodes: logits are those of [h_i; h_j; h_v]."""
+    model, graph = make_target("gcn").eval(), make_graphs()[0]
+    graphs = []
+    for node in (0, 1):
+        one = graph.clone()
+        one.anchors = torch.tensor([[node]])
+        graphs.append(one)
+    store = GraphStore.from_graphs(graphs)
+    explainer = PGExplainer()
+    with frozen(model):
+        context = explainer._seen(TargetContext.build(model, store, batch_size=2))
+    explainer._start(context, torch.Generator().manual_seed(0))
+    adapter, batch = context.adapter, store.batch()
+    masks = explainer._explain(adapter, batch).edge_mask.view(2, -1)
+    h = model.node_embeddings(graph.x, graph.edge_index).detach()
+    first, second = explainer.edge_mlp.first.split(2 * h.shape[1])
+    for node, mask in enumerate(masks):
+        for (i, j), weight in zip(graph.edge_index.t().tolist(), mask, strict=True):
+            logits = []
+            for near, far in ((i, j), (j, i)):
+                row = torch.cat([h[near], h[node]]) @ first + torch.cat([h[far], h[node]]) @ second
+                hidden = (row + explainer.edge_mlp.first_bias).relu()
+                logits.append(hidden @ explainer.edge_mlp.second + explainer.edge_mlp.second_bias)
+            torch.testing.assert_close(weight, torch.stack(logits).mean().sigmoid())
+    assert not torch.allclose(masks[0], masks[1])

@@ -7,7 +7,7 @@ from contract import fitted, make_graphs, make_target
 from hpme.data import GraphStore
 from hpme.errors import InputError
 from hpme.explainers import ProxyExplainer
-from hpme.explainers.proxyexplainer import AllPairs, bounded
+from hpme.explainers.proxyexplainer import SampledPairs
 from hpme.explainers.shared.context import TargetContext
 from hpme.models.freezing import frozen
 
@@ -27,7 +27,7 @@ def test_loss_against_dense_proxies_one_by_one():
         loss = explainer._loss(context, ids, 2.0, torch.Generator().manual_seed(3))
     generator = torch.Generator().manual_seed(3)
     batch = context.store.batch(ids)
-    pairs = AllPairs.of(batch)
+    pairs = SampledPairs.of(batch, generator)
     mask = explainer._sample(context.h[batch.node_ids], batch, 2.0, generator)
     proxy = explainer.autoencoder(batch, pairs, mask, generator).adjacency
     expected = []
@@ -37,7 +37,7 @@ def test_loss_against_dense_proxies_one_by_one():
         mine = pairs.graph == place
         i, j = pairs.index[:, mine] - batch.ptr[place]
         dense[i, j] = dense[j, i] = proxy[mine]
-        edge_index = (1 - torch.eye(nodes)).nonzero().t()
+        edge_index = dense.nonzero().t()
         output = model(graph.x, edge_index, None, dense[tuple(edge_index)])
         y = model(graph.x, graph.edge_index).argmax()
         w = mask[batch.edge_batch == place]
@@ -83,14 +83,6 @@ def test_options_survive_fitting():
 def test_edge_mlp_and_autoencoder_are_kept():
     state = fitted("proxyexplainer").explainer.state_dict()
     assert {name.split(".")[0] for name in state} == {"edge_mlp", "autoencoder"}
-
-
-def test_parts_of_bounded_size():
-    sizes = torch.tensor([5, 5, 20, 2, 2, 2, 40, 3])
-    ids = torch.arange(8) + 10
-    parts = list(bounded(ids, sizes, 100))
-    assert torch.equal(torch.cat(parts), ids)
-    assert [p.tolist() for p in parts] == [[10, 11, 12], [13, 14, 15, 16], [17]]
 
 
 def test_options():

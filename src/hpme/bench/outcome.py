@@ -22,6 +22,8 @@ from hpme.explainers import GraphExplainer, explainer_class
 from hpme.models import Recipe, TargetGNN, TrainReport, load_or_train, predict, recipe_for
 from hpme.models.task import Mode
 
+MAX_LABELLED = 1000
+"""Training graphs for methods that train the target."""
 MODEL_INPUTS = ("x", "edge_index", "edge_attr", "edge_weight", "anchors")
 
 
@@ -149,9 +151,8 @@ def explain(
     """Fits an explainer on the explained graphs of a dataset and explains them.
 
     Explainers see neither labels nor ground truth, except that a method which trains the target
-    (``needs_labels``) gets the labels of the training graphs among the same graphs, and methods
-    with a pool ratio are told the one of the ground truth (see
-    :func:`make_explainer`), which the record says.
+    (``needs_labels``) gets training graphs with their labels besides, and methods with a pool ratio
+    are told the one of the ground truth (see :func:`make_explainer`), which the record says.
 
     Without an explainer nothing is explained; :data:`~hpme.bench.experiment.GROUND_TRUTH` in its
     place gives the explanations no explainer can beat.
@@ -175,13 +176,11 @@ def explain(
         return replace(chosen, explanations=[_truth(seen, graph) for seen, graph in pairs])
     explainer, source = make_explainer(experiment.explainer, dataset, seed, experiment.options)
     start = time.perf_counter()
-    fit_graphs = inputs + without_ground_truth(company)
+    known: dict[str, Any] = {}
     if explainer.needs_labels:
-        # Labels of validation and test graphs would leak into what the method trains.
-        known = torch.isin(torch.cat([numbers, others]), dataset.split["train"]).tolist()
-        labelled = without_ground_truth(graphs + company, keep=("y",))
-        fit_graphs = [graph for graph, ok in zip(labelled, known, strict=True) if ok]
-    explainer.fit(target.model, fit_graphs, mode=chosen.mode, progress=progress)
+        known["labelled"] = _labelled(dataset, seed)
+    fit_graphs = inputs + without_ground_truth(company)
+    explainer.fit(target.model, fit_graphs, mode=chosen.mode, progress=progress, **known)
     fitted = time.perf_counter()
     explanations = explainer.explain(target.model, inputs, progress=progress)
     return replace(
@@ -192,6 +191,14 @@ def explain(
         fit_seconds=fitted - start,
         explain_seconds=time.perf_counter() - fitted,
     )
+
+
+def _labelled(dataset: GraphDataset, seed: int) -> list[Data]:
+    """Graphs of the training split with their labels; others' would leak into what is trained."""
+    train = dataset.split["train"]
+    order = torch.randperm(len(train), generator=torch.Generator().manual_seed(seed))
+    graphs = [dataset[int(number)] for number in train[order[:MAX_LABELLED]]]
+    return without_ground_truth(graphs, keep=("y",))
 
 
 def without_ground_truth(graphs: Iterable[Data], keep: tuple[str, ...] = ()) -> list[Data]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -17,13 +17,15 @@ from hpme.explainers.gnnexplainer import GNNExplainer
 from hpme.explainers.grad import GradExplainer
 from hpme.explainers.pgexplainer import PGExplainer
 from hpme.explainers.shared.adaptation import Adaptation, AdaptationReport, report_on
-from hpme.explainers.shared.base import GraphExplainer
+from hpme.explainers.shared.base import GraphExplainer, Self
 from hpme.explainers.shared.checks import at_least, positive
 from hpme.explainers.shared.context import TargetContext, batches
 from hpme.explainers.shared.mask_descent import MaskDescent
 from hpme.explainers.shared.masks import Masks
+from hpme.explainers.shared.questions import is_several
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
+from hpme.models.explained import Model
 from hpme.progress import progress_bar
 
 logger = logging.getLogger("hpme")
@@ -40,9 +42,9 @@ _DTYPES = {str(dtype): dtype for dtype in (torch.float16, torch.bfloat16, torch.
 class MetaGNNExplainer(GraphExplainer):
     r"""Trains a copy of the model to be explainable, then explains the copy.
 
-    See :class:`Adaptation` for the training, which starts from the
-    given model and needs labels: the graphs of :meth:`fit` must have ``y``. The given model stays
-    as it is. The explanations are of the copy; :attr:`report` says how far it went from the model.
+    See :class:`Adaptation` for the training, which starts from the given model and needs labels
+    ``y``: of the graphs of :meth:`fit`, or of others that it is given. The given model stays as it
+    is. The explanations are of the copy; :attr:`report` says how far it went from the model.
 
     Args:
         posthoc: Explainer of the copy: ``"pgexplainer"``, ``"gnnexplainer"`` or ``"grad"``.
@@ -51,7 +53,7 @@ class MetaGNNExplainer(GraphExplainer):
         lr: Learning rate of the task steps.
         inner_steps: Explanation steps :math:`T` before every task step.
         inner_lr: Learning rate of the explanation steps.
-        mask_graphs: Graphs that are masked at each mini-batch.
+        mask_graphs: Graphs that are masked for each mini-batch.
         mask_epochs: Steps of the search of their masks.
         mask_lr: Learning rate of this search.
         size_weight: :math:`c_s`, weight of the sum of a graph's edge weights in this search.
@@ -73,13 +75,13 @@ class MetaGNNExplainer(GraphExplainer):
         *,
         posthoc: str = "pgexplainer",
         posthoc_options: dict[str, Any] | None = None,
-        epochs: int = 30,
+        epochs: int = 20,
         lr: float = 1e-3,
         inner_steps: int = 3,
         inner_lr: float = 1e-4,
-        mask_graphs: int = 16,
-        mask_epochs: int = 30,
-        mask_lr: float = 0.03,
+        mask_graphs: int = 8,
+        mask_epochs: int = 10,
+        mask_lr: float = 0.1,
         size_weight: float = 0.03,
         entropy_weight: float = 0.01,
         train_batch_size: int = 64,
@@ -104,6 +106,7 @@ class MetaGNNExplainer(GraphExplainer):
         self.explainer = self._make_posthoc()
         self.weights = _Weights({})
         self.report: AdaptationReport | None = None
+        self._labelled: Iterable[Any] | None = None
 
     def _make_posthoc(self) -> GraphExplainer:
         if self.posthoc not in POSTHOC:
@@ -114,12 +117,50 @@ class MetaGNNExplainer(GraphExplainer):
         except TypeError as error:
             raise InputError(f"posthoc_options do not fit '{self.posthoc}': {error}") from error
 
+    def fit(
+        self: Self,
+        model: Model,
+        graphs: Iterable[Any],
+        *,
+        labelled: Iterable[Any] | None = None,
+        **options: Any,
+    ) -> Self:
+        """Trains the copy on labelled graphs, then learns to explain it from ``graphs``.
+
+        Args:
+            model: See :meth:`GraphExplainer.fit`.
+            graphs: See :meth:`GraphExplainer.fit`.
+            labelled: Graphs with ``y``, such as those the model was trained on; by default
+                ``graphs``, which must have it then.
+            **options: See :meth:`GraphExplainer.fit`.
+        """
+        if labelled is not None and is_several(options.get("target")):
+            raise InputError("one copy answers for one target; fit once for each of them")
+        self._labelled = labelled
+        try:
+            return super().fit(model, graphs, **options)
+        finally:
+            self._labelled = None
+
     def _fit(self, context: TargetContext, *, progress: bool) -> None:
+        model = _trainable_copy(context.adapter.model)
+        explained = context.adapter.explained
+        assert explained is not None
+        if self._labelled is None:
+            self._adapt(model, context, progress=progress)
+        else:
+            with self._context(explained, self._read(explained, self._labelled)) as training:
+                self._adapt(model, training, progress=progress)
+        self.weights = _Weights({name: p.detach() for name, p in model.named_parameters()})
+        with self.explainer._context(replace(explained, model=model), context.store) as adapted:
+            self.explainer._fit(adapted, progress=progress)
+
+    def _adapt(self, model: nn.Module, context: TargetContext, *, progress: bool) -> None:
+        """Trains the copy on the graphs of a context, which has the labels."""
         labels = _labels(context).to(context.device)
         generator = torch.Generator().manual_seed(self.seed)
         order = torch.randperm(len(context.store), generator=generator).to(context.device)
         held_out, train = order.tensor_split([int(self.holdout * order.numel())])
-        model = _trainable_copy(context.adapter.model)
         adapter = context.adapter.on(model)
         adaptation = Adaptation(
             MaskDescent(self.mask_epochs, self.mask_lr, self.size_weight, self.entropy_weight),
@@ -136,11 +177,6 @@ class MetaGNNExplainer(GraphExplainer):
         after = self._outputs(adapter, context)
         scored = held_out if held_out.numel() else train
         self.report = report_on(context.task, before, after, labels, scored, held_out.numel() > 0)
-        self.weights = _Weights({name: p.detach() for name, p in model.named_parameters()})
-        assert context.adapter.explained is not None
-        known = replace(context.adapter.explained, model=model)
-        with self.explainer._context(known, context.store) as adapted:
-            self.explainer._fit(adapted, progress=progress)
         logger.info(self.report.summary())
         for warning in self.report.warnings:
             logger.warning(warning)

@@ -69,6 +69,7 @@ class MixupExplainer(MixingExplainer, ParametricExplainer):
         return (prediction + penalty).mean()
 
     def _mixup_graphs(self, context: TargetContext, generator: torch.Generator) -> MixupGraphs:
+        context = self._seen(context)
         ids = torch.arange(len(context.store), device=context.device)
         partners = draw_partners(ids, len(ids), generator)
         return joined(context, partners, self._logits, self.bridges, generator)

@@ -112,6 +112,7 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
 
     def _mixup_graphs(self, context: TargetContext, generator: torch.Generator) -> MixupGraphs:
         """The proxy graphs; they have no other graph."""
+        context = self._seen(context)
         graphs = context.store.batch()
         pairs = SampledPairs.of(graphs, generator)
         mask = self._logits(context.h[graphs.node_ids], graphs.edge_index).sigmoid()
@@ -224,8 +225,8 @@ class GraphAutoencoder(nn.Module):
         self,
         in_channels: int,
         hidden: int = 32,
-        latent: int = 16,
-        coordinates: int = 16,
+        latent: int = 8,
+        coordinates: int = 8,
         *,
         feature_scale: float = 1.0,
         generator: torch.Generator,
@@ -239,14 +240,14 @@ class GraphAutoencoder(nn.Module):
         self.log_variance = seeded_linear(hidden, latent, generator)
         self.bias = nn.Parameter(torch.zeros(()))
 
-    def encode(self, x: Tensor, edge_index: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and log variance of the latent rows of nodes."""
+    def encode(self, x: Tensor, edge_index: Tensor, weight: Tensor) -> Tensor:
+        """Hidden rows of nodes, which :attr:`mean` and :attr:`log_variance` are made of."""
         # Neighbours are summed before each layer: without a gradient of the weights, which training
         # the autoencoder does not need, the first sum then has no backward pass.
         neighbours = _Neighbours.of(edge_index, weight, len(x))
         h = self.first(neighbours(x)).relu()
-        h = self.second(neighbours(h)).relu()
-        return self.mean(h), self.log_variance(h)
+        hidden: Tensor = self.second(neighbours(h)).relu()
+        return hidden
 
     def decode(self, z: Tensor, index: Tensor) -> Tensor:
         """Probability of an edge for every pair of nodes."""
@@ -265,8 +266,9 @@ class GraphAutoencoder(nn.Module):
         """The proxy graphs of explanations given by edge weights ``mask``."""
         place = torch.randn(graphs.num_nodes, self.coordinates, generator=generator).to(mask)
         x = torch.cat([graphs.x.to(mask) / self.feature_scale, place], dim=1)
-        kept, _ = self.encode(x, graphs.edge_index, mask)
-        mean, log_variance = self.encode(x, graphs.edge_index, 1 - mask)
+        kept = self.mean(self.encode(x, graphs.edge_index, mask))
+        hidden = self.encode(x, graphs.edge_index, 1 - mask)
+        mean, log_variance = self.mean(hidden), self.log_variance(hidden)
         noise = torch.randn(mean.shape, generator=generator).to(mean)
         rest = mean + noise * (log_variance / 2).exp()
         parts = [self.decode(z, pairs.index) for z in (kept, rest)]

@@ -96,6 +96,7 @@ class RegExplainer(MixingExplainer, ParametricExplainer):
         return (loss + self._penalty(mask, graphs)).mean()
 
     def _mixup_graphs(self, context: TargetContext, generator: torch.Generator) -> MixupGraphs:
+        context = self._seen(context)
         r"""The mixups :math:`G^{mix+}`, from which the prediction is learned."""
         ids = torch.arange(len(context.store), device=context.device)
         drawn = torch.stack([draw_partners(ids, len(ids), generator) for _ in range(2)])

@@ -51,6 +51,7 @@ class TAGExplainer(ParametricExplainer):
     title = "TAGExplainer"
     summary = "TAGE: an edge MLP conditioned on directions of the graph embedding, task-agnostic."
     typical_seconds = 10.0
+    sees_target = False  # the condition says what is explained
 
     gate: nn.Linear
     task: Task

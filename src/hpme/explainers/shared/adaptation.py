@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from hpme.explainers.shared.context import batches
 from hpme.explainers.shared.mask_descent import MaskDescent, spread
 from hpme.explainers.shared.training_free import weighted_model
-from hpme.graphs import GraphStore
+from hpme.graphs import GraphBatch, GraphStore
 from hpme.models.adapter import ModelAdapter, check_gradient
 from hpme.models.task import Task
 
@@ -24,12 +24,13 @@ LARGE_SHIFT = 0.05
 class Adaptation:
     r"""Alternates steps towards explainability with steps on the task.
 
-    For every mini-batch: masks of a few random graphs are found by :class:`MaskDescent`; then
-    :math:`T` steps of a fresh Adam teach the model to predict under these masks what it predicts
-    without; then one step lowers the task loss. No second-order term is involved: the task step
-    starts from where the explanation steps ended. The model stays in evaluation mode. Fields are
-    described at :class:`~hpme.explainers.MetaGNNExplainer`; ``grad_clip`` is the largest norm of
-    the gradient of a task step.
+    For every mini-batch masks of a few random graphs are found by :class:`MaskDescent`, those of an
+    epoch together, by the model as it is when the epoch begins; :math:`T` steps of a fresh Adam
+    teach the model to predict under these masks what it predicts without; then one step lowers the
+    task loss. No second-order term is involved: the task step starts from where the explanation
+    steps ended. The model stays in evaluation mode. Fields are described at
+    :class:`~hpme.explainers.MetaGNNExplainer`; ``grad_clip`` is the largest norm of the gradient of
+    a task step.
     """
 
     descent: MaskDescent
@@ -59,32 +60,47 @@ class Adaptation:
         optimiser = torch.optim.Adam(parameters, lr=self.lr)
         for _ in range(self.epochs):
             order = ids[torch.randperm(ids.numel(), generator=generator).to(ids.device)]
-            for part in batches(order, self.batch_size):
-                drawn = torch.randint(ids.numel(), (self.mask_graphs,), generator=generator)
-                drawn = drawn.to(ids.device)
-                self._explanation_steps(adapter, task, store, ids[drawn], parameters, generator)
+            parts = list(batches(order, self.batch_size))
+            count = self.mask_graphs * len(parts)
+            drawn = torch.randint(ids.numel(), (count,), generator=generator).to(ids.device)
+            masks = self._masks(adapter, task, store, ids[drawn], generator)
+            masked = ids[drawn].split(self.mask_graphs)  # type: ignore[no-untyped-call]
+            for part, shown, mask in zip(parts, masked, masks, strict=True):
+                self._explanation_steps(adapter, task, store.batch(shown), mask, parameters)
                 loss = task.loss(adapter.predict(store.batch(part)), labels[part]).mean()
                 _set_gradients(loss, parameters)
                 nn.utils.clip_grad_norm_(parameters, self.grad_clip)
                 optimiser.step()
             advance(1)
 
-    def _explanation_steps(
+    def _masks(
         self,
         adapter: ModelAdapter,
         task: Task,
         store: GraphStore,
         ids: Tensor,
-        parameters: list[nn.Parameter],
         generator: torch.Generator,
-    ) -> None:
+    ) -> tuple[Tensor, ...]:
+        """Edge weights of the graphs, ``mask_graphs`` of them at a time."""
         graphs = store.batch(ids)
+        start = torch.randn(len(graphs.pairs), generator=generator).to(graphs.x.device)
+        predict = weighted_model(adapter, graphs, {})
+        mask = self.descent(predict, graphs, task, start * spread(graphs))
+        counts = store.edge_counts[ids].view(-1, self.mask_graphs).sum(1)
+        parts: tuple[Tensor, ...] = mask.split(counts.tolist())  # type: ignore[no-untyped-call]
+        return parts
+
+    def _explanation_steps(
+        self,
+        adapter: ModelAdapter,
+        task: Task,
+        graphs: GraphBatch,
+        mask: Tensor,
+        parameters: list[nn.Parameter],
+    ) -> None:
         predict = weighted_model(adapter, graphs, {})
         with torch.no_grad():
             target = task.target(predict(None))
-        start = torch.randn(len(graphs.pairs), generator=generator).to(graphs.x.device)
-        start = start * spread(graphs)
-        mask = self.descent(predict, graphs, task, start)
         optimiser = torch.optim.Adam(parameters, lr=self.inner_lr)
         for _ in range(self.inner_steps):
             _set_gradients(task.loss(predict(mask), target).mean(), parameters)

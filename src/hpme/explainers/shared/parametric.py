@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +16,7 @@ from hpme.explainers.shared.edge_mlp import EdgeMLP, binary_concrete
 from hpme.explainers.shared.mask_descent import mask_penalty
 from hpme.explainers.shared.masks import Masks
 from hpme.graphs import GraphBatch
+from hpme.graphs.segment import exclusive_cumsum
 from hpme.models.adapter import ModelAdapter
 from hpme.progress import progress_bar
 
@@ -25,7 +27,8 @@ class ParametricExplainer(GraphExplainer):
     Subclasses say what a step minimises (:meth:`_loss`); what else they learn is created in
     :meth:`_start` and rebuilt in :meth:`_build`. Embeddings and targets are computed once, an
     epoch passes over the graphs in mini-batches of ``batch_size`` with one step of Adam each, and
-    both directions of an edge share logit and noise.
+    both directions of an edge share logit and noise. For node-level models the MLP reads the target
+    node's embedding, too.
 
     Args:
         epochs: Passes over the graphs.
@@ -40,6 +43,8 @@ class ParametricExplainer(GraphExplainer):
     """
 
     edge_mlp: EdgeMLP
+    sees_target: ClassVar[bool] = True
+    """Whether the edge MLP reads the target node's embedding beside that of every node."""
 
     def __init__(
         self,
@@ -100,6 +105,19 @@ class ParametricExplainer(GraphExplainer):
 
     # What subclasses use ########################################################################
 
+    def _seen(self, context: TargetContext) -> TargetContext:
+        r"""The context with node embeddings as the edge MLP reads them.
+
+        Where a graph is about one of its nodes :math:`v`, they are :math:`[\mathbf{h}_i;
+        \mathbf{h}_v]`: what matters in a neighbourhood depends on the node it is for.
+        """
+        anchors = context.store.anchors
+        if not self.sees_target or anchors is None or anchors.shape[1] != 1:
+            return context
+        sizes = context.store.sizes
+        target = exclusive_cumsum(sizes) + anchors[:, 0]
+        return replace(context, h=_beside(context.h, target.repeat_interleave(sizes)))
+
     def _logits(self, h: Tensor, edge_index: Tensor) -> Tensor:
         """Logits of pairs of nodes."""
         logits: Tensor = self.edge_mlp(h, edge_index)
@@ -130,6 +148,7 @@ class ParametricExplainer(GraphExplainer):
 
     def _fit(self, context: TargetContext, *, progress: bool) -> None:
         generator = torch.Generator().manual_seed(self.seed)
+        context = self._seen(context)
         self._start(context, generator)
         self.to(context.device)
         optimiser = self._optimiser()
@@ -147,6 +166,8 @@ class ParametricExplainer(GraphExplainer):
         if graphs.num_nodes == 0:
             return Masks(graphs.x.new_zeros(0, dtype=torch.float32))
         h = adapter.embed(graphs, **model_kwargs).nodes
+        if self.sees_target and graphs.anchors is not None and graphs.anchors_per_graph == 1:
+            h = _beside(h, graphs.anchors[graphs.batch, 0])
         return Masks(self._logits(h, graphs.edge_index).sigmoid())
 
     def _meta(self) -> dict[str, Any]:
@@ -155,6 +176,11 @@ class ParametricExplainer(GraphExplainer):
     def _build(self, meta: dict[str, Any]) -> None:
         self.edge_mlp = EdgeMLP(meta["channels"], self.hidden, generator=torch.Generator())
         self.requires_grad_(False)
+
+
+def _beside(h: Tensor, target: Tensor) -> Tensor:
+    """Rows of nodes, each beside the row of its target node."""
+    return torch.cat([h, h[target]], dim=1)
 
 
 def seeded_linear(in_channels: int, out_channels: int, generator: torch.Generator) -> nn.Linear:
