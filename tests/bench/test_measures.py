@@ -110,3 +110,26 @@ def test_targets_of_regression(cache, name):
     assert record.values["rmse"] == pytest.approx(test["rmse"])
     assert record.values["mape"] == pytest.approx(test.get("mape"))
     assert ("mape" in record.undefined) == ("mape" not in test)
+
+
+def test_choice_prefers_the_ground_truth_to_its_complement(load_trained):
+    """Neither fidelity nor the hard mix is told which of both is the ground truth."""
+    dataset, target = load_trained
+    experiment = Experiment("ba-2motifs", "random", 0, graphs=60, metrics=("choice",))
+    outcome = explain(experiment, dataset, target)
+    values = []
+    for sign in (1, -1):
+        masks = [
+            Explanation(**seen.to_dict() | {"edge_mask": sign * graph.edge_mask.float()})
+            for seen, graph in zip(outcome.explanations, outcome.graphs, strict=True)
+        ]
+        values.append(record_of(replace(outcome, explanations=masks)).values)
+    truth, complement = values
+    assert truth["choice_disagreement"] < complement["choice_disagreement"]
+    assert truth["choice_loss"] < complement["choice_loss"]
+    assert truth["choice_fidelity"] > complement["choice_fidelity"]
+
+
+def test_choice_sees_the_other_class_where_one_is_explained(molecules):
+    values = recorded(*molecules, "random", ("choice",)).values
+    assert 0 < values["choice_disagreement"] < 2

@@ -244,3 +244,16 @@ def test_wrong_arguments_are_named():
         build_model("gcn", 4, 2, "ranking")
     with pytest.raises(InputError, match="at least 1"):
         build_model("gcn", 0, 2)
+
+
+def test_heads_of_a_gat_share_its_width():
+    model = build_model("gat", 3, 2, hidden_channels=12, heads=3)
+    assert [(conv.heads, conv.out_channels) for conv in model.convs] == [(3, 4)] * 3
+    again = build_model("gat", **model.hyper_parameters)
+    assert {n: p.shape for n, p in again.named_parameters()} == {
+        n: p.shape for n, p in model.named_parameters()
+    }
+    with pytest.raises(InputError, match=r"multiple of heads, got 10 and 4"):
+        build_model("gat", 3, 2, hidden_channels=10)
+    with pytest.raises(InputError, match="heads must be at least 1"):
+        build_model("gat", 3, 2, heads=0)

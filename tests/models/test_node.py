@@ -29,9 +29,9 @@ def egos():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_rows_are_concatenated_layers_and_a_linear_head(name, egos):
-    model = build_model(name, 3, 4, hidden_channels=5, num_layers=2).eval()
+    model = build_model(name, 3, 4, hidden_channels=8, num_layers=2).eval()
     h = model.node_embeddings(egos.x, egos.edge_index)
-    assert h.shape == (egos.num_nodes, 10)
+    assert h.shape == (egos.num_nodes, 16)
     assert torch.equal(model(egos.x, egos.edge_index), model.out(h))
     assert model.level == "node"
     again = build_model(name, **model.hyper_parameters)

@@ -40,7 +40,7 @@ def test_all_has_every_experiment_once_with_all_its_metrics():
     everything = EVERYTHING.experiments((100, 101))
     merged = {bare(experiment): set(experiment.metrics) for experiment in everything}
     wanted: dict[str, set[str]] = {}
-    for suite in SUITES.values():
+    for suite in (suite for suite in SUITES.values() if suite.reported):
         for experiment in suite.experiments((100, 101) if suite.seeds == SEEDS else suite.seeds):
             wanted.setdefault(bare(experiment), set()).update(experiment.metrics)
     assert merged == wanted

@@ -41,8 +41,14 @@ def choice(outcome: Outcome) -> dict[str, MetricValue | GraphScores]:
 def hard_mix(outcome: Outcome) -> tuple[float, float]:
     """Disagreement and loss of hard mixes, see :func:`criterion`, averaged over sizes."""
     judge = HPMEExplainer()
-    graphs = GraphStore.from_graphs(without_ground_truth(outcome.graphs))
-    edge_mask = torch.cat([explanation.edge_mask for explanation in outcome.explanations])
+    company = without_ground_truth(outcome.companions)  # where one class is explained: the other
+    graphs = GraphStore.from_graphs(without_ground_truth(outcome.graphs) + company)
+    explanations = list(outcome.explanations)
+    if company:
+        assert outcome.explainer is not None
+        model = outcome.target.model
+        explanations += outcome.explainer.explain(model, company, progress=False)
+    edge_mask = torch.cat([explanation.edge_mask for explanation in explanations])
     found: list[Tensor] = []
     with judge._context(outcome.target.model, graphs, mode=outcome.mode) as context:
         generator = torch.Generator().manual_seed(0)  # the same hosts for all settings

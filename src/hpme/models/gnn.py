@@ -306,16 +306,43 @@ class GIN(EdgeWeightedGNN):
 
 
 class GAT(TargetGNN):
-    """Graph attention network with one head per layer.
+    """Graph attention network; the heads of a layer share its width.
 
     It takes no edge weights: attention is normalised over the neighbours, and there is no
     agreed meaning of a weight in it. To mask edges, mask messages.
+
+    Args:
+        in_channels, out_channels, task, **options: As in :class:`TargetGNN`.
+        heads: Attention heads of every layer; ``hidden_channels`` must be a multiple.
     """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        task: TaskKind = "classification",
+        *,
+        heads: int = 4,
+        **options: Any,
+    ) -> None:
+        self.heads = heads  # layers are made while the model is
+        if heads < 1:
+            raise InputError(f"heads must be at least 1, got {heads}")
+        super().__init__(in_channels, out_channels, task, **options)
 
     def make_conv(self, in_channels: int, out_channels: int) -> nn.Module:
         """An attention layer."""
-        conv: nn.Module = GATConv(in_channels, out_channels)
+        if out_channels % self.heads:
+            raise InputError(
+                f"hidden_channels must be a multiple of heads, got {out_channels} and {self.heads}"
+            )
+        conv: nn.Module = GATConv(in_channels, out_channels // self.heads, heads=self.heads)
         return conv
+
+    @property
+    def hyper_parameters(self) -> dict[str, Any]:
+        """Arguments that build an untrained model of the same shape."""
+        return {**super().hyper_parameters, "heads": self.heads}
 
 
 def readout(node_embeddings: Tensor, batch: Tensor | None, num_graphs: int | None) -> Tensor:

@@ -1,0 +1,44 @@
+"""What the size of the ground truth is worth to the methods that use a size."""
+
+from __future__ import annotations
+
+from hpme.explainers import EXPLAINERS
+from hpme.paper.shared.blocks import score_tables
+from hpme.paper.shared.cells import Cells, Results
+from hpme.paper.shared.document import Block
+from hpme.paper.shared.names import explainer_title, method_title
+from hpme.paper.shared.suite import CLASSIFICATION, REGRESSION, Options, Suite, each, together
+
+METHODS = ("matchexplainer", "hpme")
+NOTE = (
+    "Told: the mean share of nodes that the ground truth has. Not told: HPME chooses a share from "
+    "the graphs and the model alone, MatchExplainer takes its default. No other method of the main "
+    "table uses a size."
+)
+
+
+def untold(method: str) -> Options:
+    """Options of a method that is told nothing about the ground truth."""
+    kind = EXPLAINERS[method]
+    return {"ratio": "auto" if kind.chooses_size else kind().get_params()["ratio"]}
+
+
+def blocks(cells: Cells, _: Results) -> list[Block]:
+    """A table for each task."""
+    titles = {method_title(name): f"{explainer_title(name)}, told" for name in METHODS}
+    titles |= {
+        method_title(name, untold(name)): f"{explainer_title(name)}, not told" for name in METHODS
+    }
+    return [NOTE, *score_tables(cells.renamed(titles), "Edge ROC-AUC, graph {}", ["auc"])]
+
+
+SUITE = Suite(
+    "told",
+    "What the size of the ground truth is worth",
+    together(*(
+        each([dataset], [method], options=[{}, untold(method)])
+        for dataset in CLASSIFICATION + REGRESSION
+        for method in METHODS
+    )),
+    blocks,
+)  # fmt: skip
