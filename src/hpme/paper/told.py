@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hpme.data.dataset import DEFAULT_POOL_RATIO
 from hpme.explainers import EXPLAINERS
 from hpme.paper.shared.blocks import score_tables
 from hpme.paper.shared.cells import Cells, Results
@@ -12,15 +13,14 @@ from hpme.paper.shared.suite import CLASSIFICATION, REGRESSION, Options, Suite, 
 METHODS = ("matchexplainer", "hpme")
 NOTE = (
     "Told: the mean share of nodes that the ground truth has. Not told: HPME chooses a share from "
-    "the graphs and the model alone, MatchExplainer takes its default. No other method of the main "
-    "table uses a size."
+    "the graphs and the model alone, MatchExplainer, which has no way to choose, takes "
+    f"{DEFAULT_POOL_RATIO:g} everywhere. No other method of the main table uses a size."
 )
 
 
 def untold(method: str) -> Options:
     """Options of a method that is told nothing about the ground truth."""
-    kind = EXPLAINERS[method]
-    return {"ratio": "auto" if kind.chooses_size else kind().get_params()["ratio"]}
+    return {"ratio": "auto" if EXPLAINERS[method].chooses_size else DEFAULT_POOL_RATIO}
 
 
 def blocks(cells: Cells, _: Results) -> list[Block]:
