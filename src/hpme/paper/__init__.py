@@ -9,6 +9,7 @@ NAMES = (
     "second",
     "nodes",
     "links",
+    "seal",
     "hetero",
     "shift",
     "fidelity",

@@ -20,7 +20,6 @@ class TrainedHPME(HPMEBase):
     r"""A pool :math:`Q_\phi` (Eq. graph_pooling) and an edge MLP trained by gradient.
 
     Args:
-        mixup: If false, the model sees the pooled subgraph alone (ablation w/o Mix).
         bce_weight: Weight :math:`\beta` of the BCE; 0 is the ablation w/o BCE.
         pool_layers: Pooling layers :math:`L`.
         gate: ``"tanh"`` multiplies transplanted features by :math:`\tanh(s)`; ``None`` is the
@@ -36,7 +35,6 @@ class TrainedHPME(HPMEBase):
     def __init__(
         self,
         *,
-        mixup: bool = True,
         bce_weight: float,
         pool_layers: int = 1,
         gate: Literal["tanh"] | None = "tanh",
@@ -44,7 +42,7 @@ class TrainedHPME(HPMEBase):
         **options: Any,
     ) -> None:
         super().__init__(**options)
-        self.mixup, self.bce_weight, self.pool_layers = mixup, bce_weight, pool_layers
+        self.bce_weight, self.pool_layers = bce_weight, pool_layers
         self.gate, self.temperature = gate, temperature
         if gate not in ("tanh", None):
             raise InputError(f"gate must be 'tanh' or None, got {gate!r}")

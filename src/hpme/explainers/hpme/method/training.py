@@ -56,8 +56,11 @@ class Objective:
             mixed = replace(mixed, x=mixed.x * pooled.gate.to(mixed.x).unsqueeze(1))
         logits = edge_mlp(pooled.h, mix.pair_index)
         sample = binary_concrete(logits, self.temperature, mixer.generator)
-        mask = mix_mask(sample, mix.transplanted, mixup=self.mixup)
-        prediction = prediction_loss(context, context.predict(mixed, mix.per_edge(mask)), ids)
+        weight = mix.per_edge(mix_mask(sample, mix.transplanted, mixup=self.mixup))
+        if not self.mixup:
+            weight = weight[pooled.inserted[mixed.edge_index].all(0)]
+            mixed = mixed.nodes(pooled.inserted)
+        prediction = prediction_loss(context, context.predict(mixed, weight), ids)
         return final_loss(prediction, self._bce(mix, logits, ids.numel()), beta)
 
     def _bce(self, mix: Mix, logits: Tensor, count: int) -> Tensor:
