@@ -3,13 +3,14 @@
 from dataclasses import replace
 
 import pytest
+from torch_geometric.data import Data
 from torch_geometric.explain import Explanation
 
 from hpme.bench import MEASURES, Experiment, Target, explain, record_of
 from hpme.bench.measures import EXHIBITED, EXHIBITS
-from hpme.data import load_dataset
+from hpme.data import GraphStore, load_dataset
 from hpme.errors import InputError
-from hpme.models import Recipe
+from hpme.models import Recipe, predict
 
 QUICK = {"restarts": 1, "rounds": 1, "subsets": 4, "refine": 1, "epochs": 1}
 
@@ -46,6 +47,17 @@ def test_the_ground_truth_has_full_precision(dataset, target):
     values = recorded(dataset, target, "ground-truth", ("precision", "shift")).values
     assert values["precision"] == 1.0
     assert values["cosine"] < 1.0
+
+
+def test_all_edges_are_deleted_or_none(dataset, target):
+    record = recorded(dataset, target, "all-edges", ("fidelity",))
+    graphs = [dataset[int(number)] for number in dataset.explained(0, 5)]
+    bare = [Data(x=graph.x, edge_index=graph.edge_index[:, :0]) for graph in graphs]
+    whole, left = (predict(target.model, GraphStore.from_graphs(g)) for g in (graphs, bare))
+    classes = whole.argmax(1, keepdim=True)
+    lost = whole.softmax(1).gather(1, classes) - left.softmax(1).gather(1, classes)
+    assert record.values["fidelity_plus"] == pytest.approx(float(lost.mean()), abs=1e-6)
+    assert record.values["fidelity_minus"] == pytest.approx(0.0, abs=1e-9)
 
 
 def test_shift_is_of_the_mixup_graphs_with_companions(molecules):

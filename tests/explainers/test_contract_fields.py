@@ -9,12 +9,13 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GATConv, GCNConv, global_add_pool
 
 from contract import CLASSES, FEATURES, SLUGS, make_explainer, make_graph
+from hpme.explainers import MixingExplainer, explainer_class
 from hpme.metrics import fidelity, shift, truth_shift
 from hpme.models import ExplainedModel
 
 slugs = pytest.mark.parametrize("slug", SLUGS)
 # Those that show the model edges no graph has.
-MIXING = {"hpme", "hpme-gradient", "mixupexplainer", "regexplainer", "proxyexplainer"}
+MIXING = {slug for slug in SLUGS if issubclass(explainer_class(slug), MixingExplainer)}
 DOSES = 0.5 + torch.arange(8.0)
 
 

@@ -168,3 +168,13 @@ def test_unusable_graphs_and_options_are_named():
         enclosing_subgraph(Data(edge_index=data.edge_index, num_nodes=2), [(0, 1)])
     with pytest.raises(InputError, match=r"torch\.long"):
         enclosing_subgraph(Data(edge_index=data.edge_index.int(), num_nodes=3), [(0, 1)])
+
+
+def test_marked_ends_are_the_only_labels():
+    data = graph_of([(0, 1), (1, 2), (2, 3), (3, 0)], 4)
+    (graph,) = enclosing_subgraph(data, [(2, 0)], labels="ends")
+    (labelled,) = enclosing_subgraph(data, [(2, 0)])
+    assert graph.x.tolist() == [[0, 1], [1, 0], [0, 1], [1, 0]]
+    assert torch.equal(graph.edge_index, labelled.edge_index)
+    with pytest.raises(InputError, match="labels must be one of"):
+        enclosing_subgraph(data, [(0, 2)], labels="zero")

@@ -121,7 +121,7 @@ def test_ablation_and_curves(put):
     for name in ("ablation", "beta", "ratio"):
         assert f"figures/{name}.png" in files
     text = files["ablation.md"].decode()
-    assert all(f"| {row} |" in text for row in ("HPME", "HPME by gradient", "w/o Mix", "w/o BCE"))
+    assert all(f"| {row} |" in text for row in ("HPME", "HPME as printed", "w/o Mix", "w/o BCE"))
     assert "second-best method, as the paper prints it." in files["beta.md"].decode()
 
 

@@ -59,7 +59,7 @@ def test_means_spread_best_and_the_papers_values(runs):
         "HPME": ["0.900 ± 0.010", "0.700 ± 0.010"],
     }
     best = {title: [e.best for e in entries] for title, entries in table.rows}
-    assert best == {"Grad": [False, True], "HPME": [True, True]}  # equal as printed: both
+    assert best == {"Grad": [False, False], "HPME": [True, False]}  # a tie is nobody's
     assert entry(table, "HPME").paper == "0.971 ± 0.021"
     assert entry(table, "Grad", 1).paper == "0.506 ± 0.005"
     assert "over 2 seeds. Seeds: 100-101." in table.notes[0]
@@ -69,8 +69,9 @@ def test_means_spread_best_and_the_papers_values(runs):
 def test_lower_may_be_better(make_record):
     suite = suite_of(["benzene"], ["grad", "hpme"], metrics=("shift",))
     records = [
-        make_record("benzene", m, values={"cosine": v, "euclidean": v}, metrics=("shift",))
+        make_record("benzene", m, s, values={"cosine": v, "euclidean": v}, metrics=("shift",))
         for m, v in (("grad", 0.2), ("hpme", 0.4))
+        for s in (0, 1)
     ]
     table = score_table("t", "", gather(suite, records), ["cosine", "euclidean"])
     assert [(c.group, c.title) for c in table.columns] == [
@@ -79,6 +80,26 @@ def test_lower_may_be_better(make_record):
     ]
     assert [e.best for e in dict(table.rows)["HPME"]] == [True, False]
     assert [e.best for e in dict(table.rows)["Grad"]] == [False, True]
+
+
+def test_bold_needs_seeds_that_tell_the_best_from_every_other(make_record):
+    def bold(**values):
+        records = [
+            make_record("benzene", method, seed, values={"auc": value})
+            for method, by_seed in values.items()
+            for seed, value in by_seed.items()
+        ]
+        table = score_table("t", "", cells_of(records, ["benzene"], list(values)), ["auc"])
+        return [title for title, (cell,) in table.rows if cell.best]
+
+    ours = {0: 0.90, 1: 0.92, 2: 0.91}
+    lower = {seed: value - 0.1 + 0.001 * seed for seed, value in ours.items()}
+    assert bold(hpme=ours, grad=lower) == ["HPME"]
+    assert bold(hpme=ours, grad={**lower, 1: 0.95}) == []  # one seed speaks against it
+    assert bold(hpme=ours, grad={0: 0.1}) == []  # one seed in common tells nothing
+    assert bold(hpme=ours, grad={7: 0.1, 8: 0.1}) == []  # and other seeds even less
+    assert bold(hpme=ours, grad=lower, random=ours) == []  # a tie at the top
+    assert bold(hpme=ours, grad=lower, **{"ground-truth": dict.fromkeys(ours, 1.0)}) == ["HPME"]
 
 
 def test_one_seed_and_one_method(make_record):

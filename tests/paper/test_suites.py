@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from hpme.bench import GROUND_TRUTH, MEASURES, make_explainer
+from hpme.bench import ALL_EDGES, GROUND_TRUTH, MEASURES, make_explainer
 from hpme.bench.measures import EXHIBITS
 from hpme.data import DATASETS
 from hpme.explainers import EXPLAINERS, MixingExplainer, explainer_class
 from hpme.models import MODELS
+from hpme.paper.shared.cells import gather
 from hpme.paper.shared.names import paper_table
 from hpme.paper.shared.suite import SEEDS
 from hpme.paper.suites import EVERYTHING, SUITES
@@ -28,7 +29,7 @@ def test_everything_that_is_named_exists(suite, load):
         if experiment.explainer in EXPLAINERS:
             make_explainer(experiment.explainer, dataset, 0, experiment.options)
         else:
-            assert experiment.explainer in (None, GROUND_TRUTH)
+            assert experiment.explainer in (None, GROUND_TRUTH, ALL_EDGES)
         if "mixups" in experiment.metrics:
             assert issubclass(explainer_class(experiment.explainer), MixingExplainer)
 
@@ -85,3 +86,31 @@ def test_the_paper_used_the_smaller_alkane_carbonyl():
 def test_attention_is_that_of_a_gat():
     for experiment in SUITES["table1"].experiments((0,)):
         assert experiment.model == ("gat" if experiment.explainer == "att" else "gcn")
+
+
+@pytest.mark.parametrize("name", ["table1", "nodes", "links", "seal", "shift", "fidelity"])
+def test_hpme_as_printed_has_a_row_beside_hpme(name):
+    asked = {(e.dataset, e.variant, e.explainer) for e in SUITES[name].experiments((0,))}
+    ours = {(d, v) for d, v, explainer in asked if explainer == "hpme"}
+    assert ours == {(d, v) for d, v, explainer in asked if explainer == "hpme-printed"} != set()
+
+
+def test_every_target_of_links_has_a_row_without_edges():
+    asked = {(e.dataset, e.variant, e.explainer) for e in SUITES["seal"].experiments((0,))}
+    assert {(d, v) for d, v, _ in asked} == {(d, v) for d, v, e in asked if e == ALL_EDGES}
+
+
+def test_titles_of_the_links_page(make_record):
+    records = [
+        make_record("tree-grid-links", method, variant=variant, model="dgcnn", metrics=metrics,
+                    values={"auc": 0.5, "fidelity_plus": 0.25})
+        for method in (ALL_EDGES, "hpme")
+        for variant, metrics in (("planted", ("auc", "fidelity", "robust_fidelity")),
+                                 (None, ("fidelity", "robust_fidelity")))
+    ]  # fmt: skip
+    suite = SUITES["seal"]
+    tables = {t.name: t for t in suite.blocks(gather(suite, records), None)}
+    assert list(tables)[:3] == ["seal-planted", "seal-planted-deletion", "seal-drnl"]
+    table = tables["seal-drnl"]
+    assert [title for title, _ in table.rows] == ["All edges", "HPME"]
+    assert [(c.group, c.title) for c in table.columns] == [("", "Tree-Grid links")]

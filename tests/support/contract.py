@@ -37,6 +37,7 @@ EXPLAINERS["similarity"] = EXAMPLE["SimilarityExplainer"]
 CHEAP = {
     "hpme": {"k": 4, "epochs": 3, "restarts": 2, "rounds": 1, "subsets": 4, "refine": 1},
     "hpme-gradient": {"k": 4, "epochs": 3, "starts": 2, "start_epochs": 3},
+    "hpme-printed": {"k": 4, "epochs": 3},
     "random": {},
     "grad": {},
     "att": {},

@@ -1,6 +1,6 @@
 """Experiments: a dataset, a target model, an explainer and a seed, to a record."""
 
-from hpme.bench.experiment import GROUND_TRUTH, Experiment, parse_seeds
+from hpme.bench.experiment import ALL_EDGES, GROUND_TRUTH, Experiment, parse_seeds
 from hpme.bench.measures import MEASURES
 from hpme.bench.outcome import Outcome, Target, explain, make_explainer, option_names, recipe_of
 from hpme.bench.run import record_of, run_experiment, run_on
@@ -8,6 +8,7 @@ from hpme.bench.store import Plan, Record, ResultStore
 from hpme.execute.jobs import Failure
 
 __all__ = [
+    "ALL_EDGES",
     "GROUND_TRUTH",
     "MEASURES",
     "Experiment",

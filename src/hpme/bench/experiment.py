@@ -16,6 +16,8 @@ RESULT_VERSION = 2
 """Part of every key; raise it when a change to explainers or metrics alters results."""
 GROUND_TRUTH = "ground-truth"
 """In place of an explainer: the ground truth is taken for the explanation."""
+ALL_EDGES = "all-edges"
+"""In place of an explainer: all edges are the explanation, so that deletion leaves none."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import torch
 
 from hpme import metrics
 from hpme.bench.choice import choice
-from hpme.bench.experiment import GROUND_TRUTH
+from hpme.bench.experiment import ALL_EDGES, GROUND_TRUTH
 from hpme.bench.outcome import Outcome, without_ground_truth
 from hpme.data import GraphDataset, GraphStore
 from hpme.errors import InputError
@@ -101,8 +101,11 @@ def target(outcome: Outcome) -> Measured:
 
 def _of_explanations(metric: Callable[..., Any], outcome: Outcome) -> Any:
     """A metric of explanations with as many edges as the ground truth, if there is one."""
-    truth = outcome.dataset.has_ground_truth
-    size = metrics.truth_sizes(outcome.graphs) if truth else outcome.dataset.pool_ratio
+    size: Any = outcome.dataset.pool_ratio
+    if outcome.experiment.explainer == ALL_EDGES:
+        size = 1.0
+    elif outcome.dataset.has_ground_truth:
+        size = metrics.truth_sizes(outcome.graphs)
     model, seed = outcome.target.model, outcome.experiment.seed
     return metric(model, outcome.explanations, size, mode=outcome.mode, seed=seed)
 

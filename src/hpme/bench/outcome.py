@@ -14,7 +14,7 @@ from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.explain import Explanation, HeteroExplanation
 
-from hpme.bench.experiment import GROUND_TRUTH, Experiment
+from hpme.bench.experiment import ALL_EDGES, GROUND_TRUTH, Experiment
 from hpme.data import GraphDataset, GraphStore
 from hpme.data.dataset import DEFAULT_POOL_RATIO
 from hpme.errors import InputError
@@ -155,7 +155,8 @@ def explain(
     are told the one of the ground truth (see :func:`make_explainer`), which the record says.
 
     Without an explainer nothing is explained; :data:`~hpme.bench.experiment.GROUND_TRUTH` in its
-    place gives the explanations no explainer can beat.
+    place gives the explanations no explainer can beat, :data:`~hpme.bench.experiment.ALL_EDGES`
+    those that hold everything.
 
     Args:
         experiment: What to run.
@@ -174,6 +175,8 @@ def explain(
     if experiment.explainer == GROUND_TRUTH:
         pairs = zip(inputs, graphs, strict=True)
         return replace(chosen, explanations=[_truth(seen, graph) for seen, graph in pairs])
+    if experiment.explainer == ALL_EDGES:
+        return replace(chosen, explanations=[_everything(seen) for seen in inputs])
     explainer, source = make_explainer(experiment.explainer, dataset, seed, experiment.options)
     start = time.perf_counter()
     known: dict[str, Any] = {}
@@ -226,4 +229,14 @@ def _truth(seen: Any, graph: Any) -> Any:
     explanation = HeteroExplanation(**seen.to_dict())
     for kind in graph.edge_types:
         explanation[kind].edge_mask = graph[kind].edge_mask.float()
+    return explanation
+
+
+def _everything(seen: Any) -> Any:
+    """All edges of a graph as its explanation."""
+    if not isinstance(seen, HeteroData):
+        return Explanation(**seen.to_dict(), edge_mask=torch.ones(seen.num_edges))
+    explanation = HeteroExplanation(**seen.to_dict())
+    for kind in seen.edge_types:
+        explanation[kind].edge_mask = torch.ones(seen[kind].num_edges)
     return explanation

@@ -3,7 +3,7 @@
 from hpme.explainers.att import AttentionExplainer
 from hpme.explainers.gnnexplainer import GNNExplainer
 from hpme.explainers.grad import GradExplainer
-from hpme.explainers.hpme import HPMEExplainer, HPMEGradientExplainer
+from hpme.explainers.hpme import HPMEExplainer, HPMEGradientExplainer, HPMEPrintedExplainer
 from hpme.explainers.integratedgradients import IntegratedGradientsExplainer
 from hpme.explainers.matchexplainer import MatchExplainer
 from hpme.explainers.metagnn import MetaGNNExplainer
@@ -30,6 +30,7 @@ __all__ = [
     "GraphExplainer",
     "HPMEExplainer",
     "HPMEGradientExplainer",
+    "HPMEPrintedExplainer",
     "IntegratedGradientsExplainer",
     "MatchExplainer",
     "MetaGNNExplainer",

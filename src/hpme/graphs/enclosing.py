@@ -1,10 +1,10 @@
-"""Enclosing subgraphs of links with double-radius node labels (DRNL), as SEAL defines them."""
+"""Enclosing subgraphs of links, their nodes labelled as SEAL does (DRNL) or by the ends alone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 import torch.nn.functional as F
@@ -18,6 +18,7 @@ from hpme.graphs.store import GraphStore
 
 NUM_LABELS = 24
 """Columns of the one-hot labels; the last one stands for all higher labels, too."""
+Labels = Literal["drnl", "ends"]
 CHUNK = 512
 """Links whose subgraphs are cut out at the same time; bounds the memory."""
 
@@ -29,6 +30,7 @@ def enclosing_subgraph(
     num_hops: int = 1,
     num_labels: int = NUM_LABELS,
     use_x: bool = False,
+    labels: Labels = "drnl",
 ) -> list[Data]:
     """The enclosing subgraph of every link: what SEAL looks at to tell whether the link exists.
 
@@ -40,21 +42,23 @@ def enclosing_subgraph(
     Every graph has ``x``, the one-hot label of each node's place relative to the two ends (see
     :func:`drnl`); ``edge_index``; ``y``; ``anchors``, the positions of the first and the second
     end; and ``node_ids``, the nodes' numbers in ``data``. Labels are features: masking edges
-    leaves them as they are.
+    leaves them as they are. Those of SEAL tell distances, and so stand in for edges that are gone;
+    with ``labels="ends"`` only the two ends are marked, and structure is in the edges alone.
 
     Args:
         data: A graph with ``edge_index``.
         links: Pairs of nodes, or a tensor of shape ``[links, 2]``; repetition is allowed.
         num_hops: Radius of the neighbourhoods.
-        num_labels: Columns of the one-hot labels.
+        num_labels: Columns of the one-hot labels of SEAL.
         use_x: Whether the nodes' own features follow the labels in ``x``.
+        labels: ``"drnl"``, those of SEAL, or ``"ends"``: two columns, the second for the ends.
 
     Raises:
         InputError: If a link has an end that is no node, or joins a node to itself.
     """
     base = BaseGraph.of(data, use_x=use_x)
     pairs = _checked_links(links, base.num_nodes).to(base.edge_index.device)
-    store = cut_out(base, pairs, num_hops=num_hops, num_labels=num_labels)
+    store = cut_out(base, pairs, num_hops=num_hops, num_labels=num_labels, labels=labels)
     return store.with_attributes(graph={"y": base.has(pairs).long()}).to_data_list()
 
 
@@ -103,12 +107,21 @@ class BaseGraph:
         return torch.isin(self.key(*links.T), self.key(*self.edge_index))
 
 
-def cut_out(base: BaseGraph, links: Tensor, *, num_hops: int, num_labels: int) -> GraphStore:
+def cut_out(
+    base: BaseGraph,
+    links: Tensor,
+    *,
+    num_hops: int,
+    num_labels: int = NUM_LABELS,
+    labels: Labels = "drnl",
+) -> GraphStore:
     """Enclosing subgraphs of links ``[L, 2]`` with ``x``, ``node_ids`` and ``anchors``.
 
     Raises:
-        InputError: If ``num_hops`` or ``num_labels`` is too small.
+        InputError: If ``num_hops`` or ``num_labels`` is too small, or ``labels`` unknown.
     """
+    if labels not in get_args(Labels):
+        raise InputError(f"labels must be one of {get_args(Labels)}, got {labels!r}")
     if num_hops < 1 or num_labels < 2:
         raise InputError(
             f"num_hops must be at least 1 and num_labels at least 2, got {num_hops}, {num_labels}"
@@ -117,7 +130,7 @@ def cut_out(base: BaseGraph, links: Tensor, *, num_hops: int, num_labels: int) -
     reach = Adjacency.of(either_way, base.num_nodes)
     edges = Adjacency.of(base.edge_index, base.num_nodes)
     parts = [
-        _cut_out(base, part, reach, edges, num_hops, num_labels)
+        _cut_out(base, part, reach, edges, num_hops, num_labels if labels == "drnl" else None)
         for part in links.split(CHUNK)  # type: ignore[no-untyped-call]
     ]
     return parts[0].joined(*parts[1:])
@@ -129,7 +142,7 @@ def _cut_out(
     reach: Adjacency,
     edges: Adjacency,
     num_hops: int,
-    num_labels: int,
+    num_labels: int | None,
 ) -> GraphStore:
     # A node of a subgraph is a number: that of its link times num_nodes, plus its own.
     first = torch.arange(len(links), device=links.device) * base.num_nodes
@@ -154,8 +167,11 @@ def _cut_out(
     loop = edge_index[0] == edge_index[1]
     edge_index = edge_index[:, loop | ~end[edge_index].all(0)]
 
-    label = drnl(edge_index, nodes.numel(), anchors).clamp(max=num_labels - 1)
-    x = F.one_hot(label, num_labels).float()
+    if num_labels is None:
+        x = F.one_hot(end.long(), 2).float()
+    else:
+        label = drnl(edge_index, nodes.numel(), anchors).clamp(max=num_labels - 1)
+        x = F.one_hot(label, num_labels).float()
     if base.x is not None:
         x = torch.cat([x, base.x[number].float()], dim=1)
     owner = link[edge_index[0]]

@@ -32,6 +32,9 @@ def shuffled(store: GraphStore, rng: np.random.Generator) -> GraphStore:
     if MATCH_NODE in match:
         owner = torch.repeat_interleave(store.counts()["match"])
         match[MATCH_NODE] = new_number[match[MATCH_NODE] + start[owner]]
+    anchors = store.anchors
+    if anchors is not None:
+        store = store.with_attributes(graph={"anchors": new_number[anchors + start.unsqueeze(1)]})
     return replace(
         store,
         match=match,

@@ -11,6 +11,7 @@ NAMES = (
     "second",
     "nodes",
     "links",
+    "seal",
     "hetero",
     "shift",
     "fidelity",

@@ -2,12 +2,16 @@
 
 from hpme.bench.experiment import GROUND_TRUTH
 from hpme.paper.shared.blocks import score_page
+from hpme.paper.shared.names import OURS, PRINTED
 from hpme.paper.shared.suite import Suite, each, together
 
 BOUNDS = (GROUND_TRUTH, "random")
 """What the paper's methods should lie between."""
-OF_CLASSES = ("gnnexplainer", "pgexplainer", "mixupexplainer", "proxyexplainer", "hpme")
-OF_VALUES = ("mixupexplainer", "regexplainer", "hpme")
+OF_CLASSES = (
+    *("gnnexplainer", "pgexplainer", "mixupexplainer", "proxyexplainer"),
+    *(PRINTED, OURS),
+)
+OF_VALUES = ("mixupexplainer", "regexplainer", PRINTED, OURS)
 METRICS = ("simoar", "robust_fidelity", "fidelity", "precision")
 
 SUITE = Suite(

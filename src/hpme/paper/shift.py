@@ -2,6 +2,7 @@
 
 from hpme.bench.experiment import GROUND_TRUTH
 from hpme.paper.shared.blocks import score_page
+from hpme.paper.shared.names import OURS, PRINTED
 from hpme.paper.shared.suite import Suite, each, together
 
 OF_CLASSES = ("ba-housegrid", "ba-houseandgrid", "benzene", "fluoride-carbonyl")
@@ -13,8 +14,8 @@ SUITE = Suite(
     "Distance of graphs to mixup graphs and to the ground truth",
     # The table of the main text is a part of the two in the appendix.
     together(
-        each(OF_CLASSES, (*COMMON, "proxyexplainer", "hpme"), metrics=("shift",)),
-        each(OF_VALUES, (*COMMON, "regexplainer", "hpme"), metrics=("shift",)),
+        each(OF_CLASSES, (*COMMON, "proxyexplainer", PRINTED, OURS), metrics=("shift",)),
+        each(OF_VALUES, (*COMMON, "regexplainer", PRINTED, OURS), metrics=("shift",)),
     ),
     score_page(
         "Cosine similarity and Euclidean distance of graph representations to those of the graph"

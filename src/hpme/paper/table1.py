@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 
 from scipy import stats
 
+from hpme.paper.shared.best import LEVEL
 from hpme.paper.shared.blocks import annex, score_tables
 from hpme.paper.shared.cells import Cells, Results
 from hpme.paper.shared.document import MISSING, Block, Column, Entry, Picture, Table
-from hpme.paper.shared.names import OURS, method_title
+from hpme.paper.shared.names import OURS, PRINTED, method_title
 from hpme.paper.shared.scores import join_words
 from hpme.paper.shared.suite import CLASSIFICATION, REGRESSION, Suite, each, registered_elsewhere
 from hpme.viz.charts import rank_chart
@@ -28,10 +29,9 @@ METHODS = (
     "mixupexplainer",
     "proxyexplainer",
     "regexplainer",
-    "hpme",
+    PRINTED,
+    OURS,
 )
-LEVEL = 0.05
-"""Of significance."""
 Pair = tuple[str, int]
 """A dataset and a seed."""
 
@@ -52,9 +52,10 @@ def comparison(cells: Cells) -> list[Block]:
     rows = []
     order = sorted(scores, key=lambda row: (ranks.get(row, 0.0), row))
     best = min(ranks.values(), default=0.0)
+    alone = list(ranks.values()).count(best) == 1
     for row in order:
         rank = ranks.get(row)
-        entries = [Entry(MISSING if rank is None else f"{rank:.2f}", best=rank == best)]
+        entries = [Entry(MISSING if rank is None else f"{rank:.2f}", best=alone and rank == best)]
         entries += _test_entries(tests[row]) if row in tests else [Entry("")] * 7
         rows.append((row, tuple(entries)))
     left = [column for column in cells.columns if column not in common]

@@ -1,5 +1,7 @@
 """The search on a planted case: a target that looks for one kind of node, and says so."""
 
+from contextlib import suppress
+
 import pytest
 import torch
 from torch import nn
@@ -7,8 +9,10 @@ from torch_geometric.nn import global_add_pool
 
 from finder import PLANTED, Finder
 from hpme.errors import InputError
-from hpme.explainers import HPMEExplainer, HPMEGradientExplainer
+from hpme.explainers import HPMEExplainer, HPMEGradientExplainer, HPMEPrintedExplainer
+from hpme.explainers.hpme import explainer
 from hpme.explainers.hpme.report import FitReport
+from hpme.explainers.hpme.search.hardmix import HardMix
 
 
 def test_planted_nodes_are_found_and_reported(graphs, fitted):
@@ -33,6 +37,25 @@ def test_a_target_without_explanation_is_reported(graphs):
     explainer.fit(Chaos(), graphs, mode="regression")
     assert explainer.report.warnings
     assert "trust with care" in explainer.report.summary()
+
+
+def test_without_mixup_nothing_that_is_searched_or_chosen_has_a_host(graphs, monkeypatch):
+    asked = []
+    predict = HardMix.predict
+
+    def counted(mix, *arguments):
+        asked.append(mix.alone)
+        return predict(mix, *arguments)
+
+    monkeypatch.setattr(HardMix, "predict", counted)
+    monkeypatch.setattr(explainer, "evidence", lambda *_: asked.append("report"))
+    for mixup in (True, False):
+        asked.clear()
+        options = {"restarts": 1, "rounds": 1, "subsets": 4, "refine": 1, "epochs": 1}
+        with suppress(TypeError):  # no report to complete
+            HPMEExplainer(mixup=mixup, **options).fit(Finder(), graphs[:12], mode="regression")
+        before = asked[: asked.index("report")]
+        assert len(before) > 10 and set(before) == {not mixup}
 
 
 @pytest.mark.parametrize("score", ["edge", "node", "both"])
@@ -62,8 +85,8 @@ def test_pooled_nodes_are_the_most_important_ones(graphs, fitted):
         {"weight_decay": -1}, {"search_graphs": 0},
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("kind", [HPMEExplainer, HPMEGradientExplainer])
-def test_bad_arguments_of_both_are_named(kind, options):
+@pytest.mark.parametrize("kind", [HPMEExplainer, HPMEGradientExplainer, HPMEPrintedExplainer])
+def test_bad_arguments_of_all_are_named(kind, options):
     with pytest.raises(InputError, match=next(iter(options))):
         kind(k=3, **options)
 
@@ -79,7 +102,7 @@ def test_bad_arguments_are_named(options):
 def test_neither_takes_what_belongs_to_the_other():
     own, others = (set(kind.option_names()) for kind in (HPMEExplainer, HPMEGradientExplainer))
     assert own - others == {"restarts", "rounds", "subsets", "refine"}
-    with pytest.raises(TypeError, match="mixup"):
-        HPMEExplainer(k=3, mixup=False)
+    with pytest.raises(TypeError, match="bce_weight"):
+        HPMEExplainer(k=3, bce_weight=1.0)
     with pytest.raises(TypeError, match="rounds"):
         HPMEGradientExplainer(k=3, rounds=1)

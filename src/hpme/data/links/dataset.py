@@ -11,18 +11,19 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from hpme.data.dataset import GraphDataset
-from hpme.data.info import DatasetInfo, GraphStats, entry
+from hpme.data.info import PAPER, PUBLISHED, DatasetInfo, GraphStats, entry, has_ground_truth
+from hpme.data.links.drawing import PARTS, non_links, parts_of
+from hpme.data.links.planted import RULE, planted_graphs
 from hpme.data.nodes import motifs as node_motifs
 from hpme.errors import InputError
 from hpme.graphs import GraphStore
-from hpme.graphs.enclosing import NUM_LABELS, BaseGraph, cut_out
+from hpme.graphs.enclosing import NUM_LABELS, BaseGraph, Labels, cut_out
 
-SHARES = {"val": 0.05, "test": 0.1}
-"""Links that are held out; the rest is for training."""
-PARTS = ("train", "val", "test")
 POOL_RATIO = 0.5
 """Both ends are always pooled, so that a fifth of a typical subgraph adds no more than a node."""
 VARIANT = "links"
+ENDS, PLANTED = "ends", "planted"
+"""Variants: only the ends are marked; and a cycle, the ground truth, decides the label."""
 DESCRIPTION = "two nodes and what surrounds them; linked (1) or not (0)"
 
 
@@ -30,8 +31,9 @@ class LinkDataset(GraphDataset):
     r"""Enclosing subgraphs of the links of one graph (label 1) and of as many non-links (label 0).
 
     Graphs are those of :func:`~hpme.data.enclosing_subgraph`, with ``node_mask`` and ``edge_mask``
-    that mark nothing: there is no ground truth. Links are split 85/5/10. Links of the validation
-    set are in no subgraph but those of the test set; links of the test set are in none.
+    that mark nothing: there is no ground truth, unless it was
+    :func:`planted <hpme.data.links.planted.planted_graphs>`. Links are split 85/5/10. Links of the
+    validation set are in no subgraph but those of the test set; links of the test set are in none.
 
     Args:
         store: The graphs, with ``anchors`` and ``part`` (0 train, 1 val, 2 test).
@@ -52,6 +54,7 @@ class LinkDataset(GraphDataset):
         num_hops: int = 1,
         num_labels: int = NUM_LABELS,
         use_x: bool = False,
+        labels: Labels = "drnl",
         size: int | None = None,
         seed: int = 0,
         title: str = "links",
@@ -60,7 +63,7 @@ class LinkDataset(GraphDataset):
 
         Args:
             data: A graph with ``edge_index``.
-            num_hops, num_labels, use_x: As in :func:`~hpme.data.enclosing_subgraph`.
+            num_hops, num_labels, use_x, labels: As in :func:`~hpme.data.enclosing_subgraph`.
             size: Number of subgraphs, half of them of links; by default twice the number of links.
                 Links that are left out stay in the graph.
             seed: Seed of the split and of the non-links.
@@ -70,14 +73,16 @@ class LinkDataset(GraphDataset):
             InputError: If the graph has too few links, or too few pairs of nodes without one.
         """
         base = BaseGraph.of(copy.copy(data).cpu(), use_x=use_x)
-        store = link_graphs(base, size, seed, num_hops=num_hops, num_labels=num_labels)
+        store = link_graphs(
+            base, size, seed, num_hops=num_hops, num_labels=num_labels, labels=labels
+        )
         info = _entry(title, DESCRIPTION, _no_builder, num_graphs=len(store), variants=(VARIANT,))
         return cls(store, info, VARIANT, seed)
 
     @property
     def pool_ratio(self) -> float:
-        r"""Pooling ratio :math:`r`, :data:`POOL_RATIO`: no ground truth says how much is needed."""
-        return POOL_RATIO
+        r"""Pooling ratio :math:`r`: that of the ground truth, :data:`POOL_RATIO` without one."""
+        return super().pool_ratio if self.has_ground_truth else POOL_RATIO
 
     @property
     def split(self) -> dict[str, Tensor]:
@@ -87,7 +92,13 @@ class LinkDataset(GraphDataset):
 
 
 def link_graphs(
-    base: BaseGraph, size: int | None, seed: int, *, num_hops: int, num_labels: int
+    base: BaseGraph,
+    size: int | None,
+    seed: int,
+    *,
+    num_hops: int,
+    num_labels: int = NUM_LABELS,
+    labels: Labels = "drnl",
 ) -> GraphStore:
     """Draws links and non-links, splits them, and cuts out their subgraphs.
 
@@ -102,15 +113,21 @@ def link_graphs(
             f"twice their number, got {size}"
         )
     order = torch.randperm(len(links), generator=generator)[: size - size // 2]
-    links = torch.cat([links[order], _non_links(base, size // 2, generator)])
-    part = torch.cat([_parts(len(order)), _parts(size // 2)])
+    links = torch.cat([links[order], non_links(base, size // 2, generator)])
+    part = torch.cat([parts_of(len(order)), parts_of(size // 2)])
     y = (torch.arange(size) < len(order)).long()
     turned = torch.rand(size, 1, generator=generator) < 0.5
     links = torch.where(turned, links.flip(1), links)
 
     test, held_out = part == PARTS.index("test"), part != PARTS.index("train")
     store, tested = (
-        cut_out(base.without(links[hidden]), links[shown], num_hops=num_hops, num_labels=num_labels)
+        cut_out(
+            base.without(links[hidden]),
+            links[shown],
+            num_hops=num_hops,
+            num_labels=num_labels,
+            labels=labels,
+        )
         for shown, hidden in ((~test, held_out), (test, test))
     )
     store = store.joined(tested)
@@ -125,12 +142,13 @@ def link_graphs(
     )
 
 
-def everything(stats: GraphStats) -> Tensor:
-    """All graphs: a link has no ground truth, present or missing."""
-    return torch.ones_like(stats.sizes, dtype=torch.bool)
+def explainable(stats: GraphStats) -> Tensor:
+    """The graphs with ground truth; where it was not planted there is none, and all will do."""
+    truth = has_ground_truth(stats)
+    return truth if bool(truth.any()) else torch.ones_like(truth)
 
 
-_entry = partial(entry, num_classes=2, level="link", explainable=everything)
+_entry = partial(entry, num_classes=2, level="link", explainable=explainable)
 
 
 def _no_builder(*_: Any) -> GraphStore:
@@ -139,41 +157,27 @@ def _no_builder(*_: Any) -> GraphStore:
     )
 
 
-def _parts(count: int) -> Tensor:
-    """Parts of links in random order; no part is empty."""
-    held = [max(1, int(share * count)) for share in SHARES.values()]
-    return torch.arange(len(PARTS)).repeat_interleave(torch.tensor([count - sum(held), *held]))
-
-
-def _non_links(base: BaseGraph, count: int, generator: torch.Generator) -> Tensor:
-    """Different pairs of nodes that are not linked."""
-    size, linked = base.num_nodes, base.key(*base.links().T)
-    free = size * (size - 1) // 2 - len(linked)
-    if free < count:
-        raise InputError(
-            f"{count} pairs of nodes without a link are needed, there are {free}; use a smaller "
-            "size"
-        )
-    keys = linked.new_empty(0)
-    while len(keys) < count:
-        drawn = torch.randint(size, (2, 2 * count), generator=generator)
-        found = base.key(*drawn[:, drawn[0] != drawn[1]])
-        keys = torch.unique(torch.cat([keys, found[~torch.isin(found, linked)]]))
-    keys = keys[torch.randperm(len(keys), generator=generator)[:count]]
-    return torch.stack([keys // size, keys % size], dim=1)
-
-
 def _of_nodes(name: str, num_hops: int, num_graphs: int) -> DatasetInfo:
     """Links of the graph of a node-level dataset."""
     nodes = next(info for info in node_motifs.INFOS if info.name == name)
 
     def build(variant: str, seed: int, size: int) -> GraphStore:
-        store = nodes.build(variant, seed, nodes.num_graphs)
+        whole = PUBLISHED if variant == PUBLISHED else PAPER
+        store = nodes.build(whole, seed, nodes.num_graphs)
         base = BaseGraph(store.local_edge_index, nodes.num_graphs)
-        return link_graphs(base, size, seed, num_hops=num_hops, num_labels=NUM_LABELS)
+        if variant == PLANTED:
+            return planted_graphs(base, size, seed, num_hops=num_hops)
+        labels: Labels = "ends" if variant == ENDS else "drnl"
+        return link_graphs(base, size, seed, num_hops=num_hops, labels=labels)
 
-    description = f"two nodes of {nodes.title} and what surrounds them; linked (1) or not (0)"
-    return _entry(f"{nodes.title} links", description, build, num_graphs=num_graphs)
+    return _entry(
+        f"{nodes.title} links",
+        f"two nodes of {nodes.title} and what surrounds them; linked (1) or not (0)",
+        build,
+        num_graphs=num_graphs,
+        variants=(PAPER, PUBLISHED, ENDS, PLANTED),
+        rules={PLANTED: RULE},
+    )
 
 
 # Two hops around a hub of a Barabási-Albert graph are most of the graph; one hop around a node of

@@ -2,5 +2,6 @@
 
 from hpme.explainers.hpme.explainer import HPMEExplainer
 from hpme.explainers.hpme.gradient import HPMEGradientExplainer
+from hpme.explainers.hpme.printed import HPMEPrintedExplainer
 
-__all__ = ["HPMEExplainer", "HPMEGradientExplainer"]
+__all__ = ["HPMEExplainer", "HPMEGradientExplainer", "HPMEPrintedExplainer"]

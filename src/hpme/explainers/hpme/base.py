@@ -70,6 +70,8 @@ class HPMEBase(KeepsHosts, InsightExplainer):
             (``"random"``), or the most (``"near"``) or least (``"far"``) similar of a few.
         attach: Where boundary edges go: ``"swap"`` or the paper's ``"rank"``, see
             :func:`~hpme.explainers.hpme.method.mixup.structural_mixup`.
+        mixup: If false, the model is shown pooled subgraphs without a host (ablation w/o Mix),
+            wherever something is searched, trained or chosen; the report still asks hard mixes.
         epochs: Epochs of the edge MLP on the chosen pool.
         lr: Learning rate of Adam.
         weight_decay: Weight decay of Adam.
@@ -82,8 +84,6 @@ class HPMEBase(KeepsHosts, InsightExplainer):
     needs_weights = False  # the search asks about graphs, not about weights of edges
     needed: Tensor
     """Nodes of more importance are needed to keep predictions; others are not shown as pooled."""
-    mixup: bool = True
-    """Whether the model is shown mixups; the ablation w/o Mix shows it the pooled subgraph."""
 
     def __init__(
         self,
@@ -93,6 +93,7 @@ class HPMEBase(KeepsHosts, InsightExplainer):
         score: Score = "both",
         neighbor: Neighbor = "contrast",
         attach: Attach = "swap",
+        mixup: bool = True,
         epochs: int = 50,
         lr: float = 0.01,
         weight_decay: float = 5e-4,
@@ -101,7 +102,7 @@ class HPMEBase(KeepsHosts, InsightExplainer):
     ) -> None:
         super().__init__(**options)
         self.ratio, self.k, self.score = ratio, k, score
-        self.neighbor, self.attach = neighbor, attach
+        self.neighbor, self.attach, self.mixup = neighbor, attach, mixup
         self.epochs, self.lr, self.weight_decay = epochs, lr, weight_decay
         self.search_graphs = search_graphs
         for name, choices in (("score", Score), ("neighbor", Neighbor), ("attach", Attach)):
@@ -161,7 +162,7 @@ class HPMEBase(KeepsHosts, InsightExplainer):
         curve = None
         if self.ratio == "auto" and self.k is None:
             curve = self._choose_ratio(searched, generator, progress)
-        few = self._mix(searched, generator)
+        few = replace(self._mix(searched, generator), alone=not self.mixup)
         fresh = None if held_out is None else self._mix(held_out, generator)
         report = self._search(few, context, fresh, progress=progress)
         self._calibrate(searched, generator)
@@ -190,6 +191,7 @@ class HPMEBase(KeepsHosts, InsightExplainer):
     ) -> list[RatioPoint]:
         self.size = PoolSize(RATIOS[0])  # each trial has its own
         trial = self._mix(context.sample(TRIAL_GRAPHS, SEARCH_EDGES, generator), generator)
+        trial = replace(trial, alone=not self.mixup)
         with progress_bar("choosing the ratio", len(RATIOS), enabled=progress) as advance:
             curve = ratio_curve(trial, advance=advance)
         self.size = PoolSize(choose_ratio(curve))

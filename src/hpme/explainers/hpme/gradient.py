@@ -1,22 +1,19 @@
-"""HPME by gradient: the paper's Algorithm 1."""
+"""HPME by gradient: the paper's Algorithm 1 from several starts."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any
 
-import torch
 from torch import Tensor
 
-from hpme.errors import InputError
-from hpme.explainers.hpme.base import HPMEBase
-from hpme.explainers.hpme.method.pool import MAX_LAYERS, Pool
-from hpme.explainers.hpme.method.training import Objective, train
+from hpme.explainers.hpme.method.pool import Pool
 from hpme.explainers.hpme.report import FitReport, evidence
 from hpme.explainers.hpme.search.criterion import criterion, joint_rank
 from hpme.explainers.hpme.search.hardmix import HardMix
-from hpme.explainers.shared.checks import at_least, positive
+from hpme.explainers.hpme.trained import TrainedHPME
+from hpme.explainers.shared.checks import at_least
 from hpme.explainers.shared.context import TargetContext
 from hpme.explainers.shared.edge_mlp import EdgeMLP
 from hpme.progress import progress_bar
@@ -27,57 +24,39 @@ CHECKPOINTS = 3
 """Evenly spaced states of each start that compete in the end."""
 
 
-class HPMEGradientExplainer(HPMEBase):
+class HPMEGradientExplainer(TrainedHPME):
     r"""Trains the pool :math:`Q_\phi` and the edge MLP :math:`P_\theta` on the paper's objective.
 
     :math:`\mathcal{L} = \mathcal{L}_{pred} + \beta \mathcal{L}_{BCE}` (Eq. finall_loss, Algorithm
     1). Training a pool by gradient often ends near where it began, so it begins at the best of many
     random pools; the best checkpoint is chosen by the criterion of :class:`HPMEExplainer`, and its
-    edge MLP is trained on.
+    edge MLP is trained on. :class:`HPMEPrintedExplainer` does none of this.
 
     Args:
-        mixup: If false, the model sees the pooled subgraph alone (ablation w/o Mix).
         bce_weight: Weight :math:`\beta` of the mean BCE on the chosen pool; while pools are trained
             it grows from 3 % to 30 % of that. 0 is the ablation w/o BCE.
-        pool_layers: Pooling layers :math:`L`.
-        gate: ``"tanh"`` multiplies transplanted features by :math:`\tanh(s)`; ``None`` is the
-            paper's equation to the letter, which leaves :math:`\phi` without a gradient.
-        temperature: :math:`\tau` of the binary concrete distribution.
         starts: Pools that are trained.
         start_epochs: Epochs of each.
-        **options: Arguments of :class:`~hpme.explainers.hpme.base.HPMEBase`.
+        **options: Arguments of :class:`~hpme.explainers.hpme.trained.TrainedHPME`.
     """
 
     slug = "hpme-gradient"
     title = "HPME by gradient"
-    summary = "Hard-perturbation mixup trained by gradient, the algorithm the paper prints."
+    summary = "Hard-perturbation mixup trained by gradient, the best of several starts."
     typical_seconds = 10.0
-    needs_weights = True
 
     def __init__(
         self,
         *,
-        mixup: bool = True,
         bce_weight: float = 10.0,
-        pool_layers: int = 1,
-        gate: Literal["tanh"] | None = "tanh",
-        temperature: float = 1.0,
         starts: int = 6,
         start_epochs: int = 40,
         **options: Any,
     ) -> None:
-        super().__init__(**options)
-        self.mixup, self.bce_weight, self.pool_layers = mixup, bce_weight, pool_layers
-        self.gate, self.temperature = gate, temperature
+        super().__init__(bce_weight=bce_weight, **options)
         self.starts, self.start_epochs = starts, start_epochs
-        if gate not in ("tanh", None):
-            raise InputError(f"gate must be 'tanh' or None, got {gate!r}")
-        at_least("bce_weight", bce_weight, 0)
-        positive("temperature", temperature)
-        for name in ("pool_layers", "starts", "start_epochs"):
+        for name in ("starts", "start_epochs"):
             at_least(name, getattr(self, name), 1)
-        if pool_layers > MAX_LAYERS:
-            raise InputError(f"pool_layers must be at most {MAX_LAYERS}, got {pool_layers}")
 
     def _search(
         self, few: HardMix, everything: TargetContext, fresh: HardMix | None, *, progress: bool
@@ -110,28 +89,6 @@ class HPMEGradientExplainer(HPMEBase):
                     saved.append(copy.deepcopy(trained))
         first, *others = [pool for pool, _ in saved]
         return saved[int(_rank(mix, first.merge(*others), draws=3).argmin())]
-
-    def _train(
-        self,
-        mix: HardMix,
-        pool: Pool,
-        edge_mlp: EdgeMLP,
-        betas: list[float],
-        *,
-        learn_pool: bool,
-    ) -> Iterator[int]:
-        objective = Objective(mix, self.mixup, self.gate is not None, self.temperature)
-        parameters = [*(pool.parameters() if learn_pool else ()), *edge_mlp.parameters()]
-        optimiser = torch.optim.Adam(parameters, lr=self.lr, weight_decay=self.weight_decay)
-        return train(objective, pool, edge_mlp, optimiser, betas, self.batch_size, gate=learn_pool)
-
-    def _pool_meta(self) -> dict[str, Any]:
-        assert isinstance(self.pool, Pool)
-        return {"layers": self.pool.layers, "hops": self.pool.hops}
-
-    def _empty_pool(self, meta: dict[str, Any]) -> Pool:
-        form = (meta["channels"], 1, meta["layers"], tuple(meta["hops"]))
-        return Pool(*form, generator=torch.Generator())
 
 
 def _rank(mix: HardMix, pools: Pool, draws: int) -> Tensor:

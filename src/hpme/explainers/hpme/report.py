@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -142,6 +142,7 @@ def report_on(
         held_out: Number of these graphs if the search did not use them.
         draws: Hosts per graph.
     """
+    mix = replace(mix, alone=False)
     score = mix.scores(pool)
     noise = torch.rand(3, score.shape[1], generator=mix.generator).to(score)
     selection, hosts = mix.select(torch.cat([score, -score, noise])), mix.draw(draws)

@@ -9,13 +9,16 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any, NamedTuple
 
-from hpme.bench.experiment import GROUND_TRUTH, stored_spelling
+from hpme.bench.experiment import ALL_EDGES, GROUND_TRUTH, stored_spelling
 from hpme.data import DATASETS
 from hpme.errors import UnknownNameError
 from hpme.explainers import EXPLAINERS
 
-OURS = "hpme"
+OURS, PRINTED = "hpme", "hpme-printed"
+"""HPME as it is here, and as the paper prints it."""
 
+BOUNDS = {GROUND_TRUTH: "Ground truth", ALL_EDGES: "All edges"}
+"""What is shown beside explainers for comparison, and is none."""
 OPTIONS = {"bce_weight": "β", "ratio": "r"}
 """Options with a name of their own in the paper."""
 
@@ -63,8 +66,8 @@ def metric_of(name: str) -> Metric:
 def explainer_title(name: str) -> str:
     """Name of an explainer, whatever its options."""
     name = stored_spelling(name, {})[0] or ""
-    if name == GROUND_TRUTH:
-        return "Ground truth"
+    if name in BOUNDS:
+        return BOUNDS[name]
     return EXPLAINERS[name].title if name in EXPLAINERS else name
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 
-from hpme.bench.experiment import GROUND_TRUTH
 from hpme.bench.store import Record
 from hpme.data import DATASETS
 from hpme.explainers import EXPLAINERS, GraphExplainer
+from hpme.paper.shared.best import LEVEL, best_row
 from hpme.paper.shared.cells import NOT_MEASURED, Cell, Cells, Spread, Stat
 from hpme.paper.shared.document import FAILED, MISSING, UNDEFINED, Column, Entry, Footnotes, Table
 from hpme.paper.shared.names import PaperTable, dataset_title, explainer_title, metric_of
@@ -28,7 +28,7 @@ def score_table(
     letters, shown = Footnotes(), cells.shown()
     measured = {(cell.column, name) for cell in shown for r in cell.records for name in r.values}
     places = [(c, metric) for c in cells.columns for metric in metrics if (c, metric) in measured]
-    best = {place: _best(shown, *place) for place in places}
+    best = {place: best_row(shown, *place) for place in places}
     common = common_settings(shown)
     seeds = max((len(cell.records) for cell in shown), default=0)
     rows = []
@@ -42,7 +42,7 @@ def score_table(
             stat = cell.stat(metric, spread)
             remarks = cell_notes(cell, stat, metric, seeds=seeds, common=common)
             mark = ",".join(letters[remark] for remark in remarks)
-            win, text = row in best[column, metric], _text(cell, stat, metric)
+            win, text = row == best[column, metric], _text(cell, stat, metric)
             entries.append(Entry(text, win, _printed(paper, cell, metric), mark))
         rows.append((row, tuple(entries)))
     single = len({metric for _, metric in places}) <= 1
@@ -66,19 +66,6 @@ def score_table(
         notes=tuple(remarks),
         marks=tuple((letter, text) for text, letter in letters.items()),
     )
-
-
-def _best(cells: Sequence[Cell], column: str, metric: str) -> set[str]:
-    """Rows with the best value of a column, as it is shown; the ground truth takes no part."""
-    info, values = metric_of(metric), {}
-    for cell in cells:
-        mean = cell.stat(metric).mean
-        if cell.column == column and cell.template.explainer != GROUND_TRUTH and mean is not None:
-            values[cell.row] = round(mean, info.digits)
-    if len(values) < 2 or info.higher is None:
-        return set()
-    best = max(values.values()) if info.higher else min(values.values())
-    return {row for row, value in values.items() if value == best}
 
 
 def _text(cell: Cell, stat: Stat, metric: str) -> str:
@@ -132,7 +119,8 @@ def method_notes(cells: Sequence[Cell]) -> list[str]:
     rules = {
         (r.experiment.dataset, r.context.get("variant")): r.context.get("rule")
         for r in records
-        if r.experiment.dataset in DATASETS and DATASETS[r.experiment.dataset].rules
+        if r.experiment.dataset in DATASETS
+        and r.context.get("variant") in DATASETS[r.experiment.dataset].rules
     }
     notes += [
         f"{dataset_title(name)} ({variant}): {rule}" for (name, variant), rule in rules.items()
@@ -197,7 +185,10 @@ def reading_note(
     numbers = sorted({r.experiment.seed for cell in cells for r in cell.records})
     text += f" Seeds: {number_runs(numbers)}." if numbers else ""
     if any(metric_of(metric).higher is not None for metric in metrics):
-        text += " The best of each column is bold."
+        text += (
+            " Bold: better than every other row of its column by a paired t-test on the seeds "
+            f"both have (p < {LEVEL})."
+        )
     return text + (" Second line: what the paper prints." if paper else "")
 
 

@@ -3,7 +3,12 @@
 import torch
 
 from finder import Finder, mix_of, planted_graphs, planted_mix
-from hpme.explainers.hpme.method.objective import bce_loss, final_loss, prediction_loss
+from hpme.explainers.hpme.method.objective import (
+    bce_loss,
+    final_loss,
+    prediction_loss,
+    summed_bce_loss,
+)
 from hpme.explainers.hpme.method.pool import Pool
 from hpme.explainers.hpme.method.training import Objective, train
 from hpme.explainers.shared.edge_mlp import EdgeMLP
@@ -14,13 +19,14 @@ def test_bce_is_the_mean_of_the_papers_sum():
     p, q = logits.sigmoid(), inside.float()
     expected = -(q * p.log() + (1 - q) * (1 - p).log()).sum() / 3
     torch.testing.assert_close(bce_loss(logits, inside), expected)
+    torch.testing.assert_close(summed_bce_loss(logits, inside, 1), 3 * expected)
+    torch.testing.assert_close(summed_bce_loss(logits, inside, 2), 1.5 * expected)
 
 
 def test_beta_weighs_the_bce():
-    prediction, logits, inside = torch.tensor([1.0, 3.0]), torch.zeros(4), torch.ones(4).bool()
-    bce = bce_loss(logits, inside)
-    torch.testing.assert_close(final_loss(prediction, logits, inside, 0.5), 2 + 0.5 * bce)
-    assert final_loss(prediction, logits, inside, 0.0) == 2
+    prediction, bce = torch.tensor([1.0, 3.0]), torch.tensor(0.6)
+    torch.testing.assert_close(final_loss(prediction, bce, 0.5), torch.tensor(2.3))
+    assert final_loss(prediction, bce, 0.0) == 2
 
 
 def test_prediction_loss_is_zero_on_the_prediction_itself():

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import torch
 
-from finder import planted_mix
+from finder import Finder, mix_of, planted_graphs, planted_mix
 
 
 def test_hard_mixes_do_not_depend_on_the_chunk():
@@ -16,3 +16,17 @@ def test_hard_mixes_do_not_depend_on_the_chunk():
     # A graph that hosts its own subgraph has all its boundary edges back in some order.
     assert whole.shape == (6, graphs.num_graphs, 1)
     torch.testing.assert_close(replace(mix, max_nodes=1).predict(own, chosen, own, chosen), whole)
+
+
+def test_alone_the_target_sees_the_induced_subgraph():
+    graphs = planted_graphs(6)
+    mix = replace(mix_of(Finder(), graphs, k=5), alone=True)
+    chosen = mix.select(torch.rand(2, mix.graphs.num_nodes))
+    own = torch.arange(6).expand(2, -1)
+    output = mix.predict(own, chosen, own.flip(1), chosen)
+    for row in range(2):
+        for number, graph in enumerate(graphs):
+            keep = chosen.keep[row][mix.graphs.batch == number]
+            part = graph.subgraph(keep)
+            alone = Finder()(part.x, part.edge_index, torch.zeros(len(part.x), dtype=torch.long))
+            torch.testing.assert_close(output[row, number], alone[0])

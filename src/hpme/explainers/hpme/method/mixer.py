@@ -30,11 +30,13 @@ class PooledMix:
             a forward pass and changes little.
         gate: :math:`\tanh(s)` at inserted nodes, one elsewhere and at anchors, which are pooled
             whatever their score.
+        inserted: Boolean node mask: nodes that come from :math:`G`.
     """
 
     mix: Mix
     h: Tensor
     gate: Tensor
+    inserted: Tensor
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,7 @@ class Mixer:
             mix,
             h=mix.per_node(h[host.node_ids], h[source.node_ids]),
             gate=mix.per_node(torch.ones_like(host.x[:, 0]), gate),
+            inserted=mix.origin >= host.num_nodes,
         )
 
     def _select(self, score: Tensor, graphs: GraphBatch) -> Selection:

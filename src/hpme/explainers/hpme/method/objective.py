@@ -29,14 +29,25 @@ def bce_loss(logits: Tensor, inside: Tensor) -> Tensor:
     return F.binary_cross_entropy_with_logits(logits, inside.to(logits.dtype))
 
 
-def final_loss(prediction: Tensor, logits: Tensor, inside: Tensor, beta: float) -> Tensor:
+def summed_bce_loss(logits: Tensor, inside: Tensor, num_graphs: int) -> Tensor:
+    r""":math:`\mathcal{L}_{BCE}` (Eq. bce_loss), the sum over the edges of a graph as printed.
+
+    Args:
+        logits: :math:`w_{ij}` of every edge of a batch, both directions.
+        inside: As in :func:`bce_loss`.
+        num_graphs: Number of graphs in the batch; the result is the mean of their sums.
+    """
+    total = F.binary_cross_entropy_with_logits(logits, inside.to(logits.dtype), reduction="sum")
+    return total / num_graphs
+
+
+def final_loss(prediction: Tensor, bce: Tensor, beta: float) -> Tensor:
     r""":math:`\mathcal{L} = \mathcal{L}_{pred} + \beta \mathcal{L}_{BCE}` (Eq. finall_loss).
 
     Args:
         prediction: :func:`prediction_loss` of every graph.
-        logits: See :func:`bce_loss`.
-        inside: See :func:`bce_loss`.
+        bce: :func:`bce_loss` or :func:`summed_bce_loss`.
         beta: :math:`\beta`; 0 is the paper's w/o BCE.
     """
     loss = prediction.mean()
-    return loss + beta * bce_loss(logits, inside) if beta else loss
+    return loss + beta * bce if beta else loss

@@ -11,7 +11,13 @@ from torch import Tensor
 
 from hpme.explainers.hpme.method.mask import mix_mask
 from hpme.explainers.hpme.method.mixer import Mixer
-from hpme.explainers.hpme.method.objective import final_loss, prediction_loss
+from hpme.explainers.hpme.method.mixup import Mix
+from hpme.explainers.hpme.method.objective import (
+    bce_loss,
+    final_loss,
+    prediction_loss,
+    summed_bce_loss,
+)
 from hpme.explainers.hpme.method.pool import Pool
 from hpme.explainers.shared.context import batches
 from hpme.explainers.shared.edge_mlp import EdgeMLP, binary_concrete
@@ -27,12 +33,15 @@ class Objective:
         gated: Whether transplanted features are multiplied by :math:`\tanh(s)`. A hard selection
             has no gradient; this is the path by which :math:`\phi` learns.
         temperature: :math:`\tau` of the binary concrete distribution.
+        summed: Whether the BCE is the sum over the edges of a graph, as printed, in place of the
+            mean over pairs.
     """
 
     mixer: Mixer
     mixup: bool = True
     gated: bool = True
     temperature: float = 1.0
+    summed: bool = False
 
     def __call__(
         self, pool: Pool, edge_mlp: EdgeMLP, ids: Tensor, *, beta: float, gate: bool = True
@@ -47,9 +56,17 @@ class Objective:
             mixed = replace(mixed, x=mixed.x * pooled.gate.to(mixed.x).unsqueeze(1))
         logits = edge_mlp(pooled.h, mix.pair_index)
         sample = binary_concrete(logits, self.temperature, mixer.generator)
-        mask = mix_mask(sample, mix.transplanted, mixup=self.mixup)
-        prediction = prediction_loss(context, context.predict(mixed, mix.per_edge(mask)), ids)
-        return final_loss(prediction, logits, mix.transplanted, beta)
+        weight = mix.per_edge(mix_mask(sample, mix.transplanted, mixup=self.mixup))
+        if not self.mixup:
+            weight = weight[pooled.inserted[mixed.edge_index].all(0)]
+            mixed = mixed.nodes(pooled.inserted)
+        prediction = prediction_loss(context, context.predict(mixed, weight), ids)
+        return final_loss(prediction, self._bce(mix, logits, ids.numel()), beta)
+
+    def _bce(self, mix: Mix, logits: Tensor, count: int) -> Tensor:
+        if self.summed:
+            return summed_bce_loss(mix.per_edge(logits), mix.per_edge(mix.transplanted), count)
+        return bce_loss(logits, mix.transplanted)
 
 
 def train(

@@ -34,10 +34,12 @@ class HardMix(Mixer):
         max_nodes: Nodes per forward pass; few enough for the processor's cache.
         drawn: Whether boundary edges meet at random; if not, the mix of two graphs is always the
             same, whatever else is mixed.
+        alone: Whether the target is shown the inserted subgraph without a host: no mix at all.
     """
 
     max_nodes: int = 8_000
     drawn: bool = True
+    alone: bool = False
 
     @classmethod
     def build(
@@ -104,11 +106,15 @@ class HardMix(Mixer):
         outputs = []
         for rows in batches(torch.arange(source.shape[0], device=source.device), share):
             give = self.context.store.batch(source[rows].flatten(), with_pairs=True)
-            take = self.context.store.batch(host[rows].flatten(), with_pairs=True)
             row_of_graph = rows.repeat_interleave(source.shape[1])
+            inserted = chosen[row_of_graph[give.batch], give.node_ids]
+            if self.alone:
+                outputs.append(self.context.predict(give.nodes(inserted.keep)))
+                continue
+            take = self.context.store.batch(host[rows].flatten(), with_pairs=True)
             mix = structural_mixup(
                 give,
-                chosen[row_of_graph[give.batch], give.node_ids],
+                inserted,
                 take,
                 removed[row_of_graph[take.batch], take.node_ids],
                 self.generator if self.drawn else None,
