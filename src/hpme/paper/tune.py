@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import statistics
-import sys
 from collections.abc import Callable, Iterable, Sequence
-from importlib import resources
-from pathlib import Path
 
-from hpme.bench import Record, ResultStore
+from hpme.bench import Record
 from hpme.bench.experiment import Experiment
 from hpme.errors import InputError
 from hpme.paper.shared import tuned
@@ -121,8 +117,3 @@ SUITE = Suite(
     seeds=(0,),
     reported=False,
 )
-
-if __name__ == "__main__":
-    home = resources.files("hpme.paper.shared").joinpath(tuned.FILE)
-    text = json.dumps(measured(ResultStore(Path(sys.argv[1])).records()), separators=(",", ":"))
-    Path(str(home)).write_text(text + "\n", encoding="utf-8")
