@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hpme.commands import catalog
-from hpme.commands.insight import BEYOND, ShouldNotOption, ThresholdOption, check_patterns
+from hpme.commands.insight import ShouldNotOption, ThresholdOption, check_patterns
 from hpme.commands.options import (
     CHEMPROP,
     OWN,
@@ -27,6 +27,7 @@ from hpme.commands.options import (
     SmilesColumnOption,
 )
 from hpme.commands.page import check_page, explanations_of, write_page
+from hpme.commands.question import BEYOND
 from hpme.commands.shared import (
     check_writable,
     command,

@@ -40,7 +40,7 @@ def explanations_of(explainer: GraphExplainer, read: Subject, *, quiet: bool) ->
     found = explainer.explain(read.model, read.graphs, progress=not quiet)
     if hasattr(explainer, "quality"):
         qualities = explainer.quality(read.model, read.graphs)
-        effects = explainer.effects(read.model, read.graphs, nodes=False)  # type: ignore[attr-defined]
+        effects = explainer.effects(read.model, read.graphs, nodes=False)
         for item, quality, effect in zip(found, qualities, effects, strict=True):
             item.quality = {**asdict(quality), "effect": effect.mean}
     return list(found)

@@ -78,7 +78,7 @@ class Question:
         """Further graphs, read as ``--data`` is."""
         from hpme.commands.factories import TABLES, read_data
 
-        given = {name: value for name, value in self._columns.items() if value}
+        given: dict[str, Any] = {name: value for name, value in self._columns.items() if value}
         table = given if Path(source).suffix.lower() in TABLES else {}
         return read_data(source, progress=not self.quiet, **table)
 
@@ -130,8 +130,8 @@ class Question:
         if self.page is None:
             return
         found = {"hpme": explanations_of(explainer, read, quiet=self.quiet)}
-        asked = {"seed": self.seed, "quiet": self.quiet}
-        write_page(read, {"hpme": explainer}, found, self.page, **asked, **answer)
+        explainers = {"hpme": explainer}
+        write_page(read, explainers, found, self.page, seed=self.seed, quiet=self.quiet, **answer)
 
     @property
     def _columns(self) -> dict[str, str | None]:

@@ -44,14 +44,6 @@ function coverageBar(rule) {
   return el("div", { class: "coverage" }, el("p", {}, el("strong", {}, percent(rule.coverage, 0)), ` of graphs${numbers}`), bar);
 }
 
-/** What an effect means in words. */
-function effectText(rule) {
-  if (rule.effect === null) return "no unseen graph to ask";
-  if (rule.effect >= 0.5) return "put into other graphs, it carries the prediction with it";
-  if (rule.effect >= 0.1) return "put into other graphs, it carries some of the prediction";
-  return "describes the prediction, but does not carry it into other graphs";
-}
-
 function ruleRow(rule, number) {
   const words = rule.names.flatMap((name, i) => [i ? el("b", {}, " AND ") : el("b", {}, "IF "), el("code", {}, name)]);
   return el("li", { class: "rule" },
@@ -61,7 +53,7 @@ function ruleRow(rule, number) {
     sketch(report.drawn, rule.graph, rule.nodes, "exemplar", `a graph with ${rule.names.join(" and ")}`),
     el("div", { class: "facts" }, coverageBar(rule),
       effectStrip(rule),
-      el("p", { class: "muted" }, el("strong", {}, `effect ${signedNumber(rule.effect)}`), `: ${effectText(rule)}`)));
+      el("p", { class: "muted" }, el("strong", {}, `effect ${signedNumber(rule.effect)}`), `: put into other graphs, it ${rule.role}`)));
 }
 
 /** The rules that say what the model predicts, with what shows them. */

@@ -100,7 +100,7 @@ def find_candidates(
     pooled = torch.tensor(catalogue.count, dtype=torch.float)
     often = (rows.sum(1) >= LEAST_GRAPHS).nonzero().view(-1)
     sides = speaks_for(rows[often])
-    each = -(-KEPT // max(1, len(sides.unique())))
+    each = -(-KEPT // max(1, len(torch.unique(sides))))
     chosen = often[_best(gain(rows[often]), sides, each)]
     return Candidates(
         [catalogue.patterns[i] for i in chosen.tolist()], rows[chosen], pooled[chosen]
@@ -110,7 +110,7 @@ def find_candidates(
 def _best(gain: Tensor, side: Tensor, count: int) -> list[int]:
     """Places of the largest gains of each side, the largest first."""
     order = gain.argsort(descending=True, stable=True)
-    mine = side[order].unsqueeze(0) == side.unique().unsqueeze(1)
+    mine = side[order].unsqueeze(0) == torch.unique(side).unsqueeze(1)
     before = (mine.cumsum(1) * mine).sum(0)
     return [int(place) for place in order[before <= count]]
 
