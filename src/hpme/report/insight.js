@@ -71,6 +71,7 @@ const AUDITS = {
   "reads both": "Each of the two patterns is enough for the prediction.",
   "needs both": "The predictions need both patterns together; neither is enough.",
   "reads neither": "Neither pattern carries the predictions.",
+  "one prediction only": "The model gives all graphs the same class, so nothing can be said.",
   "too few graphs": "A pattern is in too few graphs to say anything.",
 };
 
