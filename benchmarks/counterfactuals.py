@@ -102,7 +102,9 @@ def rival(model: nn.Module, graphs: list[Data], count: int) -> dict[str, Any] | 
         exmol = importlib.import_module("exmol")
     except ImportError:
         return None
-    near, hits, start = [], 0, time.process_time()
+    near: list[float] = []
+    result: dict[str, Any] = {}
+    start = time.process_time()
 
     def ask(smiles: Any, *_: Any) -> Any:
         many = [smiles] if isinstance(smiles, str) else list(smiles)
@@ -110,16 +112,21 @@ def rival(model: nn.Module, graphs: list[Data], count: int) -> dict[str, Any] | 
 
         return numpy.array(classes(model, many))
 
-    for graph in graphs[:count]:
+    for number, graph in enumerate(graphs[:count], 1):
         space = exmol.sample_space(graph.smiles, ask, batched=True, quiet=True)
         found = [e for e in exmol.cf_explain(space, nmols=1) if not e.is_origin]
         if found:
-            hits += 1
             own = fingerprint(read_molecule(graph.smiles))
             near.append(similarity(own, fingerprint(read_molecule(found[0].smiles))))
-    seconds = (time.process_time() - start) / count
-    middle = statistics.median(near) if near else None
-    return {"flipped": hits / count, "similarity": middle, "seconds": seconds, "molecules": count}
+        result = {
+            "molecules": number,
+            "flipped": len(near) / number,
+            "similarity": statistics.median(near) if near else None,
+            "seconds": (time.process_time() - start) / number,
+        }
+        if number % 5 == 0:
+            print("exmol so far", result, flush=True)
+    return result
 
 
 def main() -> None:
@@ -132,15 +139,16 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     results: dict[str, Any] = {}
-    for name in arguments.sets.split(","):
-        model, graphs = prepared(name, arguments.seed)
-        results[name] = {"hpme": ours(model, graphs, arguments.molecules, arguments.seed)}
-        print(name, "hpme", results[name]["hpme"], flush=True)
-        if arguments.rival:
-            results[name]["exmol"] = rival(model, graphs, arguments.rival)
-            print(name, "exmol", results[name]["exmol"], flush=True)
-        if arguments.json:
-            arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+    asked = {name: prepared(name, arguments.seed) for name in arguments.sets.split(",")}
+    for name, (model, graphs) in asked.items():
+        found = ours(model, graphs, arguments.molecules, arguments.seed)
+        results[name] = {"hpme": found | {"molecules": arguments.molecules}}
+        print(name, "hpme", found, flush=True)
+    for name, (model, graphs) in asked.items():
+        results[name]["exmol"] = rival(model, graphs, arguments.rival)
+        print(name, "exmol", results[name]["exmol"], flush=True)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -25,11 +25,17 @@ EXPECTED = {
     "habits": (r"(\d+) rows, picture of", 40),
     "link_predictor": (r"links explained: (\d+)", 8),
     "chemprop_molecules": (r"atom ROC-AUC of amides: (\d\.\d+)", 0.8),
+    "confounded_series": (r"rules say what the model says: (\d\.\d+)", 0.95),
     "own_explainer": (r"hpme +" + AUC, 0.9),
 }
 """What each example prints, and a bound for the number in it."""
 
-NEEDED = {"gine_molecules": ["rdkit"], "habits": ["pandas"], "chemprop_molecules": ["chemprop"]}
+NEEDED = {
+    "gine_molecules": ["rdkit"],
+    "confounded_series": ["rdkit"],
+    "habits": ["pandas"],
+    "chemprop_molecules": ["chemprop"],
+}
 """Packages of extras."""
 
 

@@ -18,6 +18,7 @@ SMALL = {
     "regression": "GRAPHS, EPOCHS, EXPLAINED = 200, 60, 40",
     "comparing_explainers": "SIZE, STEPS, EXPLAINED = 60, 60, 12",
     "alternatives_and_effects": "GRAPHS = 24",
+    "rules_and_counterfactuals": "LINKS, EPOCHS = 2, 60",
 }
 """What stands in the place of the cell with the tag "parameters"."""
 
@@ -28,6 +29,7 @@ CHECKS = {
     "regression": "assert auc > 0.8, auc",
     "comparing_explainers": "assert list(scores.index) == list(explainers)",
     "alternatives_and_effects": "assert right > 0.8, right",
+    "rules_and_counterfactuals": "assert book.fidelity > 0.9 and any(changes), book",
 }
 """What must hold at the end, as a reader would see it."""
 
@@ -35,6 +37,7 @@ NEEDED = {
     "molecules": ["rdkit", "pandas"],
     "chemprop": ["chemprop"],
     "comparing_explainers": ["pandas"],
+    "rules_and_counterfactuals": ["rdkit"],
 }
 
 

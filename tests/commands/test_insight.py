@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from pages import page_data
+
 MODULE = """
 import torch
 from torch_geometric.nn import global_add_pool
@@ -61,9 +63,40 @@ def test_an_audit_has_a_verdict(ask):
     assert json.loads(Path("audit.json").read_text())["verdict"] == "reads it"
 
 
+def test_donors_give_regions(ask):
+    """Without molecules of the other class nothing can be found, and that is said."""
+    rows = ["smiles", *(f"{'C' * n}{end}" for n in range(2, 12) for end in ("O", "Cl"))]
+    Path("plain.csv").write_text("\n".join(rows) + "\n")
+    words = ("counterfactual", "--data", "plain.csv", "--graphs", "4", "-n", "1")
+    alone = ask(*words)
+    assert "changed for 0 of 4 graphs" in alone.stderr and alone.exit_code == 0, alone.output
+    given = ask(*words, "--donors", "table.csv")
+    assert "changed for 4 of 4 graphs" in given.stderr, given.output
+
+
+def test_answers_stand_on_a_page(ask):
+    result = ask("audit", "--should", "F", "--graphs", "20", "--page", "audit.html")
+    assert result.exit_code == 0, result.output
+    found = page_data(Path("audit.html"))
+    assert found["insight"]["audit"]["verdict"] == "reads it"
+    assert found["insight"]["rules"] is None and len(found["names"]) == 20
+    words = ("--with", "rules,counterfactuals", "--should", "F", "--graphs", "20")
+    result = ask("explain", *words, "--classes", "no,yes", "--out", "all.html")
+    assert result.exit_code == 0, result.output
+    found = page_data(Path("all.html"))["insight"]
+    assert {rule["label"] for rule in found["rules"]["rules"]} <= {"no", "yes"}
+    assert len(found["changes"]) == 20 and any(found["changes"])
+    assert found["audit"]["passed"]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["rules", "--page", "rules.pdf"], "must end in .html"),
+        (["explain", "--with", "poems"], "poems"),
+        (["explain", "--with", "rules", "-e", "grad"], "need the explainer hpme"),
+        (["explain", "--should-not", "C"], "needs --should"),
+        (["explain", "--threshold", "1"], "belongs to --with counterfactuals"),
         (["rules", "--out", "rules.txt"], "must end in .json or .csv"),
         (["rules", "--picture", "rules.gif"], "must end in .png or .svg"),
         (["audit", "--should", "C1CC"], "no SMARTS pattern"),

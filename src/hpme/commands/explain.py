@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hpme.commands import catalog
+from hpme.commands.insight import ShouldNotOption, ThresholdOption, check_patterns
 from hpme.commands.options import (
     CHEMPROP,
     OWN,
@@ -26,6 +26,8 @@ from hpme.commands.options import (
     RuleOption,
     SmilesColumnOption,
 )
+from hpme.commands.page import check_page, explanations_of, write_page
+from hpme.commands.question import BEYOND
 from hpme.commands.shared import (
     check_writable,
     command,
@@ -45,17 +47,16 @@ from hpme.commands.subject import (
     ModeOption,
     OutputOption,
     SeedOption,
+    Subject,
     TargetOption,
     WeightsOption,
     read_subject,
 )
-from hpme.errors import InputError
 
 if TYPE_CHECKING:
-    from torch_geometric.data import Data
-
     from hpme.explainers import GraphExplainer
-    from hpme.models.explained import ExplainedModel
+
+HPME, ANSWERS = "hpme", ("rules", "counterfactuals")
 
 
 @command
@@ -83,6 +84,24 @@ def explain(
     option: OptionsOption = None,
     classes: ClassesOption = None,
     title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
+    beyond: Annotated[
+        str | None,
+        typer.Option(
+            "--with",
+            metavar="rules,counterfactuals",
+            rich_help_panel=BEYOND,
+            help="What else the page says, by HPME: what the model has learned, what would change "
+            "its answers.",
+        ),
+    ] = None,
+    threshold: ThresholdOption = None,
+    should: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SMARTS", rich_help_panel=BEYOND, help="Pattern that should matter, to audit."
+        ),
+    ] = None,
+    should_not: ShouldNotOption = None,
     save_explainer: Annotated[
         Path | None,
         typer.Option(file_okay=False, metavar="DIR", help="Folder for the fitted explainers."),
@@ -133,12 +152,12 @@ def explain(
         known("--explainer", "explainer", name, catalog.names("explainers"))
     if (model is None) == (chemprop is None):
         refuse("give one of --model and --chemprop", "--model")
+    asked = _asked(beyond, should, should_not, threshold, names)
     options = usage("--option", parse_options, option or [])
     from hpme.commands.factories import make_explainers
-    from hpme.report import report
 
     explainers = usage("--option", make_explainers, names, seed, options)
-    usage("--out", _check_page, out)
+    usage("--out", check_page, out)
     if save_explainer is not None:
         usage("--save-explainer", check_writable, save_explainer / f"{names[0]}.safetensors")
     table = {
@@ -177,72 +196,79 @@ def explain(
         extra=extra,
         table=table,
     )
-    subject, fitted, explained = read.model, read.fitted, read.graphs
-    explanations, reports = {}, {}
+    explanations = {}
     for name, one in explainers.items():
-        one.fit(subject, fitted, target=subject.target, progress=not quiet)
-        explanations[name] = one.explain(subject, explained, progress=not quiet)
-        if hasattr(one, "quality"):
-            found_quality = one.quality(subject, explained)
-            effects = one.effects(subject, explained, nodes=False)
-            for item, quality, effect in zip(
-                explanations[name], found_quality, effects, strict=True
-            ):
-                item.quality = {**asdict(quality), "effect": effect.mean}
-        reports[name] = getattr(one, "report", None)
+        one.fit(read.model, read.fitted, target=read.model.target, progress=not quiet)
+        explanations[name] = explanations_of(one, read, quiet=quiet)
         if not quiet:
-            _announce(name, one, reports[name])
-            if hasattr(one, "quality"):
-                counts = Counter(quality.verdict for quality in found_quality)
-                shown = ", ".join(f"{word} {count:,}" for word, count in counts.most_common())
-                say(f"  what predictions rest on: {shown}")
+            _announce(name, one, explanations[name])
         if save_explainer is not None:
             one.save(save_explainer / f"{name}.safetensors")
-    report(
-        subject,
-        explained,
-        explanations,
-        out,
-        title=title,
-        names=[_name(graph, number) for graph, number in zip(explained, read.numbers, strict=True)],
-        class_names=_sides(subject, read.classes),
-        reports=reports,
-        seed=seed,
-        progress=not quiet,
-    )
-    if not quiet:
-        typer.echo(str(out))
+    answers = {}
+    if asked:
+        answers = _answers(explainers[HPME], read, asked, should, should_not, threshold, quiet)
+    write_page(read, explainers, explanations, out, title=title, seed=seed, quiet=quiet, **answers)
 
 
-def _check_page(path: Path) -> None:
-    if path.suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"'{path}' must end in .html")
-    check_writable(path)
+def _asked(
+    beyond: str | None,
+    should: str | None,
+    should_not: str | None,
+    threshold: float | None,
+    names: list[str],
+) -> list[str]:
+    """What the page is to say beyond one graph, checked before any work."""
+    asked = [word.strip() for word in (beyond or "").split(",") if word.strip()]
+    for word in asked:
+        known("--with", "answer", word, ANSWERS)
+    if threshold is not None and "counterfactuals" not in asked:
+        refuse("belongs to --with counterfactuals", "--threshold")
+    if should_not is not None and should is None:
+        refuse("needs --should, the pattern that should matter", "--should-not")
+    check_patterns(should, should_not)
+    if should is not None:
+        asked.append("audit")
+    if asked and HPME not in names:
+        refuse("rules, counterfactuals and audits need the explainer hpme", "--explainer")
+    return asked
 
 
-def _announce(name: str, explainer: GraphExplainer, found: Any) -> None:
-    size = getattr(explainer, "size", None)
+def _answers(
+    explainer: GraphExplainer,
+    read: Subject,
+    asked: list[str],
+    should: str | None,
+    should_not: str | None,
+    threshold: float | None,
+    quiet: bool,
+) -> dict[str, Any]:
+    """What goes beyond one graph, by the names that the page knows."""
+    from hpme.explainers import HPMEExplainer
+
+    assert isinstance(explainer, HPMEExplainer)
+    model, graphs, progress = read.model, read.graphs, not quiet
+    answers: dict[str, Any] = {}
+    if "rules" in asked:
+        answers["rules"] = explainer.rules(model, graphs, progress=progress)
+    if "counterfactuals" in asked:
+        answers["counterfactuals"] = explainer.counterfactuals(
+            model, graphs, threshold=threshold, progress=progress
+        )
+    if should is not None:
+        answers["audit"] = explainer.audit(model, graphs, should, should_not)
+    return answers
+
+
+def _announce(name: str, explainer: GraphExplainer, explanations: list[Any]) -> None:
+    size, found = getattr(explainer, "size", None), getattr(explainer, "report", None)
     ratio = None if size is None else size.ratio
     say(f"{name}: done" + ("" if ratio is None else f", explanations of {ratio:.0%} of the nodes"))
     if found is not None:
         say(f"  {found.summary()}")
         for warning in found.warnings:
             say(f"  warning: {warning}", style="yellow")
-
-
-def _sides(subject: ExplainedModel, names: list[str] | None) -> list[str] | None:
-    """Names of the classes on the page; a question about one class has two sides."""
-    if subject.target is None and subject.contrast is None:
-        return names
-    if subject.view.mode == "regression" or subject.tasks is not None:
-        return None
-    ours, other = subject.target, subject.contrast
-    return [
-        f"not {ours}" if other is None else str(other),
-        f"not {other}" if ours is None else str(ours),
-    ]
-
-
-def _name(graph: Data, number: int) -> str:
-    name = graph.get("name")
-    return name if isinstance(name, str) and name else f"graph {number}"
+    qualities = [item.get("quality") for item in explanations]
+    counts = Counter(quality["verdict"] for quality in qualities if quality)
+    if counts:
+        shown = ", ".join(f"{word} {count:,}" for word, count in counts.most_common())
+        say(f"  what predictions rest on: {shown}")

@@ -58,20 +58,29 @@ function argmax(values) {
   return best;
 }
 
+/** What is needed to draw graphs: those of the page, or others. */
+function decodeDrawn(given) {
+  const drawn = {
+    nodes: decode(given.nodes),
+    edges: decode(given.edges),
+    ends: decode(given.ends),
+    places: decode(given.places),
+    label: decode(given.label),
+    labels: given.labels,
+    bond: decode(given.bond),
+    molecule: decode(given.molecule),
+    type: given.type ? decode(given.type) : null,
+  };
+  return { ...drawn, nodeStart: starts(drawn.nodes), edgeStart: starts(drawn.edges) };
+}
+
 const raw = JSON.parse(document.getElementById("data").textContent);
 const report = {
   ...raw,
   count: raw.names.length,
   width: raw.classes ? raw.classes.length : 1,
-  nodes: decode(raw.nodes),
-  edges: decode(raw.edges),
-  ends: decode(raw.ends),
-  places: decode(raw.places),
-  label: decode(raw.label),
-  bond: decode(raw.bond),
-  molecule: decode(raw.molecule),
-  types: raw.types,
-  type: raw.type ? decode(raw.type) : null,
+  ...decodeDrawn(raw),
+  drawn: raw.insight?.drawn ? decodeDrawn(raw.insight.drawn) : null,
   truth: raw.truth && decodeAll(raw.truth),
   stepCounts: decode(raw.stepCounts),
   steps: decode(raw.steps),
@@ -80,8 +89,6 @@ const report = {
   metrics: decodeAll(raw.metrics),
   explainers: raw.explainers.map(decodeExplainer),
 };
-report.nodeStart = starts(report.nodes);
-report.edgeStart = starts(report.edges);
 report.stepStart = starts(report.stepCounts);
 report.shown = report.explainers.filter((explainer) => !explainer.baseline);
 report.baseline = report.explainers.find((explainer) => explainer.baseline);

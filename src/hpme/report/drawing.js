@@ -9,17 +9,17 @@ const BOND = {
 };
 
 /** Places of a graph's nodes in a panel, its edges, and the typical length of an edge. */
-function frame(graph) {
-  const first = report.nodeStart[graph];
+function frame(source, graph) {
+  const first = source.nodeStart[graph];
   const xs = [];
   const ys = [];
-  for (let i = first; i < report.nodeStart[graph + 1]; i++) {
-    xs.push(report.places[2 * i]);
-    ys.push(report.places[2 * i + 1]);
+  for (let i = first; i < source.nodeStart[graph + 1]; i++) {
+    xs.push(source.places[2 * i]);
+    ys.push(source.places[2 * i + 1]);
   }
   const edges = [];
-  for (let p = report.edgeStart[graph]; p < report.edgeStart[graph + 1]; p++) {
-    edges.push([report.ends[2 * p], report.ends[2 * p + 1]]);
+  for (let p = source.edgeStart[graph]; p < source.edgeStart[graph + 1]; p++) {
+    edges.push([source.ends[2 * p], source.ends[2 * p + 1]]);
   }
   const lengths = edges.map(([a, b]) => Math.hypot(xs[a] - xs[b], ys[a] - ys[b])).sort((a, b) => a - b);
   const typical = lengths[lengths.length >> 1] || 65534;
@@ -27,7 +27,7 @@ function frame(graph) {
   const scale = Math.min(
     (WIDTH - 2 * MARGIN) / Math.max(width, 1),
     (HEIGHT - 2 * MARGIN) / Math.max(height, 1),
-    (report.molecule[graph] ? LONGEST_BOND : 2 * LONGEST_BOND) / typical,
+    (source.molecule[graph] ? LONGEST_BOND : 2 * LONGEST_BOND) / typical,
   );
   const place = (values, extent, room) => values.map((v) => room / 2 + (v - extent / 2) * scale);
   return { x: place(xs, width, WIDTH), y: place(ys, height, HEIGHT), edges, unit: typical * scale };
@@ -40,12 +40,12 @@ function segment(x1, y1, x2, y2, name) {
 }
 
 /** Ends of a bond, pulled back from atoms with letters. */
-function trimmed(graph, { x, y, unit }, a, b) {
+function trimmed(source, graph, { x, y, unit }, a, b) {
   const [dx, dy] = [x[b] - x[a], y[b] - y[a]];
   const length = Math.hypot(dx, dy) || 1;
   const [ux, uy] = [dx / length, dy / length];
-  const first = report.nodeStart[graph];
-  const gap = (node) => (report.label[first + node] ? 0.3 * unit : 0);
+  const first = source.nodeStart[graph];
+  const gap = (node) => (source.label[first + node] ? 0.3 * unit : 0);
   return {
     x1: x[a] + ux * gap(a), y1: y[a] + uy * gap(a),
     x2: x[b] - ux * gap(b), y2: y[b] - uy * gap(b),
@@ -98,7 +98,7 @@ function atomLetters([symbol, beside, left], x, y, unit) {
 
 /** The parts of a drawing that never change: truth, bonds or lines, letters or dots. */
 function drawGraph(graph, explainer) {
-  const placed = frame(graph);
+  const placed = frame(report, graph);
   const { x, y, edges, unit } = placed;
   const [firstEdge, firstNode] = [report.edgeStart[graph], report.nodeStart[graph]];
   const molecule = Boolean(report.molecule[graph]);
@@ -114,7 +114,7 @@ function drawGraph(graph, explainer) {
     band.style.setProperty("--score", `${Math.round(100 * share)}%`);
     bands.append(band);
     const line = svg("g", { class: "edge" }, svg("title", {}, edgeTitle(explainer, firstEdge + e, a, b)));
-    line.append(...bondLines(report.bond[firstEdge + e], trimmed(graph, placed, a, b)));
+    line.append(...bondLines(report.bond[firstEdge + e], trimmed(report, graph, placed, a, b)));
     lines.append(line);
     marks.push({ rank: explainer.rank[firstEdge + e], band, line, a, b });
   });
@@ -192,4 +192,34 @@ function highlight(marks, dots, kept) {
     if (on) joined.add(a).add(b);
   }
   dots.forEach((dot, n) => dot.classList.toggle("kept", joined.has(n)));
+}
+
+/** A graph of any source with some nodes marked: `marked` is a list of numbers, `name` their class. */
+function sketch(source, graph, marked, name, text) {
+  const placed = frame(source, graph);
+  const { x, y, edges, unit } = placed;
+  const chosen = new Set(marked);
+  const molecule = Boolean(source.molecule[graph]);
+  const radius = Math.max(2.2, Math.min(5.5, 0.2 * unit));
+  const [marks, lines, nodes] = ["marks", "lines", "nodes"].map((part) => svg("g", { class: part }));
+  edges.forEach(([a, b], e) => {
+    const inside = chosen.has(a) && chosen.has(b);
+    if (inside) marks.append(segment(x[a], y[a], x[b], y[b]));
+    const kind = source.bond[source.edgeStart[graph] + e];
+    lines.append(svg("g", { class: inside ? "edge kept" : "edge" }, ...bondLines(kind, trimmed(source, graph, placed, a, b))));
+  });
+  x.forEach((_, n) => {
+    const at = source.nodeStart[graph] + n;
+    const dot = drawNode(x[n], y[n], radius, unit, molecule, { pooled: false, label: source.labels[source.label[at]], type: source.type?.[at] });
+    if (chosen.has(n)) {
+      dot.classList.add("kept");
+      marks.append(svg("circle", { cx: x[n].toFixed(1), cy: y[n].toFixed(1), r: (molecule ? 0.36 * unit : radius + 3.5).toFixed(1) }));
+    }
+    nodes.append(dot);
+  });
+  const element = svg("svg", {
+    class: `drawing ${name}${molecule ? " molecule" : ""}`, viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": text,
+  }, marks, lines, nodes);
+  element.style.setProperty("--unit", `${unit.toFixed(1)}px`);
+  return element;
 }

@@ -110,8 +110,10 @@ function turnPage(by) {
 
 /** Shows the graph that the address names, as in #graph-17; one that is filtered away is found again. */
 function followAddress() {
+  if (followTab(location.hash)) return;
   const graph = Number(/^#graph-(\d+)$/.exec(location.hash)?.[1] ?? NaN);
   if (!(graph < report.count)) return;
+  openTab("graphs");
   if (!state.order.includes(graph)) {
     byId("search").value = byId("predicted").value = "";
     refresh();
@@ -176,7 +178,7 @@ document.addEventListener("keydown", (event) => {
     }
     event.target.blur();
   }
-  if (typing) return;
+  if (typing || currentTab() !== "graphs") return;
   if (onCardKey(event.key)) event.preventDefault();
   else if (KEYS[event.key]) {
     event.preventDefault();
@@ -244,6 +246,7 @@ function start() {
   byId("footer").textContent = `Written by hpme ${report.version}. Everything is in this file; nothing is loaded or sent.`;
   document.body.style.setProperty("--explainers", String(report.shown.length));
   buildHelp(byId("help-text"));
+  buildInsight();
   fillChoices();
   fillLegend();
   setDirection(false);

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -20,9 +20,14 @@ from hpme.models.explained import ExplainedModel, Model
 from hpme.models.task import Mode
 from hpme.report.drawing import draw_graphs
 from hpme.report.entries import edge_scores, entry, numbers, pooled_nodes, truth_of, verdict
+from hpme.report.insight import Changes, check_insight, insight
 from hpme.report.predictions import Predictions, Sizes
 from hpme.report.template import decimals, render, whole_numbers
 from hpme.storage import write_atomically
+
+if TYPE_CHECKING:
+    from hpme.explainers.hpme.insight.audit import Audit
+    from hpme.explainers.hpme.insight.rulebook import RuleBook
 
 DEFAULT_KEEP = 0.2
 RANDOM = "random edges"
@@ -42,6 +47,9 @@ def report(
     class_names: Sequence[str] | None = None,
     reports: Mapping[str, Any] | None = None,
     metrics: Metrics | None = None,
+    rules: RuleBook | None = None,
+    counterfactuals: Changes | None = None,
+    audit: Audit | None = None,
     keep: float | None = None,
     steps: int = 20,
     seed: int = 0,
@@ -73,6 +81,9 @@ def report(
         class_names: Names of the classes; by default their number.
         reports: What explainers report about their fit, such as ``HPMEExplainer.report``, by name.
         metrics: Further numbers by name, one for each graph, to show and to sort by.
+        rules: What ``explainer.rules`` returned, for a tab of its own.
+        counterfactuals: What ``explainer.counterfactuals`` returned for these graphs; another tab.
+        audit: What ``explainer.audit`` returned; another tab.
         keep: Share of edges kept when the page opens; by default that between pooled nodes if
             explanations have them, else 0.2.
         steps: Largest number of steps of a slider.
@@ -87,6 +98,7 @@ def report(
     graphs, *flat = (on_cpu(part) for part in flat_views(given, *map(list, named.values())))
     named = dict(zip(named, flat, strict=True))
     _check(path, graphs, named, names, reports, metrics, keep, steps)
+    check_insight(len(graphs), counterfactuals)
     explained = ExplainedModel.of(model, mode=mode, model_config=model_config)
     store = explained.read(graphs if graphs[0].get("type_names") is None else given)
     if bool((store.sizes == 0).any()):
@@ -143,6 +155,7 @@ def report(
         "y": None if store.y is None else decimals(store.y),
         "metrics": {name: numbers(values) for name, values in (metrics or {}).items()},
         "explainers": entries,
+        "insight": insight(rules, counterfactuals, audit, progress=progress),
     }
     write_atomically(path, render(title, data).encode())
     return path

@@ -22,11 +22,11 @@ ROUNDS = 60
 STARTS = 3
 
 
-def node_positions(edge_index: Tensor, num_nodes: int) -> Positions:
+def node_positions(edge_index: Tensor, num_nodes: int, starts: int = STARTS) -> Positions:
     """Positions ``[num_nodes, 2]``, scaled to fill [-1, 1]; always the same for the same graph.
 
     Distances in the drawing follow path lengths, those of short paths the closest, as in
-    Kamada-Kawai layouts.
+    Kamada-Kawai layouts; the more starts, the fewer knots.
     """
     if num_nodes <= 1:
         return np.zeros((num_nodes, 2))
@@ -39,8 +39,8 @@ def node_positions(edge_index: Tensor, num_nodes: int) -> Positions:
     distances = _distances(links, None)
     # Twins, such as two leaves of one node, would stay at the same place without noise; more of it
     # finds ways out of knots.
-    noise = torch.randn(STARTS, num_nodes, 2, dtype=torch.double, generator=generator)
-    noise *= torch.linspace(0.05, 1.0, STARTS).view(-1, 1, 1)
+    noise = torch.randn(starts, num_nodes, 2, dtype=torch.double, generator=generator)
+    noise *= torch.linspace(0.05, 1.0, starts).view(-1, 1, 1)
     return _upright(_relaxed(_scaled(distances) + noise, distances)).numpy()
 
 

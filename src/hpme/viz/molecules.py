@@ -13,6 +13,7 @@ from torch import Tensor
 
 from hpme.data.molecules.chem import rdkit_module, read_molecule
 from hpme.errors import HPMEError
+from hpme.viz.layout import STARTS
 from hpme.viz.nodelink import NodeLinkPainter, undirected_edges, undirected_weights
 from hpme.viz.style import BANDS, INK, POOLED, TRUTH_BAND
 
@@ -58,12 +59,17 @@ class MoleculePainter:
 
     def draw_truth(self, axes: Any, graph: Any) -> None:
         """Draws a molecule with its ground truth marked."""
-        chosen, colour = undirected_edges(graph), to_rgb(TRUTH_BAND)
-        bonds = graph.edge_index[:, chosen[graph.edge_mask[chosen]]].t().tolist()
-        nodes = graph.get("node_mask")
+        self.draw_marked(axes, graph, graph.edge_mask, graph.get("node_mask"), TRUTH_BAND)
+
+    def draw_marked(
+        self, axes: Any, graph: Any, edges: Tensor, nodes: Tensor | None, colour: str
+    ) -> None:
+        """Draws a molecule with some bonds and atoms on a colour."""
+        chosen, rgb = undirected_edges(graph), to_rgb(colour)
+        bonds = graph.edge_index[:, chosen[edges[chosen]]].t().tolist()
         atoms = [] if nodes is None else nodes.nonzero().view(-1).tolist()
-        bands = [(a, b, colour, BAND_WIDTHS[1]) for a, b in bonds]
-        self._draw(axes, graph, bands, dict.fromkeys(atoms, colour), [])
+        bands = [(a, b, rgb, BAND_WIDTHS[1]) for a, b in bonds]
+        self._draw(axes, graph, bands, dict.fromkeys(atoms, rgb), [])
 
     def draw_weights(self, axes: Any, graph: Any, explanation: Any, norm: Normalize) -> None:
         """Draws a molecule with the edge weights of an explanation, pooled atoms ringed."""
@@ -132,9 +138,9 @@ class MoleculePainter:
 Painter = MoleculePainter | NodeLinkPainter
 
 
-def painter_of(graphs: Sequence[Any], suffix: str) -> Painter:
+def painter_of(graphs: Sequence[Any], suffix: str, starts: int = STARTS) -> Painter:
     """What draws graphs; all panels of a graph place its nodes alike."""
-    return MoleculePainter(suffix) if can_draw_molecules(graphs) else NodeLinkPainter()
+    return MoleculePainter(suffix) if can_draw_molecules(graphs) else NodeLinkPainter(starts)
 
 
 @lru_cache(maxsize=16)

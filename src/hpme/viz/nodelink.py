@@ -12,7 +12,7 @@ from torch import Tensor
 
 from hpme.graphs.schema import NODE_TYPE
 from hpme.graphs.segment import reverse_edge_index
-from hpme.viz.layout import node_positions
+from hpme.viz.layout import STARTS, node_positions
 from hpme.viz.style import ANCHOR, BORDER, FAINT, INK, POOLED, TRUTH, TYPES, WEIGHTS
 
 WIDTHS = (1.0, 4.2)
@@ -28,16 +28,23 @@ class NodeLinkPainter:
     truth_colour = TRUTH
     colours = WEIGHTS  # of edge weights, from light to heavy
 
-    def __init__(self) -> None:
+    def __init__(self, starts: int = STARTS) -> None:
+        self._starts = starts
         self._placed: tuple[Any, Any] = (None, None)
 
     def draw_truth(self, axes: Any, graph: Any) -> None:
         """Draws a graph with its ground truth marked."""
+        self.draw_marked(axes, graph, graph.edge_mask, graph.get("node_mask"), TRUTH)
+
+    def draw_marked(
+        self, axes: Any, graph: Any, edges: Tensor, nodes: Tensor | None, colour: str
+    ) -> None:
+        """Draws a graph with some edges and nodes in a colour."""
         positions, lines, chosen = self._lines(axes, graph)
-        marked = graph.edge_mask[chosen].numpy()
+        marked = edges[chosen].numpy()
         axes.add_collection(LineCollection(lines[~marked], colors=FAINT, linewidths=WIDTHS[0]))
-        axes.add_collection(LineCollection(lines[marked], colors=TRUTH, linewidths=3.0))
-        _draw_nodes(axes, positions, graph, graph.get("node_mask"), TRUTH)
+        axes.add_collection(LineCollection(lines[marked], colors=colour, linewidths=3.0))
+        _draw_nodes(axes, positions, graph, nodes, colour)
 
     def draw_weights(self, axes: Any, graph: Any, explanation: Any, norm: Normalize) -> None:
         """Draws a graph with the edge weights of an explanation, pooled nodes marked."""
@@ -57,7 +64,7 @@ class NodeLinkPainter:
         """Node positions, ends of every undirected edge once, and the edges they stand for."""
         empty_panel(axes)
         if self._placed[0] is not graph:  # the panels of a graph follow each other
-            self._placed = graph, node_positions(graph.edge_index, graph.num_nodes)
+            self._placed = graph, node_positions(graph.edge_index, graph.num_nodes, self._starts)
         positions, chosen = self._placed[1], undirected_edges(graph)
         return positions, positions[graph.edge_index[:, chosen].t().numpy()], chosen
 

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 
-from hpme.explainers.hpme.insight.rulebook import AND, Rule, RuleBook
-from hpme.explainers.shared.explanation import Explanation
+from hpme.explainers.hpme.insight.rulebook import Rule, RuleBook
 from hpme.storage import write_atomically
+from hpme.viz.charts import BARS, OURS
 from hpme.viz.gallery import check_picture_path
-from hpme.viz.molecules import Painter, painter_of
+from hpme.viz.molecules import MoleculePainter, Painter, painter_of
 from hpme.viz.style import BORDER, FAINT, INK, plain, render
 
-OURS = "#0072B2"
-ROW, WIDTHS = 1.55, (2.4, 2.1, 1.3, 3.2)
-"""Height of a row in inches, and widths of condition, exemplar, coverage and effects."""
+WIDTH, TOP, ROW, BOTTOM = 9.6, 1.05, 1.55, 0.62
+"""In inches: the picture, its heading, a rule, and the axis with what holds otherwise."""
+EXEMPLAR, CONDITION, COVERAGE, EFFECTS = (0.15, 2.2), (2.6, 1.95), (4.65, 1.5), (6.4, 2.95)
+"""Left edges and widths of the columns."""
+QUIET = "#69727B"
+COLUMN, STACK, BESIDE = 0.025, 30, 0.016
+"""Effects that differ by less stand above each other; points of a stack, and how far stacks of one
+effect stand apart."""
+STARTS = 24
+"""Of the layout of exemplars; there are few of them."""
 
 
 def draw_rules(book: RuleBook, path: str | Path) -> Path:
@@ -39,86 +47,174 @@ def draw_rules(book: RuleBook, path: str | Path) -> Path:
 def rules_picture(book: RuleBook, suffix: str) -> bytes:
     """Content of the file that :func:`draw_rules` writes."""
     count = len(book.rules)
-    figure: Any = Figure(figsize=(sum(WIDTHS), ROW * max(1, count) + 1.0), layout="constrained")
-    figure.suptitle(_title(book), fontsize=10.5, color=INK)
-    painter = painter_of([rule.exemplar.graph for rule in book], suffix) if count else None
-    grid = figure.subplots(max(1, count), 4, squeeze=False, width_ratios=WIDTHS)
-    for axes in grid.flatten():
-        axes.set_axis_off()
-    for number, (rule, row) in enumerate(zip(book.rules, grid, strict=False)):
+    page = _Page(TOP + ROW * count + (BOTTOM if count else 0.5))
+    _heading(page, book)
+    exemplars = [rule.exemplar.graph for rule in book]
+    painter = painter_of(exemplars, suffix, STARTS) if count else None
+    colours = _colours(book)
+    for number, rule in enumerate(book):
+        top = TOP + ROW * number
         assert painter is not None
-        _condition(row[0], number, rule)
-        _exemplar(row[1], rule, painter)
-        _coverage(row[2], rule, first=number == 0)
-        _effects(row[3], rule, number, last=number == count - 1)
-    if not count:
-        grid[0][0].text(0, 0.5, book.note, color=INK, fontsize=9)
-    content = render(figure, suffix)
+        page.line(top)
+        _exemplar(page.axes(EXEMPLAR, top + 0.06, ROW - 0.12), rule, painter, colours[number])
+        _condition(page, top, rule, colours[number])
+        _coverage(page.axes(COVERAGE, top + 0.25, ROW - 0.5), rule, colours[number])
+        last = number == count - 1
+        _effects(page.axes(EFFECTS, top + 0.06, ROW - 0.06), rule, colours[number], last=last)
+    _otherwise(page, book, colours)
+    content = render(page.figure, suffix)
     return content if painter is None else painter.finish(content)
 
 
-def _title(book: RuleBook) -> str:
-    return plain(
-        f"What the model has learned: fidelity {book.fidelity:.1%} on {book.unseen_graphs:,} "
-        f"unseen graphs; otherwise {book.default_label}"
-    )
+class _Page:
+    """A figure whose places are inches from the top left."""
+
+    def __init__(self, height: float) -> None:
+        self.height = height
+        self.figure: Any = Figure(figsize=(WIDTH, height), facecolor="white")
+
+    def axes(self, column: tuple[float, float], top: float, height: float) -> Any:
+        left, width = column
+        box = (
+            left / WIDTH,
+            1 - (top + height) / self.height,
+            width / WIDTH,
+            height / self.height,
+        )
+        return self.figure.add_axes(box)
+
+    def text(self, left: float, top: float, words: str, **style: Any) -> None:
+        look = {"fontsize": 9, "color": INK, "va": "center"} | style
+        self.figure.text(left / WIDTH, 1 - top / self.height, plain(words), **look)
+
+    def line(self, top: float) -> None:
+        place = 1 - top / self.height
+        style = {"color": FAINT, "lw": 0.8}
+        self.figure.add_artist(_line([0.15 / WIDTH, 1 - 0.15 / WIDTH], [place, place], **style))
 
 
-def _condition(axes: Any, number: int, rule: Rule) -> None:
-    lines = f"{AND}\n".join(_folded(name) for name in rule.names)
-    axes.text(0, 0.62, f"{number + 1}. {plain(lines)}", fontsize=9.5, color=INK, va="center")
-    axes.text(
-        0, 0.2, plain(f"→ {rule.label}"), fontsize=9.5, color=OURS, weight="bold", va="center"
-    )
+def _line(x: Sequence[float], y: Sequence[float], **style: Any) -> Any:
+    from matplotlib.lines import Line2D
+
+    return Line2D(x, y, **style)
 
 
-def _folded(name: str, width: int = 26) -> str:
-    return "\n".join(name[i : i + width] for i in range(0, len(name), width))
+def _heading(page: _Page, book: RuleBook) -> None:
+    page.text(0.15, 0.27, "What the model has learned", fontsize=14, weight="bold")
+    count = "1 rule" if len(book) == 1 else f"{len(book)} rules"
+    graphs = f"{book.unseen_graphs:,} graphs that were not used to learn"
+    if not book.unseen_graphs:
+        graphs = f"the {book.learned_graphs:,} graphs learned from"
+    share = f"{book.fidelity:.1%}".replace("%", " %")
+    page.text(0.15, 0.55, f"{count}; fidelity to the model {share} on {graphs}", color=QUIET)
+    for (left, _), words in (
+        (EXEMPLAR, "a graph that shows it"),
+        (CONDITION, "if a graph has"),
+        (COVERAGE, "share of graphs"),
+        (EFFECTS, "effect in other graphs, a point per graph"),
+    ):
+        if len(book):
+            page.text(left, TOP - 0.14, words, fontsize=8.5, color=QUIET)
 
 
-def _exemplar(axes: Any, rule: Rule, painter: Painter) -> None:
-    """The exemplar with its match marked as an explanation is."""
+def _colours(book: RuleBook) -> list[str]:
+    """A colour for every rule, the same for the same prediction, and one for what is otherwise."""
+    labels = [*(rule.label for rule in book), book.default_label]
+    known = list(dict.fromkeys(labels))
+    if all(rule.precision != rule.precision for rule in book):  # values, all of them different
+        return [OURS] * len(labels)
+    return [BARS[known.index(label) % len(BARS)] for label in labels]
+
+
+def _condition(page: _Page, top: float, rule: Rule, colour: str) -> None:
+    lines: list[tuple[str, dict[str, Any]]] = []
+    for number, name in enumerate(rule.names):
+        form, _, limit = name.partition(" (")
+        lines += [
+            (("and " if number and not at else "") + text, {"fontsize": 11.5, "weight": "bold"})
+            for at, text in enumerate(_folded(form))
+        ]
+        if limit:
+            lines.append((limit.rstrip(")"), {"fontsize": 8, "color": QUIET}))
+    lines.append((f"→ {rule.label}", {"fontsize": 11.5, "weight": "bold", "color": colour}))
+    step = min(0.25, (ROW - 0.3) / len(lines))
+    first = top + ROW / 2 - step * (len(lines) - 1) / 2
+    for number, (text, style) in enumerate(lines):
+        page.text(CONDITION[0], first + number * step, text, **style)
+
+
+def _folded(name: str, width: int = 20) -> list[str]:
+    return [name[i : i + width] for i in range(0, len(name), width)] or [""]
+
+
+def _exemplar(axes: Any, rule: Rule, painter: Painter, colour: str) -> None:
+    """The exemplar with its match marked."""
     graph, nodes = rule.exemplar.graph, rule.exemplar.nodes
     inside = nodes[graph.edge_index].all(0)
-    explanation = Explanation(edge_mask=inside.float(), pooled=nodes)
-    painter.draw_weights(axes, graph, explanation, lambda w: np.asarray(w))  # type: ignore[arg-type]
+    # Black bonds and letters stand on the colour.
+    shade = _pale(colour) if isinstance(painter, MoleculePainter) else colour
+    painter.draw_marked(axes, graph, inside, nodes, shade)
 
 
-def _coverage(axes: Any, rule: Rule, *, first: bool) -> None:
+def _pale(colour: str, share: float = 0.55) -> str:
+    return str(to_hex([1 - share * (1 - part) for part in to_rgb(colour)]))
+
+
+def _coverage(axes: Any, rule: Rule, colour: str) -> None:
     """Share of all graphs, and what of it gets the prediction."""
-    axes.set_axis_on()
-    precision = 0.0 if rule.precision != rule.precision else rule.precision
-    axes.barh([0], [1], height=0.42, color=FAINT)
-    axes.barh([0], [rule.coverage], height=0.42, color="#86B4DA")
-    axes.barh([0], [rule.coverage * precision], height=0.42, color=OURS)
-    text = f"{rule.coverage:.0%} of graphs"
-    if rule.precision == rule.precision:
-        text += f"\nprecision {rule.precision:.2f}, lift {rule.lift:.1f}"
-    axes.text(0, 0.5, text, fontsize=7.5, color=INK, va="center")
+    known = rule.precision == rule.precision
+    right = rule.coverage * (rule.precision if known else 1.0)
+    axes.barh([0], [1], height=0.2, color=FAINT, alpha=0.6)
+    axes.barh([0], [rule.coverage], height=0.2, color=BORDER)
+    axes.barh([0], [right], height=0.2, color=colour)
+    share = f"{rule.coverage:.0%}".replace("%", " %")
+    axes.text(0, 0.34, share, fontsize=13, weight="bold", color=INK, va="center")
+    if known:
+        worth = f"precision {rule.precision:.2f}   lift {rule.lift:.1f}"
+        axes.text(0, -0.32, worth, fontsize=8, color=QUIET, va="center")
     axes.set_xlim(0, 1)
-    axes.set_ylim(-0.8, 1.0)
+    axes.set_ylim(-0.62, 0.62)
     axes.set_axis_off()
-    if first:
-        axes.set_title("coverage", fontsize=8.5, color=INK)
 
 
-def _effects(axes: Any, rule: Rule, number: int, *, last: bool) -> None:
+def _effects(axes: Any, rule: Rule, colour: str, *, last: bool) -> None:
     """A point per graph: what the match carries into hosts, beyond random nodes."""
-    axes.set_axis_on()
-    values = np.asarray(rule.effects)
-    # Points of equal effect would hide each other; the same picture every time.
-    noise = torch.rand(len(values), generator=torch.Generator().manual_seed(number)).numpy()
-    axes.axvline(0, color=BORDER, lw=0.9)
-    axes.scatter(values, noise, s=11, color=OURS, alpha=0.45, lw=0)
-    if len(values):
-        axes.axvline(values.mean(), color=INK, lw=1.6)
-        mean = float(values.mean())
-        axes.annotate(f"mean {mean:+.2f}", (mean, 1.13), ha="center", fontsize=7.5, color=INK)
-    axes.set_xlim(-1.05, 1.05)
-    axes.set_ylim(-0.15, 1.35)
+    axes.patch.set_visible(False)
+    axes.axvline(0, color=BORDER, lw=0.9, ls=(0, (3, 3)), zorder=0)
+    axes.axvline(1, color=FAINT, lw=0.9, zorder=0)
+    if rule.effects:
+        axes.scatter(*_swarm(rule.effects), s=7, color=colour, alpha=0.8, lw=0)
+        axes.scatter([rule.effect], [0.985], s=34, marker="v", color=INK, lw=0, clip_on=False)
+        axes.text(
+            -1, 0.6, f"{rule.effect:+.2f}", fontsize=13, weight="bold", color=INK, va="center"
+        )
+    role = rule.role.replace(" the ", "\nthe ", 1)
+    axes.text(-1, 0.42, role, fontsize=8, color=QUIET, va="top")
+    axes.set_xlim(-1.06, 1.06)
+    axes.set_ylim(0, 1)
     axes.set_yticks([])
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.spines["bottom"].set_color(BORDER)
-    axes.tick_params(labelsize=7.5, color=BORDER, labelcolor=INK, labelbottom=last)
-    if number == 0:
-        axes.set_title("effect when transplanted, a point per graph", fontsize=8.5, color=INK)
+    axes.spines[:].set_visible(False)
+    axes.tick_params(labelsize=8, length=0, labelcolor=QUIET)
+    axes.set_xticks([0, 1], ["0\nas random nodes", "+1\nall of it"] if last else [])
+
+
+def _swarm(effects: Sequence[float]) -> tuple[Any, Any]:
+    """Places of points: those of nearly the same effect are stacked around the middle."""
+    column = np.sort(np.round(np.clip(effects, -1, 1) / COLUMN).astype(int))
+    kinds, start, count = np.unique(column, return_index=True, return_counts=True)
+    stacks = -(-count // STACK)
+    number = np.arange(len(column)) - np.repeat(start, count)
+    beside, above = number % np.repeat(stacks, count), number // np.repeat(stacks, count)
+    high = -(-count // stacks)
+    x = np.repeat(kinds * COLUMN, count) + BESIDE * (beside - np.repeat((stacks - 1) / 2, count))
+    return x, 0.47 + min(0.055, 0.84 / high.max()) * (above - np.repeat((high - 1) / 2, count))
+
+
+def _otherwise(page: _Page, book: RuleBook, colours: Sequence[str]) -> None:
+    top = TOP + ROW * len(book) + (0.3 if len(book) else -0.1)
+    page.line(top - 0.3)
+    page.text(EXEMPLAR[0], top, "otherwise" if len(book) else "always", color=QUIET, fontsize=11)
+    style = {"fontsize": 11.5, "weight": "bold", "color": colours[-1]}
+    page.text(CONDITION[0], top, f"→ {book.default_label}", **style)
+    if book.note:
+        page.text(EXEMPLAR[0], top + 0.3, book.note, color=QUIET)

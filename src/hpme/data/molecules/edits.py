@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -193,7 +193,7 @@ def transplanted(
         fragment: What comes, with the same :attr:`Region.joints`.
         turned: Whether bonds to the rest meet in reverse order.
     """
-    chem, base = rdkit_module("Chem"), rdkit_module("rdBase")
+    chem = rdkit_module("Chem")
     edited = chem.RWMol(molecule)
     for atom in edited.GetAtoms():
         if not atom.HasProp(ORIGIN):
@@ -224,29 +224,23 @@ def transplanted(
     for a, b, kind in links:
         edited.AddBond(a, b, kinds[kind])
         edited.GetBondBetweenAtoms(a, b).SetIsAromatic(kinds[kind] == chem.BondType.AROMATIC)
-    return _finished(edited, region.atoms, len(chem.GetMolFrags(molecule)), chem, base)
+    return finished(edited, region.atoms, molecule)
 
 
-def without_atom(edit: Edit, atom: int) -> Edit | None:
-    """The edited molecule without one of its inserted atoms; ``None`` if it would be none.
+def finished(edited: Any, gone: Iterable[int], before: Any) -> Edit | None:
+    """Takes atoms out and sanitises what is left; ``None`` if that is no molecule.
 
-    Atoms of rings stay: an open ring is a larger change than an atom more.
+    Args:
+        edited: The molecule with all that came; its atoms know their origin.
+        gone: Atoms to take out.
+        before: What it was made of; the result is in as many pieces and has no more radicals.
     """
     chem, base = rdkit_module("Chem"), rdkit_module("rdBase")
-    molecule = edit.molecule
-    if molecule.GetAtomWithIdx(atom).IsInRing():
-        return None
-    pieces = len(chem.GetMolFrags(molecule))
-    return _finished(chem.RWMol(molecule), (atom,), pieces, chem, base)
-
-
-def _finished(edited: Any, gone: tuple[int, ...], pieces: int, chem: Any, base: Any) -> Edit | None:
-    """Takes atoms out and sanitises what is left, in as many pieces as before."""
     edited.BeginBatchEdit()
     for number in gone:
         edited.RemoveAtom(number)
     edited.CommitBatchEdit()
-    if not edited.GetNumAtoms() or len(chem.GetMolFrags(edited)) != pieces:
+    if not edited.GetNumAtoms() or len(chem.GetMolFrags(edited)) != len(chem.GetMolFrags(before)):
         return None
     with base.BlockLogs():
         try:
@@ -258,8 +252,14 @@ def _finished(edited: Any, gone: tuple[int, ...], pieces: int, chem: Any, base: 
         again = chem.MolFromSmiles(smiles)
     if again is None or again.GetNumAtoms() != edited.GetNumAtoms():
         return None
+    if _radicals(again) > _radicals(before):
+        return None
     order = list(edited.GetPropsAsDict(True, True)["_smilesAtomOutputOrder"])
     return Edit(smiles, tuple(edited.GetAtomWithIdx(i).GetIntProp(ORIGIN) for i in order))
+
+
+def _radicals(molecule: Any) -> int:
+    return sum(atom.GetNumRadicalElectrons() for atom in molecule.GetAtoms())
 
 
 def fingerprint(molecule: Any) -> Any:

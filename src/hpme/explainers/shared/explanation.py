@@ -21,7 +21,38 @@ _SHOWN = ("x", "edge_index", "anchors", "smiles", "name")
 """What a picture shows of the graph itself."""
 
 
-class Explanation(PyGExplanation):  # type: ignore[misc]
+class _Drawn:
+    """Something that shows itself as a picture of one graph."""
+
+    def _shown(self) -> tuple[Data, Any]:
+        """The graph and the explanation in a form that can be drawn."""
+        raise NotImplementedError
+
+    @overload
+    def draw(self, path: None = None) -> str: ...
+    @overload
+    def draw(self, path: str | Path) -> Path: ...
+    def draw(self, path: str | Path | None = None) -> str | Path:
+        """Draws the graph; edge weights show as colour and width, molecules as RDKit draws them.
+
+        Every type of node of a graph with types has its own colour and shape.
+
+        Args:
+            path: A ``.png`` or ``.svg`` file to write; without it the SVG text is returned.
+        """
+        # Pictures are built on explanations, so they are looked up when one is drawn.
+        from hpme.viz.gallery import gallery, picture
+
+        graph, explanation = self._shown()
+        if path is None:
+            return picture([graph], [explanation], ".svg").decode()
+        return gallery([graph], [explanation], path)
+
+    def _repr_html_(self) -> str:
+        return self.draw()
+
+
+class Explanation(_Drawn, PyGExplanation):  # type: ignore[misc]
     """Importance of the edges and nodes of one graph, beside the graph itself.
 
     Notebooks show it as a picture.
@@ -83,29 +114,11 @@ class Explanation(PyGExplanation):  # type: ignore[misc]
             columns.update(zip(names, effect.nodes.unbind(1), strict=True))
         return columns
 
-    @overload
-    def draw(self, path: None = None) -> str: ...
-    @overload
-    def draw(self, path: str | Path) -> Path: ...
-    def draw(self, path: str | Path | None = None) -> str | Path:
-        """Draws the graph; edge weights show as colour and width, molecules as RDKit draws them.
-
-        Args:
-            path: A ``.png`` or ``.svg`` file to write; without it the SVG text is returned.
-        """
-        # Pictures are built on explanations, so they are looked up when one is drawn.
-        from hpme.viz.gallery import gallery, picture
-
-        graph = Data(**{name: self[name] for name in _SHOWN if self.get(name) is not None})
-        if path is None:
-            return picture([graph], [self], ".svg").decode()
-        return gallery([graph], [self], path)
-
-    def _repr_html_(self) -> str:
-        return self.draw()
+    def _shown(self) -> tuple[Data, Any]:
+        return Data(**{name: self[name] for name in _SHOWN if self.get(name) is not None}), self
 
 
-class HeteroExplanation(PyGHeteroExplanation):  # type: ignore[misc]
+class HeteroExplanation(_Drawn, PyGHeteroExplanation):  # type: ignore[misc]
     """Importance of the edges and nodes of one graph with types, beside the graph itself.
 
     ``explanation["user"].node_mask`` and ``explanation["user", "buys", "item"].edge_mask`` are the
@@ -133,27 +146,10 @@ class HeteroExplanation(PyGHeteroExplanation):  # type: ignore[misc]
             table.insert(part, column, [relation[part] for relation in relations])
         return table
 
-    @overload
-    def draw(self, path: None = None) -> str: ...
-    @overload
-    def draw(self, path: str | Path) -> Path: ...
-    def draw(self, path: str | Path | None = None) -> str | Path:
-        """Draws the graph, every type of node in its own colour and shape.
-
-        Args:
-            path: A ``.png`` or ``.svg`` file to write; without it the SVG text is returned.
-        """
-        from hpme.viz.gallery import gallery, picture
-
+    def _shown(self) -> tuple[Data, Any]:
         ((flat,),) = flat_views([self])
         names = (*_SHOWN, NODE_TYPE, "type_names")
-        graph = Data(**{name: flat[name] for name in names if flat.get(name) is not None})
-        if path is None:
-            return picture([graph], [flat], ".svg").decode()
-        return gallery([graph], [flat], path)
-
-    def _repr_html_(self) -> str:
-        return self.draw()
+        return Data(**{name: flat[name] for name in names if flat.get(name) is not None}), flat
 
 
 def _numbers(rows: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from torch_geometric.nn import global_add_pool
 
 from hpme.data import from_smiles
 from hpme.data.molecules.chem import read_molecule
-from hpme.data.molecules.edits import fragment_of, regions_of, transplanted, without_atom
+from hpme.data.molecules.edits import fragment_of, regions_of, transplanted
 from hpme.errors import InputError
 from hpme.explainers import HPMEExplainer
 
@@ -149,18 +149,6 @@ def test_edits_of_edits_know_the_first_molecule():
     assert read_molecule(twice.smiles).HasSubstructMatch(read_molecule("OCCCCO"))
     assert sorted(twice.origin) == [-1, -1, 1, 2, 3, 4]
     assert twice.marked.count(":1]") == len(twice.new) == 2
-    spared = without_atom(twice, twice.new[0])
-    assert sorted(spared.origin) == [-1, 1, 2, 3, 4]
-    ring = transplanted(read_molecule("c1ccccc1C"), *ring_swap())
-    assert without_atom(ring, ring.new[0]) is None
-
-
-def ring_swap():
-    """The second atom of benzene, for the nitrogen of pyridine."""
-    benzene, pyridine = read_molecule("c1ccccc1C"), read_molecule("c1ccncc1")
-    gone = next(r for r in regions_of(benzene) if r.atoms == (1,))
-    come = next(r for r in regions_of(pyridine) if r.atoms == (3,))
-    return gone, fragment_of(pyridine, come)
 
 
 def test_no_two_bonds_between_the_same_atoms():

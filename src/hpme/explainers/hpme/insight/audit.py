@@ -19,7 +19,13 @@ from hpme.explainers.hpme.search.sufficient import Trials
 from hpme.graphs import GraphStore
 
 Verdict = Literal[
-    "reads it", "reads the other", "reads both", "needs both", "reads neither", "too few graphs"
+    "reads it",
+    "reads the other",
+    "reads both",
+    "needs both",
+    "reads neither",
+    "too few graphs",
+    "one prediction only",
 ]
 READS = 0.5
 """A pattern that moves predictions by at least this much when transplanted is read."""
@@ -75,7 +81,7 @@ class Audit:
         verdict: Which pattern is enough: ``"reads it"``, ``"reads the other"``, ``"reads both"``
             (each is). If none is, which is needed: these, or ``"needs both"`` (they count only
             together), else ``"reads neither"``. ``"too few graphs"`` if a pattern is in fewer than
-            three of them.
+            three of them, ``"one prediction only"`` if the model gives all graphs the same class.
     """
 
     should: PatternEvidence
@@ -144,8 +150,11 @@ def audited(trials: Trials, should: tuple[str, Tensor], other: tuple[str, Tensor
     first = _evidence(trials, *should, apart)
     second = None if other is None else _evidence(trials, *other, should[1])
     few = [one for one in (first, second) if one is not None and one.graphs < LEAST_GRAPHS]
-    if few:
-        verdict: Verdict = "too few graphs"
+    context = trials.mix.context
+    if context.task.classification and len(torch.unique(context.target)) == 1:
+        verdict: Verdict = "one prediction only"
+    elif few:
+        verdict = "too few graphs"
     elif first.enough or (second is not None and second.enough):
         verdict = VERDICTS[first.enough, second is not None and second.enough]
     elif first.needed and second is not None and second.needed:

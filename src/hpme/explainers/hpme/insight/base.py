@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -37,6 +38,12 @@ from hpme.progress import progress_bar
 
 if TYPE_CHECKING:
     from hpme.models.task import Task
+
+logger = logging.getLogger("hpme")
+ONE_ANSWER = (
+    "the model gives all graphs the same answer, so none has a region that could change it; give "
+    "graphs with another answer as well (for molecules as donors), or another threshold"
+)
 
 
 class InsightExplainer(MixingExplainer):
@@ -132,7 +139,8 @@ class InsightExplainer(MixingExplainer):
         """What would change the answer: small regions replaced by regions of other real graphs.
 
         Graphs with ``smiles`` give molecules that RDKit sanitises, and what counts is the model's
-        prediction for these. Of a graph for which nothing was found, the list is empty.
+        prediction for these. Of a graph for which nothing was found, the list is empty; if all
+        graphs get the same answer, all lists are, and a warning says so.
 
         Args:
             model: The model the explainer was fitted to; it is left exactly as it was.
@@ -163,9 +171,13 @@ class InsightExplainer(MixingExplainer):
                     else "the model returns values; pass threshold=, the value to get past"
                 )  # fmt: skip
             flip = Flip(context, threshold)
-            if Vocabulary.of(store).molecules:
+            molecules = Vocabulary.of(store).molecules
+            made = featurise or default_featurise(store) if molecules else None
+            if not flip.differ(len(store) if molecules else None):
+                logger.warning(ONE_ANSWER)
+                return [[] for _ in range(count)]
+            if made is not None:
                 score = trials.score[0, : len(store.x)].sigmoid().cpu()
-                made = featurise or default_featurise(store)
                 with progress_bar("editing molecules", count, enabled=progress) as advance:
                     return molecule_counterfactuals(store, count, score, flip, n, made, advance)
             return graph_counterfactuals(trials, flip, n)

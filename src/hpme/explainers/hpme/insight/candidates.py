@@ -13,8 +13,8 @@ from hpme.graphs.patterns import LabelledGraphs, Pattern
 LARGEST = 12
 """Nodes of the largest pattern; larger ones occur in hardly more than one graph."""
 SEEDS, BEAM, KEPT = 24, 6, 60
-"""Groups of pooled subgraphs to begin with, patterns of a size whose parts are tried, and those
-that are kept in the end."""
+"""Groups of pooled subgraphs to begin with; for each prediction, patterns of a size whose parts are
+tried; and patterns that are kept in the end."""
 LEAST_GRAPHS = 3
 """A group has at least so many subgraphs; what occurs once or twice is no habit of a model."""
 MOST_LEAVING = 4
@@ -62,6 +62,7 @@ def find_candidates(
     graphs: LabelledGraphs,
     regions: list[Tensor],
     gain: Callable[[Tensor], Tensor],
+    speaks_for: Callable[[Tensor], Tensor],
     advance: Callable[[int], None],
     *,
     least: float | None,
@@ -72,6 +73,8 @@ def find_candidates(
         graphs: The graphs.
         regions: Boolean node masks; components of all of them are grouped.
         gain: How well patterns tell predictions apart, from ``has`` ``[P, B]``.
+        speaks_for: Number of the prediction that patterns speak for, from the same; patterns for
+            one prediction do not crowd out those for another.
         advance: Called once for each size of patterns, of which there are :data:`LARGEST`.
         least: What a limit of the edges that leave a match must gain; without it there are none.
     """
@@ -86,8 +89,8 @@ def find_candidates(
             pattern = catalogue.patterns[i]
             catalogue.patterns[i], has[i] = _limited(graphs, pattern, gain, least)
         if level:
-            rank = gain(torch.stack([has[i] for i in level])).argsort(descending=True)
-            for place in rank[:BEAM].tolist():
+            rows = torch.stack([has[i] for i in level])
+            for place in _best(gain(rows), speaks_for(rows), BEAM):
                 for part in catalogue.patterns[level[place]].parts():
                     catalogue.add(part)
         advance(1)
@@ -96,10 +99,20 @@ def find_candidates(
     rows = torch.stack([has[i] for i in range(len(catalogue.patterns))])
     pooled = torch.tensor(catalogue.count, dtype=torch.float)
     often = (rows.sum(1) >= LEAST_GRAPHS).nonzero().view(-1)
-    chosen = often[gain(rows[often]).argsort(descending=True, stable=True)[:KEPT]]
+    sides = speaks_for(rows[often])
+    each = -(-KEPT // max(1, len(torch.unique(sides))))
+    chosen = often[_best(gain(rows[often]), sides, each)]
     return Candidates(
         [catalogue.patterns[i] for i in chosen.tolist()], rows[chosen], pooled[chosen]
     )
+
+
+def _best(gain: Tensor, side: Tensor, count: int) -> list[int]:
+    """Places of the largest gains of each side, the largest first."""
+    order = gain.argsort(descending=True, stable=True)
+    mine = side[order].unsqueeze(0) == torch.unique(side).unsqueeze(1)
+    before = (mine.cumsum(1) * mine).sum(0)
+    return [int(place) for place in order[before <= count]]
 
 
 def _limited(

@@ -83,6 +83,11 @@ class Flip:
         assert self.threshold is not None
         return (before > self.threshold) != (after > self.threshold)
 
+    def differ(self, count: int | None = None) -> bool:
+        """Whether the first graphs, or all with the hosts, get more than one answer."""
+        answers = self.answer(self.context.values)[:count]
+        return bool(self.other(answers[:1].expand_as(answers), answers).any())
+
     def distance(self, before: Tensor, output: Tensor) -> Tensor:
         """How far outputs are from another answer than ``before``; the less, the nearer."""
         if self.context.task.classification:

@@ -22,9 +22,9 @@ from hpme.data.molecules.edits import (
     regions_of,
     similarity,
     transplanted,
-    without_atom,
 )
 from hpme.data.molecules.smiles import from_smiles
+from hpme.data.molecules.sparing import spared
 from hpme.errors import InputError
 from hpme.explainers.hpme.insight.counterfactual import Counterfactual, Flip
 from hpme.explainers.shared.context import batches
@@ -138,7 +138,7 @@ def molecule_counterfactuals(
     for one in everyone:
         one.found = _different(one, n)
     _prune(everyone, flip, featurise)
-    return _made(everyone, featurise)
+    return _made(everyone, store.sizes, featurise)
 
 
 def _side(answer: Tensor, flip: Flip) -> float:
@@ -283,29 +283,29 @@ def _different(one: _Molecule, n: int) -> list[Found]:
 
 
 def _prune(molecules: Sequence[_Molecule], flip: Flip, featurise: Featurise) -> None:
-    """Takes inserted atoms out again as long as the answer stays changed."""
-    active = True
-    while active:
-        active = False
+    """Spares atoms as long as the answer stays changed: in the end, no single one can be."""
+    open_ = [(one, place) for one in molecules for place in range(len(one.found))]
+    while open_:
         trials: list[tuple[_Molecule, Edit]] = []
-        places: list[int] = []
-        for one in molecules:
-            for place, (edit, _) in enumerate(one.found):
-                for atom in edit.new:
-                    less = without_atom(edit, atom)
-                    if less is not None:
-                        trials.append((one, less))
-                        places.append(place)
+        owner: list[int] = []
+        for number, (one, place) in enumerate(open_):
+            less = list(spared(one.found[place][0], one.molecule))
+            trials += [(one, edit) for edit in less]
+            owner += [number] * len(less)
+        first: dict[int, Found] = {}
         answers = _answers(trials, flip, featurise)
-        done: set[tuple[int, int]] = set()
-        for (one, edit), place, (after, other, _) in zip(trials, places, answers, strict=True):
-            if other and (one.number, place) not in done:
-                done.add((one.number, place))
-                one.found[place] = (edit, after)
-                active = True
+        for number, (_, edit), (after, other, _) in zip(owner, trials, answers, strict=True):
+            if other:
+                first.setdefault(number, (edit, after))
+        for number, found in first.items():
+            one, place = open_[number]
+            one.found[place] = found
+        open_ = [open_[number] for number in first]
 
 
-def _made(molecules: Sequence[_Molecule], featurise: Featurise) -> list[list[Counterfactual]]:
+def _made(
+    molecules: Sequence[_Molecule], sizes: Tensor, featurise: Featurise
+) -> list[list[Counterfactual]]:
     texts = [edit.smiles for one in molecules for edit, _ in one.found]
     graphs = iter(featurise(texts) if texts else [])
     result = []
@@ -316,7 +316,7 @@ def _made(molecules: Sequence[_Molecule], featurise: Featurise) -> list[list[Cou
             graph = next(graphs)
             changed = torch.zeros(graph.num_nodes, dtype=torch.bool)
             changed[list(edit.new)] = True
-            removed = torch.zeros(one.molecule.GetNumAtoms(), dtype=torch.bool)
+            removed = torch.zeros(int(sizes[one.number]), dtype=torch.bool)
             removed[list(one.removed(edit))] = True
             near = similarity(own, fingerprint(read_molecule(edit.smiles)))
             made[edit.smiles] = Counterfactual(

@@ -17,6 +17,8 @@ from hpme.graphs import GraphStore
 from hpme.graphs.patterns import LabelledGraphs, Pattern
 
 AND = " AND "
+CARRIES, SOME = 0.5, 0.1
+"""Effects from which on patterns carry the prediction, or some of it."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,14 @@ class Rule:
     def effect(self) -> float:
         """Mean effect when transplanted; NaN if there was no graph to ask."""
         return sum(self.effects) / len(self.effects) if self.effects else math.nan
+
+    @property
+    def role(self) -> str:
+        """What transplants say of the patterns, in words."""
+        if not self.effects:
+            return "was not put into any"
+        amount = "" if self.effect >= CARRIES else "some of "
+        return f"carries {amount}the prediction" if self.effect >= SOME else "does not carry it"
 
     @property
     def graphs(self) -> tuple[nx.Graph, ...]:
@@ -135,7 +145,16 @@ class RuleBook:
         """All that JSON can hold."""
         rows = []
         for rule in self.rules:
-            names = ("prediction", "label", "coverage", "precision", "recall", "lift", "effect")
+            names = (
+                "prediction",
+                "label",
+                "coverage",
+                "precision",
+                "recall",
+                "lift",
+                "effect",
+                "role",
+            )
             row = {name: _finite(getattr(rule, name)) for name in names}
             patterns = [
                 {"nodes": list(p.nodes), "edges": [list(edge) for edge in p.edges]}

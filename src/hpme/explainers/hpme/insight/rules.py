@@ -217,6 +217,7 @@ class Learner:
             self.vocabulary.read(self.store.subset(ids)),
             [region[inside] for region in self.regions],
             lambda has: _gain(has, y, 1),
+            lambda has: _speaks_for(has, y),
             advance,
             least=least,
         )
@@ -302,7 +303,8 @@ class Learner:
         number = int(ids[self.store.sizes[ids].argmin()])
         start = int(self.store.node_start[number])
         mask = nodes[start : start + int(self.store.sizes[number])]
-        return Exemplar(self.store[number], mask)
+        # A copy, since a view would keep all graphs alive.
+        return Exemplar(self.store[number].clone(), mask.clone())
 
     @property
     def _unit(self) -> float:
@@ -320,6 +322,12 @@ class Learner:
         error = (said[which] - value).square().sum()
         spread = (value - value.mean()).square().sum()
         return float(1 - error / spread) if float(spread) else 1.0
+
+
+def _speaks_for(has: Tensor, y: Tensor) -> Tensor:
+    """The column of ``y`` that is largest where conditions hold; of one, whether it is high."""
+    more = has.double() @ (y - y.mean(0))
+    return more.argmax(1) if y.shape[1] > 1 else (more[:, 0] > 0).long()
 
 
 def _gain(has: Tensor, y: Tensor, weight: int) -> Tensor:

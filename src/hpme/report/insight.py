@@ -1,0 +1,127 @@
+"""What the page says beyond one graph: rules, counterfactuals, an audit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from hpme.errors import InputError
+from hpme.graphs import GraphStore
+from hpme.graphs.moving import on_cpu
+from hpme.graphs.schema import NODE_TYPE
+from hpme.report.drawing import draw_graphs
+from hpme.report.template import whole_numbers
+
+if TYPE_CHECKING:
+    from hpme.explainers.hpme.insight.audit import Audit
+    from hpme.explainers.hpme.insight.counterfactual import Counterfactual
+    from hpme.explainers.hpme.insight.rulebook import RuleBook
+
+Changes = Sequence[Sequence["Counterfactual"]]
+"""Counterfactuals of each graph of the page."""
+
+
+class _Drawn:
+    """Graphs beside those of the page, each drawn once, and their numbers."""
+
+    def __init__(self) -> None:
+        self.graphs: list[Any] = []
+
+    def add(self, graph: Any, smiles: str | None) -> int:
+        self.graphs.append(
+            Data(edge_index=graph.edge_index, num_nodes=graph.num_nodes, smiles=smiles)
+        )
+        if graph.get(NODE_TYPE) is not None:
+            self.graphs[-1][NODE_TYPE] = graph[NODE_TYPE]
+        return len(self.graphs) - 1
+
+    def to_dict(self, *, progress: bool) -> dict[str, Any]:
+        plain = [Data(x=torch.zeros(g.num_nodes, 1), edge_index=g.edge_index) for g in self.graphs]
+        store = GraphStore.from_graphs(on_cpu(plain))
+        pairs = store.pairs.proper
+        types = [graph.get(NODE_TYPE) for graph in self.graphs]
+        typed = all(kind is not None for kind in types)
+        return {
+            "nodes": whole_numbers(store.sizes),
+            "edges": whole_numbers(pairs.counts),
+            "ends": whole_numbers(pairs.index.t().reshape(-1)),
+            "type": whole_numbers(torch.cat(types)) if typed else None,
+            **draw_graphs(on_cpu(self.graphs), pairs, store.node_graph, progress=progress),
+        }
+
+
+def check_insight(count: int, counterfactuals: Changes | None) -> None:
+    """Whether counterfactuals are about the graphs of the page.
+
+    Raises:
+        InputError: If there is not a list for each graph.
+    """
+    if counterfactuals is not None and len(counterfactuals) != count:
+        raise InputError(
+            f"{count} graphs need as many lists of counterfactuals, got {len(counterfactuals)}"
+        )
+
+
+def insight(
+    rules: RuleBook | None,
+    counterfactuals: Changes | None,
+    audit: Audit | None,
+    *,
+    progress: bool = False,
+) -> dict[str, Any] | None:
+    """All of it as JSON, with drawings of the graphs that are in neither list of the page."""
+    if rules is None and counterfactuals is None and audit is None:
+        return None
+    drawn = _Drawn()
+    found = {
+        "rules": None if rules is None else _rules(rules, drawn),
+        "changes": None if counterfactuals is None else _changes(counterfactuals, drawn),
+        "audit": None if audit is None else audit.to_dict(),
+    }
+    return found | {"drawn": drawn.to_dict(progress=progress) if drawn.graphs else None}
+
+
+def _rules(book: RuleBook, drawn: _Drawn) -> dict[str, Any]:
+    found = book.to_dict()
+    for row, rule in zip(found["rules"], book.rules, strict=True):
+        graph = rule.exemplar.graph
+        row["graph"] = drawn.add(graph, _text(graph.get("smiles")))
+        row["nodes"] = _places(rule.exemplar.nodes)
+        del row["patterns"]
+    return found
+
+
+def _changes(changes: Changes, drawn: _Drawn) -> list[list[dict[str, Any]]]:
+    return [
+        [
+            {
+                "graph": drawn.add(one.graph, one.smiles),
+                "changed": _places(one.changed),
+                "removed": _places(one.removed),
+                "before": _number(one.before),
+                "after": _number(one.after),
+                "size": one.size,
+                "smiles": one.smiles,
+                "similarity": one.similarity,
+            }
+            for one in some
+        ]
+        for some in changes
+    ]
+
+
+def _places(mask: Tensor) -> list[int]:
+    return [int(place) for place in mask.nonzero().view(-1)]
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
