@@ -36,8 +36,8 @@ SMALLER = {
     "docs/datasets.md": [('load_dataset("ba-2motifs")', FEW)],
     "docs/hetero.md": [
         ('load_dataset("hetero-motifs", size=200)', 'load_dataset("hetero-motifs", size=20)'),
-        ('load_or_train(dataset, "hetero")', 'load_or_train(dataset, "hetero", recipe=SHORT)'),
-        ('load_or_train(fraud, "hetero")', 'load_or_train(fraud, "hetero", recipe=SHORT)'),
+        ("load_or_train(dataset)", "load_or_train(dataset, recipe=SHORT)"),
+        ("load_or_train(fraud)", "load_or_train(fraud, recipe=SHORT)"),
         ("HPMEExplainer()", f"HPMEExplainer(k=5, {QUICK})"),
         ("count=60", "count=6"),
     ],

@@ -40,6 +40,14 @@ def test_run_prints_a_table_and_writes_the_result(invoke):
     assert "seed 4: AUC" in result.stderr
 
 
+def test_graphs_with_types_have_a_model_of_their_own(invoke):
+    for dataset in ("hetero-motifs", "hetero-fraud"):
+        given = ["--dataset", dataset, "--explainer", "random", "--size", "200", *SMALL[2:]]
+        result = invoke("run", *given, "--json", f"{dataset}.json")
+        assert result.exit_code == 0, result.stderr
+        assert json.loads(Path(f"{dataset}.json").read_text())["model"] == "hetero"
+
+
 def test_quiet_prints_nothing(invoke):
     result = invoke(*RUN, "--quiet", "--json", "r.json")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")

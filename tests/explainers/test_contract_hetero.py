@@ -134,3 +134,26 @@ def test_the_kind_of_graphs_must_be_that_of_the_fit():
     plain = make_explainer("pgexplainer").fit(plain_target("gcn"), plain_graphs(), progress=False)
     with pytest.raises(InputError, match="the graphs are heterogeneous"):
         plain.explain(make_model(), make_graphs(2))
+
+
+class Values(torch.nn.Module):
+    """One value for every graph."""
+
+    def __init__(self):
+        super().__init__()
+        self.convs = make_model("convs")
+
+    def forward(self, x_dict, edge_index_dict, batch_dict, edge_weight_dict=None, batch_size=None):
+        given = (x_dict, edge_index_dict, batch_dict, edge_weight_dict, batch_size)
+        return self.convs(*given)[:, :1]
+
+
+@pytest.mark.parametrize("slug", TYPED)
+def test_values_of_graphs_are_explained(slug):
+    graphs, model = make_graphs(6), Values()
+    explainer = make_explainer(slug).fit(model, graphs, mode="regression", progress=False)
+    found = explainer.explain(model, graphs, progress=False)
+    assert all(e.validate_masks() for e in found)
+    if slug != "random":
+        every = torch.cat([e[k].edge_mask for e in found for k in e.edge_types])
+        assert float(every.max() - every.min()) > 0

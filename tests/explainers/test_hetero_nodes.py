@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch_geometric.explain import Explainer, HeteroExplanation
+from torch_geometric.nn import MessagePassing
 
 from contract import make_explainer
 from hetero import EDGE_TYPES, UNUSED, WIDTHS, make_graph, make_model
@@ -66,6 +67,33 @@ def test_quality_alternatives_and_effects_of_users():
             }
     assert len(explainer.effects(model, explanations, draws=2)) == 2
     assert explanations[0].effect is not None
+
+
+class Bought(MessagePassing):
+    """One value for every user: what the items they bought add up to."""
+
+    def forward(self, x_dict, edge_index_dict):
+        x = x_dict["item"].sum(1, keepdim=True)
+        index, size = edge_index_dict["item", "rev_buys", "user"], len(x_dict["user"])
+        return self.propagate(index, x=(x, None), size=(len(x), size))
+
+    def message(self, x_j):
+        return x_j
+
+
+@pytest.mark.parametrize("slug", ["hpme", "grad", "occlusion", "pgexplainer"])
+def test_values_of_users(slug):
+    explainer, model = make_explainer(slug, num_hops=1), Bought()
+    given = {"index": range(12), "node_type": "user", "mode": "regression"}
+    explainer.fit(model, WHOLE, **given, progress=False)
+    for explanation in explainer.explain(model, WHOLE, index=[4, 2], progress=False):
+        assert explanation.validate_masks()
+        edges, anchor = explanation["item", "rev_buys", "user"], explanation["user"].anchors
+        if slug in ("grad", "occlusion"):  # which know what the output depends on
+            mine = edges.edge_index[1] == anchor
+            assert bool(mine.any())
+            assert bool((edges.edge_mask[mine] > 0).all())
+            assert float(explanation["user", "rates", "item"].edge_mask.abs().max()) == 0
 
 
 def test_scores_of_hetero_explanations():

@@ -71,8 +71,8 @@ ModelOption = Annotated[
     typer.Option(
         "--model",
         "-m",
-        help="Model to explain, see: hpme list models [default: gcn, for explainers made for "
-        "another one that].",
+        help="Model to explain, see: hpme list models [default: gcn, hetero for graphs with types; "
+        "for explainers made for another one that].",
     ),
 ]
 SeedsOption = Annotated[
@@ -194,9 +194,9 @@ def run(
     from hpme.bench import Experiment, Plan, ResultStore, make_explainer, parse_seeds, run_on
     from hpme.data import from_smiles_csv, load_dataset
     from hpme.explainers import EXPLAINERS
+    from hpme.models.registry import default_name
     from hpme.viz import check_picture_path
 
-    model = model or EXPLAINERS[explainer].default_model
     numbers = usage("--seeds", parse_seeds, seeds)
     place = usage("--device", check_device, device or "cpu")
     options = usage("--option", parse_options, option or [])
@@ -213,6 +213,9 @@ def run(
         loaded = from_smiles_csv(smiles, size=size, progress=not quiet, **given)
         out = out / _name_of(smiles, given)
         list_skipped(loaded, out / "skipped.csv", quiet=quiet)
+    if model is None and loaded.schema is not None:
+        model = default_name(typed=True)
+    model = model or EXPLAINERS[explainer].default_model
     usage("--option", make_explainer, explainer, loaded, numbers[0], options)
     experiments = [
         Experiment(

@@ -108,7 +108,8 @@ class WholeGraph:
             everything: Whether to take attributes along that not every model reads.
         """
         if isinstance(data, HeteroData):
-            schema, (data,) = flattened([data])
+            schema, (flat,) = flattened([data])
+            data = Data(**flat)
         if not isinstance(data, Data):
             raise InputError(
                 "index numbers the nodes of one graph: pass a Data or HeteroData, not "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,14 +14,28 @@ from hpme.graphs.checks import check_edge_index, check_edge_rows
 from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, EdgeType, Schema, padded, shown
 from hpme.graphs.segment import exclusive_cumsum
 
-_OWN = ("x", "edge_index", "edge_attr", "edge_weight", "anchors", "num_nodes", "batch", "ptr")
+_OWN = (
+    *("x", "edge_index", "edge_attr", "edge_weight", "anchors", "num_nodes", "batch", "ptr"),
+    *(NODE_TYPE, EDGE_TYPE),
+)
 """Attributes with rules of their own."""
+GLOBAL = "_global_store"
+"""Where PyG's ``to_dict`` puts attributes of a whole graph."""
 
 
-def flattened(graphs: Sequence[Any]) -> tuple[Schema, list[Data]]:
+Graph = dict[str, Any]
+"""Attributes of a flat graph by name."""
+
+
+def flattened(graphs: Sequence[Any], *, others: bool = True) -> tuple[Schema, list[Graph]]:
     """Heterogeneous graphs as flat ones: nodes of the first type, of the second, and so on.
 
     Graphs may lack types that others have.
+
+    Args:
+        graphs: The graphs.
+        others: Whether to take attributes along that not every model reads, where all types of a
+            graph have them.
 
     Raises:
         InputError: If some are homogeneous, or a type differs in features between graphs.
@@ -32,8 +46,12 @@ def flattened(graphs: Sequence[Any]) -> tuple[Schema, list[Data]]:
                 f"graph {number} is a {type(graph).__name__} among heterogeneous graphs; give "
                 "graphs of one kind"
             )
-    schema = _schema(graphs)
-    return schema, [_flat(graph, schema, number) for number, graph in enumerate(graphs)]
+    given = [graph.to_dict() for graph in graphs]  # asking each for every value takes long
+    schema = _schema(graphs, given)
+    try:
+        return schema, _flat(given, schema, others)
+    except RuntimeError as error:
+        raise InputError(f"the graphs cannot be put into one batch: {error}") from error
 
 
 def flat_views(*collections: Sequence[Any]) -> list[list[Any]]:
@@ -46,19 +64,24 @@ def flat_views(*collections: Sequence[Any]) -> list[list[Any]]:
     if not any(isinstance(graph, HeteroData) for graph in every):
         return [list(graphs) for graphs in collections]
     schema, flat = flattened(every)
-    for graph in flat:
-        graph.type_names = schema.node_types
-    rows = iter(flat)
+    rows = iter([Data(**graph, type_names=schema.node_types) for graph in flat])
     return [[next(rows) for _ in graphs] for graphs in collections]
 
 
-def _schema(graphs: Sequence[HeteroData]) -> Schema:
+def _schema(graphs: Sequence[HeteroData], given: Sequence[dict[Any, Any]]) -> Schema:
     nodes: dict[str, int] = {}
     edges: dict[EdgeType, int | None] = {}
     declared: dict[EdgeType, None] = {}  # a type without edges is part of the model's world, too
-    for number, graph in enumerate(graphs):
-        for kind in graph.node_types:
-            x = graph[kind].get("x")
+    for number, (graph, stores) in enumerate(zip(graphs, given, strict=True)):
+        for kind, store in stores.items():
+            if kind == GLOBAL:
+                continue
+            if isinstance(kind, tuple):
+                if store.get("edge_index") is not None:
+                    declared[kind] = None
+                    _read_edge_type(edges, kind, store, number)
+                continue
+            x = store.get("x")
             if x is None and not graph[kind].num_nodes:
                 continue
             if not isinstance(x, Tensor) or x.dim() != 2 or not x.is_floating_point():
@@ -68,29 +91,30 @@ def _schema(graphs: Sequence[HeteroData]) -> Schema:
                     "tensor of shape [nodes, features], a column of ones if there are none"
                 )
             _agree(nodes, kind, x.shape[1], number)
-        for kind in graph.edge_types:
-            if graph[kind].get("edge_index") is None:
-                continue
-            check_edge_index(graph[kind].edge_index)
-            declared[kind] = None
-            attr, count = graph[kind].get("edge_attr"), graph[kind].edge_index.shape[1]
-            if attr is None:
-                if count:
-                    _agree(edges, kind, None, number)
-                continue
-            check_edge_rows(attr, count, f"edge_attr of {shown(kind)}", number)
-            if attr.dim() != 2:
-                raise InputError(
-                    f"graph {number}: edge_attr of {shown(kind)} must have shape [edges, "
-                    f"features], got {tuple(attr.shape)}; use edge_attr.view(-1, 1)"
-                )
-            _agree(edges, kind, attr.shape[1], number)
     for kind in declared:
         for end in (kind[0], kind[2]):
             if end not in nodes:
                 raise InputError(f"edges {shown(kind)} join nodes of type '{end}', which has no x")
     widths = tuple(edges.get(kind) for kind in declared)
     return Schema(tuple(nodes), tuple(declared), tuple(nodes.values()), widths)
+
+
+def _read_edge_type(
+    widths: dict[EdgeType, int | None], kind: EdgeType, store: dict[str, Any], number: int
+) -> None:
+    check_edge_index(store["edge_index"])
+    attr, count = store.get("edge_attr"), store["edge_index"].shape[1]
+    if attr is None:
+        if count:
+            _agree(widths, kind, None, number)
+        return
+    check_edge_rows(attr, count, f"edge_attr of {shown(kind)}", number)
+    if attr.dim() != 2:
+        raise InputError(
+            f"graph {number}: edge_attr of {shown(kind)} must have shape [edges, "
+            f"features], got {tuple(attr.shape)}; use edge_attr.view(-1, 1)"
+        )
+    _agree(widths, kind, attr.shape[1], number)
 
 
 def _agree(known: dict[Any, Any], kind: Any, width: int | None, number: int) -> None:
@@ -101,99 +125,125 @@ def _agree(known: dict[Any, Any], kind: Any, width: int | None, number: int) -> 
         )
 
 
-def _flat(graph: HeteroData, schema: Schema, number: int) -> Data:
-    """One graph; where its types lack an attribute that others have, the attribute is left out."""
-    device = _device(graph)
-    present = set(graph.node_types)
-    rows = {
-        kind: graph[kind].x if kind in present and graph[kind].get("x") is not None else None
-        for kind in schema.node_types
+def _flat(graphs: Sequence[dict[Any, Any]], schema: Schema, others: bool) -> list[Graph]:
+    """All graphs at once, type by type, then put into the order of graphs.
+
+    Where a graph's types lack an attribute that others have, the attribute is left out.
+    """
+    nodes = {kind: _column(graphs, kind, "x") for kind in schema.node_types}
+    edges = {kind: _column(graphs, kind, "edge_index") for kind in schema.edge_types}
+    device = next((x.device for rows in nodes.values() for _, x in rows), torch.device("cpu"))
+    size = _counts(nodes.values(), 0, len(graphs), device)
+    count = _counts(edges.values(), 1, len(graphs), device)
+    node_type, node_graph = _types_and_graphs(size)
+    edge_type, edge_graph = _types_and_graphs(count)
+    empty = torch.empty(0, schema.width, device=device)
+    features = [padded(torch.cat([x for _, x in rows]), schema.width) for rows in nodes.values()]
+    index = torch.cat(
+        [torch.empty(2, 0, dtype=torch.long, device=device)]
+        + [value for rows in edges.values() for _, value in rows],
+        dim=1,
+    )
+    ends = schema.ends().to(device)[:, edge_type]
+    _check_ends(index, size[ends, edge_graph], edge_type, edge_graph, schema)
+    first = size.cumsum(0) - size
+    node_order, edge_order = (torch.argsort(v, stable=True) for v in (node_graph, edge_graph))
+    in_graph = [size.sum(0).tolist(), count.sum(0).tolist()]
+    columns: dict[str, Sequence[Tensor]] = {
+        "x": _split((torch.cat(features) if features else empty)[node_order], in_graph[0]),
+        "edge_index": _split((index + first[ends, edge_graph])[:, edge_order], in_graph[1], 1),
+        NODE_TYPE: _split(node_type[node_order], in_graph[0]),
+        EDGE_TYPE: _split(edge_type[edge_order], in_graph[1]),
     }
-    sizes = [0 if x is None else len(x) for x in rows.values()]
-    first = dict(zip(schema.node_types, [0, *torch.tensor(sizes).cumsum(0).tolist()], strict=False))
-    features = [padded(x, schema.width) for x in rows.values() if x is not None]
-    kept = [(n, kind) for n, kind in enumerate(schema.edge_types) if _has_edges(graph, kind)]
-    edges = [torch.empty(2, 0, dtype=torch.long, device=device)]
-    for _, kind in kept:
-        _check_ends(graph[kind].edge_index, kind, rows, number)
-        offset = torch.tensor([[first[kind[0]]], [first[kind[2]]]], device=device)
-        edges.append(graph[kind].edge_index + offset)
-    flat = Data(
-        x=torch.cat(features) if features else torch.zeros(0, schema.width, device=device),
-        edge_index=torch.cat(edges, dim=1),
-    )
-    counts = [graph[kind].edge_index.shape[1] for _, kind in kept]
-    flat[NODE_TYPE] = torch.repeat_interleave(torch.tensor(sizes)).to(device)
-    flat[EDGE_TYPE] = (
-        torch.tensor([n for n, _ in kept], dtype=torch.long)
-        .repeat_interleave(torch.tensor(counts, dtype=torch.long))
-        .to(device)
-    )
     if schema.edge_width is not None:
-        flat.edge_attr = _padded_edge_attr(graph, kept, counts, schema.edge_width, flat.x)
-    if any(graph[kind].get("edge_weight") is not None for _, kind in kept):
-        flat.edge_weight = _edge_weight(graph, kept, counts, flat.x, number)
-    anchors = [
-        graph[kind].anchors.view(-1) + first[kind]
-        for kind in schema.node_types
-        if kind in present and graph[kind].get("anchors") is not None
-    ]
-    if anchors:
-        flat.anchors = torch.cat(anchors)
-    there = [graph[kind] for kind, x in rows.items() if x is not None and len(x)]
-    for stores in (there, [graph[kind] for _, kind in kept]):
-        for name, value in _common(stores).items():
-            flat[name] = value
-    for name, value in graph._global_store.items():
-        flat[name] = value
+        attr = _edge_attr(graphs, schema, count.sum(1).tolist(), columns["x"][0])
+        columns["edge_attr"] = _split(attr[edge_order], in_graph[1])
+    flat = [dict(zip(columns, rows, strict=True)) for rows in zip(*columns.values(), strict=True)]
+    tables = [table.T.tolist() for table in (size, count, first)]
+    for number, (graph, made) in enumerate(zip(graphs, flat, strict=True)):
+        sizes, counts, starts = (table[number] for table in tables)
+        anchors = _anchors(graph, dict(zip(schema.node_types, starts, strict=True)))
+        if anchors:
+            made["anchors"] = torch.cat(anchors)
+        used = {kind: n for kind, n in zip(schema.edge_types, counts, strict=True) if n}
+        if any(graph[kind].get("edge_weight") is not None for kind in used):
+            made["edge_weight"] = _edge_weight(graph, used, made["x"], number)
+        if others:
+            made.update(_common(graph, zip(schema.node_types, sizes, strict=True)))
+            made.update(_common(graph, used.items()))
+        made.update(graph[GLOBAL])
     return flat
 
 
-def _has_edges(graph: HeteroData, kind: EdgeType) -> bool:
-    if kind not in set(graph.edge_types):
-        return False
-    index = graph[kind].get("edge_index")
-    return index is not None and index.shape[1] > 0
+def _column(graphs: Sequence[dict[Any, Any]], kind: Any, name: str) -> list[tuple[int, Tensor]]:
+    """What a type has under a name, with the numbers of the graphs that have it."""
+    values = enumerate(graph[kind].get(name) if kind in graph else None for graph in graphs)
+    return [(number, value) for number, value in values if value is not None]
 
 
-def _device(graph: HeteroData) -> torch.device:
-    for store in graph.stores:
-        for value in store.values():
-            if isinstance(value, Tensor):
-                return value.device
-    return torch.device("cpu")
+def _counts(
+    columns: Iterable[Sequence[tuple[int, Tensor]]], dim: int, graphs: int, device: torch.device
+) -> Tensor:
+    """Rows ``[types, graphs]`` of every type in every graph."""
+    table = []
+    for rows in columns:
+        count = [0] * graphs
+        for number, value in rows:
+            count[number] = value.shape[dim]
+        table.append(count)
+    return torch.tensor(table, dtype=torch.long, device=device).view(-1, graphs)
+
+
+def _types_and_graphs(count: Tensor) -> tuple[Tensor, Tensor]:
+    """Type and graph of every row, where rows are in the order of types, then of graphs."""
+    cell = torch.repeat_interleave(count.flatten())
+    return cell // max(1, count.shape[1]), cell % max(1, count.shape[1])
+
+
+def _split(rows: Tensor, counts: list[int], dim: int = 0) -> Sequence[Tensor]:
+    parts: Sequence[Tensor] = rows.split(counts, dim)  # type: ignore[no-untyped-call]
+    return parts
 
 
 def _check_ends(
-    edge_index: Tensor, kind: EdgeType, rows: Mapping[str, Tensor | None], number: int
+    index: Tensor, size: Tensor, edge_type: Tensor, edge_graph: Tensor, schema: Schema
 ) -> None:
-    for nodes, end in zip(edge_index, (kind[0], kind[2]), strict=True):
-        x = rows[end]
-        size = 0 if x is None else len(x)
-        if not 0 <= int(nodes.min()) <= int(nodes.max()) < size:
-            raise InputError(
-                f"edge_index out of range in graph {number}: edges {shown(kind)} must number the "
-                f"{size} nodes of type '{end}' from 0 on"
-            )
+    wrong = (index < 0) | (index >= size)
+    if bool(wrong.any()):
+        end, edge = wrong.nonzero()[0].tolist()
+        kind = schema.edge_types[int(edge_type[edge])]
+        raise InputError(
+            f"edge_index out of range in graph {int(edge_graph[edge])}: edges {shown(kind)} must "
+            f"number the {int(size[end, edge])} nodes of type '{kind[2 * end]}' from 0 on"
+        )
 
 
-def _padded_edge_attr(
-    graph: HeteroData, kept: Sequence[Any], counts: Sequence[int], width: int, like: Tensor
+def _edge_attr(
+    graphs: Sequence[dict[Any, Any]], schema: Schema, counts: list[int], like: Tensor
 ) -> Tensor:
-    parts = [like.new_zeros(0, width)]
-    for (_, kind), count in zip(kept, counts, strict=True):
-        attr = graph[kind].get("edge_attr")
-        attr = like.new_zeros(count, 0) if attr is None else attr
-        parts.append(padded(attr, width))
+    """Features of all edges, type by type; zeros for types that have none."""
+    parts = []
+    for kind, total in zip(schema.edge_types, counts, strict=True):
+        found = [value for _, value in _column(graphs, kind, "edge_attr")]
+        rows = torch.cat(found) if found else like.new_zeros(total, 0)
+        parts.append(padded(rows, schema.edge_width or 0))
     return torch.cat(parts)
 
 
+def _anchors(graph: dict[Any, Any], first: Mapping[str, int]) -> list[Tensor]:
+    return [
+        graph[kind]["anchors"].view(-1) + start
+        for kind, start in first.items()
+        if kind in graph and graph[kind].get("anchors") is not None
+    ]
+
+
 def _edge_weight(
-    graph: HeteroData, kept: Sequence[Any], counts: Sequence[int], like: Tensor, number: int
+    graph: dict[Any, Any], used: Mapping[EdgeType, int], like: Tensor, number: int
 ) -> Tensor:
     """Edges of types without weights weigh 1."""
     parts = []
-    for (_, kind), count in zip(kept, counts, strict=True):
+    for kind, count in used.items():
         weight = graph[kind].get("edge_weight")
         weight = like.new_ones(count) if weight is None else weight
         check_edge_rows(weight, count, f"edge_weight of {shown(kind)}", number)
@@ -201,22 +251,18 @@ def _edge_weight(
     return torch.cat(parts)
 
 
-def _common(stores: Sequence[Any]) -> dict[str, Tensor]:
-    """Other attributes that all types have, with a row per node or edge and of one shape."""
+def _common(graph: dict[Any, Any], rows: Iterable[tuple[Any, int]]) -> dict[str, Tensor]:
+    """Other attributes that all types with rows have, with values for each and of one shape."""
+    there = [(graph[kind], count) for kind, count in rows if count]
     found: dict[str, Tensor] = {}
-    for name in [] if not stores else list(stores[0].keys()):
-        values = [store.get(name) for store in stores]
+    for name in there[0][0] if there else ():
+        values = [store.get(name) for store, _ in there]
         if name in _OWN or not all(isinstance(v, Tensor) and v.dim() for v in values):
             continue
-        rows = [_rows(store) for store in stores]
         shapes = {(v.shape[1:], v.dtype) for v in values}
-        if len(shapes) == 1 and [len(v) for v in values] == rows:
+        if len(shapes) == 1 and [len(v) for v in values] == [count for _, count in there]:
             found[name] = torch.cat(values)
     return found
-
-
-def _rows(store: Any) -> int:
-    return int(store.edge_index.shape[1]) if "edge_index" in store else len(store.x)
 
 
 def _described(value: Any) -> str:
@@ -240,49 +286,38 @@ def split_typed(
     """
     total = counts["node"].numel()
     node_type, edge_type = levels["node"][NODE_TYPE], levels["edge"][EDGE_TYPE]
-    node_kinds, edge_kinds = len(schema.node_types), len(schema.edge_types)
-    node_cell = torch.repeat_interleave(counts["node"]) * node_kinds + node_type
     edge_graph = torch.repeat_interleave(counts["edge"])
-    edge_cell = edge_graph * edge_kinds + edge_type
-    node_rows, node_counts = _sorted(node_cell, total * node_kinds)
-    edge_rows, edge_counts = _sorted(edge_cell, total * edge_kinds)
+    node_cell = node_type * total + torch.repeat_interleave(counts["node"])
+    node_rows, node_counts = _sorted(node_cell, len(schema.node_types) * total)
+    edge_rows, edge_counts = _sorted(edge_type * total + edge_graph, len(schema.edge_types) * total)
     number = torch.empty_like(node_rows)
     place = torch.arange(len(node_rows), device=number.device)
     number[node_rows] = place - exclusive_cumsum(node_counts)[node_cell[node_rows]]
     start = exclusive_cumsum(counts["node"])
-    edges = number[local_edge_index + start[edge_graph]][:, edge_rows]
-    columns: dict[str, dict[str, Sequence[Any]]] = {
-        "node": {
-            name: value[node_rows].split(node_counts.tolist())  # type: ignore[no-untyped-call]
-            for name, value in levels["node"].items()
-            if name != NODE_TYPE
-        },
-        "edge": {
-            name: value[edge_rows].split(edge_counts.tolist())  # type: ignore[no-untyped-call]
-            for name, value in levels["edge"].items()
-            if name != EDGE_TYPE
-        },
+    edges = number[local_edge_index + start[edge_graph]]
+    counted = (node_counts.view(-1, total).tolist(), edge_counts.view(-1, total).tolist())
+    wide = {
+        name: schema.widths
+        for name, value in levels["node"].items()
+        if name == "x" or (name == "node_mask" and value.shape[1:] == (schema.width,))
     }
-    columns["edge"]["edge_index"] = edges.split(edge_counts.tolist(), dim=1)  # type: ignore[no-untyped-call]
+    nodes_of = _by_type(levels["node"], node_rows, counted[0], wide)
+    edges_of = _by_type(levels["edge"], edge_rows, counted[1], {"edge_attr": schema.edge_widths})
+    edges = edges[:, edge_rows].split(edge_counts.tolist(), dim=1)  # type: ignore[no-untyped-call]
     whole = {name: value.unbind() for name, value in levels["graph"].items() if name != "anchors"}
     anchors = levels["graph"].get("anchors")
     about = None if anchors is None else anchors.view(total, -1) + start.unsqueeze(1)
     made = []
     for graph in range(total):
         data = kind()
-        for n, name in enumerate(schema.node_types):
-            for key, parts in columns["node"].items():
-                value = parts[graph * node_kinds + n]
-                wide = key == "x" or (key == "node_mask" and value.shape[1:] == (schema.width,))
-                data[name][key] = value[:, : schema.widths[n]] if wide else value
-        for n, relation in enumerate(schema.edge_types):
-            for key, parts in columns["edge"].items():
-                value = parts[graph * edge_kinds + n]
-                if key == "edge_attr":
-                    if schema.edge_widths[n] is None:
-                        continue
-                    value = value[:, : schema.edge_widths[n]]
-                data[relation][key] = value
+        # The dictionaries of stores themselves: one by one through the graph values take long.
+        for name, columns in zip(schema.node_types, nodes_of, strict=True):
+            mapping = data.get_node_store(name)._mapping
+            mapping.update({key: parts[graph] for key, parts in columns.items()})
+        for n, (relation, columns) in enumerate(zip(schema.edge_types, edges_of, strict=True)):
+            mapping = data.get_edge_store(*relation)._mapping
+            mapping.update({key: parts[graph] for key, parts in columns.items()})
+            mapping["edge_index"] = edges[n * total + graph]
         for key, parts in whole.items():
             data[key] = parts[graph].unsqueeze(0)
         for key, texts in (text or {}).items():
@@ -293,6 +328,37 @@ def split_typed(
             known = owner.get("anchors", number[:0])
             owner.anchors = torch.cat([known, number[node].view(1)])
         made.append(data)
+    return made
+
+
+def _by_type(
+    values: Mapping[str, Tensor],
+    rows: Tensor,
+    counts: Sequence[list[int]],
+    widths: Mapping[str, Sequence[int | None]],
+) -> list[dict[str, Sequence[Tensor]]]:
+    """For every type its attributes, graph by graph.
+
+    Args:
+        values: Attributes by name.
+        rows: Rows in the order of types, then of graphs.
+        counts: Rows of every type and graph.
+        widths: Columns of every type, for attributes where types differ; ``None`` for none.
+    """
+    made = []
+    for number, own in enumerate(rows.split([sum(count) for count in counts])):  # type: ignore[no-untyped-call]
+        columns = {}
+        for name, value in values.items():
+            if name in (NODE_TYPE, EDGE_TYPE):
+                continue
+            part = value[own]
+            if name in widths:
+                width = widths[name][number]
+                if width is None:
+                    continue
+                part = part[:, :width]
+            columns[name] = _split(part, counts[number])
+        made.append(columns)
     return made
 
 

@@ -13,7 +13,7 @@ from torch_geometric.data.data import BaseData
 from hpme.errors import InputError
 from hpme.graphs.batch import GraphBatch
 from hpme.graphs.checks import check_edge_rows
-from hpme.graphs.hetero import flattened
+from hpme.graphs.hetero import Graph, flattened
 from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE
 
 Parts = dict[str, Any]
@@ -54,7 +54,7 @@ def read_graphs(graphs: GraphBatch | Iterable[Any], attributes: Attributes) -> P
 
 
 def _of_typed(graphs: Sequence[HeteroData], attributes: Attributes) -> Parts:
-    schema, flat = flattened(graphs)
+    schema, flat = flattened(graphs, others=attributes != "seen")
     if not schema.node_types:
         raise InputError("no graph has nodes: every node type needs x")
     parts = _of_list(flat, attributes)
@@ -75,11 +75,10 @@ def _of_batch(graphs: GraphBatch) -> Parts:
     }
 
 
-Graph = dict[str, Any]
-"""Attributes of a graph by name; asking ``Data`` itself for each of them takes long."""
-
-
 def _attributes(graph: Any) -> Graph:
+    if isinstance(graph, dict):
+        return graph
+    # Asking ``Data`` itself for each of them takes long.
     found: Graph = graph.to_dict() if isinstance(graph, Data) else {}
     if found.get("x") is not None and found.get("edge_index") is not None:
         return found

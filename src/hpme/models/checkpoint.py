@@ -20,7 +20,7 @@ from hpme.errors import InputError, ModelError, StorageError, UnknownNameError
 from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE
 from hpme.models.gnn import TargetGNN
 from hpme.models.hetero import HeteroGNN
-from hpme.models.registry import MODELS, build_model, model_class, name_for
+from hpme.models.registry import MODELS, build_model, default_name, model_class, name_for
 from hpme.models.train import Recipe, TrainReport, recipe_for, train_target
 from hpme.storage import locked, read_tensors, write_tensors
 
@@ -84,7 +84,7 @@ def load_model(path: str | Path) -> tuple[TargetGNN, dict[str, Any]]:
 
 def load_or_train(
     dataset: GraphDataset,
-    model_name: str = "gcn",
+    model_name: str | None = None,
     seed: int = 0,
     *,
     recipe: Recipe | None = None,
@@ -96,7 +96,7 @@ def load_or_train(
     Args:
         dataset: Graphs with labels and a split.
         model_name: One of :obj:`hpme.models.MODELS`; where nodes have labels, ``"gcn"`` stands
-            for ``"node-gcn"``.
+            for ``"node-gcn"``. By default ``"gcn"``, ``"hetero"`` for graphs with types.
         seed: Seed of the initial weights and of training.
         recipe: How to train; by default :func:`recipe_for` the dataset.
         root: Cache folder; by default ``$HPME_CACHE_DIR`` or the platform's cache folder.
@@ -119,7 +119,7 @@ def load_or_train(
 
 def target_path(
     dataset: GraphDataset,
-    model_name: str = "gcn",
+    model_name: str | None = None,
     seed: int = 0,
     *,
     recipe: Recipe | None = None,
@@ -131,12 +131,13 @@ def target_path(
 
 
 def _untrained(
-    dataset: GraphDataset, model_name: str, seed: int, recipe: Recipe
+    dataset: GraphDataset, model_name: str | None, seed: int, recipe: Recipe
 ) -> tuple[TargetGNN, dict[str, Any]]:
     """A new model, and all that determines its weights after training."""
     task = dataset.info.task
     store = dataset.training_store()
     typed = store.schema is not None
+    model_name = model_name or default_name(typed=typed)
     model_name = name_for(model_name, dataset.info.model_level, typed=typed)
     channels = (int(store.x.shape[1]), dataset.info.num_outputs)
     suited: dict[str, Any] = {}

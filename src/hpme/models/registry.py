@@ -26,6 +26,15 @@ MODELS: dict[str, type[TargetGNN]] = {
 }
 
 
+def default_name(*, typed: bool) -> str:
+    """The model that is meant where none is named.
+
+    Args:
+        typed: Whether the graphs have types.
+    """
+    return "hetero" if typed else "gcn"
+
+
 def name_for(name: str, level: Level, *, typed: bool = False) -> str:
     """The model of that level: where nodes have labels, ``"gcn"`` means ``"node-gcn"``.
 

@@ -68,11 +68,12 @@ function labelChip(graph) {
 function buildSlider(graph, step) {
   const last = report.stepCounts[graph] - 1;
   const number = el("output", { class: "kept-edges" });
-  const input = el("input", { type: "range", min: 0, max: last, step: 1, value: step, disabled: last === 0 });
+  const input = el("input", { type: "range", min: 0, max: last, step: 1, value: step, disabled: last === 0,
+    "aria-label": `Edges kept of ${report.names[graph]}` }); // a label would name the output inside it
   const total = counted(report.edges[graph], "edge");
   return {
     input,
-    element: el("label", { class: "slider" }, el("span", {}, "Keep the top ", number, ` of ${total}`), input),
+    element: el("div", { class: "slider" }, el("span", {}, "Keep the top ", number, ` of ${total}`), input),
     update(to) {
       const kept = keptAt(graph, to);
       input.value = String(to);

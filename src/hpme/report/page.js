@@ -228,7 +228,11 @@ function fillChoices() {
 
 function fillLegend() {
   const item = (name, text) => el("span", {}, el("i", { class: `key ${name}` }), text);
+  const shape = (type) => svg("svg", { class: "key type", viewBox: "-8 -8 16 16", "aria-hidden": "true" },
+    svg("g", { class: "node" }, typedNode(0, 0, 4.4, type)[0]));
+  document.body.classList.toggle("typed", Boolean(report.types));
   byId("legend").append(item("kept", "kept edge, by score"),
+    ...(report.types ?? []).map((name, type) => el("span", { class: "type-name" }, shape(type), name)),
     ...(report.shown.some((e) => e.pooled) ? [item("pooled", "node chosen by the explainer")] : []),
     ...(report.truth ? [item("truth", "ground truth")] : []));
 }

@@ -8,6 +8,7 @@ from torch import nn
 from torch_geometric.data import Data
 from torch_geometric.nn import global_add_pool
 
+import hetero
 from hpme.errors import InputError
 from hpme.explainers import HPMEExplainer
 
@@ -74,3 +75,28 @@ def test_one_host_has_no_interval(fitted):
     assert (effect.low, effect.high, effect.sign) == (-math.inf, math.inf, 0)
     with pytest.raises(InputError, match="draws must be at least 1"):
         explainer.effects(Sum(), graphs, draws=0)
+
+
+def test_a_node_gives_way_to_one_of_its_type():
+    graphs, seen = hetero.make_graphs(8), []
+
+    class Watched(hetero.Convs):
+        def forward(self, x_dict, edge_index_dict, batch_dict, edge_weight_dict=None,
+                    batch_size=None):  # fmt: skip
+            counts = [torch.bincount(batch_dict[k], minlength=batch_size) for k in hetero.WIDTHS]
+            seen.append(torch.stack(counts, dim=1))
+            return super().forward(x_dict, edge_index_dict, batch_dict, edge_weight_dict,
+                                   batch_size)  # fmt: skip
+
+    model = Watched().eval()
+    explainer = HPMEExplainer(**CHEAP).fit(model, graphs, progress=False)
+    explanations = explainer.explain(model, graphs, progress=False)
+    seen.clear()
+    explainer.effects(model, explanations, draws=2, nodes=False)
+    regions = len(seen)
+    seen.clear()
+    effects = explainer.effects(model, explanations, draws=2)
+    assert all(bool(effect.nodes.isfinite().all()) for effect in effects)
+    single = [tuple(row) for table in seen[regions:] for row in table.tolist()]
+    sizes = {tuple(len(graph[kind].x) for kind in hetero.WIDTHS) for graph in graphs}
+    assert len(single) >= sum(map(sum, sizes)) and set(single) <= sizes

@@ -9,8 +9,9 @@ from importlib import import_module
 import torch
 from torch import Tensor, nn
 
-from hpme.explainers.hpme.method.selection import Selection, by_boundary
+from hpme.explainers.hpme.method.selection import by_boundary
 from hpme.explainers.hpme.search.hardmix import HardMix
+from hpme.graphs import GraphBatch
 from hpme.graphs.segment import exclusive_cumsum
 
 CONFIDENCE = 0.95
@@ -24,7 +25,8 @@ class Effect:
 
     The pooled region of :math:`G` gives way to that of another graph, which is a hard mix with
     :math:`G` as the host: the effect is :math:`f(G) - f(G^{(mix)})`, the mean over hosts. The
-    effect of a node is the same for one node in place of the region, with the same hosts. The
+    effect of a node is the same for one node in place of the region, with the same hosts; where
+    graphs have types, one of its own type takes its place, and none where a host has none. The
     output is the probability of the explained class, or the value in its own unit.
 
     Args:
@@ -77,41 +79,54 @@ def effects_of(
     node_table = torch.full((int(sizes.sum()), 3), torch.nan, device=device)
     if nodes and graphs.anchors is None:
         for ids in sizes.argsort().chunk(min(count, SIZE_GROUPS)):
-            rows, table = _node_effects(mix, ids, hosts[:, ids], before[ids])
-            node_table[rows] = table
+            for among in _kinds(graphs):
+                rows, table = _node_effects(mix, ids, hosts[:, ids], before[ids], among)
+                node_table[rows] = table
     parts = node_table.cpu().split(sizes.tolist())  # type: ignore[no-untyped-call]
     rows_of = zip(overall.tolist(), parts, strict=True)
     return [Effect(mean, low, high, part) for (mean, low, high), part in rows_of]
 
 
-def _node_effects(
-    mix: HardMix, ids: Tensor, hosts: Tensor, before: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Numbers of all nodes of some graphs, and their effects ``[n, 3]``.
+def _kinds(graphs: GraphBatch) -> list[Tensor]:
+    """The nodes of every type, or all of them, as masks: only such take each other's place."""
+    node_type = graphs.node_type
+    if graphs.schema is None or node_type is None:
+        return [torch.ones_like(graphs.batch, dtype=torch.bool)]
+    return [node_type == kind for kind in range(len(graphs.schema.node_types))]
 
-    In row ``k`` of a sweep every graph gives its ``k``-th node away; smaller graphs begin again.
+
+def _node_effects(
+    mix: HardMix, ids: Tensor, hosts: Tensor, before: Tensor, among: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Numbers of some nodes of some graphs, and their effects ``[n, 3]``.
+
+    In row ``k`` of a sweep every graph gives its ``k``-th of these nodes away; graphs that have
+    fewer begin again.
+
+    Args:
+        mix: The graphs, then the hosts.
+        ids: The graphs.
+        hosts: Their hosts ``[draws, len(ids)]``.
+        before: What their outputs are.
+        among: Which nodes, as a mask over all graphs.
     """
     graphs, (draws, count) = mix.graphs, hosts.shape
-    longest = int(graphs.sizes[ids].max())
+    sizes = torch.bincount(graphs.batch[among], minlength=graphs.num_graphs)
+    number = among.cumsum(0) - 1 - exclusive_cumsum(sizes)[graphs.batch]
+    longest = int(sizes[ids].max())
+    if not longest:
+        return ids[:0], before.new_zeros(0, 3)
     step = torch.arange(longest, device=ids.device).repeat_interleave(draws)
-    single, own = _one_node(mix, step), ids.expand(draws * longest, -1)
+    wanted = step.unsqueeze(1) % sizes.clamp(min=1).unsqueeze(0)
+    single = by_boundary(among & (number == wanted[:, graphs.batch]), graphs, mix.generator)
+    column = torch.full_like(sizes, -1)
+    column[ids] = torch.arange(count, device=ids.device)
+    rows = (among & (column[graphs.batch] >= 0)).nonzero().squeeze(1)
+    own = ids.expand(draws * longest, -1)
     output = _values(mix, mix.predict(hosts.repeat(longest, 1), single, own, single))
     change = before - _outcome(mix, output, ids).view(longest, draws, count)
     table = _interval(change.transpose(0, 1).flatten(1)).view(longest, count, 3)
-    column = torch.repeat_interleave(graphs.sizes[ids])
-    rows = graphs.ptr[ids][column]
-    number = (
-        torch.arange(len(rows), device=ids.device) - exclusive_cumsum(graphs.sizes[ids])[column]
-    )
-    return rows + number, table[number, column]
-
-
-def _one_node(mix: HardMix, step: Tensor) -> Selection:
-    """Selections of one node per graph: in row ``r`` that with number ``step[r]``, in turns."""
-    graphs = mix.graphs
-    number = torch.arange(graphs.num_nodes, device=step.device) - graphs.ptr[graphs.batch]
-    wanted = step.unsqueeze(1) % graphs.sizes.unsqueeze(0)
-    return by_boundary(number == wanted[:, graphs.batch], graphs, mix.generator)
+    return rows, table[number[rows], column[graphs.batch[rows]]]
 
 
 def _values(mix: HardMix, output: Tensor) -> Tensor:

@@ -132,14 +132,14 @@ class HeteroExplanation(_Drawn, PyGHeteroExplanation):  # type: ignore[misc]
             rows: As in :meth:`Explanation.to_frame`; numbers of nodes are those in their type.
         """
         schema, (graph,) = flattened([self])
-        table = Explanation(**graph.to_dict()).to_frame(rows)
+        table = Explanation(**graph).to_frame(rows)
         names, kind = schema.node_types, graph[NODE_TYPE]
         place = Typed.of(schema, kind, graph[EDGE_TYPE]).place
         if rows == "nodes":
             table["node"] = place.tolist()
             table.insert(0, "type", [names[number] for number in kind.tolist()])
             return table
-        for end, nodes in zip(("source", "target"), graph.edge_index, strict=True):
+        for end, nodes in zip(("source", "target"), graph["edge_index"], strict=True):
             table[end] = place[nodes].tolist()
         relations = [schema.edge_types[number] for number in graph[EDGE_TYPE].tolist()]
         for column, part in (("source type", 0), ("relation", 1), ("target type", 2)):

@@ -113,8 +113,9 @@ def structural_mixup(
         outer = (~gone.all(0) & ~(gone.any(0) & empty)).nonzero().squeeze(1)
         outer_index = host_index[:, outer]
     ways = torch.stack([host.pairs.forward[outer], host.pairs.backward[outer]])
-    kinds = None if host.schema is None else _signature(host, gone[0])[outer]
-    outer_index, ways = _merge(outer_index, ways, gone[:, outer].any(0), total, kinds)
+    boundary = gone[:, outer].any(0).nonzero().squeeze(1)
+    kinds = None if host.schema is None else _signature(host, outer[boundary], gone[0])
+    outer_index, ways = _merge(outer_index, ways, boundary, total, kinds)
     ways = torch.where(ways < 0, ways, ways + source.edge_index.shape[1])
 
     pair_index = torch.cat([source_at[source.pairs.index[:, inner]], outer_index], dim=1)
@@ -167,19 +168,19 @@ def _swap_boundary(
     """
     assert source.pairs is not None and host.pairs is not None
     ours = chosen.keep[source.pairs.index]
-    inner_end = torch.where(ours[0], source.pairs.index[0], source.pairs.index[1])
-    lost_end = torch.where(gone[0], host.pairs.index[0], host.pairs.index[1])
-    ours_of, theirs_of = _group(source, inner_end), _group(host, lost_end)
-    groups = source.num_graphs * (1 + source.anchors_per_graph)
     offered = (ours[0] != ours[1]).nonzero().squeeze(1)
     asking = (gone[0] != gone[1]).nonzero().squeeze(1)
+    inner_end = _end(source, offered, ours)
+    lost_end = _end(host, asking, gone)
+    ours_of, theirs_of = _group(source, offered, inner_end), _group(host, asking, lost_end)
+    groups = source.num_graphs * (1 + source.anchors_per_graph)
     keys: list[tuple[Tensor, Tensor, int]] = [(ours_of, theirs_of, groups)]
     if source.schema is not None:
         assert source.node_type is not None and host.node_type is not None
         # An edge of another type will do if its end is of the same type: cut off from the host, a
         # subgraph would look to the target as it never did.
         kinds = (
-            _numbered(_signature(source, ours[0]), _signature(host, gone[0])),
+            _numbered(_signature(source, offered, ours[0]), _signature(host, asking, gone[0])),
             _numbered(source.node_type[inner_end], host.node_type[lost_end]),
         )
         keys = [
@@ -187,26 +188,35 @@ def _swap_boundary(
             for own, other, several in kinds
         ]
     ends, partners = [], []
+    left = torch.arange(offered.numel(), device=offered.device)
     for ours_in, theirs_in, several in keys:
-        ordered = _shuffled(source, offered, ours_in, generator)
-        wanting = _shuffled(host, asking, theirs_in, generator)
-        group = ours_in[ordered]
+        left = left[_shuffle(source, offered[left], ours_in[left], generator)]
+        wanting = _shuffle(host, asking, theirs_in, generator)
+        group = ours_in[left]
         supply = torch.bincount(group, minlength=several)
-        demand = torch.bincount(theirs_in[wanting], minlength=several)
-        turn = torch.arange(ordered.numel(), device=group.device) - exclusive_cumsum(supply)[group]
+        demand = torch.bincount(theirs_in, minlength=several)
+        turn = torch.arange(left.numel(), device=group.device) - exclusive_cumsum(supply)[group]
         served = demand[group] > 0
-        group, turn, offered = group[served], turn[served], ordered[~served]
-        ends.append(inner_end[ordered[served]])
-        partners.append(wanting[exclusive_cumsum(demand)[group] + turn % demand[group]])
+        group, turn = group[served], turn[served]
+        ends.append(inner_end[left[served]])
+        place = exclusive_cumsum(demand)[group] + turn % demand[group]
+        partners.append(asking[wanting[place]])
+        left = left[~served]
     return torch.cat(ends), torch.cat(partners)
 
 
-def _group(graphs: GraphBatch, ends: Tensor) -> Tensor:
+def _end(graphs: GraphBatch, pairs: Tensor, inside: Tensor) -> Tensor:
+    """The end of some pairs that is inside, where ``inside`` ``[2, P]`` is about all pairs."""
+    index = graphs.pairs.index[:, pairs]
+    return torch.where(inside[0, pairs], index[0], index[1])
+
+
+def _group(graphs: GraphBatch, pairs: Tensor, ends: Tensor) -> Tensor:
     """The graph of every pair, told apart by whether its end is an anchor, and which."""
-    assert graphs.pairs is not None
+    graph = graphs.pairs.graph[pairs]
     if graphs.anchor_order is None:
-        return graphs.pairs.graph
-    return graphs.pairs.graph * (1 + graphs.anchors_per_graph) + graphs.anchor_order[ends]
+        return graph
+    return graph * (1 + graphs.anchors_per_graph) + graphs.anchor_order[ends]
 
 
 def _numbered(ours: Tensor, theirs: Tensor) -> tuple[Tensor, Tensor, int]:
@@ -216,16 +226,18 @@ def _numbered(ours: Tensor, theirs: Tensor) -> tuple[Tensor, Tensor, int]:
     return number[ours], number[theirs], int(there.sum())
 
 
-def _signature(graphs: GraphBatch, first_inside: Tensor) -> Tensor:
-    """Types of the edges of every pair, seen from its end inside the subgraph; 0 is no edge.
+def _signature(graphs: GraphBatch, pairs: Tensor, first_inside: Tensor) -> Tensor:
+    """Types of the edges of some pairs, seen from the end inside the subgraph; 0 is no edge.
 
     Args:
         graphs: Graphs with types.
-        first_inside: Boolean: whether the first node of a pair is that end.
+        pairs: The pairs.
+        first_inside: Boolean, for all pairs: whether the first node is that end.
     """
     assert graphs.schema is not None and graphs.edge_type is not None
     kinds = torch.cat([graphs.edge_type + 1, graphs.edge_type.new_zeros(1)])  # -1 is no edge
-    forward, backward = kinds[graphs.pairs.forward], kinds[graphs.pairs.backward]
+    forward, backward = kinds[graphs.pairs.forward[pairs]], kinds[graphs.pairs.backward[pairs]]
+    first_inside = first_inside[pairs]
     leaving = torch.where(first_inside, forward, backward)
     entering = torch.where(first_inside, backward, forward)
     return leaving * (len(graphs.schema.edge_types) + 1) + entering
@@ -280,20 +292,20 @@ def _ranks(graphs: GraphBatch, selection: Selection) -> _Ranks:
     return _Ranks(nodes, cell, rank, cells)
 
 
-def _shuffled(
+def _shuffle(
     graphs: GraphBatch, pairs: Tensor, group: Tensor, generator: torch.Generator | None
 ) -> Tensor:
-    """Pairs in random order within their groups; without a generator always in the same one."""
+    """A random order of pairs within their groups; without a generator always the same one."""
     if generator is not None:
         noise = torch.rand(pairs.shape, generator=generator).to(pairs.device).double()
     else:  # multiples of the golden ratio look random, and know nothing of other graphs
         place = pairs - graphs.pairs.start[graphs.pairs.graph[pairs]]
         noise = ((place + 1).double() * GOLDEN_RATIO).frac()
-    return pairs[(group[pairs] + noise).argsort()]
+    return (group + noise).argsort()
 
 
 def _merge(
-    index: Tensor, ways: Tensor, boundary: Tensor, total: int, kinds: Tensor | None = None
+    index: Tensor, ways: Tensor, place: Tensor, total: int, kinds: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """Makes one pair of boundary pairs that fall together; only they can.
 
@@ -301,15 +313,14 @@ def _merge(
         index: Nodes ``[2, P]`` of the pairs.
         ways: Forward and backward edge ``[2, P]`` of the pairs, -1 for none. In each direction
             the first pair that has an edge gives it.
-        boundary: Boolean pair mask.
+        place: Which of them are boundary pairs.
         total: Number of nodes.
-        kinds: What tells pairs of the same nodes apart, if anything does.
+        kinds: What tells boundary pairs of the same nodes apart, if anything does.
     """
-    place = boundary.nonzero().squeeze(1)
     ends = index[:, place]
     key = ends.min(0).values * total + ends.max(0).values
     if kinds is not None and len(kinds):
-        key = key * (int(kinds.max()) + 1) + kinds[place]
+        key = key * (int(kinds.max()) + 1) + kinds
     key, order = key.sort(stable=True)
     is_first = torch.ones_like(key, dtype=torch.bool)
     is_first[1:] = key[1:] != key[:-1]
@@ -318,7 +329,7 @@ def _merge(
     pair = place[order]
     if bool((ways < 0).any()):
         ways = _gather_ways(index, ways, pair, is_first)
-    once = torch.ones_like(boundary)
+    once = torch.ones_like(ways[0], dtype=torch.bool)
     once[pair[~is_first]] = False
     return index[:, once], ways[:, once]
 
