@@ -49,7 +49,7 @@ def top_nodes(score: Tensor, graphs: GraphBatch, m: Tensor) -> Selection:
     segment = (stack * graphs.num_graphs + graphs.batch).flatten()
     ptr = (stack * graphs.num_nodes + graphs.ptr).flatten()
     rank = rank_in_segment(score.flatten(), segment, ptr).view_as(score)
-    return Selection(rank < m[graphs.batch], rank)
+    return Selection(rank < m.index_select(0, graphs.batch), rank)
 
 
 def tied(score: Tensor, selection: Selection, graphs: GraphBatch) -> Ties:
