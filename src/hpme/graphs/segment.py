@@ -15,9 +15,14 @@ def exclusive_cumsum(counts: Tensor) -> Tensor:
 
 def concatenated_ranges(start: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
     """In a row ``start[i] .. start[i] + count[i] - 1`` for all ``i``, and the owner of each."""
-    owner = torch.repeat_interleave(torch.arange(count.numel(), device=count.device), count)
+    owner = torch.repeat_interleave(count)
     shift = start - exclusive_cumsum(count)
-    return torch.arange(owner.numel(), device=count.device) + shift[owner], owner
+    return torch.arange(owner.numel(), device=count.device) + shift.index_select(0, owner), owner
+
+
+def at(values: Tensor, index: Tensor) -> Tensor:
+    """``values[index]`` of one-dimensional values, several times as fast as indexing."""
+    return values.index_select(0, index.flatten()).view_as(index)
 
 
 def segment_sum(values: Tensor, segment: Tensor, num_segments: int) -> Tensor:

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from hpme.errors import ModelError
 from hpme.explainers.hpme.method.pool import hop_features
 from hpme.graphs import GraphBatch
 
@@ -133,6 +134,12 @@ class Reading:
         source, start = graphs.incoming
         count = start.diff().to(h).unsqueeze(1)
         seen = torch.cat([count.log1p(), *layers, x.to(h), h, torch.ones_like(count)], dim=1)
+        if seen.shape[1] != len(self.centre):
+            raise ModelError(
+                f"the explainer was fitted to a model whose layers and features have "
+                f"{len(self.centre) - 2} channels together, those of this one have "
+                f"{seen.shape[1] - 2}; explain that model, or fit again"
+            )
         seen = seen.sub_(self.centre)
         scale = (1 + count).rsqrt()
         far, near = (seen[:, -len(self.away) :] @ self.away).chunk(2, dim=1)
