@@ -75,7 +75,7 @@ def apply(
         typer.Option(
             "--verdict",
             help="Also say what every prediction rests on (HPME only). That takes mixes with other "
-            "graphs, and about ten times as long.",
+            "graphs, and about five times as long per row.",
         ),
     ] = False,
     workers: Annotated[
