@@ -19,9 +19,9 @@ from torch_geometric.nn import GCN, global_add_pool
 
 
 class Model(torch.nn.Module):
-    def __init__(self, width=8, outputs=2):
+    def __init__(self, width=8, outputs=2, layers=2):
         super().__init__()
-        self.gnn = GCN(14, width, 2)
+        self.gnn = GCN(14, width, layers)
         self.head = torch.nn.Linear(width, outputs)
 
     def forward(self, x, edge_index, batch):
@@ -35,6 +35,10 @@ def build(width=8):
 
 def wide():
     return build(12)
+
+
+def deep():
+    return Model(layers=3)
 
 
 def picky():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,7 +90,7 @@ class SmilesTable:
         self.columns = [smiles_column, *([] if name_column is None else [name_column])]
         try:
             with path.open("rb") as file:
-                header = self._fields(next(_lines(file), b""))
+                header = self._fields(next(_lines(file), b"").removeprefix(BOM_UTF8))
             self.digest, lines = _scanned(path)
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             raise InputError(f"'{path}' cannot be read as a table in UTF-8: {error}") from error
@@ -97,7 +98,7 @@ class SmilesTable:
         self.total = max(0, lines - 1)
 
     def _fields(self, line: bytes) -> list[str]:
-        text = line.decode("utf-8-sig").rstrip("\r\n")
+        text = line.decode().rstrip("\r\n")
         if '"' not in text:
             return text.split(self.delimiter)
         return next(csv.reader([text], delimiter=self.delimiter, strict=True), [])

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from hpme.errors import InputError
@@ -174,6 +172,10 @@ class Board:
 
     def connected(self, member: Tensor, graph: Tensor) -> Tensor:
         """The largest connected part of every row's subgraph; with anchors, the parts of these."""
+        # Here, because the command line loads all methods, and this takes a quarter of a second.
+        from scipy.sparse import coo_matrix
+        from scipy.sparse.csgraph import connected_components
+
         flat, edges = member.reshape(-1), self.edges(graph)
         source, target = edges[:, flat[edges].all(0)].numpy()
         links = coo_matrix(([True] * len(source), (source, target)), shape=(len(flat), len(flat)))

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from hpme.graphs.pairs import Pairs
 from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, EdgeType, Schema
-from hpme.graphs.segment import exclusive_cumsum
+from hpme.graphs.segment import exclusive_cumsum, reverse_edge_index
 from hpme.graphs.split import split_graphs
 from hpme.graphs.typed import Typed
 
@@ -82,6 +82,27 @@ class GraphBatch:
     def edge_counts(self) -> Tensor:
         """Number of directed edges of every graph."""
         return torch.bincount(self.edge_batch, minlength=self.num_graphs)
+
+    @cached_property
+    def incoming(self) -> tuple[Tensor, Tensor]:
+        """Sources of the edges to each node, node by node, and where those of each node begin."""
+        source, target = self.edge_index
+        count = torch.bincount(target, minlength=self.num_nodes)
+        start = torch.cat([count.new_zeros(1), count.cumsum(0)])
+        return source.index_select(0, self._by_target), start
+
+    @cached_property
+    def _by_target(self) -> Tensor:
+        return torch.argsort(self.edge_index[1], stable=True)
+
+    @cached_property
+    def reverse(self) -> Tensor:
+        """Position of the edge in the other direction, of every edge; its own if there is none."""
+        # Where edges are sorted by their ends and go both ways, the order by targets is the answer.
+        guess = self._by_target
+        if bool((self.edge_index.index_select(1, guess) == self.edge_index.flip(0)).all()):
+            return guess
+        return reverse_edge_index(self.edge_index, self.num_nodes)
 
     @cached_property
     def loops(self) -> Tensor:

@@ -210,10 +210,9 @@ def _with_others(parts: Parts, graphs: Sequence[Graph], *, strict: bool) -> Part
     """
     levels: dict[str, dict[str, Any]] = {"match": {}, "text": {}}
     levels.update({level: dict(parts[level]) for level in ("node", "edge", "graph")})
-    names = set(graphs[0].keys())
-    for number, graph in enumerate(graphs):
-        odd = set(graph.keys()) - {*names, "num_nodes"}
-        if odd and strict:
+    names = {*graphs[0], "num_nodes"}
+    for number, graph in enumerate(graphs if strict else ()):
+        if odd := graph.keys() - names:
             raise InputError(f"graph {number} has '{min(odd)}', which graph 0 has not")
     for name in graphs[0].keys():  # noqa: SIM118
         if name not in _OWN:
@@ -245,7 +244,7 @@ def _level(name: str, values: Sequence[Any], parts: Parts) -> str:
             )
     if name.startswith("match_"):
         return "match"
-    rows = parts["sizes"].new_tensor([len(value) for value in values])
+    rows = parts["sizes"].new_tensor([value.shape[0] for value in values])
     counts = {
         "node": parts["sizes"],
         "edge": parts["edge_counts"],

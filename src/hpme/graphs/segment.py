@@ -15,9 +15,14 @@ def exclusive_cumsum(counts: Tensor) -> Tensor:
 
 def concatenated_ranges(start: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
     """In a row ``start[i] .. start[i] + count[i] - 1`` for all ``i``, and the owner of each."""
-    owner = torch.repeat_interleave(torch.arange(count.numel(), device=count.device), count)
+    owner = torch.repeat_interleave(count)
     shift = start - exclusive_cumsum(count)
-    return torch.arange(owner.numel(), device=count.device) + shift[owner], owner
+    return torch.arange(owner.numel(), device=count.device) + shift.index_select(0, owner), owner
+
+
+def at(values: Tensor, index: Tensor) -> Tensor:
+    """``values[index]`` of one-dimensional values, several times as fast as indexing."""
+    return values.index_select(0, index.flatten()).view_as(index)
 
 
 def segment_sum(values: Tensor, segment: Tensor, num_segments: int) -> Tensor:
@@ -42,12 +47,11 @@ def rank_in_segment(score: Tensor, segment: Tensor, ptr: Tensor) -> Tensor:
     """
     # One integer sort in place of two float sorts: the bits of a float32, with the magnitude of
     # negative numbers flipped, order like the number itself.
-    bits = score.detach().to(torch.float32).add(0.0).view(torch.int32).long()
-    ascending = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
+    bits = score.detach().to(torch.float32).add(0.0).view(torch.int32)
+    ascending = bits ^ ((bits >> 31) & 0x7FFFFFFF)
     order = torch.argsort((segment << 33) - ascending, stable=True)
-    rank = torch.empty_like(order)
-    rank[order] = torch.arange(order.numel(), device=order.device) - ptr[segment[order]]
-    return rank
+    place = torch.arange(order.numel(), device=order.device) - ptr.index_select(0, segment)
+    return torch.empty_like(order).scatter_(0, order, place)
 
 
 TIE = 1e-5
@@ -83,31 +87,30 @@ def ties_in_segment(
     """
     if alone is None:
         alone = torch.zeros_like(segment, dtype=torch.bool)
-    place = ptr[segment] + rank
-    ordered = torch.empty_like(score)
-    ordered[place] = score
+    start = ptr.index_select(0, segment)
+    place = start + rank
+    ordered = torch.empty_like(score).scatter_(0, place, score)
     height = score.abs().masked_fill(alone, 0.0)
     size = height.new_zeros(ptr.numel()).scatter_reduce(0, segment, height, "amax")
-    gap = (ordered[:-1] - ordered[1:]).abs() > TIE * size[segment[1:]]
-    new = torch.empty_like(alone)
-    new[place] = alone
+    gap = (ordered[:-1] - ordered[1:]).abs() > (TIE * size).index_select(0, segment[1:])
+    new = torch.empty_like(alone).scatter_(0, place, alone)
     gap = gap | new[:-1] | (segment[1:] != segment[:-1])
     new[:1] = True
     new[1:] |= gap
-    group = new.long().cumsum(0) - 1
+    group = (new.long().cumsum(0) - 1).index_select(0, place)
     count = torch.bincount(group)
-    first = exclusive_cumsum(count)[group][place] - ptr[segment]
-    count = count[group][place]
+    first = exclusive_cumsum(count).index_select(0, group) - start
+    count = count.index_select(0, group)
     return Ties(first + (count - 1) / 2, first, count)
 
 
 def standardise_in_segment(values: Tensor, segment: Tensor, num_segments: int) -> Tensor:
     """Zero mean and unit variance inside every segment; zero where all values are equal."""
-    centred = values - segment_mean(values, segment, num_segments)[segment]
+    centred = values - segment_mean(values, segment, num_segments).index_select(0, segment)
     variance = segment_mean(centred**2, segment, num_segments)
     # The root has an infinite slope at zero, which would make the gradient of all segments NaN.
     spread = torch.where(variance > 0, variance, 1.0).sqrt() * (variance > 0)
-    return centred / (spread + 1e-6)[segment]
+    return centred / (spread + 1e-6).index_select(0, segment)
 
 
 def reverse_edge_index(edge_index: Tensor, num_nodes: int) -> Tensor:

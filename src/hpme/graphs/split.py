@@ -50,7 +50,7 @@ def split_graphs(
 
 def _made(kind: type[Data], columns: Mapping[str, Sequence[Any]], number: int) -> Data:
     graph = kind()
-    (attributes,) = graph.stores  # one by one through the graph itself they take twice as long
-    for name, parts in columns.items():
-        attributes[name] = parts[number]
+    (attributes,) = graph.stores
+    # A new graph has nothing cached, so what its store does for every attribute is left out.
+    attributes._mapping.update({name: parts[number] for name, parts in columns.items()})
     return graph

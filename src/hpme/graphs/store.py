@@ -17,7 +17,7 @@ from hpme.graphs.checks import check_graph_tensors, check_own_nodes
 from hpme.graphs.pairs import Pairs
 from hpme.graphs.reading import Attributes, Parts, read_graphs
 from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, Schema, padded
-from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum
+from hpme.graphs.segment import at, concatenated_ranges, exclusive_cumsum
 from hpme.graphs.split import split_graphs
 
 Graphs = Iterable[Any]
@@ -219,17 +219,18 @@ class GraphStore:
                 pays if there are several batches.
         """
         ids = torch.arange(len(self), device=self.device) if ids is None else ids.to(self.device)
-        sizes, edge_counts = self.sizes[ids], self.edge_counts[ids]
+        sizes = self.sizes.index_select(0, ids)
+        edge_counts = self.edge_counts.index_select(0, ids)
         nodes, node_graph = concatenated_ranges(self.node_start[ids], sizes)
         edges, edge_graph = concatenated_ranges(self.edge_start[ids], edge_counts)
         offset = exclusive_cumsum(sizes)
         node = {name: value.index_select(0, nodes) for name, value in self.node.items()}
-        edge = {name: value[edges] for name, value in self.edge.items()}
-        graph = {name: value[ids] for name, value in self.graph.items()}
+        edge = {name: value.index_select(0, edges) for name, value in self.edge.items()}
+        graph = {name: value.index_select(0, ids) for name, value in self.graph.items()}
         anchors = graph.pop("anchors", None)
         batch = GraphBatch(
             x=node.pop("x"),
-            edge_index=self.local_edge_index.index_select(1, edges) + offset[edge_graph],
+            edge_index=self.local_edge_index.index_select(1, edges) + at(offset, edge_graph),
             batch=node_graph,
             num_graphs=ids.numel(),
             edge_attr=edge.pop("edge_attr", None),
@@ -246,15 +247,14 @@ class GraphStore:
 
     def _pairs_of(self, ids: Tensor, offset: Tensor, edges: Tensor, edge_graph: Tensor) -> Pairs:
         pairs = self.pairs
-        counts, start = pairs.counts[ids], pairs.start[ids]
+        counts, start = at(pairs.counts, ids), at(pairs.start, ids)
         chosen, graph = concatenated_ranges(start, counts)
-        shift = (exclusive_cumsum(self.edge_counts[ids]) - self.edge_start[ids])[graph]
-        forward, backward = pairs.forward[chosen], pairs.backward[chosen]
+        shift = at(exclusive_cumsum(at(self.edge_counts, ids)) - at(self.edge_start, ids), graph)
+        forward, backward = at(pairs.forward, chosen), at(pairs.backward, chosen)
         return Pairs(
-            index=pairs.index[:, chosen] + offset[graph],
+            index=pairs.index.index_select(1, chosen) + at(offset, graph),
             graph=graph,
-            of_edge=pairs.of_edge[edges]
-            + (exclusive_cumsum(counts) - pairs.start[ids])[edge_graph],
+            of_edge=at(pairs.of_edge, edges) + at(exclusive_cumsum(counts) - start, edge_graph),
             forward=torch.where(forward < 0, forward, forward + shift),
             backward=torch.where(backward < 0, backward, backward + shift),
             num_graphs=ids.numel(),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections import OrderedDict, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,7 +30,12 @@ def frozen(model: nn.Module) -> Iterator[None]:
     modules = list(model.modules())
     attributes = [dict(module.__dict__) for module in modules]
     tensors = [(dict(module._parameters), dict(module._buffers)) for module in modules]
-    needs_grad = {p: p.requires_grad for p in model.parameters() if not p.is_inference()}
+    needs_grad = {
+        parameter: parameter.requires_grad
+        for module in modules
+        for parameter in module._parameters.values()
+        if parameter is not None and not parameter.is_inference()
+    }
     with own_ground(model), same_random_state(model):
         try:
             model.eval()
@@ -71,20 +75,17 @@ def _swap_in_copies(modules: list[nn.Module]) -> None:
             if buffer is not None:
                 module._buffers[name] = once(buffer, buffer.detach().clone())
         for name, value in list(module.__dict__.items()):
+            if name in _MODULE_ATTRIBUTES:  # parameters, modules, hooks and the like
+                continue
             if name.startswith("_cached"):  # as PyG's layers call what they keep
                 module.__dict__[name] = None
             elif name == "cached" and value is True:
                 module.__dict__[name] = False
-            elif type(value) in _CONTAINERS and not _of_torch(name):
-                empty = type(value)() if "cache" in name.lower() else copy.copy(value)
+            elif type(value) in _CONTAINERS:
+                empty = type(value)() if "cache" in name.lower() else value.copy()
                 module.__dict__[name] = once(value, empty)
             elif isinstance(value, Tensor) and value.is_inference():
                 module.__dict__[name] = once(value, value.clone())
-
-
-def _of_torch(name: str) -> bool:
-    """Whether PyTorch keeps parameters, modules, hooks and the like under this name."""
-    return name in _MODULE_ATTRIBUTES
 
 
 _MODULE_ATTRIBUTES = frozenset(nn.Module().__dict__)
@@ -101,9 +102,10 @@ def check_module(model: object) -> None:
             "a TorchScript model (script or trace) hides its layers and arguments; explain the "
             "torch.nn.Module it was made from"
         )
-    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
-        if isinstance(tensor, UninitializedParameter | UninitializedBuffer):
-            raise ModelError(
-                f"'{name}' of the model has no shape yet: a lazy layer has never been called; call "
-                "the model once on a batch before it is explained"
-            )
+    for path, module in model.named_modules():
+        for name, tensor in (*module._parameters.items(), *module._buffers.items()):
+            if isinstance(tensor, UninitializedParameter | UninitializedBuffer):
+                raise ModelError(
+                    f"'{path}.{name}' of the model has no shape yet: a lazy layer has never been "
+                    "called; call the model once on a batch before it is explained"
+                )

@@ -82,6 +82,6 @@ def _with(wanted: Defaults) -> Iterator[None]:
 
 def _is_compiled(model: nn.Module) -> bool:
     return any(
-        getattr(module, "_compiled_call_impl", None) is not None or hasattr(module, "_orig_mod")
+        getattr(module, "_compiled_call_impl", None) is not None or "_orig_mod" in module._modules
         for module in model.modules()
     )

@@ -3,6 +3,7 @@ import torch
 from torch import nn
 
 from hpme.explainers.shared.edge_mlp import EdgeMLP, binary_concrete
+from hpme.graphs import GraphBatch
 
 
 def make(seed=0, channels=5, hidden=7):
@@ -86,3 +87,21 @@ def test_binary_concrete_has_its_own_randomness():
 def test_binary_concrete_stays_finite():
     sample = binary_concrete(torch.tensor([-1e4, 1e4]), 0.1, torch.Generator())
     assert sample.tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    "edges",
+    [
+        [(0, 1), (1, 0), (1, 2), (2, 1)],  # sorted, both ways
+        [(2, 1), (0, 1), (1, 2), (1, 0)],
+        [(0, 1), (2, 1), (3, 3)],  # one way, and a loop
+        [(1, 0), (0, 1), (1, 0), (1, 0)],  # listed more than once
+        [],
+    ],
+)
+def test_edges_of_graphs_are_asked_about_once(edges):
+    edge_index = torch.tensor(edges, dtype=torch.long).view(-1, 2).T
+    h = torch.randn(4, 5, generator=torch.Generator().manual_seed(3))
+    graphs = GraphBatch(h, edge_index, torch.zeros(4, dtype=torch.long), 1)
+    edge_mlp = make().requires_grad_(False)
+    torch.testing.assert_close(edge_mlp.at_edges(h, graphs), edge_mlp(h, edge_index))

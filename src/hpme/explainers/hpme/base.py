@@ -43,6 +43,7 @@ from hpme.explainers.shared.mixing import MixupGraphs
 from hpme.graphs import GraphBatch
 from hpme.graphs.segment import segment_mean, segment_sum
 from hpme.models.adapter import ModelAdapter
+from hpme.models.embedding import Embedding
 from hpme.models.explained import Model
 from hpme.models.task import Task
 from hpme.progress import progress_bar
@@ -135,6 +136,13 @@ class HPMEBase(KeepsHosts, InsightExplainer):
         """What the edge MLP sees of nodes, given what pools see and H; by default H."""
         return h
 
+    def _read_nodes(self, seen: Embedding, graphs: GraphBatch) -> tuple[Tensor, Tensor]:
+        """Scores ``[1, N]``, and what the edge MLP sees of nodes."""
+        assert self.pool is not None and self.size is not None
+        features = self._represent(graphs.x, seen.layers, seen.nodes, graphs)
+        score: Tensor = self.pool(features, graphs, self.size(graphs.sizes))
+        return score, self._edge_input(features, seen.nodes)
+
     def _importance(self, score: Tensor, graphs: GraphBatch) -> Tensor:
         """Importance of nodes from 0 to 1, by scores ``[P, N]``; in a graph the order is theirs."""
         return (standardise(score, graphs) / 2).sigmoid()
@@ -217,15 +225,14 @@ class HPMEBase(KeepsHosts, InsightExplainer):
             empty = graphs.x.new_zeros(0)
             return Masks(empty, empty.view(0, 1), empty.bool())
         seen = adapter.embed(graphs, **model_kwargs)
-        m = self.size(graphs.sizes)
-        features = self._represent(graphs.x, seen.layers, seen.nodes, graphs)
-        score = self.pool(features, graphs, m)
+        score, h = self._read_nodes(seen, graphs)
         importance, pooled = self._ranked(score, graphs)
         source, target = graphs.edge_index
-        edge_mask = torch.minimum(importance[source], importance[target])
+        edge_mask = torch.minimum(
+            importance.index_select(0, source), importance.index_select(0, target)
+        )
         if self.score != "node":
-            h = self._edge_input(features, seen.nodes)
-            probability = self.edge_mlp(h, graphs.edge_index).sigmoid()
+            probability = self.edge_mlp.at_edges(h, graphs).sigmoid()
             edge_mask = probability if self.score == "edge" else (4 * edge_mask + probability) / 5
         return Masks(edge_mask, importance.unsqueeze(1), pooled, seen.output)
 
@@ -234,14 +241,15 @@ class HPMEBase(KeepsHosts, InsightExplainer):
         assert self.size is not None
         chosen = top_nodes(score, graphs, self.size(graphs.sizes))
         # Nodes the model does not tell apart share their importance, and their place in the pool.
-        twins = graphs.ptr[graphs.batch] + tied(score, chosen, graphs).first
+        twins = graphs.ptr.index_select(0, graphs.batch) + tied(score, chosen, graphs).first
         importance = self._importance(score, graphs)[0]
-        importance = segment_mean(importance, twins, graphs.num_nodes)[twins]
+        importance = segment_mean(importance, twins, graphs.num_nodes).index_select(0, twins)
         if graphs.anchors is not None:
             importance = importance.index_fill(0, graphs.anchors.flatten(), 1.0)
         needed = (importance > self.needed.to(importance)) | (chosen.order[0] == 0)
         pooled = (chosen.keep[0] & needed).to(importance)
-        return importance, segment_sum(pooled, twins, graphs.num_nodes)[twins] > 0
+        shared = segment_sum(pooled, twins, graphs.num_nodes).index_select(0, twins)
+        return importance, shared > 0
 
     @torch.no_grad()
     def _calibrate(self, context: TargetContext, generator: torch.Generator) -> None:

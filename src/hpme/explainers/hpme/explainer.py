@@ -19,6 +19,7 @@ from hpme.explainers.hpme.search.typed import TypedRepresentation, typed_blocks_
 from hpme.explainers.shared.checks import at_least
 from hpme.explainers.shared.context import TargetContext, batches
 from hpme.graphs import GraphBatch
+from hpme.models.embedding import Embedding
 from hpme.progress import progress_bar
 
 
@@ -90,6 +91,15 @@ class HPMEExplainer(HPMEBase):
     def _edge_input(self, features: Tensor, h: Tensor) -> Tensor:
         assert self.representation is not None
         return self.representation.summarised(features[0])
+
+    def _read_nodes(self, seen: Embedding, graphs: GraphBatch) -> tuple[Tensor, Tensor]:
+        if isinstance(self.representation, TypedRepresentation):
+            return super()._read_nodes(seen, graphs)
+        assert self.representation is not None and isinstance(self.pool, LinearPool)
+        summary = self.representation.get_buffer("summary")
+        reading = self.representation.reading(torch.cat([self.pool.weight.T, summary], dim=1))
+        read = reading(graphs.x, seen.layers, seen.nodes, graphs)
+        return read[:, :1].T, read[:, 1:]
 
     def _importance(self, score: Tensor, graphs: GraphBatch) -> Tensor:
         # A node counts by its place in its graph, and by what all graphs say about its like:

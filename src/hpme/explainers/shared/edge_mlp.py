@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from hpme.graphs import GraphBatch
+
 CHUNK = 2048
 """Edges at a time without gradients: small temporaries are reused, large ones are paged in anew."""
 
@@ -46,6 +48,15 @@ class EdgeMLP(nn.Module):
             return self._logits(near, far, edge_index)
         parts = edge_index.split(CHUNK, dim=1)  # type: ignore[no-untyped-call]
         return torch.cat([self._logits(near, far, part) for part in parts])
+
+    def at_edges(self, h: Tensor, graphs: GraphBatch) -> Tensor:
+        """One logit per edge of graphs; the two directions between nodes are asked about once."""
+        (source, target), reverse = graphs.edge_index, graphs.reverse
+        own = torch.arange(graphs.num_edges, device=h.device)
+        asked = torch.where((source <= target) | (reverse == own), own, reverse)
+        once = (asked == own).nonzero().view(-1)
+        logits: Tensor = self(h, graphs.edge_index.index_select(1, once))
+        return logits.new_empty(len(own)).scatter_(0, once, logits).index_select(0, asked)
 
     def _logits(self, near: Tensor, far: Tensor, edge_index: Tensor) -> Tensor:
         i, j = edge_index

@@ -6,7 +6,7 @@ import torch
 from hpme.data import GraphStore
 from hpme.explainers.hpme.search.representation import WIDEST, Representation, blocks_of
 from hpme.explainers.shared.context import TargetContext
-from small_models import Net, random_graph
+from small_models import Net, as_batch, random_graph
 
 
 def blocks(*widths, nodes=300):
@@ -77,3 +77,18 @@ def test_every_layer_of_a_model_is_among_the_blocks():
     torch.testing.assert_close(found[4], first)
     part = context.subset(torch.tensor([2]))
     torch.testing.assert_close(part.layers[0], first[12:18])
+
+
+@pytest.mark.parametrize("shift", [0.0, 1000.0])
+def test_a_reading_equals_weighted_features(shift):
+    torch.manual_seed(1)
+    graphs = as_batch(*(random_graph(7, 11, loops=[3]) for _ in range(5)))
+    graphs = graphs.edges(torch.rand(graphs.num_edges) < 0.8)  # some go one way only
+    x, h = graphs.x + shift, torch.randn(graphs.num_nodes, WIDEST + 3)
+    layers = [torch.randn(graphs.num_nodes, 6), shift + torch.randn(graphs.num_nodes, 4)]
+    parts = blocks_of(x, layers, h, graphs)
+    representation = Representation.of(parts)
+    weights = torch.randn(representation.channels, 4)
+    expected = representation(parts).double() @ weights.double()
+    read = representation.reading(weights)(x, layers, h, graphs)
+    torch.testing.assert_close(read.double(), expected, rtol=1e-4, atol=1e-4 * (1 + shift))

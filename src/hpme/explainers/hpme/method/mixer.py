@@ -70,7 +70,9 @@ class Mixer:
 
     def score(self, pool: nn.Module, graphs: GraphBatch) -> Tensor:
         """Scores ``[P, N]`` of graphs taken from the store (Eq. graph_pooling)."""
-        score: Tensor = pool(self.features[:, graphs.node_ids], graphs, self.size(graphs.sizes))
+        assert graphs.node_ids is not None
+        features = self.features.index_select(1, graphs.node_ids)
+        score: Tensor = pool(features, graphs, self.size(graphs.sizes))
         return score
 
     def pooled_mixup(
@@ -95,12 +97,13 @@ class Mixer:
             with torch.no_grad():
                 removed = self._select(self.score(pool, host), host)
         mix = structural_mixup(source, chosen, host, removed, self.generator, self.attach)
+        assert source.node_ids is not None and host.node_ids is not None
         gate = score[0].tanh()
         if source.anchors is not None:
             gate = gate.index_fill(0, source.anchors.flatten(), 1.0)
         return PooledMix(
             mix,
-            h=mix.per_node(h[host.node_ids], h[source.node_ids]),
+            h=mix.per_node(h.index_select(0, host.node_ids), h.index_select(0, source.node_ids)),
             gate=mix.per_node(torch.ones_like(host.x[:, 0]), gate),
             inserted=mix.origin >= host.num_nodes,
         )

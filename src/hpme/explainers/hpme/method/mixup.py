@@ -10,7 +10,7 @@ from torch import Tensor
 
 from hpme.explainers.hpme.method.selection import Selection
 from hpme.graphs import GraphBatch
-from hpme.graphs.segment import exclusive_cumsum
+from hpme.graphs.segment import at, exclusive_cumsum
 
 Attach = Literal["swap", "rank"]
 GOLDEN_RATIO = 0.6180339887498949
@@ -81,30 +81,34 @@ def structural_mixup(
     assert source.pairs is not None and host.pairs is not None
     rest = (~removed.keep).nonzero().squeeze(1)
     inserted = chosen.keep.nonzero().squeeze(1)
-    rest_count = torch.bincount(host.batch[rest], minlength=host.num_graphs)
-    count = torch.bincount(source.batch[inserted], minlength=source.num_graphs)
+    rest_count = torch.bincount(at(host.batch, rest), minlength=host.num_graphs)
+    count = torch.bincount(at(source.batch, inserted), minlength=source.num_graphs)
     total = rest.numel() + inserted.numel()
     first_slot = (rest_count + count).cumsum(0) - count
-    source_at = first_slot[source.batch] + chosen.order
-    host_at = first_slot[host.batch] + removed.order % count.clamp(min=1)[host.batch]
-    before = exclusive_cumsum(count)[host.batch[rest]]
-    host_at[rest] = torch.arange(rest.numel(), device=rest.device) + before
+    source_at = at(first_slot, source.batch) + chosen.order
+    host_at = at(first_slot, host.batch) + removed.order % at(count.clamp(min=1), host.batch)
+    before = at(exclusive_cumsum(count), at(host.batch, rest))
+    host_at.scatter_(0, rest, torch.arange(rest.numel(), device=rest.device) + before)
     origin = torch.empty(total, dtype=torch.long, device=rest.device)
-    origin[host_at[rest]] = rest
-    origin[source_at[inserted]] = host.num_nodes + inserted
+    origin.scatter_(0, at(host_at, rest), rest)
+    origin.scatter_(0, at(source_at, inserted), host.num_nodes + inserted)
 
     homeless = torch.zeros_like(removed.keep)
     if attach == "rank" and host.schema is not None:
         host_at, homeless = _ranked_in_type(source, chosen, host, removed, source_at, host_at)
 
-    inner = chosen.keep[source.pairs.index].all(0).nonzero().squeeze(1)
-    gone = removed.keep[host.pairs.index]
-    host_index = host_at[host.pairs.index]
+    inner = at(chosen.keep, source.pairs.index).all(0).nonzero().squeeze(1)
+    gone = at(removed.keep, host.pairs.index)
+    host_index = at(host_at, host.pairs.index)
     if attach == "swap":
         outer = (~gone.any(0)).nonzero().squeeze(1)
         inner_end, partner = _swap_boundary(source, chosen, host, gone, generator)
-        joined = torch.where(gone[:, partner], source_at[inner_end], host_index[:, partner])
-        outer_index = torch.cat([host_index[:, outer], joined], dim=1)
+        joined = torch.where(
+            gone.index_select(1, partner),
+            at(source_at, inner_end),
+            host_index.index_select(1, partner),
+        )
+        outer_index = torch.cat([host_index.index_select(1, outer), joined], dim=1)
         outer = torch.cat([outer, partner])
     else:
         # A host pair goes with the removed subgraph, or if nothing was inserted to attach to.
@@ -112,23 +116,28 @@ def structural_mixup(
         empty = empty | homeless[host.pairs.index].any(0)
         outer = (~gone.all(0) & ~(gone.any(0) & empty)).nonzero().squeeze(1)
         outer_index = host_index[:, outer]
-    ways = torch.stack([host.pairs.forward[outer], host.pairs.backward[outer]])
-    boundary = gone[:, outer].any(0).nonzero().squeeze(1)
+    ways = torch.stack([at(host.pairs.forward, outer), at(host.pairs.backward, outer)])
+    boundary = gone.any(0).index_select(0, outer).nonzero().squeeze(1)
     kinds = None if host.schema is None else _signature(host, outer[boundary], gone[0])
     outer_index, ways = _merge(outer_index, ways, boundary, total, kinds)
     ways = torch.where(ways < 0, ways, ways + source.edge_index.shape[1])
 
-    pair_index = torch.cat([source_at[source.pairs.index[:, inner]], outer_index], dim=1)
+    kept_index = at(source_at, source.pairs.index.index_select(1, inner))
+    pair_index = torch.cat([kept_index, outer_index], dim=1)
     # Edge of every pair in the row of all source edges followed by all host edges.
-    forward = torch.cat([source.pairs.forward[inner], ways[0]])
-    backward = torch.cat([source.pairs.backward[inner], ways[1]])
+    forward = torch.cat([at(source.pairs.forward, inner), ways[0]])
+    backward = torch.cat([at(source.pairs.backward, inner), ways[1]])
     forward_pairs = (forward >= 0).nonzero().squeeze(1)
     backward_pairs = (backward >= 0).nonzero().squeeze(1)
-    edges = torch.cat([forward[forward_pairs], backward[backward_pairs]])
+    edges = torch.cat([at(forward, forward_pairs), at(backward, backward_pairs)])
     graphs = GraphBatch(
         x=torch.cat([host.x, source.x]).index_select(0, origin),
         edge_index=torch.cat(
-            [pair_index[:, forward_pairs], pair_index[:, backward_pairs].flip(0)], dim=1
+            [
+                pair_index.index_select(1, forward_pairs),
+                pair_index.index_select(1, backward_pairs).flip(0),
+            ],
+            dim=1,
         ),
         batch=torch.repeat_interleave(rest_count + count, output_size=total),
         num_graphs=source.num_graphs,
@@ -141,7 +150,7 @@ def structural_mixup(
             if name in host.node
         },
         edge={
-            name: torch.cat([value, host.edge[name]])[edges]
+            name: torch.cat([value, host.edge[name]]).index_select(0, edges)
             for name, value in source.edge.items()
             if name in host.edge
         },
@@ -167,7 +176,7 @@ def _swap_boundary(
     and so on in turns. Those at an anchor meet those at the same anchor, all others meet others.
     """
     assert source.pairs is not None and host.pairs is not None
-    ours = chosen.keep[source.pairs.index]
+    ours = at(chosen.keep, source.pairs.index)
     offered = (ours[0] != ours[1]).nonzero().squeeze(1)
     asking = (gone[0] != gone[1]).nonzero().squeeze(1)
     inner_end = _end(source, offered, ours)
@@ -192,14 +201,15 @@ def _swap_boundary(
     for ours_in, theirs_in, several in keys:
         left = left[_shuffle(source, offered[left], ours_in[left], generator)]
         wanting = _shuffle(host, asking, theirs_in, generator)
-        group = ours_in[left]
+        group = at(ours_in, left)
         supply = torch.bincount(group, minlength=several)
         demand = torch.bincount(theirs_in, minlength=several)
-        turn = torch.arange(left.numel(), device=group.device) - exclusive_cumsum(supply)[group]
-        served = demand[group] > 0
+        turn = torch.arange(left.numel(), device=group.device)
+        turn = turn - at(exclusive_cumsum(supply), group)
+        served = at(demand, group) > 0
         group, turn = group[served], turn[served]
         ends.append(inner_end[left[served]])
-        place = exclusive_cumsum(demand)[group] + turn % demand[group]
+        place = at(exclusive_cumsum(demand), group) + turn % at(demand, group)
         partners.append(asking[wanting[place]])
         left = left[~served]
     return torch.cat(ends), torch.cat(partners)
@@ -207,13 +217,13 @@ def _swap_boundary(
 
 def _end(graphs: GraphBatch, pairs: Tensor, inside: Tensor) -> Tensor:
     """The end of some pairs that is inside, where ``inside`` ``[2, P]`` is about all pairs."""
-    index = graphs.pairs.index[:, pairs]
-    return torch.where(inside[0, pairs], index[0], index[1])
+    index = graphs.pairs.index.index_select(1, pairs)
+    return torch.where(at(inside[0], pairs), index[0], index[1])
 
 
 def _group(graphs: GraphBatch, pairs: Tensor, ends: Tensor) -> Tensor:
     """The graph of every pair, told apart by whether its end is an anchor, and which."""
-    graph = graphs.pairs.graph[pairs]
+    graph = at(graphs.pairs.graph, pairs)
     if graphs.anchor_order is None:
         return graph
     return graph * (1 + graphs.anchors_per_graph) + graphs.anchor_order[ends]
@@ -317,7 +327,7 @@ def _merge(
         total: Number of nodes.
         kinds: What tells boundary pairs of the same nodes apart, if anything does.
     """
-    ends = index[:, place]
+    ends = index.index_select(1, place)
     key = ends.min(0).values * total + ends.max(0).values
     if kinds is not None and len(kinds):
         key = key * (int(kinds.max()) + 1) + kinds
@@ -352,4 +362,4 @@ def _gather_ways(index: Tensor, ways: Tensor, pair: Tensor, is_first: Tensor) ->
 def _carry(ours: Tensor | None, theirs: Tensor | None, edges: Tensor) -> Tensor | None:
     if ours is None or theirs is None:
         return None
-    return torch.cat([ours, theirs])[edges]
+    return torch.cat([ours, theirs]).index_select(0, edges)

@@ -27,6 +27,10 @@ class Selection:
     def __getitem__(self, index: object) -> Selection:
         return Selection(self.keep[index], self.order[index])  # type: ignore[index]
 
+    def at(self, places: Tensor) -> Selection:
+        """Some of the nodes, counted through all selections of a stack."""
+        return Selection(*(v.flatten().index_select(0, places) for v in (self.keep, self.order)))
+
 
 def top_nodes(score: Tensor, graphs: GraphBatch, m: Tensor) -> Selection:
     r"""The :math:`m` nodes of highest score of every graph (Eq. graph_pooling), best first.
@@ -49,7 +53,7 @@ def top_nodes(score: Tensor, graphs: GraphBatch, m: Tensor) -> Selection:
     segment = (stack * graphs.num_graphs + graphs.batch).flatten()
     ptr = (stack * graphs.num_nodes + graphs.ptr).flatten()
     rank = rank_in_segment(score.flatten(), segment, ptr).view_as(score)
-    return Selection(rank < m[graphs.batch], rank)
+    return Selection(rank < m.index_select(0, graphs.batch), rank)
 
 
 def tied(score: Tensor, selection: Selection, graphs: GraphBatch) -> Ties:
@@ -74,6 +78,7 @@ def by_boundary(keep: Tensor, graphs: GraphBatch, generator: torch.Generator | N
     noise = torch.zeros(keep.shape)
     if generator is not None:
         noise = torch.rand(keep.shape, generator=generator)
-    leaving = (0.5 * noise.to(graphs.x)).index_add(1, source, (~keep[:, target]).to(graphs.x.dtype))
+    outside = (~keep).index_select(1, target).to(graphs.x.dtype)
+    leaving = (0.5 * noise.to(graphs.x)).index_add(1, source, outside)
     score = torch.where(keep, leaving, -1.0)
     return Selection(keep, top_nodes(score, graphs, graphs.sizes).order)

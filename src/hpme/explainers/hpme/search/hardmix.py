@@ -78,7 +78,8 @@ class HardMix(Mixer):
     @torch.no_grad()
     def scores(self, pool: nn.Module) -> Tensor:
         """Scores ``[P, N]`` of all nodes."""
-        return self.score(pool, self.graphs)
+        score: Tensor = pool(self.features, self.graphs, self.m)
+        return score
 
     def select(self, score: Tensor) -> Selection:
         """Pooled nodes ``[P, N]`` of all graphs, by scores of all nodes."""
@@ -105,21 +106,34 @@ class HardMix(Mixer):
         share = max(1, self.max_nodes // max(1, per_row))
         outputs = []
         for rows in batches(torch.arange(source.shape[0], device=source.device), share):
-            give = self.context.store.batch(source[rows].flatten(), with_pairs=True)
-            row_of_graph = rows.repeat_interleave(source.shape[1])
-            inserted = chosen[row_of_graph[give.batch], give.node_ids]
+            give = self._batch("give", source[rows].flatten())
+            start = rows.repeat_interleave(source.shape[1]) * self.graphs.num_nodes
+            assert give.node_ids is not None
+            inserted = chosen.at(start.index_select(0, give.batch) + give.node_ids)
             if self.alone:
                 outputs.append(self.context.predict(give.nodes(inserted.keep)))
                 continue
-            take = self.context.store.batch(host[rows].flatten(), with_pairs=True)
+            take = self._batch("take", host[rows].flatten())
+            assert take.node_ids is not None
             mix = structural_mixup(
                 give,
                 inserted,
                 take,
-                removed[row_of_graph[take.batch], take.node_ids],
+                removed.at(start.index_select(0, take.batch) + take.node_ids),
                 self.generator if self.drawn else None,
                 self.attach,
             )
             outputs.append(self.context.predict(mix.graphs))
         output = torch.cat(outputs)
         return output.view(source.shape[0], source.shape[1], -1)
+
+    @cached_property
+    def _batches(self) -> dict[str, tuple[Tensor, GraphBatch]]:
+        return {}
+
+    def _batch(self, role: str, ids: Tensor) -> GraphBatch:
+        """The given graphs; the last ones of each role are kept, since they mostly come again."""
+        last = self._batches.get(role)
+        if last is None or not torch.equal(last[0], ids):
+            last = self._batches[role] = ids, self.context.store.batch(ids, with_pairs=True)
+        return last[1]

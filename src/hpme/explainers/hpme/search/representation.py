@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
+from hpme.errors import ModelError
 from hpme.explainers.hpme.method.pool import hop_features
 from hpme.graphs import GraphBatch
 
+HOPS = 2
+"""Hops over which input features and embeddings are averaged."""
 WIDEST = 64
 """Wider blocks are seen through as many of their principal directions."""
 SUMMARY = 32
@@ -84,6 +89,70 @@ class Representation(nn.Module):
         summary: Tensor = features @ self.get_buffer("summary")
         return summary
 
+    def reading(self, weights: Tensor) -> Reading:
+        """``weights [channels, C]`` of features, to be read without the features themselves."""
+        widths = [min(width, self.widest) for width in self.widths]
+        rows = weights.split(widths)  # type: ignore[no-untyped-call]
+        maps = [self.get_buffer(f"map_{number}") @ row for number, row in enumerate(rows)]
+        means = [self.get_buffer(f"mean_{number}") for number in range(len(maps))]
+        own, *hops = ((1 + hop, len(maps) - HOPS - 1 + hop) for hop in range(HOPS + 1))
+        here = (0, *range(HOPS + 2, len(maps) - HOPS - 1), *own)
+        away = torch.cat([torch.cat([maps[b] for b in hop]) for hop in hops[::-1]], dim=1)
+        centre = torch.cat([means[number] for number in own])
+        lost = torch.stack([means[number] @ maps[number] for hop in hops for number in hop]).sum(0)
+        return Reading(
+            centre=torch.cat([*(means[number] for number in here), centre.new_zeros(1)]),
+            here=torch.cat([*(maps[number] for number in here), -lost.unsqueeze(0)]),
+            away=torch.cat([away, (centre @ away).unsqueeze(0)]),
+        )
+
+
+@dataclass(frozen=True)
+class Reading:
+    r"""Weighted features of nodes, from what they are made of.
+
+    Averages over hops are linear, so only what is wanted takes the way over the edges:
+    :math:`\hat{\mathbf{A}}^2 \mathbf{H} \mathbf{W}_2 + \hat{\mathbf{A}} \mathbf{H} \mathbf{W}_1 =
+    \hat{\mathbf{A}} (\hat{\mathbf{A}} \mathbf{H} \mathbf{W}_2 + \mathbf{H} \mathbf{W}_1)`.
+    Numbers are centred before they are weighed, for the sake of their digits; a column of ones,
+    the last, brings back what averages keep of the centre.
+
+    Args:
+        centre: Mean of degree, layers, input features, :math:`\mathbf{H}`; 0 for the ones.
+        here: Weights of these, ``[K, C]``.
+        away: Weights of the last of them two hops and one hop away, side by side, ``[k, 2 C]``.
+    """
+
+    centre: Tensor
+    here: Tensor
+    away: Tensor
+
+    def __call__(
+        self, x: Tensor, layers: Sequence[Tensor], h: Tensor, graphs: GraphBatch
+    ) -> Tensor:
+        """What is wanted of every node, ``[N, C]``; arguments are those of :func:`blocks_of`."""
+        source, start = graphs.incoming
+        count = start.diff().to(h).unsqueeze(1)
+        seen = torch.cat([count.log1p(), *layers, x.to(h), h, torch.ones_like(count)], dim=1)
+        if seen.shape[1] != len(self.centre):
+            raise ModelError(
+                f"the explainer was fitted to a model whose layers and features have "
+                f"{len(self.centre) - 2} channels together, those of this one have "
+                f"{seen.shape[1] - 2}; explain that model, or fit again"
+            )
+        seen = seen.sub_(self.centre)
+        scale = (1 + count).rsqrt()
+        far, near = (seen[:, -len(self.away) :] @ self.away).chunk(2, dim=1)
+        far = _with_neighbours(far * scale, source, start)
+        far = _with_neighbours((far * scale + near) * scale, source, start)
+        return far.mul_(scale).addmm_(seen, self.here)
+
+
+def _with_neighbours(rows: Tensor, source: Tensor, start: Tensor) -> Tensor:
+    """Every row plus those of the nodes with an edge to it."""
+    summed = F.embedding_bag(source, rows, start, mode="sum", include_last_offset=True)
+    return summed.add_(rows)
+
 
 def blocks_of(
     x: Tensor, layers: Sequence[Tensor], h: Tensor, graphs: GraphBatch
@@ -97,8 +166,8 @@ def blocks_of(
         graphs: The graphs.
     """
     degree = torch.bincount(graphs.edge_index[1], minlength=graphs.num_nodes).to(h)
-    depth = hop_features(x.to(h), graphs)
-    return (degree.log1p().unsqueeze(1), *depth, *layers, *hop_features(h, graphs))
+    depth = hop_features(x.to(h), graphs, HOPS)
+    return (degree.log1p().unsqueeze(1), *depth, *layers, *hop_features(h, graphs, HOPS))
 
 
 def _principal(centred: Tensor, count: int) -> Tensor:

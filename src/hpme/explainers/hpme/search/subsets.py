@@ -70,13 +70,15 @@ def _grow(
             1, graphs.batch, keep.float()
         )
         missing = quota - size
-        touching = torch.zeros_like(score).index_add(1, target, keep[:, source].to(score.dtype))
+        touching = torch.zeros_like(score).index_add(
+            1, target, keep.index_select(1, source).to(score.dtype)
+        )
         free = size < seeds
-        allowed = ~keep & ((touching > 0) | free[:, graphs.batch])
+        allowed = ~keep & ((touching > 0) | free.index_select(1, graphs.batch))
         uniform = torch.rand(score.shape, generator=generator).clamp(1e-6, 1 - 1e-6).to(score)
         value = torch.where(allowed, score - (-uniform.log()).log(), -1e9)
         rank = rank_in_segment(value.flatten(), segment, ptr).view_as(value)
-        keep |= allowed & (rank < missing[:, graphs.batch])
+        keep |= allowed & (rank < missing.index_select(1, graphs.batch))
     return keep
 
 
@@ -105,6 +107,6 @@ def search_subsets(mix: HardMix, score: Tensor, *, subsets: int, draws: int) -> 
     best = loss <= loss.kthvalue(max(2, subsets // 8), dim=0).values
     share = best / best.sum(0)
     kept = keep.to(score.dtype)
-    frequency = (share[:, graphs.batch] * kept).sum(0)
+    frequency = (share.index_select(1, graphs.batch) * kept).sum(0)
     gain = (loss.mean(0) - (share * loss).sum(0)).clamp(min=0) / draws + 1e-3
     return SubsetLabels(frequency - kept.mean(0), gain)

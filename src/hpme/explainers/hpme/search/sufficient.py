@@ -163,4 +163,7 @@ def least_needed(importance: Tensor, needed: Tensor) -> float:
     missed = MISSED * needed[order].double().cumsum(0)
     spared = (~needed[order]).double().cumsum(0)
     place = int((missed - spared).argmin())
-    return float(importance[order][place]) if float(missed[place]) < float(spared[place]) else 0.0
+    if float(missed[place]) >= float(spared[place]):
+        return 0.0
+    # Half-way to the next one, so that rounding does not decide about the node it was taken from.
+    return float(importance[order][place : place + 2].mean())
