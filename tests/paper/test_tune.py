@@ -76,5 +76,5 @@ def test_from_results_to_settings(tmp_path):
     assert [row for row, _ in summary.rows] == [EXPLAINERS[name].title for name in known]
     assert len(others) == len(known)
     few = Results(tuple(records[1:]), (), {"tune": tune.SUITE})
-    (text,) = tune.blocks(few.cells["tune"], few)
+    text, *_ = tune.blocks(few.cells["tune"], few)
     assert "has no result" in text

@@ -9,6 +9,7 @@ from hpme.bench import Record
 from hpme.bench.experiment import Experiment
 from hpme.errors import InputError
 from hpme.paper.shared import tuned
+from hpme.paper.shared.blocks import score_tables
 from hpme.paper.shared.cells import Cells, Results
 from hpme.paper.shared.document import Block, Column, Entry, Table
 from hpme.paper.shared.names import dataset_title, explainer_title
@@ -60,12 +61,12 @@ def measured(records: Iterable[Record]) -> tuned.Tuning:
     return found
 
 
-def blocks(_: Cells, results: Results) -> list[Block]:
+def blocks(cells: Cells, results: Results) -> list[Block]:
     """A summary, and all settings of every method; nothing can be chosen before all are known."""
     try:
         return tables(measured(results.records))
     except InputError as error:
-        return [f"{error}."]
+        return [f"{error}.", *score_tables(cells, "Edge ROC-AUC so far, graph {}", ["auc"])]
 
 
 def tables(tuning: tuned.Tuning) -> list[Block]:
