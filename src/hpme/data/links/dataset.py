@@ -31,7 +31,7 @@ class LinkDataset(GraphDataset):
     r"""Enclosing subgraphs of the links of one graph (label 1) and of as many non-links (label 0).
 
     Graphs are those of :func:`~hpme.data.enclosing_subgraph`, with ``node_mask`` and ``edge_mask``
-    that mark nothing: there is no ground truth, unless it was
+    that mark nothing: there is no ground truth, unless they are
     :func:`~hpme.data.links.planted.planted_graphs`. Links are split 85/5/10. Links of the
     validation set are in no subgraph but those of the test set; links of the test set are in none.
 
