@@ -32,7 +32,7 @@ class LinkDataset(GraphDataset):
 
     Graphs are those of :func:`~hpme.data.enclosing_subgraph`, with ``node_mask`` and ``edge_mask``
     that mark nothing: there is no ground truth, unless it was
-    :func:`planted <hpme.data.links.planted.planted_graphs>`. Links are split 85/5/10. Links of the
+    :func:`hpme.data.links.planted.planted_graphs`. Links are split 85/5/10. Links of the
     validation set are in no subgraph but those of the test set; links of the test set are in none.
 
     Args:
