@@ -83,7 +83,7 @@ def main() -> None:
         print(f"| `{name}` | " + " | ".join(f"{seconds:.3f} s" for seconds in times) + " |")
     ratios = [typed / plain for plain, typed in zip(*least.values(), strict=True)]
     print("| ratio | " + " | ".join(f"{ratio:.2f}" for ratio in ratios) + " |")
-    rest = [(times[at] - times[at + 1] for times in least.values()) for at in (0, 2)]
+    rest = [[times[at] - times[at + 1] for times in least.values()] for at in (0, 2)]
     for task, (plain, typed) in zip(("fit", "explain"), rest, strict=True):
         print(f"{task} without forward passes: {typed / plain:.2f}")
 
