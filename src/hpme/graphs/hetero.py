@@ -159,26 +159,33 @@ def _flat(graphs: Sequence[dict[Any, Any]], schema: Schema, others: bool) -> lis
         attr = _edge_attr(graphs, schema, count.sum(1).tolist(), columns["x"][0])
         columns["edge_attr"] = _split(attr[edge_order], in_graph[1])
     flat = [dict(zip(columns, rows, strict=True)) for rows in zip(*columns.values(), strict=True)]
-    tables = [table.T.tolist() for table in (size, count, first)]
-    for number, (graph, made) in enumerate(zip(graphs, flat, strict=True)):
-        sizes, counts, starts = (table[number] for table in tables)
-        anchors = _anchors(graph, dict(zip(schema.node_types, starts, strict=True)))
-        if anchors:
-            made["anchors"] = torch.cat(anchors)
-        used = {kind: n for kind, n in zip(schema.edge_types, counts, strict=True) if n}
-        if any(graph[kind].get("edge_weight") is not None for kind in used):
-            made["edge_weight"] = _edge_weight(graph, used, made["x"], number)
-        if others:
-            made.update(_common(graph, zip(schema.node_types, sizes, strict=True)))
-            made.update(_common(graph, used.items()))
+    anchored = any(_column(graphs, kind, "anchors") for kind in schema.node_types)
+    weighted = any(_column(graphs, kind, "edge_weight") for kind in schema.edge_types)
+    if anchored or weighted or others:
+        tables = (table.T.tolist() for table in (size, count, first))
+        for number, (sizes, counts, starts) in enumerate(zip(*tables, strict=True)):
+            graph, made = graphs[number], flat[number]
+            anchors = _anchors(graph, dict(zip(schema.node_types, starts, strict=True)))
+            if anchors:
+                made["anchors"] = torch.cat(anchors)
+            used = {kind: n for kind, n in zip(schema.edge_types, counts, strict=True) if n}
+            if any(graph[kind].get("edge_weight") is not None for kind in used):
+                made["edge_weight"] = _edge_weight(graph, used, made["x"], number)
+            if others:
+                made.update(_common(graph, zip(schema.node_types, sizes, strict=True)))
+                made.update(_common(graph, used.items()))
+    for graph, made in zip(graphs, flat, strict=True):
         made.update(graph[GLOBAL])
     return flat
 
 
 def _column(graphs: Sequence[dict[Any, Any]], kind: Any, name: str) -> list[tuple[int, Tensor]]:
     """What a type has under a name, with the numbers of the graphs that have it."""
-    values = enumerate(graph[kind].get(name) if kind in graph else None for graph in graphs)
-    return [(number, value) for number, value in values if value is not None]
+    return [
+        (number, value)
+        for number, graph in enumerate(graphs)
+        if kind in graph and (value := graph[kind].get(name)) is not None
+    ]
 
 
 def _counts(
