@@ -1,4 +1,4 @@
-"""Links with ground truth: a path between two nodes that the link would close, or a broken one."""
+"""Links with ground truth: a cycle that closes around two nodes, or somewhere else."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from hpme.graphs.shuffling import shuffled
 
 NEW = 3
 """Nodes on the planted path; with the two ends and the link it closes a five-cycle."""
-STEPS = NEW + 1
-RULE = f"a planted path of {STEPS} edges joins the two nodes (1), or lacks one of them (0)"
+RULE = "a planted path of four edges joins the two nodes (1), or one of them and a third (0)"
 
 
 def planted_graphs(base: BaseGraph, size: int, seed: int, *, num_hops: int) -> GraphStore:
-    """Pairs of nodes that are not linked, with a new path of four edges between them.
+    """Pairs of nodes that are not linked, with a path of four edges from the first of them.
 
-    It is whole (label 1), so that the link would close a cycle, or any one of its edges is missing
-    (label 0); all else is alike. Its edges are the ground truth of label 1. Label 0 has none, since
-    something is missing. Only the ends are marked.
+    It leads to the other (label 1), so that the link would close a cycle, or to any third node of
+    the subgraph (label 0); all else is alike. Its edges are the ground truth of label 1. Label 0
+    has none, since something is missing. Only the ends are marked.
 
     Args:
         base: The graph around.
@@ -38,45 +37,64 @@ def planted_graphs(base: BaseGraph, size: int, seed: int, *, num_hops: int) -> G
     if size < 2 * NEW:
         raise InputError(f"size must be at least {2 * NEW}, got {size}")
     generator = torch.Generator().manual_seed(seed)
-    store = cut_out(base, non_links(base, size, generator), num_hops=num_hops, labels="ends")
-    whole = size - size // 2
-    closed = torch.arange(size) < whole
-    missing = torch.randint(STEPS, (size,), generator=generator).masked_fill(closed, -1)
-    store = _with_paths(store, missing, base.num_nodes).with_attributes(
-        graph={"part": torch.cat([parts_of(whole), parts_of(size - whole)]), "y": closed.long()}
-    )
+    links = non_links(base, size, generator)
+    store = cut_out(base, links, num_hops=num_hops, labels="ends")
+    anchors = store.anchors
+    assert anchors is not None
+    closed = torch.arange(size) < size - size // 2
+    third = _third(store, anchors, generator)
+    # Either end may be the one where an open path begins.
+    turned = torch.rand(size, 1, generator=generator) < 0.5
+    store = store.with_attributes(graph={"anchors": torch.where(turned, anchors.flip(1), anchors)})
+    last = torch.where(closed, anchors[:, 1], third)
+    count = size - size // 2
+    parts = torch.cat([parts_of(count), parts_of(size - count)])
+    store = _with_paths(store, anchors[:, 0], last, closed, base.num_nodes)
+    store = store.with_attributes(graph={"part": parts, "y": closed.long()})
     return shuffled(store, np.random.default_rng(seed))
 
 
-def _with_paths(store: GraphStore, missing: Tensor, num_nodes: int) -> GraphStore:
-    """Every graph with :data:`NEW` nodes more, on a path between its ends without one edge."""
-    count, anchors = len(store), store.anchors
-    assert anchors is not None
+def _third(store: GraphStore, anchors: Tensor, generator: torch.Generator) -> Tensor:
+    """A random node of every graph that is none of its ends, as its own number."""
+    if bool((store.sizes < 3).any()):
+        raise InputError("a pair has no neighbour to lead another path to; use a connected graph")
+    noise = torch.rand(int(store.sizes.sum()), generator=generator)
+    noise[(anchors + store.node_start.unsqueeze(1)).flatten()] = -1.0
+    order = torch.from_numpy(np.lexsort((noise.numpy(), store.node_graph.numpy())))
+    start = store.node_start
+    return order[start + store.sizes - 1] - start
+
+
+def _with_paths(
+    store: GraphStore, first: Tensor, last: Tensor, closed: Tensor, num_nodes: int
+) -> GraphStore:
+    """Every graph with :data:`NEW` nodes more, on a path between two of its nodes."""
+    count = len(store)
     new = store.sizes.unsqueeze(1) + torch.arange(NEW)
-    path = torch.cat([anchors[:, :1], new, anchors[:, 1:]], dim=1)
-    there = torch.arange(STEPS) != missing.unsqueeze(1)
-    steps = torch.stack([path[:, :-1][there], path[:, 1:][there]])
-    graph = torch.repeat_interleave(there.sum(1))
+    path = torch.cat([first.unsqueeze(1), new, last.unsqueeze(1)], dim=1)
+    steps = torch.stack([path[:, :-1], path[:, 1:]])
+    both = torch.cat([steps, steps.flip(0)], dim=2)
     node_owner = torch.cat([store.node_graph, torch.arange(count).repeat_interleave(NEW)])
-    edge_owner = torch.cat([store.edge_graph, graph, graph])
+    edge_owner = torch.cat([store.edge_graph, torch.arange(count).repeat_interleave(2 * NEW + 2)])
     nodes, edges = node_owner.argsort(stable=True), edge_owner.argsort(stable=True)
     unmarked = F.one_hot(torch.zeros(count * NEW, dtype=torch.long), store.node["x"].shape[1])
-    truth = torch.cat([torch.zeros_like(store.edge_graph), missing[graph] < 0, missing[graph] < 0])
-    truth = truth.bool()[edges]
-    edge_index = torch.cat([store.local_edge_index, steps, steps.flip(0)], dim=1)[:, edges]
+    fresh = num_nodes + torch.arange(count * NEW)
+    truth = torch.cat([
+        torch.zeros(store.edge_graph.numel(), dtype=torch.bool),
+        closed.repeat_interleave(2 * NEW + 2),
+    ])[edges]  # fmt: skip
+    edge_index = torch.cat([store.local_edge_index, both.flatten(1)], dim=1)[:, edges]
     sizes = store.sizes + NEW
     touched = torch.zeros(int(sizes.sum()), dtype=torch.bool)
     start = (sizes.cumsum(0) - sizes)[edge_owner[edges]]
     touched[(edge_index + start)[:, truth].flatten()] = True
     return GraphStore(
         sizes=sizes,
-        edge_counts=torch.bincount(edge_owner, minlength=count),
+        edge_counts=store.edge_counts + 2 * NEW + 2,
         local_edge_index=edge_index,
         node={
             "x": torch.cat([store.node["x"], unmarked.to(store.node["x"])])[nodes],
-            "node_ids": torch.cat([store.node["node_ids"], num_nodes + torch.arange(count * NEW)])[
-                nodes
-            ],
+            "node_ids": torch.cat([store.node["node_ids"], fresh])[nodes],
             "node_mask": touched,
         },
         edge={"edge_mask": truth},
