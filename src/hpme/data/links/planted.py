@@ -1,4 +1,4 @@
-"""Links with ground truth: a cycle that closes around two nodes, or somewhere else."""
+"""Links with ground truth: a cycle that closes around two nodes, or at one of them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from hpme.graphs.shuffling import shuffled
 
 NEW = 3
 """Nodes on the planted path; with the two ends and the link it closes a five-cycle."""
-RULE = "a planted path of four edges joins the two nodes (1), or one of them and a third (0)"
+RULE = "a planted path of four edges leads from one node to the other (1), or back to itself (0)"
 
 
 def planted_graphs(base: BaseGraph, size: int, seed: int, *, num_hops: int) -> GraphStore:
     """Pairs of nodes that are not linked, with a path of four edges from the first of them.
 
-    It leads to the other (label 1), so that the link would close a cycle, or to any third node of
-    the subgraph (label 0); all else is alike. Its edges are the ground truth of label 1. Label 0
-    has none, since something is missing. Only the ends are marked.
+    It leads to the other (label 1), so that the link would close a cycle, or back to where it began
+    (label 0); all else is alike, the numbers of nodes and edges, too. Its edges are the ground
+    truth of label 1. Label 0 has none, since something is missing. Only the ends are marked.
 
     Args:
         base: The graph around.
@@ -42,27 +42,15 @@ def planted_graphs(base: BaseGraph, size: int, seed: int, *, num_hops: int) -> G
     anchors = store.anchors
     assert anchors is not None
     closed = torch.arange(size) < size - size // 2
-    third = _third(store, anchors, generator)
-    # Either end may be the one where an open path begins.
+    # Either end may be the one where a path begins.
     turned = torch.rand(size, 1, generator=generator) < 0.5
     store = store.with_attributes(graph={"anchors": torch.where(turned, anchors.flip(1), anchors)})
-    last = torch.where(closed, anchors[:, 1], third)
+    last = torch.where(closed, anchors[:, 1], anchors[:, 0])
     count = size - size // 2
     parts = torch.cat([parts_of(count), parts_of(size - count)])
     store = _with_paths(store, anchors[:, 0], last, closed, base.num_nodes)
     store = store.with_attributes(graph={"part": parts, "y": closed.long()})
     return shuffled(store, np.random.default_rng(seed))
-
-
-def _third(store: GraphStore, anchors: Tensor, generator: torch.Generator) -> Tensor:
-    """A random node of every graph that is none of its ends, as its own number."""
-    if bool((store.sizes < 3).any()):
-        raise InputError("a pair has no neighbour to lead another path to; use a connected graph")
-    noise = torch.rand(int(store.sizes.sum()), generator=generator)
-    noise[(anchors + store.node_start.unsqueeze(1)).flatten()] = -1.0
-    order = torch.from_numpy(np.lexsort((noise.numpy(), store.node_graph.numpy())))
-    start = store.node_start
-    return order[start + store.sizes - 1] - start
 
 
 def _with_paths(
