@@ -53,7 +53,7 @@ def main() -> None:
         nn.functional.cross_entropy(output, batch.y).backward()
         optimizer.step()
 
-    # Room for a whole amide: with 2 or 3 atoms the rules name the chlorine, though the audit does not.
+    # Room for a whole amide: with 2 or 3 atoms the rules name the chlorine, the audit does not.
     explainer = HPMEExplainer(k=4, restarts=2, rounds=2).fit(model, graphs, progress=False)
     book = explainer.rules(model, graphs, classes=["inactive", "active"], progress=False)
     print(book)
