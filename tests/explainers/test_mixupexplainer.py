@@ -8,7 +8,7 @@ from hpme.data import GraphStore
 from hpme.errors import InputError
 from hpme.explainers import MixupExplainer
 from hpme.explainers.shared.context import TargetContext
-from hpme.explainers.shared.mixing import draw_partners
+from hpme.explainers.shared.mixing import matched
 from hpme.metrics import explanation_auc
 from hpme.models.freezing import frozen
 from planted import MarkedEdges, marked_graphs, regression_target, weighted_output
@@ -31,14 +31,15 @@ def test_loss_against_pairs_one_by_one(mode):
         explainer._start(context, torch.Generator())
         loss = explainer._loss(context, ids, 2.0, torch.Generator().manual_seed(5))
         generator = torch.Generator().manual_seed(5)
-        partners = draw_partners(ids, len(graphs), generator)
+        firsts, partners = matched(ids, len(graphs), generator)
+        assert set(torch.cat([firsts, partners]).tolist()) == set(ids.tolist())
         masks = []
-        for chosen in (ids, partners):
+        for chosen in (firsts, partners):
             batch = context.store.batch(chosen)
             mask = explainer._sample(context.h[batch.node_ids], batch, 2.0, generator)
             masks.append(mask.split([graphs[int(i)].num_edges for i in chosen]))
         expected = []
-        for a, b, w_a, w_b in zip(ids, partners, *masks, strict=True):
+        for a, b, w_a, w_b in zip(firsts, partners, *masks, strict=True):
             g_a, g_b = graphs[int(a)], graphs[int(b)]
             for wanted, weights in ((a, (w_a, 1 - w_b)), (b, (1 - w_a, w_b))):
                 output = weighted_output(model, [(g_a, weights[0]), (g_b, weights[1])])[0]
@@ -50,7 +51,7 @@ def test_loss_against_pairs_one_by_one(mode):
                     goal = model(graphs[int(wanted)].x, graphs[int(wanted)].edge_index).argmax()
                     expected.append(-output.log_softmax(0)[goal])
             expected += [0.2 * w.sum() + 0.3 * entropy(w) for w in (w_a, w_b)]
-    torch.testing.assert_close(loss, torch.stack(expected).sum() / len(ids), rtol=1e-4, atol=0)
+    torch.testing.assert_close(loss, torch.stack(expected).sum() / len(firsts), rtol=1e-4, atol=0)
 
 
 def test_prediction_alone_teaches():

@@ -14,6 +14,7 @@ from hpme.explainers.shared.mixing import (
     MixupGraphs,
     draw_partners,
     joined,
+    matched,
     unite,
 )
 from hpme.explainers.shared.parametric import ParametricExplainer
@@ -22,7 +23,8 @@ from hpme.explainers.shared.parametric import ParametricExplainer
 class MixupExplainer(MixingExplainer, ParametricExplainer):
     r"""Learns edge probabilities that keep the prediction beside the rest of another graph.
 
-    Each graph :math:`G_a` is joined with a random other graph :math:`G_b` by a few random bridges.
+    Graphs are matched at random in every step; each :math:`G_a` is joined with its partner
+    :math:`G_b` by a few random bridges.
     With weights :math:`w_a` on the edges of :math:`G_a`, :math:`1 - w_b` on those of :math:`G_b`
     and 1 on the bridges the model shall predict :math:`f(G_a)`; with :math:`1 - w_a` and
     :math:`w_b`, :math:`f(G_b)`. Size and entropy are charged on :math:`w_a` and :math:`w_b`. For
@@ -54,7 +56,7 @@ class MixupExplainer(MixingExplainer, ParametricExplainer):
         self, context: TargetContext, ids: Tensor, temperature: float, generator: torch.Generator
     ) -> Tensor:
         store, task = context.store, context.task
-        partners = draw_partners(ids, len(store), generator)
+        ids, partners = matched(ids, len(store), generator)
         first, second = store.batch(ids), store.batch(partners)
         kept, other = (
             self._sample(context.h[graphs.node_ids], graphs, temperature, generator)

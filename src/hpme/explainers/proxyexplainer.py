@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from hpme.explainers.shared.checks import at_least, positive
 from hpme.explainers.shared.context import TargetContext
-from hpme.explainers.shared.edge_mlp import binary_concrete
 from hpme.explainers.shared.mixing import MixingExplainer, MixupGraphs
 from hpme.explainers.shared.parametric import ParametricExplainer, seeded_linear
 from hpme.graphs import GraphBatch
@@ -32,7 +31,7 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
     the graph does not connect.
 
     Args:
-        proxy_steps: Steps of the autoencoder per step of the edge MLP.
+        proxy_steps: Steps of the autoencoder per step of the edge MLP, each on half of the graphs.
         proxy_lr: Learning rate of the autoencoder.
         divergence_weight: Weight of the Kullback-Leibler divergence beside the reconstruction.
         size_weight, entropy_weight, **options: As in :class:`ParametricExplainer`.
@@ -87,12 +86,13 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
     def _train_autoencoder(
         self, context: TargetContext, ids: Tensor, temperature: float, generator: torch.Generator
     ) -> None:
-        graphs = context.store.batch(ids)
-        pairs = SampledPairs.of(graphs, generator)
-        with torch.no_grad():  # no step in here changes the edge MLP
-            logits = self._logits(context.h[graphs.node_ids], graphs.pairs.index)
         for _ in range(self.proxy_steps):
-            mask = graphs.pairs.per_edge(binary_concrete(logits, temperature, generator))
+            # Half of the graphs are enough for a step, others for the next.
+            order = torch.randperm(ids.numel(), generator=generator)[: (ids.numel() + 1) // 2]
+            graphs = context.store.batch(ids[order.to(ids.device)])
+            pairs = SampledPairs.of(graphs, generator)
+            with torch.no_grad():
+                mask = self._sample(context.h[graphs.node_ids], graphs, temperature, generator)
             self._proxy_optimiser.zero_grad()
             proxy = self.autoencoder(graphs, pairs, mask, generator, self.divergence_weight)
             proxy.loss.mean().backward()

@@ -1,11 +1,12 @@
 """Joined graphs against the same graphs joined one pair at a time."""
 
+import pytest
 import torch
 from torch_geometric.data import Batch, Data
 
 from contract import make_graph, make_target
 from hpme.data import GraphStore
-from hpme.explainers.shared.mixing import draw_partners, unite
+from hpme.explainers.shared.mixing import draw_partners, matched, unite
 from hpme.models.adapter import ModelAdapter
 
 
@@ -104,3 +105,18 @@ def test_union_is_a_batch_as_pyg_makes_it():
     )
     assert torch.equal(union.graphs.x, joined.x)
     assert torch.equal(union.graphs.batch, joined.batch)
+
+
+@pytest.mark.parametrize("count", [2, 3, 8, 9])
+def test_every_graph_is_matched_with_another(count):
+    ids = torch.arange(count) + 10
+    first, second = matched(ids, 40, generator())
+    assert len(first) == len(second) == (count + 1) // 2
+    assert not bool((first == second).any())
+    times = torch.bincount(torch.cat([first, second]))[10:]
+    assert sorted(times.tolist()) == [1] * (count - count % 2) + [2] * (count % 2)
+
+
+def test_a_single_graph_has_any_other_for_a_partner():
+    first, second = matched(torch.tensor([3]), 5, generator())
+    assert first.tolist() == [3] and second.tolist() != [3]

@@ -151,6 +151,18 @@ def draw_partners(ids: Tensor, total: int, generator: torch.Generator) -> Tensor
     return (ids + step) % total
 
 
+def matched(ids: Tensor, total: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Graphs in random pairs, each graph in one of them, one of an odd number in two.
+
+    A graph that is the only one given has any other for a partner.
+    """
+    if ids.numel() < 2:
+        return ids, draw_partners(ids, total, generator)
+    order = ids[torch.randperm(ids.numel(), generator=generator).to(ids.device)]
+    half = (ids.numel() + 1) // 2
+    return order[:half], order[-half:]
+
+
 def _random_nodes(graphs: GraphBatch, count: int, generator: torch.Generator) -> Tensor:
     """``count`` random nodes of every graph, graph by graph."""
     share = torch.rand(graphs.num_graphs, count, generator=generator).to(graphs.x)
