@@ -24,7 +24,7 @@ demo: $(READY)  ## Explain a GCN on BA-2Motifs with HPME; writes out/demo
 test: lint coverage  ## Lint, type-check and run all tests
 
 coverage: $(READY)  ## Run all tests and fail if they reach less than 95 % of src
-	OMP_NUM_THREADS=1 COVERAGE_CORE=$(CORE) $(BIN)/python -m pytest -n 2 --cov --cov-fail-under=95
+	OMP_NUM_THREADS=1 COVERAGE_CORE=$(CORE) $(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-fail-under=95
 
 nightly: $(READY)  ## Run the tests of properties on 1,000 cases each
 	HYPOTHESIS_PROFILE=nightly OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m hypothesis

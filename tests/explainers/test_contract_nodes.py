@@ -66,7 +66,7 @@ def node_target(slug, kind="library"):
         torch.default_generator.manual_seed(1)
         if kind == "library":
             name = "node-gat" if slug == "att" else "node-gcn"
-            return build_model(name, FEATURES, CLASSES, hidden_channels=6)
+            return build_model(name, FEATURES, CLASSES, hidden_channels=8)
         return {"layers": Layers, "needs batch": NeedsBatch}[kind](conv)
 
 

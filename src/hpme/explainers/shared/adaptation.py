@@ -86,7 +86,8 @@ class Adaptation:
         start = torch.randn(len(graphs.pairs), generator=generator).to(graphs.x.device)
         predict = weighted_model(adapter, graphs, {})
         mask = self.descent(predict, graphs, task, start * spread(graphs))
-        counts = store.edge_counts[ids].view(-1, self.mask_graphs).sum(1)
+        counts = torch.bincount(graphs.edge_batch, minlength=graphs.num_graphs)
+        counts = counts.view(-1, self.mask_graphs).sum(1)
         parts: tuple[Tensor, ...] = mask.split(counts.tolist())  # type: ignore[no-untyped-call]
         return parts
 

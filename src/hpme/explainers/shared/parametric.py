@@ -115,8 +115,8 @@ class ParametricExplainer(GraphExplainer):
         if not self.sees_target or anchors is None or anchors.shape[1] != 1:
             return context
         sizes = context.store.sizes
-        target = exclusive_cumsum(sizes) + anchors[:, 0]
-        return replace(context, h=_beside(context.h, target.repeat_interleave(sizes)))
+        target = (exclusive_cumsum(sizes) + anchors[:, 0]).repeat_interleave(sizes)
+        return replace(context, h=_beside(context.h, target.to(context.h.device)))
 
     def _logits(self, h: Tensor, edge_index: Tensor) -> Tensor:
         """Logits of pairs of nodes."""
