@@ -67,7 +67,7 @@ class MetaGNNExplainer(GraphExplainer):
     slug = "metagnn"
     title = "MetaGNN"
     summary = "MetaGNN (MATE): a copy of the model trained to be explainable, then explained."
-    typical_seconds = 22.0
+    typical_seconds = 14.0
     needs_labels: ClassVar[bool] = True
 
     def __init__(

@@ -38,7 +38,7 @@ class MixupExplainer(MixingExplainer, ParametricExplainer):
     slug = "mixupexplainer"
     title = "MixupExplainer"
     summary = "MixupExplainer: an edge MLP trained on unions with the complement of another graph."
-    typical_seconds = 27.0
+    typical_seconds = 13.0
 
     def __init__(
         self,

@@ -21,7 +21,7 @@ class PGExplainer(ParametricExplainer):
     slug = "pgexplainer"
     title = "PGExplainer"
     summary = "PGExplainer: an edge MLP trained so that the masked graph keeps the prediction."
-    typical_seconds = 8.0
+    typical_seconds = 6.0
     typed = True
 
     def _loss(

@@ -40,7 +40,7 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
     slug = "proxyexplainer"
     title = "ProxyExplainer"
     summary = "ProxyExplainer: an edge MLP trained on graphs rebuilt by an autoencoder."
-    typical_seconds = 116.0
+    typical_seconds = 36.0
 
     autoencoder: GraphAutoencoder
 

@@ -49,7 +49,7 @@ class RegExplainer(MixingExplainer, ParametricExplainer):
     slug = "regexplainer"
     title = "RegExplainer"
     summary = "RegExplainer: mixup with near and far graphs and a contrast of their embeddings."
-    typical_seconds = 28.0
+    typical_seconds = 33.0
 
     def __init__(
         self,

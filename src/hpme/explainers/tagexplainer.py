@@ -50,7 +50,7 @@ class TAGExplainer(ParametricExplainer):
     slug = "tagexplainer"
     title = "TAGExplainer"
     summary = "TAGE: an edge MLP conditioned on directions of the graph embedding, task-agnostic."
-    typical_seconds = 10.0
+    typical_seconds = 11.0
     sees_target = False  # the condition says what is explained
 
     gate: nn.Linear

@@ -46,7 +46,7 @@ class HPMEExplainer(HPMEBase):
     slug = "hpme"
     title = "HPME"
     summary = "Hard-perturbation mixup: a pooled subgraph that carries the prediction elsewhere."
-    typical_seconds = 9.0
+    typical_seconds = 6.0
     typed = True
 
     def __init__(
