@@ -250,18 +250,24 @@ def test_exhibits_become_pictures(put, make_record, exhibits):
     put.store.put(make_record("ba-housegrid", "hpme", 100, options={"neighbor": "near"}, **common))
     files = report_files(put.store.folder)
     for name in ("mixups", "sizes"):
-        assert files[f"figures/{name}-ba-housegrid.png"].startswith(b"\x89PNG")
+        assert files[f"drawings/{name}-ba-housegrid.png"].startswith(b"\x89PNG")
         assert "a dataset of 30 graphs" in files[f"{name}.md"].decode()
     assert files == report_files(put.store.folder)
 
 
-def test_cases_become_pictures(put, make_record, exhibits):
+def test_cases_become_pictures(put, make_record, exhibits, tmp_path):
     common = {"size": 30, "metrics": ("auc", "explanations"), "context": exhibits}
     record = make_record("ba-housegrid", "hpme", 0, **common)
     put.store.put(record)
     suites = {"cases": replace(SUITES["cases"], experiments=lambda seeds: [record.experiment])}
     files = report_files(put.store.folder, suites=suites)
-    assert files["figures/cases-ba-housegrid.pdf"].startswith(b"%PDF")
+    name = "drawings/cases-ba-housegrid.pdf"
+    assert files[name].startswith(b"%PDF")
+    write_report(files, tmp_path)
+    (tmp_path / name).write_bytes(b"the same nodes elsewhere")
+    assert differences(files, tmp_path) == []
+    (tmp_path / name).unlink()
+    assert differences(files, tmp_path) == [f"missing: {name}"]
 
 
 def test_command_writes_and_checks(put, tmp_path):

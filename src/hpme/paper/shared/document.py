@@ -19,6 +19,8 @@ from hpme.viz.style import render
 
 ONE_PAGE = "report.html"
 """The report once more, in one file that needs no other."""
+CHARTS, DRAWINGS = "figures", "drawings"
+"""Folders of pictures. Where nodes are drawn depends on how the processor rounds."""
 MISSING, UNDEFINED, FAILED = "—", "undefined", "failed"
 
 
@@ -152,7 +154,12 @@ class Picture:
     name: str
     caption: str
     figure: Any
-    chart: bool = True  # whether it is lines and text, which scale, rather than many small shapes
+    chart: bool = True  # whether it is lines and text, which scale, rather than drawn graphs
+
+    @property
+    def path(self) -> str:
+        """Where it stands, without a suffix."""
+        return f"{CHARTS if self.chart else DRAWINGS}/{self.name}"
 
 
 Block = str | Table | Picture
@@ -178,8 +185,8 @@ def files_of(pages: Sequence[Page], title: str, introduction: str) -> dict[str, 
                 files[f"tables/{block.name}.tex"] = fill("table.tex.j2", table=block).encode()
             elif isinstance(block, Picture):
                 for suffix in (".png", ".pdf"):
-                    files[f"figures/{block.name}{suffix}"] = render(block.figure, suffix)
-                kind, content = "png", files[f"figures/{block.name}.png"]
+                    files[f"{block.path}{suffix}"] = render(block.figure, suffix)
+                kind, content = "png", files[f"{block.path}.png"]
                 if block.chart:
                     kind, content = "svg+xml", render(block.figure, ".svg")
                 encoded = base64.b64encode(content).decode()
