@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from hpme.bench.store import ResultStore
@@ -53,14 +53,19 @@ def report_files(
             f"'{folder}' holds no result of {join_words(asked)}; run "
             f"'hpme bench {asked[0]} --out {folder}'"
         )
-    pages = []
-    for name in chosen:
-        suite, cells = suites[name], results.cells[name]
-        show = suite.blocks or all_metrics
-        pages.append(Page(name, suite.title, tuple(show(cells, results))))
-    files = files_of(pages, TITLE, _introduction(results))
+    files = files_of(pages_of(results, chosen), TITLE, _introduction(results))
     listed = "\n".join(sorted([*files, MANIFEST])) + "\n"
     return {**files, MANIFEST: listed.encode()}
+
+
+def pages_of(results: Results, names: Iterable[str]) -> list[Page]:
+    """A page for each of some suites that have results."""
+    pages = []
+    for name in names:
+        suite, cells = results.suites[name], results.cells[name]
+        show = suite.blocks or all_metrics
+        pages.append(Page(name, suite.title, tuple(show(cells, results))))
+    return pages
 
 
 def _introduction(results: Results) -> str:
