@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from browser import resize, set_dark, start
+from browser import resize, set_dark
 from pages import Counter, cycle, decode, explain, page_data, with_truth
 
 pytest.importorskip("selenium", reason="selenium is missing: pip install 'hpme[dev]'")
@@ -38,13 +38,6 @@ def page(tmp_path_factory):
     }
     path = tmp_path_factory.mktemp("page") / "report.html"
     return report(Counter(), graphs, named, path, title="A title", reports={"first": weak})
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    browser = start()
-    yield browser
-    browser.quit()
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch_geometric.nn import global_add_pool
 
-from browser import resize, start
+from browser import resize
 from pages import Counter, cycle, explain, page_data
 
 pytest.importorskip("selenium", reason="selenium is missing: pip install 'hpme[dev]'")
@@ -53,13 +53,6 @@ def page(answers, tmp_path_factory):
     model, graphs, explanations, found = answers
     path = tmp_path_factory.mktemp("page") / "report.html"
     return report(model, graphs, explanations, path, class_names=CLASSES, **found)
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    browser = start()
-    yield browser
-    browser.quit()
 
 
 @pytest.fixture
