@@ -1,6 +1,7 @@
 """What tests of the page share."""
 
 import pytest
+
 from browser import start
 
 
