@@ -115,4 +115,5 @@ def check_module(model: object) -> None:
 
 
 def _has_lazy(module: nn.Module) -> bool:
-    return any(map(is_lazy, (*module._parameters.values(), *module._buffers.values())))
+    tensors = (*module._parameters.values(), *module._buffers.values())
+    return any(tensor is not None and is_lazy(tensor) for tensor in tensors)
