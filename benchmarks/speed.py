@@ -95,7 +95,8 @@ def epoch_seconds(
         )
         channels = context.h.shape[1]
         pool, edge_mlp = Pool(channels, generator=generator), EdgeMLP(channels, generator=generator)
-        optimiser = torch.optim.Adam([*pool.parameters(), *edge_mlp.parameters()], lr=0.01)
+        parameters = [*pool.parameters(), *edge_mlp.parameters()]
+        optimiser = torch.optim.Adam(parameters, lr=0.01, fused=True)
         objective = Objective(mix)
         runs = {
             "hpme": lambda: list(

@@ -57,9 +57,9 @@ class MixupExplainer(MixingExplainer, ParametricExplainer):
     ) -> Tensor:
         store, task = context.store, context.task
         ids, partners = matched(ids, len(store), generator)
-        first, second = store.batch(ids), store.batch(partners)
+        first, second = (store.batch(part, with_pairs=True) for part in (ids, partners))
         kept, other = (
-            self._sample(context.h[graphs.node_ids], graphs, temperature, generator)
+            self._sample(context.embedded(graphs), graphs, temperature, generator)
             for graphs in (first, second)
         )
         union = unite(first, second, self.bridges, generator)

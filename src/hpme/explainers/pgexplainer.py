@@ -27,7 +27,7 @@ class PGExplainer(ParametricExplainer):
     def _loss(
         self, context: TargetContext, ids: Tensor, temperature: float, generator: torch.Generator
     ) -> Tensor:
-        graphs = context.store.batch(ids)
-        mask = self._sample(context.h[graphs.node_ids], graphs, temperature, generator)
+        graphs = context.store.batch(ids, with_pairs=True)
+        mask = self._sample(context.embedded(graphs), graphs, temperature, generator)
         prediction = context.task.loss(context.predict(graphs, mask), context.target[ids])
         return (prediction + self._penalty(mask, graphs)).mean()

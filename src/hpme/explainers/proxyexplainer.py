@@ -67,7 +67,8 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
         self.autoencoder = GraphAutoencoder(
             x.shape[1], feature_scale=float(x.square().mean().sqrt()), generator=generator
         ).to(context.device)
-        self._proxy_optimiser = torch.optim.Adam(self.autoencoder.parameters(), lr=self.proxy_lr)
+        parameters = self.autoencoder.parameters()
+        self._proxy_optimiser = torch.optim.Adam(parameters, lr=self.proxy_lr, fused=True)
 
     def _trained(self) -> nn.Module:
         return self.edge_mlp
@@ -89,10 +90,10 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
         for _ in range(self.proxy_steps):
             # Half of the graphs are enough for a step, others for the next.
             order = torch.randperm(ids.numel(), generator=generator)[: (ids.numel() + 1) // 2]
-            graphs = context.store.batch(ids[order.to(ids.device)])
+            graphs = context.store.batch(ids[order.to(ids.device)], with_pairs=True)
             pairs = SampledPairs.of(graphs, generator)
             with torch.no_grad():
-                mask = self._sample(context.h[graphs.node_ids], graphs, temperature, generator)
+                mask = self._sample(context.embedded(graphs), graphs, temperature, generator)
             self._proxy_optimiser.zero_grad()
             proxy = self.autoencoder(graphs, pairs, mask, generator, self.divergence_weight)
             proxy.loss.mean().backward()
@@ -101,9 +102,9 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
     def _loss(
         self, context: TargetContext, ids: Tensor, temperature: float, generator: torch.Generator
     ) -> Tensor:
-        graphs = context.store.batch(ids)
+        graphs = context.store.batch(ids, with_pairs=True)
         pairs = SampledPairs.of(graphs, generator)
-        mask = self._sample(context.h[graphs.node_ids], graphs, temperature, generator)
+        mask = self._sample(context.embedded(graphs), graphs, temperature, generator)
         proxy = self.autoencoder(graphs, pairs, mask, generator)
         weight = pairs.per_edge(proxy.adjacency)
         output = context.predict(pairs.joined(graphs, generator), weight)
@@ -115,7 +116,7 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
         context = self._seen(context)
         graphs = context.store.batch()
         pairs = SampledPairs.of(graphs, generator)
-        mask = self._logits(context.h[graphs.node_ids], graphs.edge_index).sigmoid()
+        mask = self._logits(context.embedded(graphs), graphs.edge_index).sigmoid()
         proxy = self.autoencoder(graphs, pairs, mask, generator)
         return MixupGraphs.of(
             pairs.joined(graphs, generator),

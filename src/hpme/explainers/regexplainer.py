@@ -10,6 +10,7 @@ from torch import Tensor
 
 from hpme.explainers.shared.checks import at_least, positive
 from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.edge_mlp import binary_concrete
 from hpme.explainers.shared.mixing import (
     MixingExplainer,
     MixupGraphs,
@@ -18,6 +19,8 @@ from hpme.explainers.shared.mixing import (
     unite,
 )
 from hpme.explainers.shared.parametric import ParametricExplainer
+from hpme.graphs import GraphBatch
+from hpme.graphs.segment import at
 
 
 class RegExplainer(MixingExplainer, ParametricExplainer):
@@ -78,13 +81,15 @@ class RegExplainer(MixingExplainer, ParametricExplainer):
     def _loss(
         self, context: TargetContext, ids: Tensor, temperature: float, generator: torch.Generator
     ) -> Tensor:
-        graphs = context.store.batch(ids)
-        mask = self._sample(context.h[graphs.node_ids], graphs, temperature, generator)
+        graphs = context.store.batch(ids, with_pairs=True)
+        logits = self._logits(context.embedded(graphs), graphs.pairs.index)
+        mask = graphs.pairs.per_edge(binary_concrete(logits, temperature, generator))
         drawn = torch.stack([draw_partners(ids, len(context.store), generator) for _ in range(2)])
         mixes = []
         for partners in by_distance(context.values[ids], context.values, drawn):
-            others = context.store.batch(partners)
-            other = self._sample(context.h[others.node_ids], others, temperature, generator)
+            others = context.store.batch(partners, with_pairs=True)
+            known = self._logits_again(context, others, partners, logits, graphs, ids)
+            other = others.pairs.per_edge(binary_concrete(known, temperature, generator))
             union = unite(graphs, others, self.bridges, generator)
             mixed = context.adapter.trace(union.graphs, union.per_edge(mask, 1 - other))
             similarity = _cosine(mixed.graph, context.graph_embedding[partners])
@@ -94,6 +99,23 @@ class RegExplainer(MixingExplainer, ParametricExplainer):
         contrast = triplet_info_nce(near, far, self.contrast_temperature)
         loss = self.prediction_weight * prediction + self.contrast_weight * contrast
         return (loss + self._penalty(mask, graphs)).mean()
+
+    def _logits_again(
+        self,
+        context: TargetContext,
+        others: GraphBatch,
+        partners: Tensor,
+        logits: Tensor,
+        graphs: GraphBatch,
+        ids: Tensor,
+    ) -> Tensor:
+        """Logits of the pairs of partners; those of graphs of the same step are known."""
+        number = torch.arange(ids.numel(), device=ids.device)
+        place = number.new_full((len(context.store),), -1).scatter_(0, ids, number)
+        place = at(place, partners)
+        if bool((place >= 0).all()):
+            return logits.index_select(0, graphs.pairs.of_graphs(place))
+        return self._logits(context.embedded(others), others.pairs.index)
 
     def _mixup_graphs(self, context: TargetContext, generator: torch.Generator) -> MixupGraphs:
         context = self._seen(context)

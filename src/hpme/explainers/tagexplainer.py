@@ -84,10 +84,10 @@ class TAGExplainer(ParametricExplainer):
     def _loss(
         self, context: TargetContext, ids: Tensor, temperature: float, generator: torch.Generator
     ) -> Tensor:
-        graphs = context.store.batch(ids)
+        graphs = context.store.batch(ids, with_pairs=True)
         whole = context.graph_embedding[ids].view(len(ids), -1)
         condition = laplace(whole.shape[1:], self.scale, generator).to(whole).relu()
-        h = self._gated(context.h[graphs.node_ids], condition)
+        h = self._gated(context.embedded(graphs), condition)
         mask = self._sample(h, graphs, temperature, generator)
         part = context.adapter.trace(graphs, mask).graph.to(whole).view(len(ids), -1)
         penalty = mask_penalty(

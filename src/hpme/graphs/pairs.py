@@ -8,7 +8,13 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from hpme.graphs.segment import exclusive_cumsum, segment_mean, segment_sum
+from hpme.graphs.segment import (
+    at,
+    concatenated_ranges,
+    exclusive_cumsum,
+    segment_mean,
+    segment_sum,
+)
 
 
 @dataclass(frozen=True)
@@ -106,6 +112,10 @@ class Pairs:
             forward=self.forward[kept],
             backward=self.backward[kept],
         )
+
+    def of_graphs(self, numbers: Tensor) -> Tensor:
+        """Positions of the pairs of the graphs with the given numbers, graph by graph."""
+        return concatenated_ranges(at(self.start, numbers), at(self.counts, numbers))[0]
 
     def sum(self, edge_values: Tensor) -> Tensor:
         """Sum of every pair over its edges."""

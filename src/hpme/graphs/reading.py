@@ -141,7 +141,10 @@ def _labels(graphs: Sequence[Graph]) -> dict[str, Tensor]:
     labels = [graph.get("y") for graph in graphs]
     if not all(isinstance(label, Tensor) and label.numel() == 1 for label in labels):
         return {}
-    return {"y": torch.cat([label.view(1) for label in labels if label is not None])}
+    given = [label for label in labels if label is not None]
+    if any(label.dim() != 1 for label in given):
+        given = [label.view(1) for label in given]
+    return {"y": torch.cat(given)}
 
 
 def _anchors(graphs: Sequence[Graph]) -> dict[str, Tensor]:

@@ -342,9 +342,8 @@ class GraphStore:
             {name: value.detach() for name, value in level.items() if everything or name in names}
             for level in (self.node, self.edge, self.graph)
         )
-        counts = (self.sizes, self.edge_counts, self.local_edge_index)
-        seen = GraphStore(*counts, node, edge, graph, schema=self.schema)
-        return replace(seen, batch_device=self.batch_device)
+        levels = {"node": node, "edge": edge, "graph": graph}
+        return replace(self, **levels, match={}, match_counts=None, text={})  # type: ignore[arg-type]
 
     def conformed(self, schema: Schema | None) -> GraphStore:
         """The same graphs with types numbered as in another schema.

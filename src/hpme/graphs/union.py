@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from hpme.graphs.batch import GraphBatch
+from hpme.graphs.segment import at
 
 
 def side_by_side(first: GraphBatch, second: GraphBatch) -> tuple[GraphBatch, Tensor]:
@@ -20,15 +21,18 @@ def side_by_side(first: GraphBatch, second: GraphBatch) -> tuple[GraphBatch, Ten
     Returns:
         The graphs, and the new number of every node of ``first``, then of ``second``.
     """
+    # A node moves by as many places as graphs of the other batch come before it.
+    moved = at(second.ptr, first.batch), at(first.ptr + first.sizes, second.batch)
+    place = torch.cat([_numbers(first) + moved[0], _numbers(second) + moved[1]])
+    origin = torch.empty_like(place).scatter_(
+        0, place, torch.arange(len(place), device=place.device)
+    )
     batch = torch.cat([first.batch, second.batch])
-    origin = torch.argsort(batch, stable=True)
-    place = torch.empty_like(origin)
-    place[origin] = torch.arange(origin.numel(), device=origin.device)
-    edges = torch.cat([first.edge_index, second.edge_index + first.num_nodes], dim=1)
+    edges = [at(place, first.edge_index), at(place, second.edge_index + first.num_nodes)]
     graphs = GraphBatch(
-        x=torch.cat([first.x, second.x])[origin],
-        edge_index=place[edges],
-        batch=batch[origin],
+        x=torch.cat([first.x, second.x]).index_select(0, origin),
+        edge_index=torch.cat(edges, dim=1),
+        batch=at(batch, origin),
         num_graphs=first.num_graphs,
         edge_attr=_both(first.edge_attr, second.edge_attr),
         edge_weight=_both(first.edge_weight, second.edge_weight),
@@ -63,6 +67,10 @@ def with_edges(graphs: GraphBatch, edge_index: Tensor, generator: torch.Generato
         edge={name: longer(value) for name, value in graphs.edge.items()},
         known_pairs=None,
     )
+
+
+def _numbers(graphs: GraphBatch) -> Tensor:
+    return torch.arange(graphs.num_nodes, device=graphs.batch.device)
 
 
 def _both(first: Tensor | None, second: Tensor | None) -> Tensor | None:

@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 from torch import Tensor, nn
 from torch.jit import ScriptModule
-from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
+from torch.nn.parameter import is_lazy
 
 from hpme.errors import ModelError
-from hpme.models.ground import own_ground, same_random_state
+from hpme.models.ground import modules_of, own_ground, same_random_state
 
 _CONTAINERS = (list, dict, set, deque, OrderedDict)
 Value = TypeVar("Value")
@@ -27,7 +27,7 @@ def frozen(model: nn.Module) -> Iterator[None]:
     Settings of PyTorch around the call do not reach inside, see :mod:`hpme.models.ground`.
     """
     check_module(model)
-    modules = list(model.modules())
+    modules = modules_of(model)
     attributes = [dict(module.__dict__) for module in modules]
     tensors = [(dict(module._parameters), dict(module._buffers)) for module in modules]
     needs_grad = {
@@ -36,7 +36,7 @@ def frozen(model: nn.Module) -> Iterator[None]:
         for parameter in module._parameters.values()
         if parameter is not None and not parameter.is_inference()
     }
-    with own_ground(model), same_random_state(model):
+    with own_ground(modules), same_random_state(modules):
         try:
             model.eval()
             for parameter in needs_grad:
@@ -74,9 +74,10 @@ def _swap_in_copies(modules: list[nn.Module]) -> None:
         for name, buffer in module._buffers.items():
             if buffer is not None:
                 module._buffers[name] = once(buffer, buffer.detach().clone())
-        for name, value in list(module.__dict__.items()):
-            if name in _MODULE_ATTRIBUTES:  # parameters, modules, hooks and the like
-                continue
+        # Others are parameters, modules, hooks and the like.
+        own = [name for name in module.__dict__ if name not in _MODULE_ATTRIBUTES]
+        for name in own:
+            value = module.__dict__[name]
             if name.startswith("_cached"):  # as PyG's layers call what they keep
                 module.__dict__[name] = None
             elif name == "cached" and value is True:
@@ -102,10 +103,17 @@ def check_module(model: object) -> None:
             "a TorchScript model (script or trace) hides its layers and arguments; explain the "
             "torch.nn.Module it was made from"
         )
+    if not any(_has_lazy(module) for module in modules_of(model)):
+        return  # names are for messages
     for path, module in model.named_modules():
         for name, tensor in (*module._parameters.items(), *module._buffers.items()):
-            if isinstance(tensor, UninitializedParameter | UninitializedBuffer):
+            if is_lazy(tensor):
                 raise ModelError(
                     f"'{path}.{name}' of the model has no shape yet: a lazy layer has never been "
                     "called; call the model once on a batch before it is explained"
                 )
+
+
+def _has_lazy(module: nn.Module) -> bool:
+    tensors = (*module._parameters.values(), *module._buffers.values())
+    return any(tensor is not None and is_lazy(tensor) for tensor in tensors)

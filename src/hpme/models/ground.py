@@ -8,7 +8,7 @@ itself is called with the defaults of its user.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 
@@ -22,11 +22,27 @@ _OURS: Defaults = (torch.float32, torch.device("cpu"))
 _users: ContextVar[Defaults | None] = ContextVar("users", default=None)
 
 
+def modules_of(model: nn.Module) -> list[nn.Module]:
+    """The modules of a model, each once; PyTorch's own walk spells their names on the way."""
+    found = {model: None}
+    waiting = [model]
+    while waiting:
+        children = waiting.pop()._modules.values()
+        new = [child for child in children if child is not None and child not in found]
+        found.update(dict.fromkeys(new))
+        waiting += new
+    return list(found)
+
+
 @contextmanager
-def own_ground(model: nn.Module) -> Iterator[None]:
-    """No autocast, no inference mode, single precision on the CPU unless told otherwise."""
+def own_ground(modules: Sequence[nn.Module]) -> Iterator[None]:
+    """No autocast, no inference mode, single precision on the CPU unless told otherwise.
+
+    Args:
+        modules: Those of the model.
+    """
     users = _users.get() or _defaults()
-    kinds = {"cpu", *(tensor.device.type for tensor in model.parameters())}
+    kinds = {"cpu", *(device.type for device in _devices(modules))}
     token = _users.set(users)
     with ExitStack() as stack:
         stack.callback(_users.reset, token)
@@ -35,7 +51,7 @@ def own_ground(model: nn.Module) -> Iterator[None]:
         for kind in kinds:
             if kind != "meta" and torch.is_autocast_enabled(kind):
                 stack.enter_context(torch.autocast(kind, enabled=False))
-        if _is_compiled(model):
+        if _is_compiled(modules):
             # What compilers make of a model is the same function, but it cannot be watched.
             stack.enter_context(torch.compiler.set_stance("force_eager"))
         stack.enter_context(_with(_OURS))
@@ -50,10 +66,13 @@ def as_its_user() -> Iterator[None]:
 
 
 @contextmanager
-def same_random_state(model: nn.Module) -> Iterator[None]:
-    """Puts back the global random state, which the forward pass of a model may use."""
-    devices = {tensor.device for tensor in model.parameters() if tensor.is_cuda}
-    ids = sorted(device.index for device in devices if device.type == "cuda")
+def same_random_state(modules: Sequence[nn.Module]) -> Iterator[None]:
+    """Puts back the global random state, which the forward pass of a model may use.
+
+    Args:
+        modules: Those of the model.
+    """
+    ids = sorted(device.index for device in _devices(modules) if device.type == "cuda")
     numpy_state, python_state = np.random.get_state(), random.getstate()
     with torch.random.fork_rng(ids):
         try:
@@ -80,8 +99,14 @@ def _with(wanted: Defaults) -> Iterator[None]:
         yield
 
 
-def _is_compiled(model: nn.Module) -> bool:
+def _devices(modules: Sequence[nn.Module]) -> set[torch.device]:
+    """Where the parameters of modules are."""
+    parameters = (value for module in modules for value in module._parameters.values())
+    return {parameter.device for parameter in parameters if parameter is not None}
+
+
+def _is_compiled(modules: Sequence[nn.Module]) -> bool:
     return any(
         getattr(module, "_compiled_call_impl", None) is not None or "_orig_mod" in module._modules
-        for module in model.modules()
+        for module in modules
     )

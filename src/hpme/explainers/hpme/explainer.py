@@ -93,12 +93,15 @@ class HPMEExplainer(HPMEBase):
         return self.representation.summarised(features[0])
 
     def _read_nodes(self, seen: Embedding, graphs: GraphBatch) -> tuple[Tensor, Tensor]:
-        if isinstance(self.representation, TypedRepresentation):
-            return super()._read_nodes(seen, graphs)
         assert self.representation is not None and isinstance(self.pool, LinearPool)
-        summary = self.representation.get_buffer("summary")
-        reading = self.representation.reading(torch.cat([self.pool.weight.T, summary], dim=1))
-        read = reading(graphs.x, seen.layers, seen.nodes, graphs)
+        given = graphs.x, seen.layers, seen.nodes, graphs
+        if isinstance(self.representation, TypedRepresentation):
+            blocks = typed_blocks_of(*given)
+            read = self.representation.read(blocks, graphs, self.pool.weight[0])
+        else:
+            summary = self.representation.get_buffer("summary")
+            weights = torch.cat([self.pool.weight.T, summary], dim=1)
+            read = self.representation.reading(weights)(*given)
         return read[:, :1].T, read[:, 1:]
 
     def _importance(self, score: Tensor, graphs: GraphBatch) -> Tensor:

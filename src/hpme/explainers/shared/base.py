@@ -369,7 +369,10 @@ class GraphExplainer(Asking, Given, Configured, ExplainerAlgorithm):  # type: ig
 def _explanations(store: GraphStore, masks: Masks) -> list[Any]:
     """One explanation per graph: its masks, and the graph without its label."""
     given = masks.given()
-    edge = {"edge_mask": given.pop("edge_mask")}
-    shown = replace(store, graph={k: v for k, v in store.graph.items() if k != "y"})
-    kind = Explanation if store.schema is None else HeteroExplanation
-    return shown.with_attributes(node=given, edge=edge).to_data_list(kind)
+    shown = replace(
+        store,
+        edge={**store.edge, "edge_mask": given.pop("edge_mask")},
+        node={**store.node, **given},
+        graph={name: value for name, value in store.graph.items() if name != "y"},
+    )
+    return shown.to_data_list(Explanation if store.schema is None else HeteroExplanation)

@@ -127,6 +127,11 @@ class TargetContext:
         """Where the model is, and so batches and all that is computed from them."""
         return self.h.device
 
+    def embedded(self, graphs: GraphBatch) -> Tensor:
+        r"""Node embeddings :math:`\mathbf{H}` of graphs taken from the store."""
+        assert graphs.node_ids is not None
+        return self.h.index_select(0, graphs.node_ids)
+
     def predict(self, graphs: GraphBatch, edge_weight: Tensor | None = None) -> Tensor:
         """Output of the model on other graphs."""
         return self.adapter.predict(graphs, edge_weight)

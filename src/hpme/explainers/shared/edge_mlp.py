@@ -7,8 +7,10 @@ from torch import Tensor, nn
 
 from hpme.graphs import GraphBatch
 
-CHUNK = 2048
+CHUNK = 1024
 """Edges at a time without gradients: small temporaries are reused, large ones are paged in anew."""
+NARROW = 32
+"""Where embeddings are no wider, learning from what edges see costs less than from nodes."""
 
 
 class EdgeMLP(nn.Module):
@@ -41,8 +43,13 @@ class EdgeMLP(nn.Module):
 
     def forward(self, h: Tensor, edge_index: Tensor) -> Tensor:
         """One logit per column of ``edge_index``, equal for ``(i, j)`` and ``(j, i)``."""
-        # The first layer is a sum over both ends, so it is computed once per node, not per edge.
         width = self.channels
+        if torch.is_grad_enabled() and width <= NARROW:
+            # Gradients of the hidden layer then need not be gathered at the nodes.
+            i, j = h.index_select(0, edge_index[0]), h.index_select(0, edge_index[1])
+            ways = torch.cat([i, j], dim=1), torch.cat([j, i], dim=1)
+            return self._last(*(torch.addmm(self.first_bias, way, self.first) for way in ways))
+        # The first layer is a sum over both ends, so it is computed once per node, not per edge.
         near, far = torch.addmm(self.first_bias, h, self.first[:width]), h @ self.first[width:]
         if torch.is_grad_enabled() or edge_index.shape[1] <= CHUNK:
             return self._logits(near, far, edge_index)
@@ -60,9 +67,12 @@ class EdgeMLP(nn.Module):
 
     def _logits(self, near: Tensor, far: Tensor, edge_index: Tensor) -> Tensor:
         i, j = edge_index
-        there = (near.index_select(0, i) + far.index_select(0, j)).relu_()
-        back = (near.index_select(0, j) + far.index_select(0, i)).relu_()
-        return (there + back) @ (self.second / 2) + self.second_bias
+        there = near.index_select(0, i).add_(far.index_select(0, j))
+        return self._last(there, near.index_select(0, j).add_(far.index_select(0, i)))
+
+    def _last(self, there: Tensor, back: Tensor) -> Tensor:
+        """Logits from what enters the hidden layer in both directions, which is overwritten."""
+        return (there.relu_() + back.relu_()) @ (self.second / 2) + self.second_bias
 
 
 def binary_concrete(logits: Tensor, temperature: float, generator: torch.Generator) -> Tensor:

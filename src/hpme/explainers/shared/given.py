@@ -42,7 +42,8 @@ class Given:
         """
         level = explained.known_level
         if index is None and not (level in ("node", "edge") and is_whole(graphs)):
-            return Collection(self._read(explained, graphs, anew=anew))
+            store = self._read(explained, graphs, anew=anew)
+            return Collection(store, copied=isinstance(graphs, list | tuple))
         if level == "graph":
             raise InputError(
                 "index names nodes or links, but the task level is 'graph': give another, or fit "

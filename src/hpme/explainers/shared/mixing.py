@@ -93,9 +93,7 @@ def joined(
     ``edge_logits`` gives logits of edges from node embeddings and ``edge_index``.
     """
     parts = context.store.batch(), context.store.batch(partners)
-    kept, other = (
-        edge_logits(context.h[part.node_ids], part.edge_index).sigmoid() for part in parts
-    )
+    kept, other = (edge_logits(context.embedded(part), part.edge_index).sigmoid() for part in parts)
     union = unite(*parts, bridges, generator)
     weight = union.per_edge(kept, 1 - other)
     place = torch.arange(weight.numel(), device=weight.device)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from hpme.data.info import Level
@@ -18,9 +19,15 @@ from hpme.graphs.schema import Schema
 
 @dataclass(frozen=True)
 class Collection:
-    """Graphs as they were given."""
+    """Graphs as they were given.
+
+    Args:
+        store: The graphs.
+        copied: Whether the store is a copy, so that what is shown of it may be the store itself.
+    """
 
     store: GraphStore
+    copied: bool = False
 
     def __len__(self) -> int:
         return len(self.store)
@@ -37,7 +44,8 @@ class Collection:
     def parts(self, numbers: Tensor, batch_size: int) -> Iterator[tuple[Tensor, GraphStore]]:
         """Numbers of a few graphs at a time, and these graphs."""
         for ids in batches(numbers, batch_size):
-            yield ids, self.store.subset(ids)
+            everything = self.copied and ids.equal(torch.arange(len(self)))
+            yield ids, self.store if everything else self.store.subset(ids)
 
 
 @dataclass(frozen=True)

@@ -97,27 +97,29 @@ def structural_mixup(
     if attach == "rank" and host.schema is not None:
         host_at, homeless = _ranked_in_type(source, chosen, host, removed, source_at, host_at)
 
-    inner = at(chosen.keep, source.pairs.index).all(0).nonzero().squeeze(1)
-    gone = at(removed.keep, host.pairs.index)
+    ours, gone = at(chosen.keep, source.pairs.index), at(removed.keep, host.pairs.index)
+    inner = (ours[0] & ours[1]).nonzero().squeeze(1)
+    touched = gone[0] | gone[1]
     host_index = at(host_at, host.pairs.index)
     if attach == "swap":
-        outer = (~gone.any(0)).nonzero().squeeze(1)
-        inner_end, partner = _swap_boundary(source, chosen, host, gone, generator)
+        outer = (~touched).nonzero().squeeze(1)
+        inner_end, partner = _swap_boundary(source, ours, host, gone, generator)
         joined = torch.where(
             gone.index_select(1, partner),
             at(source_at, inner_end),
             host_index.index_select(1, partner),
         )
         outer_index = torch.cat([host_index.index_select(1, outer), joined], dim=1)
+        boundary = torch.arange(outer.numel(), outer_index.shape[1], device=outer.device)
         outer = torch.cat([outer, partner])
     else:
         # A host pair goes with the removed subgraph, or if nothing was inserted to attach to.
         empty = (count == 0)[host.pairs.graph]
         empty = empty | homeless[host.pairs.index].any(0)
-        outer = (~gone.all(0) & ~(gone.any(0) & empty)).nonzero().squeeze(1)
-        outer_index = host_index[:, outer]
+        outer = (~gone.all(0) & ~(touched & empty)).nonzero().squeeze(1)
+        outer_index = host_index.index_select(1, outer)
+        boundary = at(touched, outer).nonzero().squeeze(1)
     ways = torch.stack([at(host.pairs.forward, outer), at(host.pairs.backward, outer)])
-    boundary = gone.any(0).index_select(0, outer).nonzero().squeeze(1)
     kinds = None if host.schema is None else _signature(host, outer[boundary], gone[0])
     outer_index, ways = _merge(outer_index, ways, boundary, total, kinds)
     ways = torch.where(ways < 0, ways, ways + source.edge_index.shape[1])
@@ -165,7 +167,7 @@ def structural_mixup(
 
 def _swap_boundary(
     source: GraphBatch,
-    chosen: Selection,
+    ours: Tensor,
     host: GraphBatch,
     gone: Tensor,
     generator: torch.Generator | None,
@@ -174,9 +176,9 @@ def _swap_boundary(
 
     Boundary edges of source and host are shuffled; the first of one meets the first of the other,
     and so on in turns. Those at an anchor meet those at the same anchor, all others meet others.
+    Which ends of all pairs are chosen and which are removed say ``ours`` and ``gone``, ``[2, P]``.
     """
     assert source.pairs is not None and host.pairs is not None
-    ours = at(chosen.keep, source.pairs.index)
     offered = (ours[0] != ours[1]).nonzero().squeeze(1)
     asking = (gone[0] != gone[1]).nonzero().squeeze(1)
     inner_end = _end(source, offered, ours)
@@ -199,19 +201,20 @@ def _swap_boundary(
     ends, partners = [], []
     left = torch.arange(offered.numel(), device=offered.device)
     for ours_in, theirs_in, several in keys:
-        left = left[_shuffle(source, offered[left], ours_in[left], generator)]
+        left = at(left, _shuffle(source, at(offered, left), at(ours_in, left), generator))
         wanting = _shuffle(host, asking, theirs_in, generator)
         group = at(ours_in, left)
         supply = torch.bincount(group, minlength=several)
         demand = torch.bincount(theirs_in, minlength=several)
         turn = torch.arange(left.numel(), device=group.device)
         turn = turn - at(exclusive_cumsum(supply), group)
-        served = at(demand, group) > 0
-        group, turn = group[served], turn[served]
-        ends.append(inner_end[left[served]])
-        place = at(exclusive_cumsum(demand), group) + turn % at(demand, group)
-        partners.append(asking[wanting[place]])
-        left = left[~served]
+        wanted = at(demand, group)
+        served = (wanted > 0).nonzero().squeeze(1)
+        group, turn = at(group, served), at(turn, served)
+        ends.append(at(inner_end, at(left, served)))
+        place = at(exclusive_cumsum(demand), group) + turn % at(wanted, served)
+        partners.append(at(asking, at(wanting, place)))
+        left = left[wanted == 0]
     return torch.cat(ends), torch.cat(partners)
 
 
@@ -327,8 +330,8 @@ def _merge(
         total: Number of nodes.
         kinds: What tells boundary pairs of the same nodes apart, if anything does.
     """
-    ends = index.index_select(1, place)
-    key = ends.min(0).values * total + ends.max(0).values
+    one, other = index.index_select(1, place)
+    key = torch.minimum(one, other) * total + torch.maximum(one, other)
     if kinds is not None and len(kinds):
         key = key * (int(kinds.max()) + 1) + kinds
     key, order = key.sort(stable=True)
@@ -336,12 +339,13 @@ def _merge(
     is_first[1:] = key[1:] != key[:-1]
     if bool(is_first.all()):
         return index, ways
-    pair = place[order]
+    pair = at(place, order)
     if bool((ways < 0).any()):
         ways = _gather_ways(index, ways, pair, is_first)
     once = torch.ones_like(ways[0], dtype=torch.bool)
     once[pair[~is_first]] = False
-    return index[:, once], ways[:, once]
+    kept = once.nonzero().squeeze(1)
+    return index.index_select(1, kept), ways.index_select(1, kept)
 
 
 def _gather_ways(index: Tensor, ways: Tensor, pair: Tensor, is_first: Tensor) -> Tensor:

@@ -72,6 +72,25 @@ class TypedRepresentation(nn.Module):
         seen[:, first:] = F.one_hot(graphs.node_type, len(self.parts)).to(seen)
         return seen
 
+    def read(self, blocks: Sequence[Tensor], graphs: GraphBatch, weight: Tensor) -> Tensor:
+        """Scores by ``weight [channels]`` beside the summary, ``[N, 1 + C]``, type by type.
+
+        As of :meth:`forward` and :meth:`summarised`, without the columns of other types.
+        """
+        assert graphs.node_type is not None
+        kind = F.one_hot(graphs.node_type, len(self.parts)).to(blocks[0])
+        read = blocks[0].new_zeros(graphs.num_nodes, 1 + SUMMARY)
+        first = 0
+        for part, rows in zip(self.representations, graphs.typed.nodes, strict=True):
+            if part.channels and len(rows):
+                summary = padded(part.get_buffer("summary"), SUMMARY)
+                wanted = weight[first : first + part.channels].unsqueeze(1)
+                own = part([block.index_select(0, rows) for block in blocks])
+                read.index_copy_(0, rows, own @ torch.cat([wanted, summary], dim=1))
+            first += part.channels
+        read[:, 0] += weight[first:].index_select(0, graphs.node_type)
+        return torch.cat([read, kind], dim=1)
+
     def summarised(self, seen: Tensor) -> Tensor:
         """The principal directions of every type, over each other, and which type it is."""
         first, parts = 0, []
