@@ -96,7 +96,7 @@ def epoch_seconds(
         channels = context.h.shape[1]
         pool, edge_mlp = Pool(channels, generator=generator), EdgeMLP(channels, generator=generator)
         parameters = [*pool.parameters(), *edge_mlp.parameters()]
-        optimiser = torch.optim.Adam(parameters, lr=0.01, fused=True)
+        optimiser = torch.optim.Adam(parameters, lr=0.01)
         objective = Objective(mix)
         runs = {
             "hpme": lambda: list(

@@ -117,3 +117,13 @@ def test_unusable_targets():
 def test_one_output_without_fit_is_refused():
     with pytest.raises(InputError, match="pass mode='regression'"):
         call(GradExplainer(), MarkedEdges(), marked_graphs()[0])
+
+
+@pytest.mark.parametrize("name", ["gcn", "gin", "gat"])
+def test_ground_truth_is_not_handed_out_as_an_explanation(name):
+    """Targets of this package take the number of graphs as well; that is no field of a graph."""
+    graphs = make_graphs()
+    for graph in graphs:
+        graph.node_mask = torch.ones(graph.num_nodes, dtype=torch.bool)
+    explanations = GradExplainer().explain(make_target(name).eval(), graphs, progress=False)
+    assert all("node_mask" not in explanation for explanation in explanations)

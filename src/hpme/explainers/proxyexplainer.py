@@ -68,7 +68,7 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
             x.shape[1], feature_scale=float(x.square().mean().sqrt()), generator=generator
         ).to(context.device)
         parameters = self.autoencoder.parameters()
-        self._proxy_optimiser = torch.optim.Adam(parameters, lr=self.proxy_lr, fused=True)
+        self._proxy_optimiser = torch.optim.Adam(parameters, lr=self.proxy_lr)
 
     def _trained(self) -> nn.Module:
         return self.edge_mlp

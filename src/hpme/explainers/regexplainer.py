@@ -118,8 +118,8 @@ class RegExplainer(MixingExplainer, ParametricExplainer):
         return self._logits(context.embedded(others), others.pairs.index)
 
     def _mixup_graphs(self, context: TargetContext, generator: torch.Generator) -> MixupGraphs:
-        context = self._seen(context)
         r"""The mixups :math:`G^{mix+}`, from which the prediction is learned."""
+        context = self._seen(context)
         ids = torch.arange(len(context.store), device=context.device)
         drawn = torch.stack([draw_partners(ids, len(ids), generator) for _ in range(2)])
         partners = by_distance(context.values, context.values, drawn)[0]

@@ -183,7 +183,7 @@ BATCH = frozenset({"batch", "batch_dict"})
 WEIGHT = frozenset({"edge_weight", "edge_weight_dict"})
 USUAL = frozenset(
     {"x", "edge_index", "edge_attr", LINK, "x_dict", "edge_index_dict", "edge_attr_dict"}
-    | {*BATCH, *WEIGHT}
+    | {*BATCH, *WEIGHT, "batch_size"}
 )
 OTHERS = frozenset({"data", "batch", "graphs", "graph", "inputs", "z", "pos"})
 """First arguments that are no node features, whatever follows."""

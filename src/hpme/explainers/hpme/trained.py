@@ -65,9 +65,7 @@ class TrainedHPME(HPMEBase):
             mix, self.mixup, self.gate is not None, self.temperature, summed=self.summed
         )
         parameters = [*(pool.parameters() if learn_pool else ()), *edge_mlp.parameters()]
-        optimiser = torch.optim.Adam(
-            parameters, lr=self.lr, weight_decay=self.weight_decay, fused=True
-        )
+        optimiser = torch.optim.Adam(parameters, lr=self.lr, weight_decay=self.weight_decay)
         return train(objective, pool, edge_mlp, optimiser, betas, self.batch_size, gate=learn_pool)
 
     def _pool_meta(self) -> dict[str, Any]:

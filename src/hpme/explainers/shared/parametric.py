@@ -101,7 +101,7 @@ class ParametricExplainer(GraphExplainer):
 
     def _optimiser(self) -> torch.optim.Optimizer:
         parameters = self._trained().parameters()
-        return torch.optim.Adam(parameters, self.lr, weight_decay=self.weight_decay, fused=True)
+        return torch.optim.Adam(parameters, self.lr, weight_decay=self.weight_decay)
 
     # What subclasses use ########################################################################
 

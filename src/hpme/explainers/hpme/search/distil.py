@@ -51,9 +51,7 @@ def fit_edge_mlp(
     nodes, pairs = torch.unique(pairs, return_inverse=True)
     h = mix.h[nodes]
     edge_mlp = EdgeMLP(h.shape[1], generator=mix.generator).to(h.device)
-    optimiser = torch.optim.Adam(
-        edge_mlp.parameters(), lr=lr, weight_decay=weight_decay, fused=True
-    )
+    optimiser = torch.optim.Adam(edge_mlp.parameters(), lr=lr, weight_decay=weight_decay)
     for _ in range(epochs if pairs.numel() else 0):
         optimiser.zero_grad()
         bce_loss(edge_mlp(h, pairs), inside).backward()  # type: ignore[no-untyped-call]
