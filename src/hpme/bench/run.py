@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import platform
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -95,6 +96,8 @@ def record_of(outcome: Outcome) -> Record:
         cost={
             "fit_seconds": outcome.fit_seconds,
             "explain_seconds": outcome.explain_seconds,
+            "explainer_cpu_seconds": outcome.cpu_seconds,
+            "target_passes": outcome.target_passes,
             "metric_seconds": time.perf_counter() - start,
         },
         versions=versions(),
@@ -126,12 +129,27 @@ def _context(outcome: Outcome) -> dict[str, Any]:
 def versions() -> dict[str, str]:
     """What the last bits of a result depend on: the software, and the processor's vector units."""
     return {
+        "commit": commit(),
         "cpu": torch.backends.cpu.get_cpu_capability(),
         "hpme": __version__,
         "python": platform.python_version(),
         "torch": str(torch.__version__),
         "torch_geometric": torch_geometric.__version__,
     }
+
+
+@functools.cache
+def commit() -> str:
+    """The commit this code was checked out from, ``+`` if files were changed; else ``release``."""
+    folder = Path(__file__).parents[3]
+    if not (folder / ".git").exists():
+        return "release"
+    command = ["git", "-C", str(folder), "describe", "--always", "--abbrev=10", "--dirty=+"]
+    try:
+        asked = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return asked.stdout.strip()
 
 
 def reset_peak() -> bool:

@@ -35,8 +35,8 @@ class Record:
             ``report`` on the fit, the target's ``target_metrics``, and ``target_model_metrics`` of
             the copy that was explained in place of the target, if any. ``exhibits`` is what
             pictures are drawn from, if the experiment asks for it.
-        cost: Seconds to fit, to explain and to compute metrics, CPU seconds of the three together,
-            and peak memory.
+        cost: Seconds to fit, to explain and to compute metrics, CPU seconds of the three together
+            and of the explainer alone, passes of the target over the graphs, and peak memory.
         versions: Versions of the software.
     """
 
