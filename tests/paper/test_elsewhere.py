@@ -8,6 +8,7 @@ from hpme.explainers import EXPLAINERS, RandomExplainer
 from hpme.paper.shared import cells
 from hpme.paper.shared.scores import score_table
 from hpme.paper.suites import SUITES
+from hpme.paper.table1 import METRICS
 
 TABLE = SUITES["table1"]
 
@@ -33,14 +34,20 @@ def test_it_is_run_with_the_model_it_is_made_for(mine):
 
 
 def test_its_row_has_its_title(mine, make_record):
-    records = [make_record("benzene", "mine", model="gin"), make_record("benzene", "grad")]
+    asked = {"metrics": METRICS}
+    records = [
+        make_record("benzene", "mine", model="gin", **asked),
+        make_record("benzene", "grad", **asked),
+    ]
     table = score_table("t", "", cells.gather(TABLE, records), ["auc"])
     assert [row for row, _ in table.rows] == ["Grad", "My Explainer"]
     assert "My Explainer explains a GIN target of its own." in table.notes
 
 
 def test_nobody_misses_it(mine, make_record):
-    table = score_table("t", "", cells.gather(TABLE, [make_record("benzene", "grad")]), ["auc"])
+    table = score_table(
+        "t", "", cells.gather(TABLE, [make_record("benzene", "grad", metrics=METRICS)]), ["auc"]
+    )
     skipped = next(note for note in table.notes if note.startswith("Not run"))
     assert "MetaGNN" in skipped and "My Explainer" not in skipped
 

@@ -9,7 +9,7 @@ from hpme.paper.shared.names import paper_table
 from hpme.paper.shared.scores import score_table
 from hpme.paper.shared.suite import Suite
 from hpme.paper.suites import SUITES
-from hpme.paper.table1 import comparison, p_text
+from hpme.paper.table1 import METRICS, comparison, p_text
 
 
 def suite_of(datasets, methods, **changes):
@@ -166,17 +166,41 @@ def test_datasets_with_fewer_graphs_than_asked_for(make_record):
 
 
 def test_notes_on_methods(make_record):
+    told, copied = (
+        {"pool_ratio_source": "ground truth"},
+        {"target_model_metrics": {"accuracy": 1.0}},
+    )
+    asked = {"metrics": METRICS}
+    smaller = {"variant": "downsampled", "context": {"rule": "the rule"}}
     records = [
-        make_record("benzene", "hpme", context={"pool_ratio_source": "ground truth"}),
-        make_record("benzene", "att", model="gat"),
-        make_record("benzene", "metagnn", context={"target_model_metrics": {"accuracy": 1.0}}),
-        make_record("alkane-carbonyl", "hpme", variant="downsampled", context={"rule": "the rule"}),
+        make_record("benzene", "hpme", context=told, **asked),
+        make_record("benzene", "att", model="gat", **asked),
+        make_record("benzene", "metagnn", context=copied, **asked),
+        make_record("alkane-carbonyl", "hpme", **smaller, **asked),
     ]
     notes = " ".join(score_table("t", "", gather(SUITES["table1"], records), ["auc"]).notes)
     assert "HPME: the pooled size comes from the ground truth" in notes
     assert "ATT explains a GAT target of its own." in notes
     assert "MetaGNN: explains a copy of the target" in notes
     assert "Alkane-Carbonyl (downsampled): the rule" in notes
+
+
+def test_both_sizes_of_hpme_may_be_the_best_and_few_graphs_are_marked(make_record):
+    suite = SUITES["table1"]
+    level = {"grad": 0.6, "hpme": 0.9, "subgraphx": 0.5}
+    records = [
+        make_record(e.dataset, e.explainer, e.seed, options=e.options, graphs=e.graphs,
+                    metrics=e.metrics, values={"auc": level[e.explainer] + e.seed / 100})
+        for e in suite.experiments((0, 1))
+        if e.dataset == "benzene" and e.explainer in level
+    ]  # fmt: skip
+    table = score_table("t", "", gather(suite, records), ["auc"])
+    bold = [row for row, (entry,) in table.rows if entry.best]
+    assert bold == ["HPME", "HPME, its own size"]
+    assert table.marks == (("a", "20 explained graphs, the others 200."),)
+    assert entry(table, "SubgraphX").mark == "a"
+    own = comparison(gather(suite, records))[0]
+    assert texts(own)["HPME, its own size"][1:] == [""] * 7  # the others are tested against it
 
 
 def test_ranks_and_tests_in_a_table(runs):
@@ -233,5 +257,5 @@ def test_median_costs(make_record):
         for seed, seconds in enumerate((1.0, 9.0, 2.0))
     ]
     table = cost_table("t", "", cells_of(records))
-    assert texts(table) == {"HPME": ["3", "2.0", "0.50", "—", "100"]}
+    assert texts(table) == {"HPME": ["3", "2.0", "0.50", "—", "—", "—", "100"]}
     assert cost_table("t", "", cells_of([])) is None

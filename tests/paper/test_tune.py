@@ -2,15 +2,20 @@
 
 import json
 import random
+from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from hpme.bench import Record, ResultStore
+from hpme.data import DATASETS
 from hpme.errors import InputError
 from hpme.explainers import EXPLAINERS, explainer_class
 from hpme.paper import tune
+from hpme.paper.baselines import blocks as baseline_blocks
 from hpme.paper.shared import tuned
-from hpme.paper.shared.cells import Results
+from hpme.paper.shared.cells import Results, gather
+from hpme.paper.shared.document import Table, fill
 from hpme.paper.suites import EVERYTHING, SUITES
 
 SETTINGS = [(0.9, 0.5, 2.0, 0.1), (0.7, 0.1, 1.0, 0.2), (0.8, 0.2, 3.0, 0.9)]
@@ -18,9 +23,9 @@ SETTINGS = [(0.9, 0.5, 2.0, 0.1), (0.7, 0.1, 1.0, 0.2), (0.8, 0.2, 3.0, 0.9)]
 
 
 def test_every_method_has_as_many_settings():
-    assert {len(grid) for grid in tuned.GRIDS.values()} == {16}
+    assert {len(grid) for grid in tuned.GRIDS.values()} == {len(tuned.DESIGN)}
     for method, settings in tuned.GRIDS.items():
-        assert len({json.dumps(options) for options in settings}) == 16
+        assert len({json.dumps(options) for options in settings}) == len(tuned.DESIGN)
         for options in settings:
             explainer_class(method)(**options)
     learned = {name for name, kind in EXPLAINERS.items() if "size_weight" in kind.option_names()}
@@ -33,6 +38,27 @@ def test_ways_to_choose():
     assert tuned.best_fidelity(SETTINGS) == 2
     ranked = {"a": SETTINGS, "b": [(0.1, 0, 0, 0), (0.6, 0, 0, 0), (0.7, 0, 0, 0)]}
     assert tuned.best_rank(ranked) == 2  # ranks 2 and 1; the first has 1 and 3
+    level = {"a": [(0.9, 0, 0, 0), (0.8, 0, 0, 0)], "b": [(0.1, 0, 0, 0), (0.6, 0, 0, 0)]}
+    assert tuned.best_rank(level) == 1  # equal ranks, the higher mean
+
+
+def test_the_page_shows_what_was_measured():
+    page = (Path(__file__).parents[2] / "docs" / "measured" / "settings.md").read_text()
+    for table in tune.tables(tuned.tuning()):
+        assert fill("table.md.j2", table=table).strip() in page
+
+
+def test_all_settings_were_measured():
+    known = tuned.tuning()
+    assert set(known) == set(tuned.GRIDS)
+    for by_dataset in known.values():
+        assert list(by_dataset) == list(tune.DATASETS)
+        assert all(len(settings) == len(tuned.DESIGN) for settings in by_dataset.values())
+
+
+@pytest.mark.parametrize("method", tuned.GRIDS)
+def test_defaults_are_the_best_single_setting(method):
+    assert tuned.setting(method, "benzene", "default") == {}
 
 
 def test_the_grid_is_for_tuning_alone():
@@ -78,3 +104,26 @@ def test_from_results_to_settings(tmp_path):
     few = Results(tuple(records[1:]), (), {"tune": tune.SUITE})
     text, *_ = tune.blocks(few.cells["tune"], few)
     assert "has no result" in text
+
+
+def test_a_result_stands_where_each_rule_leads_to_it():
+    suite = SUITES["baselines"]
+    dataset, method = "benzene", "pgexplainer"
+    rows = [
+        record(experiment, {"auc": 0.5 + number / 100})
+        for number, experiment in enumerate(suite.experiments((200,)))
+        if (experiment.dataset, experiment.explainer) == (dataset, method)
+    ]
+    cells = gather(suite, rows)
+    (table,) = [
+        block for block in baseline_blocks(cells, Results((), (), {}))
+        if isinstance(block, Table) and block.name == "baselines-classification"
+    ]  # fmt: skip
+    shown = {row: entries[0].text for row, entries in table.rows}
+    title = EXPLAINERS[method].title
+    assert set(shown) == {f"{title}, {rule}" for rule in get_args(tuned.Rule)}
+    for rule in get_args(tuned.Rule):
+        options = tuned.setting(method, dataset, rule)
+        value = next(r.values["auc"] for r in rows if dict(r.experiment.options) == options)
+        assert shown[f"{title}, {rule}"] == f"{value:.3f}"
+    assert table.columns[0].title == DATASETS[dataset].title

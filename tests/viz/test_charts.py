@@ -1,8 +1,10 @@
 """Charts: what is drawn where, odd input, and that the same input gives the same file."""
 
+import itertools
+
 import pytest
 
-from hpme.viz.charts import Bar, Curve, bar_chart, rank_chart, sensitivity_chart
+from hpme.viz.charts import Bar, Curve, bar_chart, cost_chart, rank_chart, sensitivity_chart
 from hpme.viz.style import render
 
 MAGIC = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
@@ -27,7 +29,12 @@ def ranks():
     return rank_chart(RANKS, ours="HPME", equal=["Grad"])
 
 
-@pytest.mark.parametrize("make", [bars, curves, ranks])
+def costs():
+    points = {"HPME": (6.0, 0.9), "Grad": (0.1, 0.7), "Random": (0.1, 0.7), "Slow": (90.0, 0.6)}
+    return cost_chart(points, xlabel="seconds", ylabel="AUC", ours=["HPME"])
+
+
+@pytest.mark.parametrize("make", [bars, costs, curves, ranks])
 @pytest.mark.parametrize("suffix", MAGIC)
 def test_same_bytes_every_time(make, suffix):
     content = render(make(), suffix)
@@ -68,6 +75,20 @@ def test_best_mean_rank_is_on_top():
     assert axes.yaxis_inverted()
     means = [c.get_offsets()[0, 0] for c in axes.collections if c.get_zorder() == 3]
     assert means == pytest.approx([4 / 3, 5 / 3, 3.0])
+
+
+def test_names_beside_costs_leave_each_other_room():
+    axes = costs().axes[0]
+    assert axes.get_xscale() == "log"
+    points = [tuple(c.get_offsets()[0]) for c in axes.collections]
+    assert points == [(6.0, 0.9), (0.1, 0.7), (0.1, 0.7), (90.0, 0.6)]
+    places = [text.xyann[1] for text in axes.texts]
+    assert [text.get_text() for text in axes.texts] == ["HPME", "Grad", "Random", "Slow"]
+    assert all(above - below >= 0.05 for above, below in itertools.pairwise(places))
+    many = cost_chart({f"m{n}": (1.0, 0.5) for n in range(40)}, xlabel="", ylabel="", ours=[])
+    places = [text.xyann[1] for text in many.axes[0].texts]
+    assert places[0] <= 1 and places[-1] >= -1e-9
+    assert all(above > below for above, below in itertools.pairwise(places))
 
 
 def test_names_are_no_formulas():

@@ -43,7 +43,7 @@ class GNNExplainer(TrainingFreeExplainer):
         *,
         epochs: int = 100,
         lr: float = 0.03,
-        size_weight: float = 0.03,
+        size_weight: float = 0.003,
         entropy_weight: float = 0.01,
         start: float = 1.0,
         **options: Any,

@@ -34,6 +34,10 @@ POSTHOC: dict[str, type[GraphExplainer]] = {
     explainer.slug: explainer for explainer in (PGExplainer, GNNExplainer, GradExplainer)
 }
 """Explainers of the adapted copy."""
+SETTINGS: dict[str, dict[str, Any]] = {
+    PGExplainer.slug: {"size_weight": 0.1, "entropy_weight": 0.01, "epochs": 300}
+}
+"""Where they differ from what is best for the model itself."""
 
 _DTYPES = {str(dtype): dtype for dtype in (torch.float16, torch.bfloat16, torch.float32,
                                            torch.float64)}  # fmt: skip
@@ -48,7 +52,7 @@ class MetaGNNExplainer(GraphExplainer):
 
     Args:
         posthoc: Explainer of the copy: ``"pgexplainer"``, ``"gnnexplainer"`` or ``"grad"``.
-        posthoc_options: Its constructor arguments.
+        posthoc_options: Its constructor arguments; by default those that suit copies.
         epochs: Passes over the labelled graphs.
         lr: Learning rate of the task steps.
         inner_steps: Explanation steps :math:`T` before every task step.
@@ -112,8 +116,10 @@ class MetaGNNExplainer(GraphExplainer):
         if self.posthoc not in POSTHOC:
             raise UnknownNameError("post-hoc explainer", self.posthoc, list(POSTHOC))
         shared = {name: getattr(self, name) for name in ("seed", "batch_size", "embedding_layer")}
+        options = self.posthoc_options
+        options = SETTINGS.get(self.posthoc, {}) if options is None else options
         try:
-            return POSTHOC[self.posthoc](**{**shared, **(self.posthoc_options or {})})
+            return POSTHOC[self.posthoc](**{**shared, **options})
         except TypeError as error:
             raise InputError(f"posthoc_options do not fit '{self.posthoc}': {error}") from error
 

@@ -34,13 +34,13 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
         proxy_steps: Steps of the autoencoder per step of the edge MLP, each on half of the graphs.
         proxy_lr: Learning rate of the autoencoder.
         divergence_weight: Weight of the Kullback-Leibler divergence beside the reconstruction.
-        size_weight, entropy_weight, **options: As in :class:`ParametricExplainer`.
+        epochs, **options: As in :class:`ParametricExplainer`.
     """
 
     slug = "proxyexplainer"
     title = "ProxyExplainer"
     summary = "ProxyExplainer: an edge MLP trained on graphs rebuilt by an autoencoder."
-    typical_seconds = 36.0
+    typical_seconds = 6.0
 
     autoencoder: GraphAutoencoder
 
@@ -50,11 +50,10 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
         proxy_steps: int = 5,
         proxy_lr: float = 0.01,
         divergence_weight: float = 0.01,
-        size_weight: float = 3e-4,
-        entropy_weight: float = 0.3,
+        epochs: int = 30,
         **options: Any,
     ) -> None:
-        super().__init__(size_weight=size_weight, entropy_weight=entropy_weight, **options)
+        super().__init__(epochs=epochs, **options)
         self.proxy_steps, self.proxy_lr = proxy_steps, proxy_lr
         self.divergence_weight = divergence_weight
         at_least("proxy_steps", proxy_steps, 1)

@@ -45,14 +45,14 @@ class RegExplainer(MixingExplainer, ParametricExplainer):
         prediction_weight: :math:`\beta`.
         contrast_temperature: :math:`\tau` of the contrast.
         bridges: Undirected random edges between the two graphs of a mixup.
-        size_weight, entropy_weight, end_temperature, **options: As in
+        epochs, size_weight, end_temperature, **options: As in
             :class:`ParametricExplainer`.
     """
 
     slug = "regexplainer"
     title = "RegExplainer"
     summary = "RegExplainer: mixup with near and far graphs and a contrast of their embeddings."
-    typical_seconds = 33.0
+    typical_seconds = 15.0
 
     def __init__(
         self,
@@ -61,14 +61,14 @@ class RegExplainer(MixingExplainer, ParametricExplainer):
         prediction_weight: float = 1.0,
         contrast_temperature: float = 0.5,
         bridges: int = 1,
-        size_weight: float = 0.05,
-        entropy_weight: float = 1.0,
+        epochs: int = 150,
+        size_weight: float = 0.3,
         end_temperature: float = 2.0,
         **options: Any,
     ) -> None:
         super().__init__(
+            epochs=epochs,
             size_weight=size_weight,
-            entropy_weight=entropy_weight,
             end_temperature=end_temperature,
             **options,
         )

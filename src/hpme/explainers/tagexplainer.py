@@ -44,7 +44,7 @@ class TAGExplainer(ParametricExplainer):
             the estimator may prefer to drop what matters.
         scale: :math:`b` of the Laplace distribution.
         size_weight: :math:`c_s`; in this method of the mean of the edge weights, not their sum.
-        entropy_weight, **options: As in :class:`ParametricExplainer`.
+        epochs, **options: As in :class:`ParametricExplainer`.
     """
 
     slug = "tagexplainer"
@@ -61,11 +61,11 @@ class TAGExplainer(ParametricExplainer):
         *,
         contrast: Contrast = "nce",
         scale: float = 0.2,
-        size_weight: float = 0.05,
-        entropy_weight: float = 0.002,
+        epochs: int = 300,
+        size_weight: float = 0.03,
         **options: Any,
     ) -> None:
-        super().__init__(size_weight=size_weight, entropy_weight=entropy_weight, **options)
+        super().__init__(epochs=epochs, size_weight=size_weight, **options)
         if contrast not in get_args(Contrast):
             raise InputError(f"contrast must be one of {get_args(Contrast)}, got {contrast!r}")
         positive("scale", scale)

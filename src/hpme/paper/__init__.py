@@ -6,6 +6,7 @@ One module per table or figure holds both, as ``SUITE``. What they share is in
 
 NAMES = (
     "table1",
+    "baselines",
     "told",
     "second",
     "nodes",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hpme.paper.shared.blocks import annex
 from hpme.paper.shared.cells import Cells, Results
 from hpme.paper.shared.document import Block, Picture
-from hpme.paper.shared.names import OURS, PRINTED, method_title
+from hpme.paper.shared.names import OURS, OWN_SIZE, PRINTED, method_title
 from hpme.paper.shared.scores import score_table
 from hpme.paper.shared.suite import Options, Suite, each, together
 from hpme.viz.charts import Bar, bar_chart
@@ -20,7 +20,7 @@ BY_SEARCH: dict[str, Options] = {
     "not refined": {"refine": 0},
     "any host": {"neighbor": "random"},
     "boundary by rank": {"attach": "rank"},
-    "size chosen without labels": {"ratio": "auto"},
+    "size chosen without labels": OWN_SIZE,
 }
 AS_PRINTED: dict[str, Options] = {
     "HPME as printed": {},

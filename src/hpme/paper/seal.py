@@ -14,8 +14,6 @@ from hpme.paper.shared.scores import score_table
 from hpme.paper.shared.suite import Suite, each, together
 
 METHODS = (ALL_EDGES, "random", "occlusion", "pgexplainer", PRINTED, OURS)
-SEEDS = tuple(range(200, 210))
-"""Not used in development."""
 DELETION = ("fidelity", "robust_fidelity")
 COLUMNS = ("fidelity_plus", "fidelity_minus", "robust_fidelity_plus", "robust_fidelity_minus")
 PARTS = {
@@ -63,5 +61,4 @@ SUITE = Suite(
         )
     )),
     blocks,
-    SEEDS,
 )  # fmt: skip

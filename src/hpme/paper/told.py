@@ -7,7 +7,7 @@ from hpme.explainers import EXPLAINERS
 from hpme.paper.shared.blocks import score_tables
 from hpme.paper.shared.cells import Cells, Results
 from hpme.paper.shared.document import Block
-from hpme.paper.shared.names import OURS, PRINTED, explainer_title, method_title
+from hpme.paper.shared.names import OURS, OWN_SIZE, PRINTED, explainer_title, method_title
 from hpme.paper.shared.suite import CLASSIFICATION, REGRESSION, Options, Suite, each, together
 
 METHODS = ("matchexplainer", PRINTED, OURS)
@@ -20,7 +20,7 @@ NOTE = (
 
 def untold(method: str) -> Options:
     """Options of a method that is told nothing about the ground truth."""
-    return {"ratio": "auto" if EXPLAINERS[method].chooses_size else DEFAULT_POOL_RATIO}
+    return OWN_SIZE if EXPLAINERS[method].chooses_size else {"ratio": DEFAULT_POOL_RATIO}
 
 
 def blocks(cells: Cells, _: Results) -> list[Block]:

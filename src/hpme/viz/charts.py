@@ -158,6 +158,44 @@ def rank_chart(
     return figure
 
 
+def cost_chart(
+    points: Mapping[str, tuple[float, float]], *, xlabel: str, ylabel: str, ours: Sequence[str]
+) -> Any:
+    """Cost and score of methods, each a point with its name beside the chart; costs as logs."""
+    figure: Any = Figure(figsize=(7.2, 1.2 + 0.2 * max(len(points), 10)), layout="constrained")
+    axes = figure.subplots()
+    axes.set_xscale("log")
+    scores = [score for _, score in points.values()]
+    margin = 0.06 * (max(scores) - min(scores) or 1.0)
+    low, high = min(scores) - margin, max(scores) + margin
+    axes.set_ylim(low, high)
+    order = sorted(points, key=lambda name: -points[name][1])
+    for name, place in zip(order, _spread([(points[n][1] - low) / (high - low) for n in order]),
+                           strict=True):  # fmt: skip
+        colour = OURS if name in ours else INK
+        axes.scatter(*points[name], s=36, color=colour, zorder=3)
+        axes.annotate(
+            plain(name), points[name], xytext=(1.04, place), textcoords="axes fraction",
+            va="center", fontsize=SMALL, color=colour, annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.6, "alpha": 0.45},
+        )  # fmt: skip
+    axes.set_xlabel(xlabel, color=INK, fontsize=NORMAL)
+    axes.set_ylabel(ylabel, color=INK, fontsize=NORMAL)
+    _quiet(axes)
+    return figure
+
+
+def _spread(places: Sequence[float]) -> list[float]:
+    """Descending places in [0, 1], moved as little as leaves room for a name at each."""
+    gap, found = min(0.055, 1 / max(len(places) - 1, 1)), []
+    for number, place in enumerate(places):
+        room = 1 - gap * number  # what those above leave
+        highest = min(found[-1] - gap if found else 1.0, room)
+        lowest = gap * (len(places) - 1 - number)  # what those below need
+        found.append(max(min(place, highest), lowest))
+    return found
+
+
 def _legend(figure: Any, handles: Sequence[Line2D], **style: Any) -> None:
     look = {"ncols": 3, "frameon": False, "fontsize": NORMAL, "labelcolor": INK}
     figure.legend(handles=handles, loc="outside upper center", **look | style)

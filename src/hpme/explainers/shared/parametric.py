@@ -49,10 +49,10 @@ class ParametricExplainer(GraphExplainer):
     def __init__(
         self,
         *,
-        epochs: int = 300,
+        epochs: int = 100,
         lr: float = 0.01,
         weight_decay: float = 5e-4,
-        size_weight: float = 0.03,
+        size_weight: float = 0.003,
         entropy_weight: float = 0.01,
         start_temperature: float = 5.0,
         end_temperature: float = 1.0,

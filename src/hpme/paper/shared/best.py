@@ -1,4 +1,4 @@
-"""Which row of a column is the best, if its seeds tell it from all others."""
+"""Which rows of a column are the best, if seeds tell them from all others."""
 
 from __future__ import annotations
 
@@ -8,33 +8,45 @@ from collections.abc import Mapping, Sequence
 from scipy import stats
 
 from hpme.paper.shared.cells import Cell
-from hpme.paper.shared.names import BOUNDS, metric_of
+from hpme.paper.shared.names import BOUNDS, OURS, OWN_SIZE, method_title, metric_of
 
 LEVEL = 0.05
 """Of significance."""
 
 
-def best_row(cells: Sequence[Cell], column: str, metric: str) -> str | None:
-    """The row that is better than every other of a column; ``None`` if it is not told from one.
+def best_rows(cells: Sequence[Cell], column: str, metric: str) -> set[str]:
+    """The rows of a column that are better than those of every other method; often none.
 
-    That all tests agree is less probable by chance than that one does, so their number needs no
-    correction.
+    HPME with the size of the ground truth and with its own is one method in two rows, and both may
+    be the best. That all tests agree is less probable by chance than that one does, so their number
+    needs no correction.
     """
     higher = metric_of(metric).higher
     if higher is None:
-        return None
+        return set()
     found = {
-        cell.row: cell.stat(metric).by_seed
+        cell.row: (_method(cell), values)
         for cell in cells
-        if cell.column == column and cell.template.explainer not in BOUNDS
+        if cell.column == column
+        and cell.template.explainer not in BOUNDS
+        and (values := cell.stat(metric).by_seed)
     }
-    found = {row: values for row, values in found.items() if values}
-    if len(found) < 2:
-        return None
-    means = {row: statistics.fmean(values.values()) for row, values in found.items()}
-    best = max(means, key=lambda row: means[row] if higher else -means[row])
-    others = (values for row, values in found.items() if row != best)
-    return best if all(is_better(found[best], values, higher=higher) for values in others) else None
+    methods = {method for method, _ in found.values()}
+    return {
+        row
+        for row, (method, values) in found.items()
+        if len(methods) > 1
+        and all(
+            is_better(values, others, higher=higher)
+            for other, others in found.values()
+            if other != method
+        )
+    }
+
+
+def _method(cell: Cell) -> str:
+    """Equal for rows that are not told apart."""
+    return method_title(OURS) if cell.row == method_title(OURS, OWN_SIZE) else cell.row
 
 
 def is_better(ours: Mapping[int, float], theirs: Mapping[int, float], *, higher: bool) -> bool:

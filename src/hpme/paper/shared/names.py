@@ -16,6 +16,8 @@ from hpme.explainers import EXPLAINERS
 
 OURS, PRINTED = "hpme", "hpme-printed"
 """HPME as it is here, and as the paper prints it."""
+OWN_SIZE = {"ratio": "auto"}
+"""HPME that is told nothing about the ground truth, as users have it."""
 
 BOUNDS = {GROUND_TRUTH: "Ground truth", ALL_EDGES: "All edges"}
 """What is shown beside explainers for comparison, and is none."""
@@ -73,6 +75,8 @@ def explainer_title(name: str) -> str:
 
 def method_title(name: str, options: Mapping[str, Any] | None = None) -> str:
     """Name of an explainer, with options that set it apart."""
+    if options == OWN_SIZE:
+        return f"{explainer_title(name)}, its own size"
     options = stored_spelling(name, options or {})[1]
     shown = [f"{OPTIONS.get(key, key)}={_value(value)}" for key, value in options.items()]
     return explainer_title(name) + (f" ({', '.join(shown)})" if shown else "")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from hpme.bench.store import Record
 from hpme.data import DATASETS
 from hpme.explainers import EXPLAINERS, GraphExplainer
-from hpme.paper.shared.best import LEVEL, best_row
+from hpme.paper.shared.best import LEVEL, best_rows
 from hpme.paper.shared.cells import NOT_MEASURED, Cell, Cells, Spread, Stat
 from hpme.paper.shared.document import FAILED, MISSING, UNDEFINED, Column, Entry, Footnotes, Table
 from hpme.paper.shared.names import PaperTable, dataset_title, explainer_title, metric_of
@@ -28,9 +28,10 @@ def score_table(
     letters, shown = Footnotes(), cells.shown()
     measured = {(cell.column, name) for cell in shown for r in cell.records for name in r.values}
     places = [(c, metric) for c in cells.columns for metric in metrics if (c, metric) in measured]
-    best = {place: best_row(shown, *place) for place in places}
+    best = {place: best_rows(shown, *place) for place in places}
     common = common_settings(shown)
     seeds = max((len(cell.records) for cell in shown), default=0)
+    graphs = max((cell.template.graphs for cell in shown), default=0)
     rows = []
     for row in cells.rows:
         entries = []
@@ -40,9 +41,9 @@ def score_table(
                 entries.append(Entry(MISSING))
                 continue
             stat = cell.stat(metric, spread)
-            remarks = cell_notes(cell, stat, metric, seeds=seeds, common=common)
+            remarks = cell_notes(cell, stat, metric, seeds=seeds, graphs=graphs, common=common)
             mark = ",".join(letters[remark] for remark in remarks)
-            win, text = row == best[column, metric], _text(cell, stat, metric)
+            win, text = row in best[column, metric], _text(cell, stat, metric)
             entries.append(Entry(text, win, _printed(paper, cell, metric), mark))
         rows.append((row, tuple(entries)))
     single = len({metric for _, metric in places}) <= 1
@@ -128,11 +129,15 @@ def method_notes(cells: Sequence[Cell]) -> list[str]:
     return notes
 
 
-def cell_notes(cell: Cell, stat: Stat, metric: str, *, seeds: int, common: str) -> list[str]:
+def cell_notes(
+    cell: Cell, stat: Stat, metric: str, *, seeds: int, graphs: int, common: str
+) -> list[str]:
     """What sets a cell apart from the others of its table."""
     remarks, count = [], len(cell.records)
     if cell.records and count < seeds:
         remarks.append(f"{count} of {seeds} seeds.")
+    if cell.records and cell.template.graphs < graphs:
+        remarks.append(f"{cell.template.graphs} explained graphs, the others {graphs}.")
     for reason, times in sorted(stat.undefined.items()):
         if reason != NOT_MEASURED:
             name = metric_of(metric).title
@@ -186,7 +191,7 @@ def reading_note(
     text += f" Seeds: {number_runs(numbers)}." if numbers else ""
     if any(metric_of(metric).higher is not None for metric in metrics):
         text += (
-            " Bold: better than every other row of its column by a paired t-test on the seeds "
+            " Bold: better than every other method of its column by a paired t-test on the seeds "
             f"both have (p < {LEVEL})."
         )
     return text + (" Second line: what the paper prints." if paper else "")

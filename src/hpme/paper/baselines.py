@@ -1,0 +1,59 @@
+"""Baselines with one setting for all datasets, with one chosen for each, and with the best."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import get_args
+
+from hpme.bench.experiment import Experiment
+from hpme.paper.shared.blocks import annex, score_tables
+from hpme.paper.shared.cells import Cells, Results
+from hpme.paper.shared.document import Block
+from hpme.paper.shared.names import OURS, OWN_SIZE, explainer_title
+from hpme.paper.shared.suite import CLASSIFICATION, REGRESSION, SEEDS, Suite, each
+from hpme.paper.shared.tuned import GRIDS, Rule, setting
+
+NOTE = (
+    "Default: one setting for all datasets. Chosen: one for each, found without ground truth by "
+    "the hard mix. Oracle: one for each, found by the ground truth of another seed: an upper bound "
+    "that nobody reaches who does not know the answer. HPME finds its size by itself here and has "
+    "one setting for all datasets."
+)
+
+
+def experiments(seeds: Sequence[int]) -> list[Experiment]:
+    """Every method with each of its settings once, and HPME with its own size."""
+    found = []
+    for dataset in CLASSIFICATION + REGRESSION:
+        for method in GRIDS:
+            options = [setting(method, dataset, rule) for rule in get_args(Rule)]
+            distinct = [o for place, o in enumerate(options) if o not in options[:place]]
+            found += each([dataset], [method], options=distinct)(seeds)
+        found += each([dataset], [OURS], options=[OWN_SIZE])(seeds)
+    return found
+
+
+def blocks(cells: Cells, _: Results) -> list[Block]:
+    """A table for each task; a result stands in the row of every rule that leads to it."""
+    every = [
+        replace(cell, row=f"{explainer_title(method)}, {rule}")
+        for rule in get_args(Rule)
+        for method in GRIDS
+        for cell in cells.every
+        if cell.template.explainer == method
+        and dict(cell.template.options) == setting(method, cell.template.dataset, rule)
+    ]
+    ours = [cell for cell in cells.every if cell.template.explainer == OURS]
+    named = Cells(cells.suite, (*every, *ours))
+    found = score_tables(named, "Edge ROC-AUC by how settings are found, graph {}", ["auc"])
+    return [NOTE, *found, *annex(named)]
+
+
+SUITE = Suite(
+    "baselines",
+    "Baselines: default, chosen and best settings",
+    experiments,
+    blocks,
+    SEEDS[:5],
+)
