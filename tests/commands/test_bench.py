@@ -46,8 +46,8 @@ def test_a_dry_run_shows_the_plan(invoke, executor):
     executor.before = lambda job: pytest.fail("work has begun")
     result = invoke(*RUN, "--explainers", "random,hpme", "--dry-run", "--train-steps", "5000")
     assert result.exit_code == 0
-    assert "4 to do, 1 targets to train" in result.stdout
-    assert "estimate; 0 from results like them, 4 from what is typical" in result.stdout
+    assert "6 to do, 1 targets to train" in result.stdout  # HPME with two sizes
+    assert "estimate; 0 from results like them, 6 from what is typical" in result.stdout
     assert not Path("out").exists()
 
 
