@@ -187,7 +187,8 @@ def cost_chart(
 
 def _spread(places: Sequence[float]) -> list[float]:
     """Descending places in [0, 1], moved as little as leaves room for a name at each."""
-    gap, found = min(0.055, 1 / max(len(places) - 1, 1)), []
+    gap = min(0.055, 1 / max(len(places) - 1, 1))
+    found: list[float] = []
     for number, place in enumerate(places):
         room = 1 - gap * number  # what those above leave
         highest = min(found[-1] - gap if found else 1.0, room)
