@@ -33,7 +33,8 @@ def test_wilcoxon_is_that_of_scipy(ties):
     ours, theirs = (dict(zip(pairs, row.tolist(), strict=True)) for row in values)
     test = paired_tests(ours, {"other": theirs})["other"]
     difference = values[0] - values[1]
-    assert test.p == pytest.approx(stats.wilcoxon(difference).pvalue)
+    unequal = difference[difference != 0]  # what SciPy does with zeros changed over time
+    assert test.p == pytest.approx(stats.wilcoxon(unequal).pvalue)
     assert test.p_holm == test.p
     assert test.median == pytest.approx(float(np.median(difference)))
     assert (test.wins, test.losses) == ((difference > 0).sum(), (difference < 0).sum())
