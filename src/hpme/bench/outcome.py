@@ -79,7 +79,7 @@ class Outcome:
         explain_seconds: Time to explain all graphs.
         cpu_seconds: CPU time of both.
         target_passes: How often the target was asked meanwhile, in passes over the graphs it was
-            fitted on; ``None`` if nobody asked.
+            fitted on; ``None`` if nothing was explained, or these have no edge.
     """
 
     experiment: Experiment

@@ -190,8 +190,7 @@ def _spread(places: Sequence[float]) -> list[float]:
     gap = min(0.055, 1 / max(len(places) - 1, 1))
     found: list[float] = []
     for number, place in enumerate(places):
-        room = 1 - gap * number  # what those above leave
-        highest = min(found[-1] - gap if found else 1.0, room)
+        highest = found[-1] - gap if found else 1.0
         lowest = gap * (len(places) - 1 - number)  # what those below need
         found.append(max(min(place, highest), lowest))
     return found
