@@ -12,7 +12,7 @@ from typing import Any
 from hpme.errors import InputError
 from hpme.limits import MAX_SEED, MAX_SEEDS
 
-RESULT_VERSION = 2
+RESULT_VERSION = 3
 """Part of every key; raise it when a change to explainers or metrics alters results."""
 GROUND_TRUTH = "ground-truth"
 """In place of an explainer: the ground truth is taken for the explanation."""
@@ -73,9 +73,7 @@ class Experiment:
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as JSON values."""
-        explainer, options = stored_spelling(self.explainer, self.options)
-        metrics = list(self.metrics)
-        return {**asdict(self), "explainer": explainer, "options": options, "metrics": metrics}
+        return {**asdict(self), "options": dict(self.options), "metrics": list(self.metrics)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Experiment:
@@ -85,9 +83,7 @@ class Experiment:
             InputError: If a field is missing or unknown.
         """
         try:
-            explainer, options = _spelling(values["explainer"], values["options"])
-            metrics = tuple(values["metrics"])
-            return cls(**{**values, "explainer": explainer, "options": options, "metrics": metrics})
+            return cls(**{**values, "metrics": tuple(values["metrics"])})
         except (KeyError, TypeError) as error:
             raise InputError(f"not an experiment of this version of hpme: {error}") from error
 
@@ -96,29 +92,6 @@ class Experiment:
         options = "".join(f" {name}={value}" for name, value in self.options.items())
         explainer = "" if self.explainer is None else f", {self.explainer}{options}"
         return f"{self.dataset}{variant}, {self.model}{explainer}, seed {self.seed}"
-
-
-# HPME by gradient was an option of HPME when the first results were stored. Results are found by
-# their keys, so it is written that way for good.
-_GRADIENT, _STORED, _OPTION = "hpme-gradient", "hpme", {"search": "gradient"}
-
-
-def stored_spelling(
-    explainer: str | None, options: Mapping[str, Any]
-) -> tuple[str | None, dict[str, Any]]:
-    """How an explainer and its options are written in results."""
-    if explainer == _GRADIENT:
-        return _STORED, {**_OPTION, **options}
-    return explainer, dict(options)
-
-
-def _spelling(
-    explainer: str | None, options: Mapping[str, Any]
-) -> tuple[str | None, dict[str, Any]]:
-    """The inverse of :func:`stored_spelling`."""
-    if explainer == _STORED and _OPTION.items() <= options.items():
-        return _GRADIENT, {key: value for key, value in options.items() if key not in _OPTION}
-    return explainer, dict(options)
 
 
 def canonical_json(content: Any) -> bytes:

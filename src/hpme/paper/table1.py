@@ -37,7 +37,7 @@ METHODS = (
 )
 SLOW, FEW = "subgraphx", 20
 """What takes seconds for a graph explains some of them only."""
-METRICS = ("auc",)
+METRICS = ("auc", "precision")
 GRAPHS = 200
 """Explained by the others."""
 UNTOLD = method_title(OURS, OWN_SIZE)
@@ -66,7 +66,9 @@ def blocks(cells: Cells, _: Results) -> list[Block]:
     """Tables by task, who is better than whom, and what it costs."""
     found = score_tables(cells, "Edge ROC-AUC, graph {}", ["auc"], "table1")
     single = score_table("table1-single", "Mean AUC of single graphs", cells, ["auc_per_graph"])
-    return [*found, *comparison(cells), *cost_picture(cells), single, *annex(cells)]
+    caption = "Share of ground truth among as many of the heaviest edges as it has"
+    precision = score_table("table1-precision", caption, cells, ["precision"])
+    return [*found, *comparison(cells), *cost_picture(cells), single, precision, *annex(cells)]
 
 
 def cost_picture(cells: Cells) -> list[Block]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any, NamedTuple
 
-from hpme.bench.experiment import ALL_EDGES, GROUND_TRUTH, stored_spelling
+from hpme.bench.experiment import ALL_EDGES, GROUND_TRUTH
 from hpme.data import DATASETS
 from hpme.errors import UnknownNameError
 from hpme.explainers import EXPLAINERS
@@ -67,7 +67,6 @@ def metric_of(name: str) -> Metric:
 
 def explainer_title(name: str) -> str:
     """Name of an explainer, whatever its options."""
-    name = stored_spelling(name, {})[0] or ""
     if name in BOUNDS:
         return BOUNDS[name]
     return EXPLAINERS[name].title if name in EXPLAINERS else name
@@ -77,8 +76,8 @@ def method_title(name: str, options: Mapping[str, Any] | None = None) -> str:
     """Name of an explainer, with options that set it apart."""
     if options == OWN_SIZE:
         return f"{explainer_title(name)}, its own size"
-    options = stored_spelling(name, options or {})[1]
-    shown = [f"{OPTIONS.get(key, key)}={_value(value)}" for key, value in options.items()]
+    given = (options or {}).items()
+    shown = [f"{OPTIONS.get(key, key)}={_value(value)}" for key, value in given]
     return explainer_title(name) + (f" ({', '.join(shown)})" if shown else "")
 
 
