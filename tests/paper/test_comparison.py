@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hpme.paper.table1 import dataset_ranks, holm, paired_tests
+from hpme.paper.shared.comparison import dataset_ranks, holm, paired_tests
 
 
 def test_ranks_by_hand():

@@ -3,13 +3,14 @@
 import pytest
 
 from hpme.bench import Experiment
-from hpme.paper.shared.blocks import cost_table, target_tables
+from hpme.paper.shared.blocks import cost_table, evidence_tables, target_tables
 from hpme.paper.shared.cells import gather
+from hpme.paper.shared.comparison import comparison, p_text
 from hpme.paper.shared.names import paper_table
 from hpme.paper.shared.scores import score_table
 from hpme.paper.shared.suite import Suite
 from hpme.paper.suites import SUITES
-from hpme.paper.table1 import METRICS, comparison, p_text
+from hpme.paper.table1 import METRICS
 
 
 def suite_of(datasets, methods, **changes):
@@ -200,17 +201,18 @@ def test_both_sizes_of_hpme_may_be_the_best_and_few_graphs_are_marked(make_recor
     assert table.marks == (("a", "20 explained graphs, the others 200."),)
     assert entry(table, "SubgraphX").mark == "a"
     own = comparison(gather(suite, records))[0]
-    assert texts(own)["HPME, its own size"][1:] == [""] * 7  # the others are tested against it
+    assert texts(own)["HPME, its own size"][2:] == [""] * 9  # the others are tested against it
 
 
 def test_ranks_and_tests_in_a_table(runs):
     table = comparison(cells_of(runs))[0]
     rows = texts(table)
     assert list(rows) == ["HPME", "Grad"]  # best first
-    assert rows["HPME"] == ["1.25", *[""] * 7]
-    assert rows["Grad"][:6] == ["1.75", "4", "2", "2", "0", "+0.150"]
-    assert rows["Grad"][6] == rows["Grad"][7] == "0.5000"  # both signs of 2 differences
-    assert "over the 2 datasets" in table.notes[0]
+    assert rows["HPME"] == ["0.800", "1.25", *[""] * 9]
+    assert rows["Grad"][:4] == ["0.650", "1.75", "+0.000", "Benzene"]  # nowhere ahead
+    assert rows["Grad"][4:9] == ["4", "2", "2", "0", "+0.150"]
+    assert rows["Grad"][9] == rows["Grad"][10] == "0.5000"  # both signs of 2 differences
+    assert "of the 2 datasets" in table.notes[0]
 
 
 def test_comparison_without_ours_or_without_others(runs, make_record):
@@ -219,13 +221,30 @@ def test_comparison_without_ours_or_without_others(runs, make_record):
     ]
     cells = cells_of(others, methods=("grad", "random"))
     table = comparison(cells)[0]
-    assert texts(table) == {"Random": ["1.00"], "Grad": ["2.00"]}
+    assert texts(table) == {"Random": ["0.500", "1.00"], "Grad": ["0.300", "2.00"]}
     assert comparison(cells_of(runs[2:4])) == []
 
 
 def test_ranks_over_fewer_datasets_are_admitted(runs):
     table = comparison(cells_of(runs[:6]))[0]
     assert table.notes[0].endswith("every method has a value; left out: Benzene.")
+
+
+def test_what_reports_say_beside_what_explanations_are_worth(runs, make_record):
+    weak = {"effect": 0.25, "p_value": 0.04, "warnings": ["weak"]}
+    good = {"effect": 0.75, "p_value": 0.0005, "warnings": []}
+    records = [
+        make_record("benzene", "hpme", seed, values={"auc": auc}, context={"report": report})
+        for seed, auc, report in ((0, 0.4, weak), (1, 0.6, good))
+    ]
+    (table,) = evidence_tables(cells_of([*runs[:4], *records]))
+    assert [(column.group, column.title) for column in table.columns][:2] == [
+        ("HPME", "AUC"),
+        ("HPME", "effect"),
+    ]
+    assert texts(table)["Benzene"] == ["0.500", "0.50", "0.04", "1 of 2"]
+    assert texts(table)["BA-2Motifs"] == ["—"] * 4  # no report was kept
+    assert evidence_tables(cells_of(runs[:2], methods=("grad",))) == []
 
 
 def test_p_values():

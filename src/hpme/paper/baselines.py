@@ -9,6 +9,7 @@ from typing import get_args
 from hpme.bench.experiment import Experiment
 from hpme.paper.shared.blocks import annex, score_tables
 from hpme.paper.shared.cells import Cells, Results
+from hpme.paper.shared.comparison import comparison
 from hpme.paper.shared.document import Block
 from hpme.paper.shared.names import OURS, OWN_SIZE, explainer_title
 from hpme.paper.shared.suite import CLASSIFICATION, REGRESSION, SEEDS, Suite, each
@@ -47,7 +48,7 @@ def blocks(cells: Cells, _: Results) -> list[Block]:
     ours = [cell for cell in cells.every if cell.template.explainer == OURS]
     named = Cells(cells.suite, (*every, *ours))
     found = score_tables(named, "Edge ROC-AUC by how settings are found, graph {}", ["auc"])
-    return [NOTE, *found, *annex(named)]
+    return [NOTE, *found, *comparison(named), *annex(named)]
 
 
 SUITE = Suite(

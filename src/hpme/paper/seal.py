@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hpme.bench.experiment import ALL_EDGES, GROUND_TRUTH
 from hpme.paper import links
-from hpme.paper.shared.blocks import annex
+from hpme.paper.shared.blocks import annex, evidence_tables
 from hpme.paper.shared.cells import Cells, Results
 from hpme.paper.shared.document import Block
 from hpme.paper.shared.names import OURS, PRINTED, dataset_title
@@ -45,7 +45,7 @@ def blocks(cells: Cells, _: Results) -> list[Block]:
         table = score_table(title, caption, part, metrics, notes=notes)
         if table.columns:
             found.append(table)
-    return [*found, *annex(cells)]
+    return [*found, *evidence_tables(cells), *annex(cells)]
 
 
 SUITE = Suite(

@@ -8,7 +8,7 @@ from typing import Any
 
 from hpme.bench.store import Record
 from hpme.data import DATASETS
-from hpme.paper.shared.cells import Cells, Results, Spread
+from hpme.paper.shared.cells import Cell, Cells, Results, Spread
 from hpme.paper.shared.document import MISSING, Block, Column, Entry, Picture, Table
 from hpme.paper.shared.names import (
     OURS,
@@ -125,6 +125,44 @@ def cost_table(name: str, caption: str, cells: Cells) -> Table | None:
     return Table(name, caption, "Method", tuple(columns), tuple(rows), (note,))
 
 
+def evidence_tables(cells: Cells) -> list[Table]:
+    """What HPME says of its own explanations beside what they are worth; none without HPME."""
+    heads = ("AUC", "effect", "largest p", "warns")
+    shown = [row for row in (method_title(OURS), method_title(OURS, OWN_SIZE)) if row in cells.rows]
+    rows = []
+    for column in cells.columns:
+        found = [cells.at(row, column) for row in shown]
+        if any(cell is not None and cell.records for cell in found):
+            entries = [entry for cell in found for entry in _evidence(cell)]
+            rows.append((column, tuple(entries)))
+    if not rows:
+        return []
+    note = (
+        "Effect and p are of the evidence that a fit gathers without ground truth, on graphs that "
+        "its search did not use: means over seeds, and the largest p of any. Warns: how many of "
+        "the runs say that their explanations should not be trusted."
+    )
+    caption = "What HPME says about its own explanations"
+    columns = tuple(Column(head, row) for row in shown for head in heads)
+    return [Table(f"{cells.suite}-evidence", caption, "Dataset", columns, tuple(rows), (note,))]
+
+
+def _evidence(cell: Cell | None) -> list[Entry]:
+    told = [record.context.get("report") for record in cell.records] if cell else []
+    reports = [report for report in told if report]
+    if cell is None or not reports:
+        return [Entry(MISSING)] * 4
+    auc = cell.stat("auc").mean
+    effect = statistics.fmean(report["effect"] for report in reports)
+    warned = sum(bool(report["warnings"]) for report in reports)
+    return [
+        Entry(MISSING if auc is None else f"{auc:.3f}"),
+        Entry(f"{effect:.2f}"),
+        Entry(f"{max(report['p_value'] for report in reports):.2g}"),
+        Entry(f"{warned} of {len(reports)}"),
+    ]
+
+
 def score_tables(
     cells: Cells, caption: str, metrics: Sequence[str], *papers: str, spread: Spread = "seeds"
 ) -> list[Block]:
@@ -159,6 +197,7 @@ def score_page(
         text = "Further measures of the same explanations"
         others = score_table(f"{cells.suite}-more", text, cells, more, spread=spread)
         found[1:1] = [others] if others.columns else []
+        found += evidence_tables(cells) if "auc" in metrics else []
         remark = paper_note(note) if note else None
         return [*found, *annex(cells), *([remark] if remark else [])]
 
@@ -187,7 +226,8 @@ def sensitivity(option: str, xlabel: str, *, mark_truth: bool = False) -> Show:
             stats = {
                 float(cell.template.options[option]): cell.stat("auc")
                 for cell in cells.every
-                if cell.column == column and option in cell.template.options
+                if cell.column == column
+                and isinstance(cell.template.options.get(option), float)  # not "auto"
             }
             means = {x: stat.mean for x, stat in sorted(stats.items()) if stat.mean is not None}
             if means:
