@@ -157,10 +157,12 @@ def chosen_experiments(
 def _run(
     plan: Plan, store: ResultStore, executor: Executor, costs: CostModel, workers: int
 ) -> list[tuple[Experiment, Failure]]:
+    from hpme.bench.execute.cluster import is_prepared
     from hpme.bench.execute.jobs import run_plan
     from hpme.bench.execute.watch import Watch
 
-    watch = Watch(plan.todo, costs, workers, Console(stderr=True))
+    untrained = [experiment for experiment in plan.targets if not is_prepared(experiment)]
+    watch = Watch(plan.todo, costs, workers, Console(stderr=True), untrained=untrained)
     try:
         return run_plan(plan, store, executor, ended=watch.ended, pulse=watch.pulse)
     except KeyboardInterrupt:
@@ -201,7 +203,7 @@ def _show_plan(title: str, plan: Plan, costs: CostModel, workers: int) -> None:
     for name, count in total.items():
         todo = [e for e in plan.todo if e.dataset == name]
         targets = [e for e in untrained if e.dataset == name]
-        cost = sum(map(costs.seconds, todo)) + sum(map(target_seconds, targets))
+        cost = sum(map(costs.seconds, todo)) + costs.pace * sum(map(target_seconds, targets))
         seconds += cost
         row = (count, count - len(todo), len(todo), len(targets), duration(cost) if todo else "-")
         table.add_row(name, *map(str, row))

@@ -10,7 +10,7 @@ from hpme.bench import Experiment, Failure, explain, record_of
 from hpme.bench.execute.jobs import Job
 from hpme.bench.execute.watch import CostModel, Watch, duration, target_seconds
 from hpme.execute.jobs import Done
-from hpme.explainers import HPMEExplainer
+from hpme.explainers import HPMEExplainer, RandomExplainer
 
 COST = {"fit_seconds": 6.0, "explain_seconds": 3.0, "metric_seconds": 1.0}
 
@@ -39,6 +39,22 @@ def test_similar_results_are_a_better_guide(record):
     elsewhere = replace(record.experiment, dataset="spmotif")
     assert costs.seconds(elsewhere) == pytest.approx((10 + 20 + 100) / 3)
     assert not costs.measured(elsewhere)
+
+
+def test_what_was_never_run_is_scaled_by_what_was(record):
+    costs, unseen = CostModel([record]), Experiment("ba-2motifs", "hpme", 0)
+    pace = 10.0 / (RandomExplainer.typical_seconds * 5 / 200)
+    assert costs.pace == pytest.approx(pace)
+    assert costs.seconds(unseen) == pytest.approx(pace * HPMEExplainer.typical_seconds)
+
+
+def test_targets_count_until_they_are_ready(record):
+    costs, experiment = CostModel([record]), replace(record.experiment, train_steps=10)
+    watch = Watch([experiment], costs, 1, Console(file=io.StringIO()), untrained=[experiment])
+    training = costs.pace * target_seconds(experiment)
+    assert watch.seconds_left == pytest.approx(10.0 + training)
+    watch.ended(Done(Job("target", experiment)))
+    assert watch.seconds_left == pytest.approx(10.0)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ from hpme.models import recipe_for
 
 UNKNOWN_SECONDS = 1.0
 """For what is no explainer."""
+TYPICAL_GRAPHS = 200
+"""That explainers say what is typical for."""
 SECONDS_PER_STEP = 0.02
 """Typical for the training of a target."""
 
@@ -28,6 +30,7 @@ class CostModel:
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self._per_graph: dict[tuple[object, ...], list[float]] = defaultdict(list)
+        self._paces: list[float] = []
         for record in records:
             self.learn(record)
 
@@ -35,21 +38,33 @@ class CostModel:
         """Takes another result into account."""
         cost = record.cost
         seconds = cost["fit_seconds"] + cost["explain_seconds"] + cost["metric_seconds"]
+        graphs = max(1, record.context["graphs"])
         for kind in _kinds(record.experiment):
-            self._per_graph[kind].append(seconds / max(1, record.context["graphs"]))
+            self._per_graph[kind].append(seconds / graphs)
+        if typical := _typical(record.experiment.explainer):
+            self._paces.append(seconds / (typical * graphs / TYPICAL_GRAPHS))
 
     def seconds(self, experiment: Experiment) -> float:
         """What an experiment takes on one core, its target not counted."""
         for kind in _kinds(experiment):
             if kind in self._per_graph:
                 return statistics.fmean(self._per_graph[kind]) * experiment.graphs
-        explainer = EXPLAINERS.get(experiment.explainer or "")
-        typical = UNKNOWN_SECONDS if explainer is None else explainer.typical_seconds
-        return typical * experiment.graphs / 200
+        typical = _typical(experiment.explainer) or UNKNOWN_SECONDS
+        return self.pace * typical * experiment.graphs / TYPICAL_GRAPHS
+
+    @property
+    def pace(self) -> float:
+        """How much longer than is typical results took on this machine; 1 without any."""
+        return statistics.median(self._paces) if self._paces else 1.0
 
     def measured(self, experiment: Experiment) -> bool:
         """Whether the estimate comes from results of this explainer on this dataset."""
         return any(kind in self._per_graph for kind in _kinds(experiment)[:-1])
+
+
+def _typical(explainer: str | None) -> float | None:
+    known = EXPLAINERS.get(explainer or "")
+    return None if known is None else known.typical_seconds
 
 
 def target_seconds(experiment: Experiment) -> float:
@@ -66,7 +81,17 @@ def _kinds(experiment: Experiment) -> list[tuple[object, ...]]:
 
 
 class Watch:
-    """Shows what has ended and how long the rest will take."""
+    """Shows what has ended and how long the rest will take.
+
+    Args:
+        todo: Experiments to run.
+        costs: Estimates; they learn from what ends.
+        workers: How many are run at a time.
+        console: Where to show it.
+        untrained: For every target that must be trained an experiment that needs it.
+        every: Seconds between lines, where there is no terminal for a bar.
+        clock: The time in seconds.
+    """
 
     def __init__(
         self,
@@ -75,10 +100,12 @@ class Watch:
         workers: int,
         console: Console,
         *,
+        untrained: Iterable[Experiment] = (),
         every: float = 30.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._left = {experiment.key: experiment for experiment in todo}
+        self._untrained = {experiment.target: experiment for experiment in untrained}
         self._total, self._failed = len(self._left), 0
         self._costs, self._workers, self._console = costs, workers, console
         self._every, self._clock, self._said = every, clock, clock()
@@ -94,6 +121,7 @@ class Watch:
         """Takes note of a job."""
         experiment, failed = done.job.experiment, done.failure is not None
         if done.job.kind == "target":
+            self._untrained.pop(experiment.target, None)
             self._last = f"target of {experiment.dataset} {'failed' if failed else 'ready'}"
             gone = [e for e in self._left.values() if failed and e.target == experiment.target]
         else:
@@ -123,7 +151,8 @@ class Watch:
     @property
     def seconds_left(self) -> float:
         """What the rest will take, by the estimates."""
-        return sum(map(self._costs.seconds, self._left.values())) / self._workers
+        targets = self._costs.pace * sum(map(target_seconds, self._untrained.values()))
+        return (sum(map(self._costs.seconds, self._left.values())) + targets) / self._workers
 
     def _note(self) -> str:
         failed = f"{self._failed} failed, " if self._failed else ""

@@ -33,7 +33,7 @@ def comparison(cells: Cells) -> list[Block]:
     best = min(ranks.values(), default=0.0)
     alone = list(ranks.values()).count(best) == 1
     for row in order:
-        rank, mean, entries = ranks.get(row), MISSING, []
+        rank, mean = ranks.get(row), MISSING
         if rank is not None:
             mean = f"{statistics.fmean(scores[row][dataset] for dataset in common):.3f}"
         text = MISSING if rank is None else f"{rank:.2f}"
@@ -55,8 +55,8 @@ def comparison(cells: Cells) -> list[Block]:
             f"{len(tests)} {'tests' if len(tests) > 1 else 'test'}. Pairs of one dataset share a "
             "target and are not independent, so p is a guide, not a proof."
         )
-    heads = ("mean AUC", "average rank", "largest lead over HPME", "where", "pairs")
-    heads += ("HPME better", "equal", "HPME worse", "median difference", "p", "p, Holm")
+    compared = ("HPME better", "equal", "HPME worse", "median difference", "p", "p, Holm")
+    heads = ("mean AUC", "average rank", "largest lead over HPME", "where", "pairs", *compared)
     columns = [Column(head) for head in heads]
     if not tests:
         columns, rows = columns[:2], [(row, entries[:2]) for row, entries in rows]
