@@ -1,6 +1,7 @@
 """Which result goes to which cell, and what is computed from the results in it."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -33,6 +34,17 @@ def test_population_deviation_over_seeds(make_record):
     assert stat.std == pytest.approx(math.sqrt(0.02 / 3))
     assert stat.by_seed == {0: 0.7, 1: 0.9, 2: 0.8}
     assert grad.empty and grad.stat("auc").mean is None and grad.stat("auc").std is None
+
+
+def test_seeds_that_only_some_cells_have_are_left_out(make_record):
+    suite = replace(TWO, seeds=(0, 1))
+    some = [make_record("a", "hpme", seed) for seed in (0, 1, 2)]
+    both = [*some, *(make_record("a", "grad", seed) for seed in (0, 1))]
+    assert [[*cell.stat("auc").by_seed] for cell in gather(suite, both)] == [[0, 1], [0, 1]]
+    more = [*both, make_record("a", "grad", 2)]
+    assert [[*cell.stat("auc").by_seed] for cell in gather(suite, more)] == [[0, 1, 2]] * 2
+    fewer = [record for record in both if record.experiment.seed != 1]
+    assert [[*cell.stat("auc").by_seed] for cell in gather(suite, fewer)] == [[0, 2], [0]]
 
 
 def test_one_seed_has_no_spread(make_record):

@@ -6,7 +6,7 @@ import functools
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -148,7 +148,8 @@ def gather(
 
     A result belongs to a cell whatever its seed. Results with other settings than the suite's
     (fewer graphs, shorter training) belong there, too, unless there are some with the suite's;
-    settings are never mixed in one cell.
+    settings are never mixed in one cell. Where all cells have the seeds of the suite, others that
+    only some cells have, because another suite asked for them, are left out.
     """
     templates = _templates(suite, 0)
     found: dict[Subject, dict[tuple[int, ...], dict[int, Record]]] = {s: {} for s in templates}
@@ -184,7 +185,20 @@ def gather(
         cells.append(cell)
     others = registered_elsewhere()  # nobody misses what only this machine knows
     kept = [cell for cell in cells if not (cell.empty and cell.template.explainer in others)]
-    return Cells(suite.name, tuple(kept))
+    return Cells(suite.name, tuple(_with_equal_seeds(suite, kept)))
+
+
+def _with_equal_seeds(suite: Suite, cells: Sequence[Cell]) -> Iterator[Cell]:
+    """Cells with the seeds that all have; as they are where a seed of the suite is missing."""
+    seeds = [{record.experiment.seed for record in c.records} for c in cells if c.records]
+    common = set.intersection(*seeds) if seeds else set()
+    for cell in cells:
+        if cell.records and common >= {*suite.seeds}:
+            records = tuple(r for r in cell.records if r.experiment.seed in common)
+            template = _templates(suite, records[0].experiment.seed)[subject_of(cell.template)]
+            yield replace(cell, template=template, records=records)
+        else:
+            yield cell
 
 
 def _titles(templates: Mapping[Subject, Experiment]) -> list[tuple[str, str]]:
