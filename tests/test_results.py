@@ -18,7 +18,6 @@ def test_tables_and_figures_regenerate_from_the_records():
 
 
 def test_records_are_written_as_they_were_read():
-    """Also those from when HPME by gradient was an option."""
     kinds = set()
     for path in sorted((RESULTS / "records" / "results").glob("*.json")):
         content = path.read_bytes()
@@ -26,7 +25,7 @@ def test_records_are_written_as_they_were_read():
         assert record.to_bytes() == content
         assert path.stem == record.experiment.key
         kinds.add(record.experiment.explainer)
-    assert {"hpme", "hpme-gradient"} <= kinds
+    assert {"hpme", "hpme-printed", "ground-truth", None} <= kinds
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +85,8 @@ def problems_of(page, *texts):
         ("reaches paper: HPME", "2"),
         ("above paper: HPME", "1"),
         ("beside paper: HPME", "3"),
+        ("above paper: HPME (r=1)", "3"),
+        ("HPME / Fid- ↓ @ small", "0.300"),
     ],
 )
 def test_a_source_leads_to_its_cell(source, text):
@@ -106,6 +107,7 @@ def test_a_source_leads_to_its_cell(source, text):
         ("0.900", "Hpme / Motifs / AUC ↑", "in no row; there are Grad, Random"),
         ("0.900", "HPME / AUC ↑", "in 2 columns"),
         ("0.900", "HPME / Motifs", "in 0 columns"),
+        ("0.300", "HPME / Fid- ↓ @ large", "in 0 columns"),
         ("0.900", "median: HPME / Motifs / AUC ↑", "that is mean, ±"),
     ],
 )

@@ -103,9 +103,13 @@ def read_tables() -> dict[str, Table]:
 def lookup(source: str, tables: Sequence[Table]) -> str:
     """What tables have at ``what: row / column`` or ``what: row / group / column``.
 
+    ``@ suite`` behind it leaves the tables of that suite alone.
+
     Raises:
         LookupError: If there is no such place, or more than one.
     """
+    source, _, suite = source.partition(" @ ")
+    tables = [table for table in tables if table.name.startswith(suite)]
     what, _, place = source.rpartition(": ")
     row, *path = place.split(" / ")
     if what in COUNTS:
@@ -139,11 +143,16 @@ def _best_other(cells: Mapping[str, Entry], column: Column) -> str:
 
 
 def _count(row: str, holds: Callable[[float, float], bool], tables: Sequence[Table]) -> int:
+    """How often it holds; the paper knows HPME in one form, so all are compared with that."""
+    ours = method_title(OURS)
     pairs = [
-        (_sign(column) * float(_mean(entry.text)), _sign(column) * float(_mean(entry.paper)))
+        (_sign(column) * float(_mean(entry.text)), _sign(column) * float(_mean(printed.paper)))
         for table in tables
-        for column, entry in zip(table.columns, dict(table.rows).get(row, ()), strict=False)
-        if entry.paper and re.match(NUMBER, entry.text)
+        if (rows := dict(table.rows)).get(row)
+        for column, entry, printed in zip(
+            table.columns, rows[row], rows[ours if row.startswith(ours) else row], strict=True
+        )
+        if printed.paper and re.match(NUMBER, entry.text)
     ]
     return sum(holds(*pair) for pair in pairs)
 
