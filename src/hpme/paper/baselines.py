@@ -16,10 +16,10 @@ from hpme.paper.shared.suite import CLASSIFICATION, REGRESSION, SEEDS, Suite, ea
 from hpme.paper.shared.tuned import GRIDS, Rule, setting
 
 NOTE = (
-    "Default: one setting for all datasets. Chosen: one for each, found without ground truth by "
-    "the hard mix. Oracle: one for each, found by the ground truth of another seed: an upper bound "
-    "that nobody reaches who does not know the answer. HPME finds its size by itself here and has "
-    "one setting for all datasets."
+    "Default: the setting of the explainer, one for all datasets. Chosen: one for each, found "
+    "without ground truth by the hard mix. Oracle: one for each, found by the ground truth of "
+    "another seed, which nobody can do who does not know the answer. HPME finds its size by "
+    "itself here and has one setting for all datasets."
 )
 
 

@@ -19,11 +19,10 @@ from hpme.paper.shared.suite import Options
 Rule = Literal["default", "chosen", "oracle"]
 """How a setting is found.
 
-``default`` is one for all datasets: that with the best mean rank of AUC over them, see
-:func:`best_rank`. ``chosen`` is one for each dataset, found without ground truth: that whose hard
-mixes keep predictions best, by :func:`~hpme.explainers.hpme.search.criterion.criterion`.
-``oracle`` is one for each dataset, found by the AUC itself, which nobody can do who does not know
-the answer.
+``default`` is one for all datasets, that of the explainer itself. ``chosen`` is one for each
+dataset, found without ground truth: that whose hard mixes keep predictions best, by
+:func:`~hpme.explainers.hpme.search.criterion.criterion`. ``oracle`` is one for each dataset, found
+by the AUC itself, which nobody can do who does not know the answer.
 """
 FILE = "tuning.json"
 LEVEL_RANKS = 0.5
@@ -105,16 +104,14 @@ def best_auc(settings: Sequence[Sequence[float]]) -> int:
 
 def setting(method: str, dataset: str, rule: Rule) -> Options:
     """Options of a method on a dataset that differ from its defaults."""
-    found = tuning()[method]
-    number = {
-        "default": lambda: best_rank(found),
-        "chosen": lambda: best_mix(found[dataset]),
-        "oracle": lambda: best_auc(found[dataset]),
-    }[rule]()
-    return _apart_from_defaults(method, GRIDS[method][number])
+    if rule == "default":
+        return {}
+    choose = {"chosen": best_mix, "oracle": best_auc}[rule]
+    return apart_from_defaults(method, GRIDS[method][choose(tuning()[method][dataset])])
 
 
-def _apart_from_defaults(method: str, options: Options) -> Options:
+def apart_from_defaults(method: str, options: Options) -> Options:
+    """Those of some options that a method does not have by default."""
     explainer = explainer_class(method)()
     if isinstance(explainer, MetaGNNExplainer):  # its settings are of what explains the copy
         known = explainer.explainer.get_params()
