@@ -12,8 +12,8 @@ from hpme.paper.shared.suite import CLASSIFICATION, REGRESSION, Options, Suite, 
 
 METHODS = ("matchexplainer", PRINTED, OURS)
 NOTE = (
-    "Told: the mean share of nodes that the ground truth has. Not told: HPME chooses a share from "
-    "the graphs and the model alone; MatchExplainer and HPME as printed, which have no way to "
+    "Told: the size of the ground truth. Not told: HPME chooses a share from the graphs and the "
+    "model alone; MatchExplainer and HPME as printed, which have no way to "
     f"choose, take {DEFAULT_POOL_RATIO:g} everywhere. No other method of the main table uses one."
 )
 

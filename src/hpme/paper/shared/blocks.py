@@ -174,7 +174,7 @@ def score_tables(
             caption.format(task),
             part,
             metrics,
-            paper=paper_table(*papers),
+            paper=paper_table(*papers) if papers else None,
             spread=spread,
         )
         for task, datasets in {"": rest, **TASKS}.items()
