@@ -13,8 +13,9 @@ from hpme.paper.shared.suite import CLASSIFICATION, REGRESSION, Options, Suite, 
 METHODS = ("matchexplainer", PRINTED, OURS)
 NOTE = (
     "Told: the size of the ground truth. Not told: HPME chooses a share from the graphs and the "
-    "model alone; MatchExplainer and HPME as printed, which have no way to "
-    f"choose, take {DEFAULT_POOL_RATIO:g} everywhere. No other method of the main table uses one."
+    "model alone; MatchExplainer and HPME as printed, which have no way to choose, take "
+    f"{DEFAULT_POOL_RATIO:g} everywhere. SubgraphX, which is told it in the main table, is left "
+    "out; no other method uses one."
 )
 
 
