@@ -12,7 +12,7 @@ from hpme.paper.shared.cells import Cells, Results
 from hpme.paper.shared.comparison import comparison
 from hpme.paper.shared.document import Block
 from hpme.paper.shared.names import OURS, OWN_SIZE, explainer_title
-from hpme.paper.shared.suite import CLASSIFICATION, REGRESSION, SEEDS, Suite, each
+from hpme.paper.shared.suite import CLASSIFICATION, REGRESSION, Suite, each
 from hpme.paper.shared.tuned import GRIDS, Rule, setting
 
 NOTE = (
@@ -56,5 +56,4 @@ SUITE = Suite(
     "Baselines: default, chosen and best settings",
     experiments,
     blocks,
-    SEEDS[:5],
 )

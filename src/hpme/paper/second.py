@@ -1,12 +1,24 @@
 """All methods on the same models, trained anew from other weights and in another order."""
 
-from hpme.paper.shared.blocks import score_page
+from __future__ import annotations
+
+from hpme.paper.shared.blocks import annex, evidence_tables, score_tables
+from hpme.paper.shared.cells import Cells, Results
+from hpme.paper.shared.comparison import comparison
+from hpme.paper.shared.document import Block
 from hpme.paper.shared.names import OURS, OWN_SIZE
-from hpme.paper.shared.suite import CLASSIFICATION, REGRESSION, SEEDS, Suite, each, together
+from hpme.paper.shared.suite import CLASSIFICATION, REGRESSION, Suite, each, together
 from hpme.paper.table1 import METHODS
 
 SAME_MODEL = [method for method in METHODS if method != "att"]
 """ATT explains a model of its own, whatever the others are given."""
+
+
+def blocks(cells: Cells, _: Results) -> list[Block]:
+    """Tables by task, and who is better than whom."""
+    found = score_tables(cells, "Edge ROC-AUC, graph {}", ["auc"], "table1")
+    return [*found, *comparison(cells), *evidence_tables(cells), *annex(cells)]
+
 
 SUITE = Suite(
     "second",
@@ -19,6 +31,5 @@ SUITE = Suite(
             each([dataset], [OURS], options=[OWN_SIZE], target_seed=1),
         )
     )),
-    score_page("Edge ROC-AUC, graph {}", ["auc"], "table1"),
-    SEEDS[:5],
+    blocks,
 )  # fmt: skip
