@@ -186,7 +186,8 @@ def test_what_was_run_for_all_suites_is_shown_by_each(put):
         return (e.dataset, e.explainer, e.options) == ("benzene", "mixupexplainer", {})
 
     folder = put("all", score, only=only)
-    assert Results.read(ResultStore(folder), SUITES).run() == ["table1", "second", "shift", "cases"]
+    shown = Results.read(ResultStore(folder), SUITES).run()
+    assert shown == ["table1", "baselines", "second", "shift", "cases"]
 
 
 def test_a_second_target_has_its_own_table(put):
