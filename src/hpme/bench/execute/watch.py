@@ -38,7 +38,7 @@ class CostModel:
         """Takes another result into account."""
         cost = record.cost
         seconds = cost["fit_seconds"] + cost["explain_seconds"] + cost["metric_seconds"]
-        graphs = max(1, record.context["graphs"])
+        graphs = record.experiment.graphs  # as many as were asked for: a dataset may have fewer
         for kind in _kinds(record.experiment):
             self._per_graph[kind].append(seconds / graphs)
         if typical := _typical(record.experiment.explainer):
