@@ -126,7 +126,7 @@ def test_ablation_and_curves(put):
         assert f"figures/{name}.png" in files
     text = files["ablation.md"].decode()
     assert all(f"| {row} |" in text for row in ("HPME", "HPME as printed", "w/o Mix", "w/o BCE"))
-    assert "second-best method, as the paper prints it." in files["beta.md"].decode()
+    assert "best other method, as the paper prints it." in files["beta.md"].decode()
 
 
 def test_second_best_method_and_ratio_of_the_ground_truth(put):

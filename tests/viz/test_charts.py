@@ -66,7 +66,7 @@ def test_lines_of_a_curve():
     assert (band.min(), band.max()) == (pytest.approx(0.7), pytest.approx(0.9))
     assert len(second.get_lines()) == 1
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert labels == ["HPME", "second-best method", "marked"]
+    assert labels == ["HPME", "best other method", "marked"]
 
 
 def test_best_mean_rank_is_on_top():

@@ -37,7 +37,7 @@ class Curve:
     x: Sequence[float]  # values of the option, ascending
     mean: Sequence[float]
     std: Sequence[float | None]  # its spread at each; None for none
-    rival: tuple[str, float] | None = None  # name and score of the second-best method
+    rival: tuple[str, float] | None = None  # name and score of the best other method
     reference: float | None = None  # a value of the option to mark
 
 
@@ -106,7 +106,7 @@ def sensitivity_chart(
     panels[0].set_ylabel(ylabel, color=INK, fontsize=NORMAL)
     handles = [Line2D([], [], color=OURS, lw=1.8, marker="o", ms=4, label=plain(ours))]
     if any(curve.rival for curve in curves):
-        handles.append(Line2D([], [], color=SECOND, lw=1.5, ls="--", label="second-best method"))
+        handles.append(Line2D([], [], color=SECOND, lw=1.5, ls="--", label="best other method"))
     if reference and any(curve.reference is not None for curve in curves):
         handles.append(Line2D([], [], color=BORDER, lw=1.3, ls=":", label=reference))
     _legend(figure, handles)

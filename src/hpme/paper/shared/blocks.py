@@ -15,6 +15,7 @@ from hpme.paper.shared.names import (
     OWN_SIZE,
     PRINTED,
     dataset_title,
+    explainer_title,
     method_title,
     metric_of,
     paper_note,
@@ -216,7 +217,7 @@ def all_metrics(cells: Cells, results: Results) -> list[Block]:
 
 
 def sensitivity(option: str, xlabel: str, *, mark_truth: bool = False) -> Show:
-    """A page on an option: AUC as a table, and as curves beside the second-best method."""
+    """A page on an option: AUC as a table, and as curves beside the best other method."""
 
     def blocks(cells: Cells, results: Results) -> list[Block]:
         title = results.suites[cells.suite].title
@@ -242,12 +243,12 @@ def sensitivity(option: str, xlabel: str, *, mark_truth: bool = False) -> Show:
                 curves,
                 xlabel=xlabel,
                 ylabel="AUC",
-                ours=method_title(OURS),
+                ours=explainer_title(next(iter(cells.every)).template.explainer or ""),
                 reference="ratio of the ground truth" if mark_truth else None,
             )
             caption = "Mean over seeds, and its standard deviation as a band."
             known = dict.fromkeys(source for source in sources if source)
-            caption += f" Dashed: the second-best method, {join_words(known)}." if known else ""
+            caption += f" Dashed: the best other method, {join_words(known)}." if known else ""
             pictures.append(Picture(cells.suite, caption, figure))
         return [table, *pictures, *annex(cells)]
 
