@@ -243,7 +243,7 @@ def sensitivity(option: str, xlabel: str, *, mark_truth: bool = False) -> Show:
                 curves,
                 xlabel=xlabel,
                 ylabel="AUC",
-                ours=explainer_title(next(iter(cells.every)).template.explainer or ""),
+                ours=explainer_title(cells.every[0].template.explainer or ""),
                 reference="ratio of the ground truth" if mark_truth else None,
             )
             caption = "Mean over seeds, and its standard deviation as a band."
