@@ -26,7 +26,7 @@ from hpme.bench.run import subject
 from hpme.data import GraphStore
 from hpme.explainers import HPMEExplainer
 from hpme.explainers.hpme.search.criterion import criterion
-from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.context import Context
 from hpme.explainers.shared.edge_mlp import EdgeMLP
 from hpme.metrics import edge_auc, explanation_auc
 from hpme.models.freezing import frozen
@@ -35,7 +35,7 @@ from hpme.paper.shared.suite import VARIANTS
 SELECTIONS = ("chosen", "ground truth", "with neighbours", "random")
 
 
-def ceiling(context: TargetContext, truth: Tensor, steps: int = 400) -> float:
+def ceiling(context: Context, truth: Tensor, steps: int = 400) -> float:
     """AUC of an edge MLP fitted to the ground truth itself."""
     graphs = context.store.batch()
     mlp = EdgeMLP(context.h.shape[1], generator=torch.Generator().manual_seed(0))
@@ -48,7 +48,7 @@ def ceiling(context: TargetContext, truth: Tensor, steps: int = 400) -> float:
     return float(edge_auc(mlp(context.h, graphs.edge_index).detach(), truth))
 
 
-def hard_mix(outcome: Outcome, context: TargetContext, marked: Tensor) -> Tensor:
+def hard_mix(outcome: Outcome, context: Context, marked: Tensor) -> Tensor:
     """Criterion of :data:`SELECTIONS`, ``[4, 2]``."""
     explainer = outcome.explainer
     assert isinstance(explainer, HPMEExplainer) and explainer.pool is not None
@@ -70,7 +70,7 @@ def measure(dataset: str, seed: int, target_seed: int) -> dict[str, float]:
     everything = outcome.graphs + outcome.companions
     model = outcome.target.model
     with frozen(model), torch.enable_grad():
-        context = TargetContext.build(
+        context = Context.build(
             model,
             GraphStore.from_graphs(without_ground_truth(everything)),
             batch_size=512,

@@ -78,9 +78,7 @@ def write_page(count: int, folder: Path) -> tuple[Path, float]:
     explainers = {"hpme": hpme, "random": RandomExplainer()}
     explanations = {name: one.explain(model, graphs) for name, one in explainers.items()}
     start = time.perf_counter()
-    path = report(
-        model, graphs, explanations, folder / "report.html", reports={"hpme": hpme.report}
-    )
+    path = report(model, graphs, explanations, folder / "report.html", reports={"hpme": hpme.page})
     return path, time.perf_counter() - start
 
 

@@ -37,7 +37,7 @@ from hpme.explainers import EXPLAINERS, HPMEExplainer, HPMEGradientExplainer, Ra
 from hpme.explainers.hpme.method.pool import Pool, PoolSize
 from hpme.explainers.hpme.method.training import Objective, train
 from hpme.explainers.hpme.search.hardmix import HardMix
-from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.context import Context
 from hpme.explainers.shared.edge_mlp import EdgeMLP
 from hpme.models import Recipe, TargetGNN, load_or_train
 from hpme.models.freezing import frozen
@@ -89,7 +89,7 @@ def epoch_seconds(
         model(whole.x, whole.edge_index, batch=whole.batch, edge_weight=weight).sum().backward()
 
     with frozen(model):
-        context = TargetContext.build(model, store, batch_size=len(store))
+        context = Context.build(model, store, batch_size=len(store))
         mix = HardMix.build(
             context, PoolSize(dataset.pool_ratio), "random", "swap", generator, len(store)
         )

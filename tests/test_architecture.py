@@ -10,17 +10,17 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
 ROOMS = ("execute", "graphs", "data", "models", "explainers", "metrics", "bench", "viz", "paper",
-         "report", "apply", "commands", "cli")  # fmt: skip
+         "page", "apply", "commands", "cli")  # fmt: skip
 BELOW = {room: set(ROOMS[:place]) for place, room in enumerate(ROOMS)} | {
     "viz": set(ROOMS[: ROOMS.index("bench")]),
-    "report": set(ROOMS[: ROOMS.index("paper")]) - {"bench"},
+    "page": set(ROOMS[: ROOMS.index("paper")]) - {"bench"},
     "apply": set(ROOMS[: ROOMS.index("bench")]),
 }
 """Rooms that a room may import."""
 FOUNDATION = {"errors", "limits", "progress", "storage", "text", "__init__"}
 """Modules everything may import; they import nothing but each other."""
 ALIASES = {
-    ("hpme.viz", "hpme.report"),
+    ("hpme.viz", "hpme.page"),
     ("hpme.explainers.shared.explanation", "hpme.viz.gallery"),
     ("hpme.explainers.hpme.insight.rulebook", "hpme.viz.rules"),
 }

@@ -12,12 +12,12 @@ from hetero import EDGE_TYPES, MODELS, WIDTHS, make_graph, make_graphs, make_mod
 from hpme.errors import InputError
 from hpme.explainers import EXPLAINERS
 
-TYPED = [slug for slug, kind in EXPLAINERS.items() if kind.typed]
+HETERO = [slug for slug, kind in EXPLAINERS.items() if kind.hetero]
 REVERSE = {(c, f"rev_{b}", a): (a, b, c) for a, b, c in EDGE_TYPES}
 
 
 def test_these_explain_graphs_with_types():
-    assert set(TYPED) == {
+    assert set(HETERO) == {
         *("hpme", "random", "grad", "occlusion"),
         *("integratedgradients", "gnnexplainer", "pgexplainer"),
     }
@@ -32,7 +32,7 @@ def explained(slug, model, graphs, **options):
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("slug", TYPED)
+@pytest.mark.parametrize("slug", HETERO)
 def test_masks_by_type(slug, name):
     graphs, model = make_graphs(6), make_model(name)
     explanations = explained(slug, model, graphs)
@@ -51,7 +51,7 @@ def test_masks_by_type(slug, name):
         assert float(every.max() - every.min()) > 0
 
 
-@pytest.mark.parametrize("slug", TYPED)
+@pytest.mark.parametrize("slug", HETERO)
 def test_both_directions_count_alike(slug):
     graphs, model = make_graphs(4), make_model()
     for explanation in explained(slug, model, graphs):
@@ -61,7 +61,7 @@ def test_both_directions_count_alike(slug):
                 assert torch.allclose(ours, theirs, atol=1e-5)
 
 
-@pytest.mark.parametrize("slug", TYPED)
+@pytest.mark.parametrize("slug", HETERO)
 def test_saved_and_loaded_it_explains_as_before(slug, tmp_path):
     graphs, model = make_graphs(6), make_model()
     explainer = fitted(slug, model, graphs)
@@ -74,7 +74,7 @@ def test_saved_and_loaded_it_explains_as_before(slug, tmp_path):
             assert torch.equal(first[kind].edge_mask, second[kind].edge_mask)
 
 
-@pytest.mark.parametrize("slug", TYPED)
+@pytest.mark.parametrize("slug", HETERO)
 def test_a_graph_is_explained_alike_alone_and_without_an_empty_type(slug):
     """Graphs may lack a type, and the types may come in another order."""
     graphs, model = make_graphs(5), make_model()
@@ -91,7 +91,7 @@ def test_a_graph_is_explained_alike_alone_and_without_an_empty_type(slug):
         assert torch.allclose(alone[kind].edge_mask, together[kind].edge_mask, atol=1e-4)
 
 
-@pytest.mark.parametrize("slug", TYPED)
+@pytest.mark.parametrize("slug", HETERO)
 @pytest.mark.parametrize("node_mask_type", [None, "object", "attributes", "common_attributes"])
 def test_pyg_explainer(slug, node_mask_type):
     graphs, model = make_graphs(4), make_model()
@@ -121,7 +121,7 @@ def test_pyg_explainer(slug, node_mask_type):
             assert found[kind].node_mask.shape == (rows, wanted)
 
 
-@pytest.mark.parametrize("slug", sorted(set(EXPLAINERS) - set(TYPED) - {"att", "myerson"}))
+@pytest.mark.parametrize("slug", sorted(set(EXPLAINERS) - set(HETERO) - {"att", "myerson"}))
 def test_others_say_that_they_do_not(slug):
     with pytest.raises(InputError, match="does not explain heterogeneous graphs"):
         make_explainer(slug).fit(make_model(), make_graphs(3), progress=False)
@@ -148,7 +148,7 @@ class Values(torch.nn.Module):
         return self.convs(*given)[:, :1]
 
 
-@pytest.mark.parametrize("slug", TYPED)
+@pytest.mark.parametrize("slug", HETERO)
 def test_values_of_graphs_are_explained(slug):
     graphs, model = make_graphs(6), Values()
     explainer = make_explainer(slug).fit(model, graphs, mode="regression", progress=False)

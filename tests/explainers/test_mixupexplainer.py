@@ -7,7 +7,7 @@ from contract import fitted, make_explainer, make_graphs, make_target
 from hpme.data import GraphStore
 from hpme.errors import InputError
 from hpme.explainers import MixupExplainer
-from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.context import Context
 from hpme.explainers.shared.mixing import matched
 from hpme.metrics import explanation_auc
 from hpme.models.freezing import frozen
@@ -25,9 +25,7 @@ def test_loss_against_pairs_one_by_one(mode):
     explainer = MixupExplainer(bridges=0, size_weight=0.2, entropy_weight=0.3)
     ids = torch.tensor([3, 0, 5])
     with frozen(model):
-        context = TargetContext.build(
-            model, GraphStore.from_graphs(graphs), batch_size=4, mode=mode
-        )
+        context = Context.build(model, GraphStore.from_graphs(graphs), batch_size=4, mode=mode)
         explainer._start(context, torch.Generator())
         loss = explainer._loss(context, ids, 2.0, torch.Generator().manual_seed(5))
         generator = torch.Generator().manual_seed(5)
@@ -59,7 +57,7 @@ def test_prediction_alone_teaches():
     model = make_target("gcn")
     explainer = make_explainer("mixupexplainer", size_weight=0, entropy_weight=0)
     with frozen(model):
-        context = TargetContext.build(model, GraphStore.from_graphs(make_graphs()), batch_size=9)
+        context = Context.build(model, GraphStore.from_graphs(make_graphs()), batch_size=9)
         explainer._start(context, torch.Generator())
         explainer._loss(context, torch.arange(6), 1.0, torch.Generator()).backward()
     assert all(float(p.grad.abs().sum()) > 0 for p in explainer.parameters())

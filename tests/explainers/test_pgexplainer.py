@@ -6,7 +6,7 @@ from torch.distributions import Bernoulli
 from contract import make_graphs, make_target
 from hpme.errors import InputError
 from hpme.explainers import PGExplainer
-from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.context import Context
 from hpme.graphs import GraphStore
 from hpme.metrics import explanation_auc
 from hpme.models.freezing import frozen
@@ -17,7 +17,7 @@ def started(model, graphs, **options):
     """An explainer before its first step."""
     explainer = PGExplainer(**options)
     with frozen(model):
-        context = TargetContext.build(model, GraphStore.from_graphs(graphs), batch_size=100)
+        context = Context.build(model, GraphStore.from_graphs(graphs), batch_size=100)
     explainer._start(context, torch.Generator().manual_seed(0))
     return explainer, context
 
@@ -135,7 +135,7 @@ def test_edges_of_a_neighbourhood_depend_on_its_target_node():
     store = GraphStore.from_graphs(graphs)
     explainer = PGExplainer()
     with frozen(model):
-        context = explainer._seen(TargetContext.build(model, store, batch_size=2))
+        context = explainer._seen(Context.build(model, store, batch_size=2))
     explainer._start(context, torch.Generator().manual_seed(0))
     adapter, batch = context.adapter, store.batch()
     masks = explainer._explain(adapter, batch).edge_mask.view(2, -1)

@@ -8,13 +8,13 @@ from hpme.data import GraphStore
 from hpme.errors import InputError
 from hpme.explainers import ProxyExplainer
 from hpme.explainers.proxyexplainer import SampledPairs
-from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.context import Context
 from hpme.models.freezing import frozen
 
 
 def started(**options):
     model, graphs = make_target("gcn").eval(), make_graphs()
-    context = TargetContext.build(model, GraphStore.from_graphs(graphs), batch_size=9)
+    context = Context.build(model, GraphStore.from_graphs(graphs), batch_size=9)
     explainer = ProxyExplainer(**options)
     explainer._start(context, torch.Generator())
     return explainer, context, model, graphs

@@ -111,7 +111,7 @@ def test_why_this_and_not_that(graphs):
     )
     context, mix = seen[-1]
     assert len(context.store) == sum(c in (ours, other) for c in classes)
-    hosts, side = mix.draw(5), context.target
+    hosts, side = mix.draw(5), context.prediction
     assert bool((side[hosts] != side).all())
     absent = ({0, 1, 2} - set(classes)) or None
     if absent:

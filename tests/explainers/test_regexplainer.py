@@ -8,7 +8,7 @@ from hpme.data import GraphStore
 from hpme.errors import InputError
 from hpme.explainers import RegExplainer
 from hpme.explainers.regexplainer import by_distance, triplet_info_nce
-from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.context import Context
 from hpme.explainers.shared.mixing import draw_partners
 from hpme.metrics import explanation_auc
 from hpme.models.freezing import frozen
@@ -36,7 +36,7 @@ def test_loss_against_triples_one_by_one():
     )  # fmt: skip
     ids = torch.tensor([3, 0, 5])
     with frozen(model):
-        context = TargetContext.build(
+        context = Context.build(
             model, GraphStore.from_graphs(graphs), batch_size=4, mode="regression"
         )
         explainer._start(context, torch.Generator())
@@ -88,7 +88,7 @@ def test_contrast_and_prediction_teach_by_themselves(weights):
         contrast_weight=weights[0], prediction_weight=weights[1], size_weight=0, entropy_weight=0
     )
     with frozen(model):
-        context = TargetContext.build(
+        context = Context.build(
             model, GraphStore.from_graphs(make_graphs()), batch_size=9, mode="regression"
         )
         explainer._start(context, torch.Generator())

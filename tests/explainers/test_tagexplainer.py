@@ -10,7 +10,7 @@ from contract import call, make_graph, make_graphs, make_target
 from hpme.data import GraphStore
 from hpme.errors import InputError
 from hpme.explainers import TAGExplainer
-from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.context import Context
 from hpme.explainers.tagexplainer import jse_contrast, laplace, nce_contrast
 from hpme.metrics import explanation_auc
 from hpme.models.adapter import ModelAdapter
@@ -119,7 +119,7 @@ def test_contrast_alone_teaches(contrast):
     model = make_target("gcn")
     explainer = TAGExplainer(contrast=contrast, size_weight=0, entropy_weight=0)
     with frozen(model):
-        context = TargetContext.build(model, GraphStore.from_graphs(make_graphs()), batch_size=9)
+        context = Context.build(model, GraphStore.from_graphs(make_graphs()), batch_size=9)
         explainer._start(context, torch.Generator())
         explainer._loss(context, torch.arange(6), 1.0, torch.Generator()).backward()
     assert all(float(p.grad.abs().sum()) > 0 for p in explainer.parameters())
@@ -128,7 +128,7 @@ def test_contrast_alone_teaches(contrast):
 def test_size_is_charged_on_the_mean():
     model = make_target("gcn")
     with frozen(model):
-        context = TargetContext.build(model, GraphStore.from_graphs(make_graphs()), batch_size=9)
+        context = Context.build(model, GraphStore.from_graphs(make_graphs()), batch_size=9)
         losses = []
         for weight in (0.0, 1.0):
             explainer = TAGExplainer(size_weight=weight, entropy_weight=0)

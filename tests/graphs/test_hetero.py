@@ -42,8 +42,8 @@ def test_a_loader_and_a_batch_are_the_same_graphs():
 def test_dictionaries_are_those_of_pyg():
     graphs = make_graphs(5, edge_features=True)
     batch, expected = GraphStore.from_graphs(graphs).batch(), Batch.from_data_list(graphs)
-    features = batch.typed.features(batch.x)
-    attr = batch.typed.edge_features(batch.edge_attr)
+    features = batch.type_rows.features(batch.x)
+    attr = batch.type_rows.edge_features(batch.edge_attr)
     for kind in WIDTHS:
         assert torch.equal(features[kind], expected[kind].x)
         assert torch.equal(batch.batch_dict[kind], expected[kind].batch)

@@ -10,7 +10,7 @@ from hpme.explainers import GradExplainer, HPMEExplainer
 from hpme.graphs import GraphStore
 from hpme.metrics import fidelity, hard_masks, robust_fidelity, shift, simoar
 from hpme.models import ExplainedModel, build_model
-from hpme.report import report
+from hpme.page import report
 from small_models import Net
 
 ONE_VALUE = torch.tensor([[0.5], [1.5]])

@@ -56,7 +56,7 @@ def test_messages_of_every_type_are_masked(name, graphs):
         adapter.probe(graphs)
         weight = torch.ones(graphs.num_edges, requires_grad=True)
         adapter.predict(graphs, weight).square().sum().backward()
-    for kind, slopes in graphs.typed.per_edge(weight.grad).items():
+    for kind, slopes in graphs.type_rows.per_edge(weight.grad).items():
         assert len(slopes) == 0 or slopes.abs().max() > 0, kind
 
 

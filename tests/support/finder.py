@@ -9,7 +9,7 @@ from torch_geometric.utils import erdos_renyi_graph, to_undirected
 from hpme.data import GraphStore
 from hpme.explainers.hpme.method.pool import PoolSize
 from hpme.explainers.hpme.search.hardmix import HardMix
-from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.context import Context
 
 NODES, PLANTED = 12, 3
 
@@ -46,7 +46,7 @@ def planted_graphs(count=40, seed=0):
 def mix_of(model, graphs, k=PLANTED, neighbor="contrast"):
     """Hard mixes of graphs under a regression model."""
     store = GraphStore.from_graphs(graphs)
-    context = TargetContext.build(model, store, batch_size=64, mode="regression")
+    context = Context.build(model, store, batch_size=64, mode="regression")
     generator = torch.Generator().manual_seed(0)
     return HardMix.build(context, PoolSize(k=k), neighbor, "swap", generator, 64)
 

@@ -6,7 +6,7 @@ from matplotlib.colors import to_hex
 
 from hetero import WIDTHS, make_graphs, make_model
 from hpme.explainers import GradExplainer, HPMEExplainer
-from hpme.report import report
+from hpme.page import report
 from hpme.viz.gallery import picture
 from hpme.viz.style import TYPES
 

@@ -24,7 +24,7 @@ def demo(
     """Explain a GCN on BA-2Motifs with HPME: a page, a picture, a result file, the explainer."""
     from hpme.bench import Experiment, run_on
     from hpme.data import load_dataset
-    from hpme.report import report
+    from hpme.page import report
 
     names = ("gallery.png", "result.json", "explainer.safetensors", "report.html")
     files = [out / name for name in names]

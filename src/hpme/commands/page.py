@@ -57,7 +57,7 @@ def write_page(
     **more: Any,
 ) -> None:
     """Writes the page, and says where it is; ``more`` are arguments of :func:`hpme.viz.report`."""
-    from hpme.report import report
+    from hpme.page import report
 
     report(
         read.model,

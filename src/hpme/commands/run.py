@@ -214,7 +214,7 @@ def run(
         out = out / _name_of(smiles, given)
         list_skipped(loaded, out / "skipped.csv", quiet=quiet)
     if model is None and loaded.schema is not None:
-        model = default_name(typed=True)
+        model = default_name(hetero=True)
     model = model or EXPLAINERS[explainer].default_model
     usage("--option", make_explainer, explainer, loaded, numbers[0], options)
     experiments = [

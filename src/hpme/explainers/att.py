@@ -12,7 +12,7 @@ from torch_geometric.nn import MessagePassing
 
 from hpme.errors import InputError, ModelError
 from hpme.explainers.shared.base import GraphExplainer
-from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.context import Context
 from hpme.explainers.shared.masks import Masks
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
@@ -53,7 +53,7 @@ class AttentionExplainer(GraphExplainer):
             raise InputError(f"reduce must be one of {get_args(Reduce)}, got {reduce!r}")
         self.reduce = reduce
 
-    def _fit(self, context: TargetContext, *, progress: bool) -> None:
+    def _fit(self, context: Context, *, progress: bool) -> None:
         """Learns nothing; says at once if the model has no attention."""
         self._attention(context.adapter, context.store.batch(torch.tensor([0])), {})
 

@@ -36,7 +36,7 @@ class GNNExplainer(TrainingFreeExplainer):
     title = "GNNExplainer"
     summary = "GNNExplainer: a mask per graph, found by gradient descent."
     typical_seconds = 2.0
-    typed = True
+    hetero = True
 
     def __init__(
         self,

@@ -41,7 +41,7 @@ class GradExplainer(TrainingFreeExplainer):
     title = "Grad"
     summary = "Gradient of the prediction by edge weights."
     typical_seconds = 0.2
-    typed = True
+    hetero = True
 
     def __init__(
         self,

@@ -47,7 +47,7 @@ class IntegratedGradientsExplainer(TrainingFreeExplainer):
     title = "IG"
     summary = "Integrated gradients by node features, or by edge weights."
     typical_seconds = 0.5
-    typed = True
+    hetero = True
 
     def __init__(self, *, over: Over = "features", steps: int = 16, **options: Any) -> None:
         super().__init__(**options)

@@ -11,7 +11,7 @@ from torch import Tensor
 from hpme.explainers.hpme.method.pool import PoolSize
 from hpme.explainers.shared.base import GraphExplainer
 from hpme.explainers.shared.checks import at_least
-from hpme.explainers.shared.context import TargetContext, batches
+from hpme.explainers.shared.context import Context, batches
 from hpme.explainers.shared.masks import Masks
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.segment import TIE, exclusive_cumsum
@@ -81,7 +81,7 @@ class MatchExplainer(GraphExplainer):
         self.size = PoolSize(ratio, k)
         self.register_buffer("anchors", None)
 
-    def _fit(self, context: TargetContext, *, progress: bool) -> None:
+    def _fit(self, context: Context, *, progress: bool) -> None:
         self.task = context.task
         self.register_buffer("h", context.h)
         self.register_buffer("graph_embedding", _rows(context.graph_embedding))

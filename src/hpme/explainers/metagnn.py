@@ -19,7 +19,7 @@ from hpme.explainers.pgexplainer import PGExplainer
 from hpme.explainers.shared.adaptation import Adaptation, AdaptationReport, report_on
 from hpme.explainers.shared.base import GraphExplainer, Self
 from hpme.explainers.shared.checks import at_least, positive
-from hpme.explainers.shared.context import TargetContext, batches
+from hpme.explainers.shared.context import Context, batches
 from hpme.explainers.shared.mask_descent import MaskDescent
 from hpme.explainers.shared.masks import Masks
 from hpme.explainers.shared.questions import is_several
@@ -148,7 +148,7 @@ class MetaGNNExplainer(GraphExplainer):
         finally:
             self._labelled = None
 
-    def _fit(self, context: TargetContext, *, progress: bool) -> None:
+    def _fit(self, context: Context, *, progress: bool) -> None:
         model = _trainable_copy(context.adapter.model)
         explained = context.adapter.explained
         assert explained is not None
@@ -161,7 +161,7 @@ class MetaGNNExplainer(GraphExplainer):
         with self.explainer._context(replace(explained, model=model), context.store) as adapted:
             self.explainer._fit(adapted, progress=progress)
 
-    def _adapt(self, model: nn.Module, context: TargetContext, *, progress: bool) -> None:
+    def _adapt(self, model: nn.Module, context: Context, *, progress: bool) -> None:
         """Trains the copy on the graphs of a context, which has the labels."""
         labels = _labels(context).to(context.device)
         generator = torch.Generator().manual_seed(self.seed)
@@ -188,7 +188,7 @@ class MetaGNNExplainer(GraphExplainer):
             logger.warning(warning)
 
     @torch.no_grad()
-    def _outputs(self, adapter: ModelAdapter, context: TargetContext) -> Tensor:
+    def _outputs(self, adapter: ModelAdapter, context: Context) -> Tensor:
         numbers = torch.arange(len(context.store))
         parts = batches(numbers, self.batch_size)
         return torch.cat([adapter.predict(context.store.batch(ids)) for ids in parts])
@@ -230,7 +230,7 @@ class _Weights(nn.Module):
         return dict(zip(self.names, self.buffers(), strict=True))
 
 
-def _labels(context: TargetContext) -> Tensor:
+def _labels(context: Context) -> Tensor:
     """What :meth:`Task.loss` compares outputs with."""
     y, task = context.store.y, context.task
     if y is None:

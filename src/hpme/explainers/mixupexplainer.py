@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from hpme.explainers.shared.checks import at_least
-from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.context import Context
 from hpme.explainers.shared.mixing import (
     MixingExplainer,
     MixupGraphs,
@@ -53,7 +53,7 @@ class MixupExplainer(MixingExplainer, ParametricExplainer):
         at_least("bridges", bridges, 0)
 
     def _loss(
-        self, context: TargetContext, ids: Tensor, temperature: float, generator: torch.Generator
+        self, context: Context, ids: Tensor, temperature: float, generator: torch.Generator
     ) -> Tensor:
         store, task = context.store, context.task
         ids, partners = matched(ids, len(store), generator)
@@ -65,12 +65,12 @@ class MixupExplainer(MixingExplainer, ParametricExplainer):
         union = unite(first, second, self.bridges, generator)
         as_first = context.predict(union.graphs, union.per_edge(kept, 1 - other))
         as_second = context.predict(union.about_second, union.per_edge(1 - kept, other))
-        prediction = task.loss(as_first, context.target[ids])
-        prediction = prediction + task.loss(as_second, context.target[partners])
+        prediction = task.loss(as_first, context.prediction[ids])
+        prediction = prediction + task.loss(as_second, context.prediction[partners])
         penalty = self._penalty(kept, first) + self._penalty(other, second)
         return (prediction + penalty).mean()
 
-    def _mixup_graphs(self, context: TargetContext, generator: torch.Generator) -> MixupGraphs:
+    def _mixup_graphs(self, context: Context, generator: torch.Generator) -> MixupGraphs:
         context = self._seen(context)
         ids = torch.arange(len(context.store), device=context.device)
         partners = draw_partners(ids, len(ids), generator)

@@ -50,7 +50,7 @@ class OcclusionExplainer(TrainingFreeExplainer):
     title = "Occlusion"
     summary = "Change of the prediction when one edge, or one node, is gone."
     typical_seconds = 0.5
-    typed = True
+    hetero = True
 
     def __init__(self, *, unit: Unit = "edge", **options: Any) -> None:
         super().__init__(**options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.context import Context
 from hpme.explainers.shared.parametric import ParametricExplainer
 
 
@@ -22,12 +22,12 @@ class PGExplainer(ParametricExplainer):
     title = "PGExplainer"
     summary = "PGExplainer: an edge MLP trained so that the masked graph keeps the prediction."
     typical_seconds = 2.5
-    typed = True
+    hetero = True
 
     def _loss(
-        self, context: TargetContext, ids: Tensor, temperature: float, generator: torch.Generator
+        self, context: Context, ids: Tensor, temperature: float, generator: torch.Generator
     ) -> Tensor:
         graphs = context.store.batch(ids, with_pairs=True)
         mask = self._sample(context.embedded(graphs), graphs, temperature, generator)
-        prediction = context.task.loss(context.predict(graphs, mask), context.target[ids])
+        prediction = context.task.loss(context.predict(graphs, mask), context.prediction[ids])
         return (prediction + self._penalty(mask, graphs)).mean()

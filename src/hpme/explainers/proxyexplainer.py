@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from hpme.explainers.shared.checks import at_least, positive
-from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.context import Context
 from hpme.explainers.shared.mixing import MixingExplainer, MixupGraphs
 from hpme.explainers.shared.parametric import ParametricExplainer, seeded_linear
 from hpme.graphs import GraphBatch
@@ -60,7 +60,7 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
         positive("proxy_lr", proxy_lr)
         at_least("divergence_weight", divergence_weight, 0)
 
-    def _start(self, context: TargetContext, generator: torch.Generator) -> None:
+    def _start(self, context: Context, generator: torch.Generator) -> None:
         super()._start(context, generator)
         x = context.store.x
         self.autoencoder = GraphAutoencoder(
@@ -74,7 +74,7 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
 
     def _step(
         self,
-        context: TargetContext,
+        context: Context,
         ids: Tensor,
         temperature: float,
         generator: torch.Generator,
@@ -84,7 +84,7 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
         super()._step(context, ids, temperature, generator, optimiser)
 
     def _train_autoencoder(
-        self, context: TargetContext, ids: Tensor, temperature: float, generator: torch.Generator
+        self, context: Context, ids: Tensor, temperature: float, generator: torch.Generator
     ) -> None:
         for _ in range(self.proxy_steps):
             # Half of the graphs are enough for a step, others for the next.
@@ -99,7 +99,7 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
             self._proxy_optimiser.step()
 
     def _loss(
-        self, context: TargetContext, ids: Tensor, temperature: float, generator: torch.Generator
+        self, context: Context, ids: Tensor, temperature: float, generator: torch.Generator
     ) -> Tensor:
         graphs = context.store.batch(ids, with_pairs=True)
         pairs = SampledPairs.of(graphs, generator)
@@ -107,10 +107,10 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
         proxy = self.autoencoder(graphs, pairs, mask, generator)
         weight = pairs.per_edge(proxy.adjacency)
         output = context.predict(pairs.joined(graphs, generator), weight)
-        prediction = context.task.loss(output, context.target[ids])
+        prediction = context.task.loss(output, context.prediction[ids])
         return (prediction + self._penalty(mask, graphs)).mean()
 
-    def _mixup_graphs(self, context: TargetContext, generator: torch.Generator) -> MixupGraphs:
+    def _mixup_graphs(self, context: Context, generator: torch.Generator) -> MixupGraphs:
         """The proxy graphs; they have no other graph."""
         context = self._seen(context)
         graphs = context.store.batch()

@@ -18,7 +18,7 @@ class RandomExplainer(GraphExplainer):
     title = "Random"
     summary = "Random edge scores; the line every explainer must beat."
     typical_seconds = 0.2
-    typed = True
+    hetero = True
     needs_fit = False
 
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from hpme.explainers.shared.checks import at_least, positive
-from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.context import Context
 from hpme.explainers.shared.edge_mlp import binary_concrete
 from hpme.explainers.shared.mixing import (
     MixingExplainer,
@@ -79,7 +79,7 @@ class RegExplainer(MixingExplainer, ParametricExplainer):
         positive("contrast_temperature", contrast_temperature)
 
     def _loss(
-        self, context: TargetContext, ids: Tensor, temperature: float, generator: torch.Generator
+        self, context: Context, ids: Tensor, temperature: float, generator: torch.Generator
     ) -> Tensor:
         graphs = context.store.batch(ids, with_pairs=True)
         logits = self._logits(context.embedded(graphs), graphs.pairs.index)
@@ -95,14 +95,14 @@ class RegExplainer(MixingExplainer, ParametricExplainer):
             similarity = _cosine(mixed.graph, context.graph_embedding[partners])
             mixes.append((mixed.output, similarity))
         (near_output, near), (_, far) = mixes
-        prediction = context.task.loss(near_output, context.target[ids])
+        prediction = context.task.loss(near_output, context.prediction[ids])
         contrast = triplet_info_nce(near, far, self.contrast_temperature)
         loss = self.prediction_weight * prediction + self.contrast_weight * contrast
         return (loss + self._penalty(mask, graphs)).mean()
 
     def _logits_again(
         self,
-        context: TargetContext,
+        context: Context,
         others: GraphBatch,
         partners: Tensor,
         logits: Tensor,
@@ -117,7 +117,7 @@ class RegExplainer(MixingExplainer, ParametricExplainer):
             return logits.index_select(0, graphs.pairs.of_graphs(place))
         return self._logits(context.embedded(others), others.pairs.index)
 
-    def _mixup_graphs(self, context: TargetContext, generator: torch.Generator) -> MixupGraphs:
+    def _mixup_graphs(self, context: Context, generator: torch.Generator) -> MixupGraphs:
         r"""The mixups :math:`G^{mix+}`, from which the prediction is learned."""
         context = self._seen(context)
         ids = torch.arange(len(context.store), device=context.device)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from hpme.errors import InputError
 from hpme.explainers.shared.checks import positive
-from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.context import Context
 from hpme.explainers.shared.mask_descent import mask_penalty
 from hpme.explainers.shared.masks import Masks
 from hpme.explainers.shared.parametric import ParametricExplainer, seeded_linear
@@ -71,7 +71,7 @@ class TAGExplainer(ParametricExplainer):
         positive("scale", scale)
         self.contrast, self.scale = contrast, scale
 
-    def _start(self, context: TargetContext, generator: torch.Generator) -> None:
+    def _start(self, context: Context, generator: torch.Generator) -> None:
         super()._start(context, generator)
         width = context.graph_embedding[0].numel()
         self.gate = seeded_linear(width, context.h.shape[1], generator)
@@ -82,7 +82,7 @@ class TAGExplainer(ParametricExplainer):
         return h * gate.relu()
 
     def _loss(
-        self, context: TargetContext, ids: Tensor, temperature: float, generator: torch.Generator
+        self, context: Context, ids: Tensor, temperature: float, generator: torch.Generator
     ) -> Tensor:
         graphs = context.store.batch(ids, with_pairs=True)
         whole = context.graph_embedding[ids].view(len(ids), -1)

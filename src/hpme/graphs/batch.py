@@ -14,7 +14,7 @@ from hpme.graphs.pairs import Pairs
 from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, EdgeType, Schema
 from hpme.graphs.segment import exclusive_cumsum, reverse_edge_index
 from hpme.graphs.split import split_graphs
-from hpme.graphs.typed import Typed
+from hpme.graphs.type_rows import TypeRows
 
 
 @dataclass(frozen=True)
@@ -132,20 +132,20 @@ class GraphBatch:
         return None if self.schema is None else self.edge[EDGE_TYPE]
 
     @cached_property
-    def typed(self) -> Typed:
+    def type_rows(self) -> TypeRows:
         """Where the rows of every type are."""
         assert self.schema is not None
-        return Typed.of(self.schema, self.node[NODE_TYPE], self.edge[EDGE_TYPE])
+        return TypeRows.of(self.schema, self.node[NODE_TYPE], self.edge[EDGE_TYPE])
 
     @cached_property
     def edge_index_dict(self) -> dict[EdgeType, Tensor]:
         """Edges by type; layers are recognised by the very tensors they get."""
-        return self.typed.edge_index(self.edge_index)
+        return self.type_rows.edge_index(self.edge_index)
 
     @cached_property
     def batch_dict(self) -> dict[str, Tensor]:
         """Graph number of every node by type; readouts are recognised by these tensors."""
-        found = self.typed.per_node(self.batch)
+        found = self.type_rows.per_node(self.batch)
         # A tensor without elements has no address of its own; a part of another one has.
         return {kind: v if len(v) else v.new_zeros(1)[:0] for kind, v in found.items()}
 

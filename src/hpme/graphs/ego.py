@@ -19,7 +19,7 @@ from hpme.graphs.reading import read_graphs
 from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, Schema
 from hpme.graphs.segment import exclusive_cumsum, segment_sum
 from hpme.graphs.store import SEEN, GraphStore
-from hpme.graphs.typed import Typed
+from hpme.graphs.type_rows import TypeRows
 
 NUM_HOPS = 3
 """Radius of ego graphs: as many layers as most node-level models have."""
@@ -133,10 +133,10 @@ class WholeGraph:
         )
 
     @property
-    def typed(self) -> Typed:
+    def type_rows(self) -> TypeRows:
         """Where the rows of every type are."""
         assert self.schema is not None
-        return Typed.of(self.schema, self.types[NODE_TYPE], self.types[EDGE_TYPE])
+        return TypeRows.of(self.schema, self.types[NODE_TYPE], self.types[EDGE_TYPE])
 
     def numbered(self, store: GraphStore) -> GraphStore:
         """Ego graphs whose ``node_ids`` and ``edge_ids`` number the rows of each type from 0 on.
@@ -145,11 +145,11 @@ class WholeGraph:
         """
         if self.schema is None:
             return store
-        typed = self.typed
+        rows_of = self.type_rows
         edge_place = torch.empty_like(self.types[EDGE_TYPE])
-        for rows in typed.edges:
+        for rows in rows_of.edges:
             edge_place[rows] = torch.arange(len(rows), device=rows.device)
-        places = {"node": ("node_ids", typed.place), "edge": ("edge_ids", edge_place)}
+        places = {"node": ("node_ids", rows_of.place), "edge": ("edge_ids", edge_place)}
         changes = {
             level: {name: place[getattr(store, level)[name]]}
             for level, (name, place) in places.items()

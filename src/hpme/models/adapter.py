@@ -17,10 +17,10 @@ from hpme.graphs import GraphBatch
 from hpme.models.calling import Call, Caller, takes_model
 from hpme.models.embedding import Embedding, EmbeddingProbe, target_nodes, target_type
 from hpme.models.ground import as_its_user
-from hpme.models.message_mask import message_mask, typed_message_mask
+from hpme.models.hetero_embedding import HeteroEmbeddingProbe
+from hpme.models.message_mask import hetero_message_mask, message_mask
 from hpme.models.output import OutputView
 from hpme.models.task import Task, check_output, check_rows, described
-from hpme.models.typed_embedding import TypedEmbeddingProbe
 
 if TYPE_CHECKING:
     from hpme.models.explained import ExplainedModel
@@ -181,7 +181,7 @@ class ModelAdapter:
         if edge_weight is not None and self.weighting is None:
             self.probe(graphs)
         there = self._there(graphs)
-        kind = EmbeddingProbe if graphs.schema is None else TypedEmbeddingProbe
+        kind = EmbeddingProbe if graphs.schema is None else HeteroEmbeddingProbe
         probe = kind(self.model, there, self.level, self.embedding_layer)
         with probe.watching():
             output = self._call(there, edge_weight, self.weighting or "none", **model_kwargs)
@@ -233,7 +233,7 @@ class ModelAdapter:
         if graphs.schema is not None:
             kind = target_type(graphs)
             output = output.get(kind) if isinstance(output, Mapping) else output
-            nodes, expected = graphs.typed.place[nodes], len(graphs.batch_dict[kind])
+            nodes, expected = graphs.type_rows.place[nodes], len(graphs.batch_dict[kind])
             of_type = f" of type '{kind}'"
         if not isinstance(output, Tensor) or not output.dim() or output.shape[0] != expected:
             raise ModelError(
@@ -261,7 +261,7 @@ class ModelAdapter:
             if graphs.schema is None:
                 masks = message_mask(self.model, edge_weight, graphs.edge_index, graphs.num_nodes)
             else:
-                masks = typed_message_mask(self.model, edge_weight, graphs)
+                masks = hetero_message_mask(self.model, edge_weight, graphs)
         weight = graphs.edge_weight
         if edge_weight is not None and weighting == "edge_weight":
             weight = edge_weight if weight is None else weight * edge_weight

@@ -192,7 +192,7 @@ OTHERS = frozenset({"data", "batch", "graphs", "graph", "inputs", "z", "pos"})
 def fields(graphs: GraphBatch, weight: Tensor | None) -> dict[str, Any]:
     """All fields of the graphs by name."""
     if graphs.schema is not None:
-        return _typed_fields(graphs, weight)
+        return _hetero_fields(graphs, weight)
     given: dict[str, Tensor | None] = {
         "x": graphs.x,
         "edge_index": graphs.edge_index,
@@ -210,9 +210,9 @@ def fields(graphs: GraphBatch, weight: Tensor | None) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _typed_fields(graphs: GraphBatch, weight: Tensor | None) -> dict[str, Any]:
+def _hetero_fields(graphs: GraphBatch, weight: Tensor | None) -> dict[str, Any]:
     """Fields by type, each as ``x`` and as ``x_dict``, since models know them by either name."""
-    typed = graphs.typed
+    typed = graphs.type_rows
     node = {name: typed.per_node(v) for name, v in graphs.node.items() if name != NODE_TYPE}
     edge = {name: typed.per_edge(v) for name, v in graphs.edge.items() if name != EDGE_TYPE}
     by_type: dict[str, Any] = {
@@ -247,14 +247,14 @@ def _of_types(graphs: GraphBatch) -> str:
 def as_batch(graphs: GraphBatch, weight: Tensor | None) -> Batch:
     """The graphs as PyG's ``Batch``, all their fields included."""
     if graphs.schema is not None:
-        return _typed_batch(graphs, weight)
+        return _hetero_batch(graphs, weight)
     ptr = torch.cat([graphs.ptr, graphs.ptr.new_tensor([graphs.num_nodes])])
     return Batch(**fields(graphs, weight), ptr=ptr)
 
 
-def _typed_batch(graphs: GraphBatch, weight: Tensor | None) -> Batch:
+def _hetero_batch(graphs: GraphBatch, weight: Tensor | None) -> Batch:
     batch = Batch(_base_cls=HeteroData)
-    for name, value in _typed_fields(graphs, weight).items():
+    for name, value in _hetero_fields(graphs, weight).items():
         if name.endswith("_dict"):
             for kind, rows in value.items():
                 batch[kind][name.removesuffix("_dict")] = rows

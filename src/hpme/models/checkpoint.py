@@ -136,9 +136,9 @@ def _untrained(
     """A new model, and all that determines its weights after training."""
     task = dataset.info.task
     store = dataset.training_store()
-    typed = store.schema is not None
-    model_name = model_name or default_name(typed=typed)
-    model_name = name_for(model_name, dataset.info.model_level, typed=typed)
+    hetero = store.schema is not None
+    model_name = model_name or default_name(hetero=hetero)
+    model_name = name_for(model_name, dataset.info.model_level, hetero=hetero)
     channels = (int(store.x.shape[1]), dataset.info.num_outputs)
     suited: dict[str, Any] = {}
     if store.schema is not None:

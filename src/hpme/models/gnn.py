@@ -55,7 +55,7 @@ class TargetGNN(nn.Module):
     """
 
     level: ClassVar[Level] = "graph"
-    typed: ClassVar[bool] = False
+    hetero: ClassVar[bool] = False
     """Whether it is made for graphs with types."""
 
     def __init__(

@@ -33,7 +33,7 @@ class HeteroGNN(TargetGNN):
         **options: Other arguments of :class:`~hpme.models.gnn.TargetGNN`.
     """
 
-    typed: ClassVar[bool] = True
+    hetero: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -85,13 +85,13 @@ class HeteroGNN(TargetGNN):
     def prepare(self, graphs: GraphBatch, y: Tensor, generator: torch.Generator) -> None:
         """Takes the scales of features, type by type, and of labels from training data."""
         self.fit_scales(graphs.x, y)
-        squares = [x.square().mean() for x in graphs.typed.features(graphs.x).values()]
+        squares = [x.square().mean() for x in graphs.type_rows.features(graphs.x).values()]
         scale = torch.stack(squares).nan_to_num(1.0).sqrt()
         self.x_scale.copy_(torch.where(scale > 0, scale, 1.0))
 
     def run(self, graphs: GraphBatch) -> Tensor:
         """Predictions for graphs."""
-        x = graphs.typed.features(graphs.x)
+        x = graphs.type_rows.features(graphs.x)
         batch, count = graphs.batch_dict, graphs.num_graphs
         output: Tensor = self(x, graphs.edge_index_dict, batch, batch_size=count)
         return output
@@ -169,7 +169,7 @@ class NodeHeteroGNN(HeteroGNN):
 
     def run(self, graphs: GraphBatch) -> Tensor:
         """Predictions for all nodes of the type."""
-        output: Tensor = self(graphs.typed.features(graphs.x), graphs.edge_index_dict)
+        output: Tensor = self(graphs.type_rows.features(graphs.x), graphs.edge_index_dict)
         return output
 
     def forward(  # type: ignore[override]

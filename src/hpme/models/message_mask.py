@@ -41,7 +41,7 @@ def message_mask(
 
 
 @contextmanager
-def typed_message_mask(model: nn.Module, mask: Tensor, graphs: GraphBatch) -> Iterator[None]:
+def hetero_message_mask(model: nn.Module, mask: Tensor, graphs: GraphBatch) -> Iterator[None]:
     """:func:`message_mask` for graphs with types: every layer gets the mask of its edges' type.
 
     A layer is known by the edges it gets, else by the type under which ``HeteroConv`` and
@@ -49,7 +49,7 @@ def typed_message_mask(model: nn.Module, mask: Tensor, graphs: GraphBatch) -> It
     order of the types.
     """
     assert graphs.schema is not None
-    masks = graphs.typed.per_edge(mask)
+    masks = graphs.type_rows.per_edge(mask)
     edges = graphs.edge_index_dict
     everything = torch.cat([*masks.values(), mask[:0]])
     known = edge_types_of(model, graphs.schema)

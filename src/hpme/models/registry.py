@@ -26,22 +26,22 @@ MODELS: dict[str, type[TargetGNN]] = {
 }
 
 
-def default_name(*, typed: bool) -> str:
+def default_name(*, hetero: bool) -> str:
     """The model that is meant where none is named.
 
     Args:
-        typed: Whether the graphs have types.
+        hetero: Whether the graphs are heterogeneous.
     """
-    return "hetero" if typed else "gcn"
+    return "hetero" if hetero else "gcn"
 
 
-def name_for(name: str, level: Level, *, typed: bool = False) -> str:
+def name_for(name: str, level: Level, *, hetero: bool = False) -> str:
     """The model of that level: where nodes have labels, ``"gcn"`` means ``"node-gcn"``.
 
     Args:
         name: A name.
         level: What a model has an output for.
-        typed: Whether the graphs have types.
+        hetero: Whether the graphs are heterogeneous.
 
     Raises:
         UnknownNameError: If there is no such model.
@@ -49,12 +49,14 @@ def name_for(name: str, level: Level, *, typed: bool = False) -> str:
     """
     for candidate in (name, f"{level}-{name}"):
         kind = MODELS.get(candidate)
-        if kind is not None and (kind.level, kind.typed) == (level, typed):
+        if kind is not None and (kind.level, kind.hetero) == (level, hetero):
             return candidate
     model_class(name)
-    fits = (level, typed)
-    fitting = ", ".join(other for other, kind in MODELS.items() if (kind.level, kind.typed) == fits)
-    what = f"{level}s with types" if typed else f"{level}s"
+    fits = (level, hetero)
+    fitting = ", ".join(
+        other for other, kind in MODELS.items() if (kind.level, kind.hetero) == fits
+    )
+    what = f"{level}s with types" if hetero else f"{level}s"
     raise InputError(f"'{name}' is no model of {what}; use one of: {fitting}")
 
 

@@ -207,7 +207,7 @@ def _forward(model: TargetGNN, store: GraphStore, ids: Tensor) -> Tensor:
     if graphs.anchors is None:
         return output[ids]
     anchors = graphs.anchors[:, 0]
-    return output[anchors if graphs.schema is None else graphs.typed.place[anchors]]
+    return output[anchors if graphs.schema is None else graphs.type_rows.place[anchors]]
 
 
 def _loss(model: TargetGNN, output: Tensor, y: Tensor) -> Tensor:

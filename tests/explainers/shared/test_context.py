@@ -4,12 +4,12 @@ import torch
 
 from finder import Finder, planted_graphs
 from hpme.data import GraphStore
-from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.context import Context
 
 
 def test_large_graphs_are_searched_on_fewer():
     store = GraphStore.from_graphs(planted_graphs())
-    context = TargetContext.build(Finder(), store, batch_size=64, mode="regression")
+    context = Context.build(Finder(), store, batch_size=64, mode="regression")
     generator = torch.Generator().manual_seed(0)
     total = int(store.edge_counts.sum())
     assert context.sample(40, total, generator) is context

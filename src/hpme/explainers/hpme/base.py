@@ -35,7 +35,7 @@ from hpme.explainers.hpme.search.ratio import (
 )
 from hpme.explainers.hpme.search.sufficient import Trials, least_needed, smallest_prefix
 from hpme.explainers.shared.checks import at_least, positive
-from hpme.explainers.shared.context import TargetContext, batches
+from hpme.explainers.shared.context import Context, batches
 from hpme.explainers.shared.edge_mlp import EdgeMLP
 from hpme.explainers.shared.explanation import Explanation, HeteroExplanation
 from hpme.explainers.shared.masks import Masks
@@ -123,7 +123,7 @@ class HPMEBase(KeepsHosts, InsightExplainer):
         self.report: FitReport | None = None
         self.register_buffer("needed", torch.zeros(()))
 
-    def _prepare(self, context: TargetContext) -> None:
+    def _prepare(self, context: Context) -> None:
         """Looks at all graphs before anything is searched."""
 
     def _represent(
@@ -157,11 +157,11 @@ class HPMEBase(KeepsHosts, InsightExplainer):
 
     @abstractmethod
     def _search(
-        self, few: HardMix, everything: TargetContext, fresh: HardMix | None, *, progress: bool
+        self, few: HardMix, everything: Context, fresh: HardMix | None, *, progress: bool
     ) -> FitReport:
         """Finds the pool on a few graphs, trains the edge MLP, reports on fresh graphs."""
 
-    def _fit(self, context: TargetContext, *, progress: bool) -> None:
+    def _fit(self, context: Context, *, progress: bool) -> None:
         generator = torch.Generator().manual_seed(self.seed)
         self.task = context.task
         self._keep_hosts(context.store.subset(spread_over(context.values)))
@@ -181,8 +181,8 @@ class HPMEBase(KeepsHosts, InsightExplainer):
             logger.warning(warning)
 
     def _split(
-        self, context: TargetContext, generator: torch.Generator
-    ) -> tuple[TargetContext, TargetContext | None]:
+        self, context: Context, generator: torch.Generator
+    ) -> tuple[Context, Context | None]:
         """Graphs to search on, and graphs of all predictions to measure evidence on."""
         total = len(context.store)
         if total < LEAST_TO_SPARE:
@@ -195,7 +195,7 @@ class HPMEBase(KeepsHosts, InsightExplainer):
         return searched.sample(self.search_graphs, SEARCH_EDGES, generator), held_out
 
     def _choose_ratio(
-        self, context: TargetContext, generator: torch.Generator, progress: bool
+        self, context: Context, generator: torch.Generator, progress: bool
     ) -> list[RatioPoint]:
         self.size = PoolSize(RATIOS[0])  # each trial has its own
         trial = self._mix(context.sample(TRIAL_GRAPHS, SEARCH_EDGES, generator), generator)
@@ -205,7 +205,7 @@ class HPMEBase(KeepsHosts, InsightExplainer):
         self.size = PoolSize(choose_ratio(curve))
         return curve
 
-    def _mix(self, context: TargetContext, generator: torch.Generator) -> HardMix:
+    def _mix(self, context: Context, generator: torch.Generator) -> HardMix:
         assert self.size is not None
         mix = HardMix.build(
             context,
@@ -252,7 +252,7 @@ class HPMEBase(KeepsHosts, InsightExplainer):
         return importance, shared > 0
 
     @torch.no_grad()
-    def _calibrate(self, context: TargetContext, generator: torch.Generator) -> None:
+    def _calibrate(self, context: Context, generator: torch.Generator) -> None:
         """Finds the importance from which on nodes are needed, from what some graphs need."""
         assert self.pool is not None
         self.needed = torch.zeros(())  # a new one: the old may be of inference mode
@@ -262,7 +262,7 @@ class HPMEBase(KeepsHosts, InsightExplainer):
         prefix = smallest_prefix(Trials.among(mix, score))
         self.needed = torch.tensor(least_needed(importance[pooled], prefix[pooled]))
 
-    def _mixup_graphs(self, context: TargetContext, generator: torch.Generator) -> MixupGraphs:
+    def _mixup_graphs(self, context: Context, generator: torch.Generator) -> MixupGraphs:
         assert self.pool is not None and self.edge_mlp is not None
         hard = self._mix(context, generator)
         ids = torch.arange(len(context.store), device=context.device)

@@ -138,7 +138,9 @@ def _outcome(mix: HardMix, values: Tensor, ids: Tensor) -> Tensor:
     context = mix.context
     if not context.task.classification:
         return values.mean(2) * context.task.scale
-    chosen = torch.ones_like(context.target) if context.adapter.view.asked else context.target
+    chosen = (
+        torch.ones_like(context.prediction) if context.adapter.view.asked else context.prediction
+    )
     return values.gather(2, chosen[ids].view(1, -1, 1).expand(len(values), -1, 1)).squeeze(2)
 
 

@@ -12,12 +12,12 @@ from hpme.explainers.hpme.report import FitReport, evidence
 from hpme.explainers.hpme.search.chains import SubsetSearch
 from hpme.explainers.hpme.search.distil import fit_edge_mlp
 from hpme.explainers.hpme.search.hardmix import HardMix
+from hpme.explainers.hpme.search.hetero import HeteroRepresentation, hetero_blocks_of
 from hpme.explainers.hpme.search.representation import Representation, blocks_of
 from hpme.explainers.hpme.search.scorer import LinearPool
 from hpme.explainers.hpme.search.starts import attributions
-from hpme.explainers.hpme.search.typed import TypedRepresentation, typed_blocks_of
 from hpme.explainers.shared.checks import at_least
-from hpme.explainers.shared.context import TargetContext, batches
+from hpme.explainers.shared.context import Context, batches
 from hpme.graphs import GraphBatch
 from hpme.models.embedding import Embedding
 from hpme.progress import progress_bar
@@ -47,7 +47,7 @@ class HPMEExplainer(HPMEBase):
     title = "HPME"
     summary = "Hard-perturbation mixup: a pooled subgraph that carries the prediction elsewhere."
     typical_seconds = 6.0
-    typed = True
+    hetero = True
 
     def __init__(
         self,
@@ -63,9 +63,9 @@ class HPMEExplainer(HPMEBase):
         for name, least in (("restarts", 1), ("rounds", 1), ("subsets", 4), ("refine", 0)):
             at_least(name, getattr(self, name), least)
 
-        self.representation: Representation | TypedRepresentation | None = None
+        self.representation: Representation | HeteroRepresentation | None = None
 
-    def _prepare(self, context: TargetContext) -> None:
+    def _prepare(self, context: Context) -> None:
         # A part of the nodes says enough about centres and scales.
         ids = next(batches(torch.arange(len(context.store)), self.batch_size))
         graphs = context.store.batch(ids)
@@ -75,15 +75,15 @@ class HPMEExplainer(HPMEBase):
         if graphs.schema is None:
             self.representation = Representation.of(blocks_of(*seen))
         else:
-            self.representation = TypedRepresentation.of(typed_blocks_of(*seen), graphs)
+            self.representation = HeteroRepresentation.of(hetero_blocks_of(*seen), graphs)
 
     def _represent(
         self, x: Tensor, layers: tuple[Tensor, ...], h: Tensor, graphs: GraphBatch
     ) -> Tensor:
         assert self.representation is not None
         seen: Tensor
-        if isinstance(self.representation, TypedRepresentation):
-            seen = self.representation(typed_blocks_of(x, layers, h, graphs), graphs)
+        if isinstance(self.representation, HeteroRepresentation):
+            seen = self.representation(hetero_blocks_of(x, layers, h, graphs), graphs)
         else:
             seen = self.representation(blocks_of(x, layers, h, graphs))
         return seen.unsqueeze(0)
@@ -95,8 +95,8 @@ class HPMEExplainer(HPMEBase):
     def _read_nodes(self, seen: Embedding, graphs: GraphBatch) -> tuple[Tensor, Tensor]:
         assert self.representation is not None and isinstance(self.pool, LinearPool)
         given = graphs.x, seen.layers, seen.nodes, graphs
-        if isinstance(self.representation, TypedRepresentation):
-            blocks = typed_blocks_of(*given)
+        if isinstance(self.representation, HeteroRepresentation):
+            blocks = hetero_blocks_of(*given)
             read = self.representation.read(blocks, graphs, self.pool.weight[0])
         else:
             summary = self.representation.get_buffer("summary")
@@ -110,7 +110,7 @@ class HPMEExplainer(HPMEBase):
         return (super()._importance(score, graphs) + (score / 2).sigmoid()) / 2
 
     def _search(
-        self, few: HardMix, everything: TargetContext, fresh: HardMix | None, *, progress: bool
+        self, few: HardMix, everything: Context, fresh: HardMix | None, *, progress: bool
     ) -> FitReport:
         search = SubsetSearch(self.restarts, self.rounds, self.subsets, self.refine)
         with progress_bar("searching the pool", search.steps(), enabled=progress) as advance:
@@ -137,6 +137,6 @@ class HPMEExplainer(HPMEBase):
         return {"widths": list(self.representation.widths)}
 
     def _empty_pool(self, meta: dict[str, Any]) -> LinearPool:
-        typed = self.schema is not None
-        self.representation = (TypedRepresentation if typed else Representation)(meta["widths"])
+        hetero = self.schema is not None
+        self.representation = (HeteroRepresentation if hetero else Representation)(meta["widths"])
         return LinearPool(torch.zeros(1, self.representation.channels))

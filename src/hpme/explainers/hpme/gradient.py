@@ -14,7 +14,7 @@ from hpme.explainers.hpme.search.criterion import criterion, joint_rank
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.trained import TrainedHPME
 from hpme.explainers.shared.checks import at_least
-from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.context import Context
 from hpme.explainers.shared.edge_mlp import EdgeMLP
 from hpme.progress import progress_bar
 
@@ -59,7 +59,7 @@ class HPMEGradientExplainer(TrainedHPME):
             at_least(name, getattr(self, name), 1)
 
     def _search(
-        self, few: HardMix, everything: TargetContext, fresh: HardMix | None, *, progress: bool
+        self, few: HardMix, everything: Context, fresh: HardMix | None, *, progress: bool
     ) -> FitReport:
         total = self.starts * self.start_epochs + self.epochs
         with progress_bar("training pool and edge MLP", total, enabled=progress) as advance:

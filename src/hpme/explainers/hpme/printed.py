@@ -14,7 +14,7 @@ from hpme.explainers.hpme.report import FitReport, report_on
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.search.hosts import Neighbor
 from hpme.explainers.hpme.trained import TrainedHPME
-from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.context import Context
 from hpme.explainers.shared.edge_mlp import EdgeMLP
 from hpme.progress import progress_bar
 
@@ -74,14 +74,12 @@ class HPMEPrintedExplainer(TrainedHPME):
             **options,
         )
 
-    def _split(
-        self, context: TargetContext, generator: torch.Generator
-    ) -> tuple[TargetContext, None]:
+    def _split(self, context: Context, generator: torch.Generator) -> tuple[Context, None]:
         everything = int(context.store.edge_counts.sum())
         return context.sample(self.search_graphs, everything, generator), None
 
     def _search(
-        self, few: HardMix, everything: TargetContext, fresh: HardMix | None, *, progress: bool
+        self, few: HardMix, everything: Context, fresh: HardMix | None, *, progress: bool
     ) -> FitReport:
         channels, device = few.context.h.shape[1], few.context.device
         pool = Pool(channels, 1, self.pool_layers, generator=few.generator).to(device)
@@ -93,5 +91,5 @@ class HPMEPrintedExplainer(TrainedHPME):
         self.pool, self.edge_mlp = pool, edge_mlp
         return report_on(few, pool, None, "printed")
 
-    def _calibrate(self, context: TargetContext, generator: torch.Generator) -> None:
+    def _calibrate(self, context: Context, generator: torch.Generator) -> None:
         """Shows all of the pool: what of it is needed only a hard mix could tell."""

@@ -14,7 +14,7 @@ from hpme.explainers.hpme.search.chains import Candidates
 from hpme.explainers.hpme.search.criterion import closeness, criterion
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.search.ratio import RatioPoint
-from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.context import Context
 from hpme.explainers.shared.showing import report_html
 
 WEAK_EFFECT = 0.42
@@ -217,7 +217,7 @@ def _above_chance(a: Tensor, b: Tensor) -> float:
 
 
 @torch.no_grad()
-def _reads_edges(context: TargetContext) -> bool:
+def _reads_edges(context: Context) -> bool:
     """Whether outputs change when all edges are deleted; weights may not reach the model at all."""
     graphs = context.store.batch(torch.arange(min(64, len(context.store))))
     bare = graphs.edges(torch.zeros_like(graphs.edge_index[0], dtype=torch.bool))

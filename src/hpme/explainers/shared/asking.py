@@ -179,7 +179,7 @@ class Asking:
         if wanted == MaskType.common_attributes and graphs.schema is None:
             nodes = nodes.amax(0, keepdim=True)
         elif wanted == MaskType.common_attributes:  # the same for all nodes of a type
-            for rows in graphs.typed.nodes:
+            for rows in graphs.type_rows.nodes:
                 if len(rows):
                     nodes = nodes.index_copy(0, rows, nodes[rows].amax(0).expand(len(rows), -1))
         return replace(masks, node_mask=nodes)

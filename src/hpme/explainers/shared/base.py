@@ -20,10 +20,10 @@ from hpme.errors import NotFittedError
 from hpme.explainers.shared.asking import NO_EFFECT, Asking
 from hpme.explainers.shared.checks import at_least, check_seed, check_types
 from hpme.explainers.shared.configured import Configured
-from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.context import Context
 from hpme.explainers.shared.explanation import Explanation, HeteroExplanation
 from hpme.explainers.shared.given import Given, Index
-from hpme.explainers.shared.hetero import as_hetero, by_type, taken, typed_batch
+from hpme.explainers.shared.hetero import as_hetero, by_type, hetero_batch, taken
 from hpme.explainers.shared.inputs import as_seen, checked_batch, natural_level
 from hpme.explainers.shared.masks import Masks
 from hpme.explainers.shared.questions import Targets, as_list, groups, is_several, numbered
@@ -76,7 +76,7 @@ class GraphExplainer(Asking, Given, Configured, ExplainerAlgorithm):  # type: ig
     needs_labels: ClassVar[bool] = False
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
     levels: ClassVar[tuple[Level, ...]] = ("graph", "node", "edge")
-    typed: ClassVar[bool] = False
+    hetero: ClassVar[bool] = False
     """Whether it explains heterogeneous graphs."""
 
     def __new__(cls: type[Self], *args: Any, **options: Any) -> Self:
@@ -111,7 +111,7 @@ class GraphExplainer(Asking, Given, Configured, ExplainerAlgorithm):  # type: ig
 
     # What subclasses implement ##################################################################
 
-    def _fit(self, context: TargetContext, *, progress: bool) -> None:
+    def _fit(self, context: Context, *, progress: bool) -> None:
         """Learns from the frozen target on the graphs."""
 
     def _build(self, meta: dict[str, Any]) -> None:
@@ -232,7 +232,7 @@ class GraphExplainer(Asking, Given, Configured, ExplainerAlgorithm):  # type: ig
             given = {"batch": batch, "edge_attr": edge_attr, "edge_weight": edge_weight}
             kwargs.update({name: value for name, value in given.items() if value is not None})
             data = as_hetero(x, edge_index, **taken(kwargs))
-            return self._forward_typed(model, data, target, index, **kwargs)
+            return self._forward_hetero(model, data, target, index, **kwargs)
         links = kwargs.pop(LINK, None)
         explained = self._leveled(model, anchors, index if links is None else links)
         target = self._given_target(explained, target)
@@ -249,16 +249,16 @@ class GraphExplainer(Asking, Given, Configured, ExplainerAlgorithm):  # type: ig
             masks = self._masks(explained, graphs, target, **kwargs)
         return Explanation(**self._wanted(masks))
 
-    def _forward_typed(
+    def _forward_hetero(
         self, model: Model, data: HeteroData, target: Targets | None, index: Any, **kwargs: Any
     ) -> HeteroExplanation:
         """:meth:`forward` of graphs with types."""
         explained = self._leveled(model, None, index)
         target = self._given_target(explained, target)
         if explained.level == "graph":
-            graphs = typed_batch(data, self.schema)
+            graphs = hetero_batch(data, self.schema)
             self._check_kind(graphs.schema)
-            masks, typed = self._masks(explained, graphs, target, **kwargs), graphs.typed
+            masks, typed = self._masks(explained, graphs, target, **kwargs), graphs.type_rows
         else:
             source = self._source(explained, data, index)
             assert isinstance(source, Rooted)
@@ -266,7 +266,7 @@ class GraphExplainer(Asking, Given, Configured, ExplainerAlgorithm):  # type: ig
                 place = torch.searchsorted(source.whole.numbers(explained.node_type), source.roots)
                 target = torch.as_tensor(as_list(target))[place]
             masks = self._explain_roots(explained, source, target, **kwargs)
-            typed = source.whole.typed
+            typed = source.whole.type_rows
         return by_type(self._wanted(masks), typed, data, common=self._common)
 
     def explain(
@@ -340,12 +340,12 @@ class GraphExplainer(Asking, Given, Configured, ExplainerAlgorithm):  # type: ig
     @contextmanager
     def _context(
         self, model: Model, store: GraphStore, *, task: Task | None = None, **facts: Any
-    ) -> Iterator[TargetContext]:
+    ) -> Iterator[Context]:
         """The frozen model on graphs; a ``task`` known before is not looked for again."""
         explained = self._leveled(model, store.anchors, **facts)
         with explained.frozen():
             self.to(device_of(explained.model) or store.device)
-            yield TargetContext.build(
+            yield Context.build(
                 explained, store, batch_size=self.batch_size, task=task, width=self.width
             )
 

@@ -20,7 +20,7 @@ FEWEST_GRAPHS = 32
 
 
 @dataclass(frozen=True)
-class TargetContext:
+class Context:
     r"""A frozen target :math:`f` and what it computes on the graphs.
 
     Args:
@@ -31,7 +31,7 @@ class TargetContext:
         layers: Output of every message-passing layer, for all nodes.
         graph_embedding: Graph embeddings :math:`\mathbf{h}_G`.
         values: What an explanation should keep, see :meth:`Task.values`.
-        target: Predicted class or value of every graph.
+        prediction: Predicted class or value of every graph.
     """
 
     adapter: ModelAdapter
@@ -41,7 +41,7 @@ class TargetContext:
     layers: tuple[Tensor, ...]
     graph_embedding: Tensor
     values: Tensor
-    target: Tensor
+    prediction: Tensor
 
     @classmethod
     def build(
@@ -53,7 +53,7 @@ class TargetContext:
         task: Task | None = None,
         width: int | None = None,
         **facts: Any,
-    ) -> TargetContext:
+    ) -> Context:
         """Runs the model once over all graphs. Call inside :meth:`ExplainedModel.frozen`.
 
         Args:
@@ -93,10 +93,10 @@ class TargetContext:
             ),
             graph_embedding=torch.cat([embedding.graph for embedding in embeddings]),
             values=task.values(output),
-            target=task.target(output),
+            prediction=task.target(output),
         )
 
-    def sample(self, count: int, edges: int, generator: torch.Generator) -> TargetContext:
+    def sample(self, count: int, edges: int, generator: torch.Generator) -> Context:
         """At most ``count`` of the graphs, drawn at random.
 
         If these have more than ``edges`` edges together, they are fewer, but at least
@@ -109,7 +109,7 @@ class TargetContext:
         fitting = int((counts[ids].cumsum(0) <= edges).sum())
         return self.subset(ids[: max(fitting, FEWEST_GRAPHS)])
 
-    def subset(self, ids: Tensor) -> TargetContext:
+    def subset(self, ids: Tensor) -> Context:
         """The graphs with the given numbers."""
         rows = self.store.batch(ids).node_ids
         return replace(
@@ -119,7 +119,7 @@ class TargetContext:
             layers=tuple(layer[rows] for layer in self.layers),
             graph_embedding=self.graph_embedding[ids],
             values=self.values[ids],
-            target=self.target[ids],
+            prediction=self.prediction[ids],
         )
 
     @property

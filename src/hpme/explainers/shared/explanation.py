@@ -14,7 +14,7 @@ from torch_geometric.explain import HeteroExplanation as PyGHeteroExplanation
 from hpme.errors import InputError, MissingPackageError
 from hpme.graphs.hetero import flat_views, flattened
 from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE
-from hpme.graphs.typed import Typed
+from hpme.graphs.type_rows import TypeRows
 
 Rows = Literal["edges", "nodes"]
 _SHOWN = ("x", "edge_index", "anchors", "smiles", "name")
@@ -134,7 +134,7 @@ class HeteroExplanation(_Drawn, PyGHeteroExplanation):  # type: ignore[misc]
         schema, (graph,) = flattened([self])
         table = Explanation(**graph).to_frame(rows)
         names, kind = schema.node_types, graph[NODE_TYPE]
-        place = Typed.of(schema, kind, graph[EDGE_TYPE]).place
+        place = TypeRows.of(schema, kind, graph[EDGE_TYPE]).place
         if rows == "nodes":
             table["node"] = place.tolist()
             table.insert(0, "type", [names[number] for number in kind.tolist()])

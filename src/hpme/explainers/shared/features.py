@@ -38,7 +38,7 @@ def feature_importance(
     task = adapter.task(output)
     before = task.values(output)
     # Column 0 of one type has nothing to do with column 0 of another.
-    kinds = [None] if graphs.schema is None else graphs.typed.nodes
+    kinds = [None] if graphs.schema is None else graphs.type_rows.nodes
     widths = [graphs.x.shape[1]] if graphs.schema is None else graphs.schema.widths
     change = nodes.new_zeros(len(widths), graphs.num_graphs, graphs.x.shape[1])
     for kind, (rows, width) in enumerate(zip(kinds, widths, strict=True)):

@@ -24,7 +24,7 @@ class Given:
     """What :class:`~hpme.explainers.shared.base.GraphExplainer` does with its arguments."""
 
     needs_fit: ClassVar[bool]
-    typed: ClassVar[bool]
+    hetero: ClassVar[bool]
     embedding_layer: str | None
     num_hops: int
     level: Level | None
@@ -68,7 +68,7 @@ class Given:
 
     def _check_kind(self, schema: Schema | None, *, anew: bool = False) -> None:
         """Refuses graphs with types, or without, if they are of another kind than is known."""
-        if schema is not None and not self.typed:
+        if schema is not None and not self.hetero:
             raise InputError(
                 f"{type(self).__name__} does not explain heterogeneous graphs; those that do: "
                 "hpme, random, grad, occlusion, integratedgradients, gnnexplainer, pgexplainer"

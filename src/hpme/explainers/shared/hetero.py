@@ -15,7 +15,7 @@ from hpme.explainers.shared.inputs import checked_batch
 from hpme.graphs import GraphBatch
 from hpme.graphs.ego import WholeGraph
 from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, EdgeType, Schema, padded
-from hpme.graphs.typed import Typed
+from hpme.graphs.type_rows import TypeRows
 
 BY_TYPE = ("batch", "edge_attr", "edge_weight")
 """Further arguments of models that are dictionaries by type, with or without ``_dict``."""
@@ -47,7 +47,7 @@ def taken(arguments: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def typed_batch(data: HeteroData, schema: Schema | None) -> GraphBatch:
+def hetero_batch(data: HeteroData, schema: Schema | None) -> GraphBatch:
     """One batch of graphs, told apart by ``batch`` of every type, as flat rows with types.
 
     Args:
@@ -90,7 +90,7 @@ def typed_batch(data: HeteroData, schema: Schema | None) -> GraphBatch:
 
 
 def by_type(
-    masks: Mapping[str, Tensor], typed: Typed, data: HeteroData, *, common: bool = False
+    masks: Mapping[str, Tensor], typed: TypeRows, data: HeteroData, *, common: bool = False
 ) -> HeteroExplanation:
     """Masks of flat rows as an explanation with masks by type.
 

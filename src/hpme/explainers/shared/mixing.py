@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from hpme.explainers.shared.base import GraphExplainer
-from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.context import Context
 from hpme.graphs import GraphBatch
 from hpme.graphs.union import side_by_side, with_edges
 from hpme.models.explained import Model
@@ -59,7 +59,7 @@ class MixingExplainer(GraphExplainer):
     """Base of explainers that show the model mixups of graphs."""
 
     @abstractmethod
-    def _mixup_graphs(self, context: TargetContext, generator: torch.Generator) -> MixupGraphs:
+    def _mixup_graphs(self, context: Context, generator: torch.Generator) -> MixupGraphs:
         """Mixups of all graphs of a context."""
 
     def mixup_graphs(
@@ -82,7 +82,7 @@ class MixingExplainer(GraphExplainer):
 
 
 def joined(
-    context: TargetContext,
+    context: Context,
     partners: Tensor,
     edge_logits: Callable[[Tensor, Tensor], Tensor],
     bridges: int,

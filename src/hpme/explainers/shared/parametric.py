@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from hpme.explainers.shared.base import GraphExplainer
 from hpme.explainers.shared.checks import at_least, positive
-from hpme.explainers.shared.context import TargetContext, batches
+from hpme.explainers.shared.context import Context, batches
 from hpme.explainers.shared.edge_mlp import EdgeMLP, binary_concrete
 from hpme.explainers.shared.mask_descent import mask_penalty
 from hpme.explainers.shared.masks import Masks
@@ -75,17 +75,17 @@ class ParametricExplainer(GraphExplainer):
 
     @abstractmethod
     def _loss(
-        self, context: TargetContext, ids: Tensor, temperature: float, generator: torch.Generator
+        self, context: Context, ids: Tensor, temperature: float, generator: torch.Generator
     ) -> Tensor:
         """What one step on the graphs ``ids`` of the store minimises."""
 
-    def _start(self, context: TargetContext, generator: torch.Generator) -> None:
+    def _start(self, context: Context, generator: torch.Generator) -> None:
         """Creates what is learned."""
         self.edge_mlp = EdgeMLP(context.h.shape[1], self.hidden, generator=generator)
 
     def _step(
         self,
-        context: TargetContext,
+        context: Context,
         ids: Tensor,
         temperature: float,
         generator: torch.Generator,
@@ -105,7 +105,7 @@ class ParametricExplainer(GraphExplainer):
 
     # What subclasses use ########################################################################
 
-    def _seen(self, context: TargetContext) -> TargetContext:
+    def _seen(self, context: Context) -> Context:
         r"""The context with node embeddings as the edge MLP reads them.
 
         Where a graph is about one of its nodes :math:`v`, they are :math:`[\mathbf{h}_i;
@@ -146,7 +146,7 @@ class ParametricExplainer(GraphExplainer):
 
     # GraphExplainer #############################################################################
 
-    def _fit(self, context: TargetContext, *, progress: bool) -> None:
+    def _fit(self, context: Context, *, progress: bool) -> None:
         generator = torch.Generator().manual_seed(self.seed)
         context = self._seen(context)
         self._start(context, generator)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from hpme.explainers.shared.base import GraphExplainer
-from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.context import Context
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
 from hpme.models.task import Task
@@ -37,7 +37,7 @@ class TrainingFreeExplainer(GraphExplainer):
         super().__init__(**options)
         self.task: Task | None = None
 
-    def _fit(self, context: TargetContext, *, progress: bool) -> None:
+    def _fit(self, context: Context, *, progress: bool) -> None:
         self.task = context.task
 
     def _task_of(self, adapter: ModelAdapter, output: Tensor) -> Task:

@@ -5,7 +5,7 @@ import torch
 
 from hpme.data import GraphStore
 from hpme.explainers.hpme.search.representation import WIDEST, Representation, blocks_of
-from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.context import Context
 from small_models import Net, as_batch, random_graph
 
 
@@ -68,7 +68,7 @@ def test_every_layer_of_a_model_is_among_the_blocks():
     store = GraphStore.from_graphs([random_graph(6, 9) for _ in range(4)])
     model = Net().eval()
     with torch.no_grad():
-        context = TargetContext.build(model, store, batch_size=3, mode="multiclass_classification")
+        context = Context.build(model, store, batch_size=3, mode="multiclass_classification")
     assert [layer.shape for layer in context.layers] == [(24, 5), (24, 5)]
     graphs = store.batch()
     found = blocks_of(graphs.x, context.layers, context.h, graphs)

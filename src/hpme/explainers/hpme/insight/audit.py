@@ -151,7 +151,7 @@ def audited(trials: Trials, should: tuple[str, Tensor], other: tuple[str, Tensor
     second = None if other is None else _evidence(trials, *other, should[1])
     few = [one for one in (first, second) if one is not None and one.graphs < LEAST_GRAPHS]
     context = trials.mix.context
-    if context.task.classification and len(torch.unique(context.target)) == 1:
+    if context.task.classification and len(torch.unique(context.prediction)) == 1:
         verdict: Verdict = "one prediction only"
     elif few:
         verdict = "too few graphs"
@@ -172,7 +172,7 @@ def _evidence(trials: Trials, name: str, nodes: Tensor, other: Tensor) -> Patter
     total = len(ids)
     if not total:
         return PatternEvidence(name, 0, math.nan, math.nan, math.nan)
-    target = context.target[ids]
+    target = context.prediction[ids]
     prediction = float(target.double().mean())
     if context.task.classification:
         usual = target.mode().values

@@ -30,7 +30,7 @@ from hpme.explainers.hpme.insight.vocabulary import Vocabulary
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.search.sufficient import Trials
 from hpme.explainers.shared.checks import at_least
-from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.context import Context
 from hpme.explainers.shared.mixing import MixingExplainer
 from hpme.graphs import GraphStore
 from hpme.models.explained import Model
@@ -57,7 +57,7 @@ class InsightExplainer(MixingExplainer):
         """Graphs of all predictions that stay with the explainer."""
 
     @abstractmethod
-    def _mix(self, context: TargetContext, generator: torch.Generator) -> HardMix:
+    def _mix(self, context: Context, generator: torch.Generator) -> HardMix:
         """Hard mixes of the graphs of a context."""
 
     @abstractmethod
@@ -212,7 +212,7 @@ def _named(store: GraphStore, pattern: str | Sequence[Tensor], role: str) -> tup
     return name, pattern_nodes(store, pattern, role)
 
 
-def _classes(context: TargetContext, names: Sequence[str] | None) -> list[str] | None:
+def _classes(context: Context, names: Sequence[str] | None) -> list[str] | None:
     """Names of the classes, or of the two sides of a question; ``None`` for values."""
     if not context.task.classification:
         return None

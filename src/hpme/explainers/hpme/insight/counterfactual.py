@@ -12,7 +12,7 @@ from hpme.explainers.hpme.method.mixup import Mix, structural_mixup
 from hpme.explainers.hpme.method.selection import by_boundary, top_nodes
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.search.sufficient import Trials
-from hpme.explainers.shared.context import TargetContext, batches
+from hpme.explainers.shared.context import Context, batches
 from hpme.graphs import GraphStore
 from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum
 
@@ -67,7 +67,7 @@ class Flip:
         threshold: For values: the answer is on which side of it they are.
     """
 
-    context: TargetContext
+    context: Context
     threshold: float | None
 
     def answer(self, values: Tensor) -> Tensor:

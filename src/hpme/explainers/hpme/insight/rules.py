@@ -58,7 +58,7 @@ class Learner:
     @cached_property
     def target(self) -> Tensor:
         """Predicted classes ``[B]``, or values in units of their spread ``[B, 1]``."""
-        return self.trials.mix.context.target[: self.trials.count].cpu()
+        return self.trials.mix.context.prediction[: self.trials.count].cpu()
 
     @cached_property
     def wanted(self) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from hpme.explainers.hpme.method.mixup import Attach, Mix, structural_mixup
 from hpme.explainers.hpme.method.selection import Selection, by_boundary, top_nodes
-from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.context import Context
 from hpme.graphs import GraphBatch
 from hpme.graphs.segment import at
 
@@ -56,7 +56,7 @@ class Mixer:
         edge_input: What the edge MLP sees of all nodes; by default :math:`\mathbf{H}`.
     """
 
-    context: TargetContext
+    context: Context
     features: Tensor
     size: PooledSize
     draw_hosts: DrawHosts

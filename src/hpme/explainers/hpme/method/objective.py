@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor
 
-from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.context import Context
 
 
-def prediction_loss(context: TargetContext, output: Tensor, ids: Tensor) -> Tensor:
+def prediction_loss(context: Context, output: Tensor, ids: Tensor) -> Tensor:
     r""":math:`\mathcal{L}_{pred}(f(G), f(G^{(mix)}))` of every graph: cross entropy, or MSE.
 
     Args:
@@ -16,7 +16,7 @@ def prediction_loss(context: TargetContext, output: Tensor, ids: Tensor) -> Tens
         output: :math:`f(G^{(mix)})`, one row for each of ``ids``.
         ids: Graph numbers of :math:`G`.
     """
-    return context.task.loss(output, context.target[ids])
+    return context.task.loss(output, context.prediction[ids])
 
 
 def bce_loss(logits: Tensor, inside: Tensor) -> Tensor:

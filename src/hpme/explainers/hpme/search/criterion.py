@@ -12,7 +12,7 @@ from torch import Tensor
 from hpme.explainers.hpme.method.objective import prediction_loss
 from hpme.explainers.hpme.method.selection import Selection
 from hpme.explainers.hpme.search.hardmix import HardMix
-from hpme.explainers.shared.context import TargetContext
+from hpme.explainers.shared.context import Context
 
 
 def criterion(
@@ -60,7 +60,7 @@ def joint_rank(values: Tensor) -> Tensor:
     return joint
 
 
-def closeness(context: TargetContext, output: Tensor, wanted: Tensor) -> Tensor:
+def closeness(context: Context, output: Tensor, wanted: Tensor) -> Tensor:
     """How near outputs are to predictions, from 0 to 1 ``[R, B]``.
 
     The probability of the predicted class, or one minus the error in units of the spread of
@@ -77,7 +77,7 @@ def closeness(context: TargetContext, output: Tensor, wanted: Tensor) -> Tensor:
     return (1 - (values - target).abs().mean(2)).clamp(min=0)
 
 
-def bounded_loss(context: TargetContext, output: Tensor, wanted: Tensor) -> Tensor:
+def bounded_loss(context: Context, output: Tensor, wanted: Tensor) -> Tensor:
     r""":math:`\mathcal{L}_{pred}` with a bound, 1 for classes and 4 for values; as :func:`closeness`.
 
     A confident target makes unbounded losses depend on a few graphs.
@@ -88,6 +88,6 @@ def bounded_loss(context: TargetContext, output: Tensor, wanted: Tensor) -> Tens
     return ((values - target) ** 2).mean(2).clamp(max=4)
 
 
-def _compared(context: TargetContext, output: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+def _compared(context: Context, output: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
     values = context.task.values(output.flatten(0, 1)).view(*wanted.shape, -1)
-    return values, context.target[wanted]
+    return values, context.prediction[wanted]

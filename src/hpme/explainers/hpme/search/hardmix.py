@@ -14,7 +14,7 @@ from hpme.explainers.hpme.method.mixup import Attach, structural_mixup
 from hpme.explainers.hpme.method.pool import PoolSize, hop_features
 from hpme.explainers.hpme.method.selection import Selection, by_boundary, top_nodes
 from hpme.explainers.hpme.search.hosts import HostSampler, Neighbor
-from hpme.explainers.shared.context import TargetContext, batches
+from hpme.explainers.shared.context import Context, batches
 from hpme.graphs import GraphBatch
 
 Represent = Callable[[Tensor, tuple[Tensor, ...], Tensor, GraphBatch], Tensor]
@@ -44,7 +44,7 @@ class HardMix(Mixer):
     @classmethod
     def build(
         cls,
-        context: TargetContext,
+        context: Context,
         size: PoolSize,
         neighbor: Neighbor,
         attach: Attach,

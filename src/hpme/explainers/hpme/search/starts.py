@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from hpme.explainers.shared.context import TargetContext, batches
+from hpme.explainers.shared.context import Context, batches
 from hpme.explainers.shared.replicas import (
     Change,
     ReplicaModel,
@@ -38,7 +38,7 @@ class Attributions:
     names: tuple[str, ...]
 
 
-def attributions(context: TargetContext) -> Attributions:
+def attributions(context: Context) -> Attributions:
     """Occlusion of nodes and of edges, and gradients, for the graphs of a context.
 
     The explained quantity is the log odds of the predicted class, which do not flatten where the
@@ -70,7 +70,7 @@ def _affordable(graphs: GraphBatch) -> Tensor:
     return order[cost[order].cumsum(0) <= OCCLUDED_NODES].sort().values
 
 
-def _occlusion(context: TargetContext) -> tuple[Tensor, Tensor]:
+def _occlusion(context: Context) -> tuple[Tensor, Tensor]:
     """Scores of nodes whose features are zeroed, and of nodes whose edges are deleted in turn."""
     graphs = context.store.batch()
     model = ReplicaModel(context.adapter, graphs, {})
@@ -103,7 +103,7 @@ def _without_other(replicas: Replicas) -> GraphBatch:
     return replace(changed, x=changed.x.index_copy(0, rows, replicas.graphs.x[rows]))
 
 
-def _gradients(context: TargetContext, graphs: GraphBatch) -> Tensor:
+def _gradients(context: Context, graphs: GraphBatch) -> Tensor:
     """Length of the gradient, gradient times input, gradient times embedding: ``[3, N]``."""
     columns = []
     for ids in batches(torch.arange(len(context.store)), 512):
@@ -125,7 +125,7 @@ def _gradients(context: TargetContext, graphs: GraphBatch) -> Tensor:
     return torch.cat(columns, dim=1).to(torch.get_default_dtype())
 
 
-def _explained(context: TargetContext, output: Tensor, ids: Tensor) -> Tensor:
+def _explained(context: Context, output: Tensor, ids: Tensor) -> Tensor:
     """The explained output of the graphs ``ids``."""
-    classes = context.target[ids] if context.task.classification else None
+    classes = context.prediction[ids] if context.task.classification else None
     return explained_output(context.task, output, classes)

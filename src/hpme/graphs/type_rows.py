@@ -12,7 +12,7 @@ from hpme.graphs.schema import EdgeType, Schema, padded
 
 
 @dataclass(frozen=True)
-class Typed:
+class TypeRows:
     """Where the rows of every type are.
 
     Args:
@@ -28,7 +28,7 @@ class Typed:
     place: Tensor
 
     @classmethod
-    def of(cls, schema: Schema, node_type: Tensor, edge_type: Tensor) -> Typed:
+    def of(cls, schema: Schema, node_type: Tensor, edge_type: Tensor) -> TypeRows:
         """Finds the rows by their types."""
         nodes = _rows_of(node_type, len(schema.node_types))
         place = torch.empty_like(node_type)

@@ -15,8 +15,8 @@ from hpme.graphs.segment import concatenated_ranges
 from hpme.models.adapter import ModelAdapter
 from hpme.models.explained import ExplainedModel
 from hpme.models.task import Task, check_rows
+from hpme.page.template import Column, decimals, shares
 from hpme.progress import progress_bar
-from hpme.report.template import Column, decimals, shares
 
 
 @dataclass(frozen=True)

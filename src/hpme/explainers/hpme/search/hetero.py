@@ -17,7 +17,7 @@ LEAST = 8
 """Principal directions of a block that are seen however many types there are."""
 
 
-class TypedRepresentation(nn.Module):
+class HeteroRepresentation(nn.Module):
     """A :class:`Representation` of the nodes of every type, and of which type a node is.
 
     A linear scorer of these features is one scorer per type: a node has zeros in the columns of
@@ -34,9 +34,9 @@ class TypedRepresentation(nn.Module):
         self.parts = nn.ModuleList([Representation(width, widest) for width in widths])
 
     @classmethod
-    def of(cls, blocks: Sequence[Tensor], graphs: GraphBatch) -> TypedRepresentation:
+    def of(cls, blocks: Sequence[Tensor], graphs: GraphBatch) -> HeteroRepresentation:
         """Takes centres, scales and directions of every type from the blocks of some nodes."""
-        rows = graphs.typed.nodes
+        rows = graphs.type_rows.nodes
         made = cls([[block.shape[1] for block in blocks] if len(row) else [] for row in rows])
         for number, row in enumerate(rows):
             if len(row):
@@ -63,7 +63,7 @@ class TypedRepresentation(nn.Module):
         """Features ``[N, channels]`` of nodes."""
         seen = blocks[0].new_zeros(graphs.num_nodes, self.channels)
         first = 0
-        for part, rows in zip(self.representations, graphs.typed.nodes, strict=True):
+        for part, rows in zip(self.representations, graphs.type_rows.nodes, strict=True):
             if part.channels and len(rows):
                 own = part([block[rows] for block in blocks])
                 seen[rows, first : first + part.channels] = own
@@ -81,7 +81,7 @@ class TypedRepresentation(nn.Module):
         kind = F.one_hot(graphs.node_type, len(self.parts)).to(blocks[0])
         read = blocks[0].new_zeros(graphs.num_nodes, 1 + SUMMARY)
         first = 0
-        for part, rows in zip(self.representations, graphs.typed.nodes, strict=True):
+        for part, rows in zip(self.representations, graphs.type_rows.nodes, strict=True):
             if part.channels and len(rows):
                 summary = padded(part.get_buffer("summary"), SUMMARY)
                 wanted = weight[first : first + part.channels].unsqueeze(1)
@@ -101,7 +101,7 @@ class TypedRepresentation(nn.Module):
         return torch.cat([torch.stack(parts).sum(0), seen[:, first:]], dim=1)
 
 
-def typed_blocks_of(
+def hetero_blocks_of(
     x: Tensor, layers: Sequence[Tensor], h: Tensor, graphs: GraphBatch
 ) -> tuple[Tensor, ...]:
     r"""The blocks of :func:`~hpme.explainers.hpme.search.representation.blocks_of`, by type.

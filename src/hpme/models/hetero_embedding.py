@@ -19,7 +19,7 @@ from hpme.models.message_mask import EdgeTypeProbe, edge_types_of
 ByType = dict[str, Tensor]
 
 
-class TypedEmbeddingProbe:
+class HeteroEmbeddingProbe:
     """:class:`~hpme.models.embedding.EmbeddingProbe` for graphs with types.
 
     A layer is one of PyG's that returns a dictionary by node type (``HeteroConv``, ``HGTConv``), or
@@ -85,7 +85,7 @@ class TypedEmbeddingProbe:
         Args:
             output: What the model returned, one row per graph.
         """
-        typed = self.graphs.typed
+        typed = self.graphs.type_rows
         layers = tuple(
             flat for _, by_type in self.layers if (flat := typed.flat(by_type)) is not None
         )
@@ -100,7 +100,7 @@ class TypedEmbeddingProbe:
         """Embeddings of nodes, and where they come from."""
         if self.layer is not None:
             named = [by_type for name, by_type in self.layers if name == self.layer]
-            flat = self.graphs.typed.flat(named[-1]) if named else self.named
+            flat = self.graphs.type_rows.flat(named[-1]) if named else self.named
             if flat is None:
                 raise InputError(
                     f"layer '{self.layer}' gives no [nodes, channels] tensors by type; name another"
@@ -111,7 +111,7 @@ class TypedEmbeddingProbe:
         pooled = {kinds[place]: rows for place, rows in self.readout.found.items()}
         if self.level == "graph":
             by_type.update(pooled)
-        flat = self.graphs.typed.flat(by_type)
+        flat = self.graphs.type_rows.flat(by_type)
         if flat is None:
             raise ModelError(
                 "found neither a readout over the batch vectors by type nor a message-passing "

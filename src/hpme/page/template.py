@@ -78,7 +78,7 @@ def _column(values: Tensor, kind: Literal["u8", "u16", "u32", "f32"]) -> Column:
 
 
 def _read(name: str) -> str:
-    return (resources.files("hpme.report") / name).read_text(encoding="utf-8")
+    return (resources.files("hpme.page") / name).read_text(encoding="utf-8")
 
 
 def _digest(text: str) -> str:

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from hpme.data.molecules.chem import rdkit_module
 from hpme.graphs import Pairs
+from hpme.page.template import Column, whole_numbers
 from hpme.progress import progress_bar
-from hpme.report.template import Column, whole_numbers
 from hpme.viz.layout import Positions, node_positions
 from hpme.viz.molecules import molecule_of
 

@@ -1,5 +1,5 @@
 """One HTML page with explanations of many graphs; it opens without a network."""
 
-from hpme.report.page import report
+from hpme.page.page import report
 
 __all__ = ["report"]

@@ -14,7 +14,7 @@ from hpme.errors import InputError
 from hpme.explainers.hpme.report import FitReport
 from hpme.graphs import GraphStore, Pairs
 from hpme.metrics import explanation_auc_per_graph
-from hpme.report.template import Column, decimals, shares, whole_numbers
+from hpme.page.template import Column, decimals, shares, whole_numbers
 
 Truth = dict[str, Tensor]
 """Whether each ``graph`` has ground truth, each ``pair`` of joined nodes is, and each ``node``."""

@@ -14,8 +14,8 @@ from hpme.errors import InputError
 from hpme.graphs import GraphStore
 from hpme.graphs.moving import on_cpu
 from hpme.graphs.schema import NODE_TYPE
-from hpme.report.drawing import draw_graphs
-from hpme.report.template import whole_numbers
+from hpme.page.drawing import draw_graphs
+from hpme.page.template import whole_numbers
 
 if TYPE_CHECKING:
     from hpme.explainers.hpme.insight.audit import Audit
@@ -45,12 +45,12 @@ class _Drawn:
         store = GraphStore.from_graphs(on_cpu(plain))
         pairs = store.pairs.proper
         types = [graph.get(NODE_TYPE) for graph in self.graphs]
-        typed = all(kind is not None for kind in types)
+        hetero = all(kind is not None for kind in types)
         return {
             "nodes": whole_numbers(store.sizes),
             "edges": whole_numbers(pairs.counts),
             "ends": whole_numbers(pairs.index.t().reshape(-1)),
-            "type": whole_numbers(torch.cat(types)) if typed else None,
+            "type": whole_numbers(torch.cat(types)) if hetero else None,
             **draw_graphs(on_cpu(self.graphs), pairs, store.node_graph, progress=progress),
         }
 

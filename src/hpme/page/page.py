@@ -18,11 +18,11 @@ from hpme.graphs.segment import segment_mean
 from hpme.metrics.selection import ranks as ranks_of
 from hpme.models.explained import ExplainedModel, Model
 from hpme.models.task import Mode
-from hpme.report.drawing import draw_graphs
-from hpme.report.entries import edge_scores, entry, numbers, pooled_nodes, truth_of, verdict
-from hpme.report.insight import Changes, check_insight, insight
-from hpme.report.predictions import Predictions, Sizes
-from hpme.report.template import decimals, render, whole_numbers
+from hpme.page.drawing import draw_graphs
+from hpme.page.entries import edge_scores, entry, numbers, pooled_nodes, truth_of, verdict
+from hpme.page.insight import Changes, check_insight, insight
+from hpme.page.predictions import Predictions, Sizes
+from hpme.page.template import decimals, render, whole_numbers
 from hpme.storage import write_atomically
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from torch_geometric.explain import Explanation
 from hpme.errors import InputError, ModelError
 from hpme.explainers.hpme.quality import Quality
 from hpme.explainers.hpme.report import FitReport
-from hpme.report.predictions import Sizes
+from hpme.page.predictions import Sizes
 from hpme.viz import report
 from pages import Counter, cycle, decode, explain, page_data, with_truth
 
