@@ -27,7 +27,7 @@ from hpme.data import GraphStore
 from hpme.explainers import HPMEExplainer
 from hpme.explainers.hpme.search.criterion import criterion
 from hpme.explainers.shared.context import Context
-from hpme.explainers.shared.edge_mlp import EdgeMLP
+from hpme.explainers.shared.parametric import EdgeMLP
 from hpme.metrics import edge_auc, explanation_auc
 from hpme.models.freezing import frozen
 from hpme.paper.shared.suite import VARIANTS

@@ -38,7 +38,7 @@ from hpme.explainers.hpme.method.pool import Pool, PoolSize
 from hpme.explainers.hpme.method.training import Objective, train
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.shared.context import Context
-from hpme.explainers.shared.edge_mlp import EdgeMLP
+from hpme.explainers.shared.parametric import EdgeMLP
 from hpme.models import Recipe, TargetGNN, load_or_train
 from hpme.models.freezing import frozen
 

@@ -11,8 +11,7 @@ it known to the command line, to benchmarks and to the processes they start::
 from torch.nn.functional import cosine_similarity
 
 from hpme.bench import Experiment, run_experiment
-from hpme.explainers import EXPLAINERS, GraphExplainer
-from hpme.explainers.shared.masks import Masks
+from hpme.explainers import EXPLAINERS, GraphExplainer, Masks
 
 
 class SimilarityExplainer(GraphExplainer):

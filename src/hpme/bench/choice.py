@@ -13,7 +13,7 @@ from hpme.explainers import HPMEExplainer
 from hpme.explainers.hpme.method.pool import PoolSize
 from hpme.explainers.hpme.search.criterion import criterion
 from hpme.explainers.hpme.search.hardmix import HardMix
-from hpme.explainers.shared.lift import from_edges
+from hpme.explainers.shared.masks import from_edges
 from hpme.metrics import GraphScores, MetricValue, robust_fidelity
 
 SHARES = (0.1, 0.2, 0.3, 0.5)

@@ -1,4 +1,4 @@
-"""All explainers by slug: those of this package, and those other packages register.
+"""All explainers by slug: those :mod:`hpme.explainers` names, and those other packages register.
 
 Another package adds an explainer by an entry point, which processes started later see, too::
 
@@ -10,51 +10,17 @@ from __future__ import annotations
 
 import logging
 from collections import UserDict
+from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import TypeGuard
 
 from hpme.errors import StorageError, UnknownNameError
-from hpme.explainers.att import AttentionExplainer
-from hpme.explainers.gnnexplainer import GNNExplainer
-from hpme.explainers.grad import GradExplainer
-from hpme.explainers.hpme import HPMEExplainer, HPMEGradientExplainer, HPMEPrintedExplainer
-from hpme.explainers.integratedgradients import IntegratedGradientsExplainer
-from hpme.explainers.matchexplainer import MatchExplainer
-from hpme.explainers.metagnn import MetaGNNExplainer
-from hpme.explainers.mixupexplainer import MixupExplainer
-from hpme.explainers.myerson import MyersonExplainer
-from hpme.explainers.occlusion import OcclusionExplainer
-from hpme.explainers.pgexplainer import PGExplainer
-from hpme.explainers.proxyexplainer import ProxyExplainer
-from hpme.explainers.random import RandomExplainer
-from hpme.explainers.regexplainer import RegExplainer
 from hpme.explainers.shared.base import GraphExplainer
-from hpme.explainers.subgraphx import SubgraphXExplainer
-from hpme.explainers.tagexplainer import TAGExplainer
 from hpme.storage import read_tensors
 
 GROUP = "hpme.explainers"
 """Entry point group of explainers in other packages."""
-OURS: tuple[type[GraphExplainer], ...] = (
-    HPMEExplainer,
-    HPMEGradientExplainer,
-    HPMEPrintedExplainer,
-    RandomExplainer,
-    GradExplainer,
-    AttentionExplainer,
-    GNNExplainer,
-    PGExplainer,
-    MetaGNNExplainer,
-    TAGExplainer,
-    MatchExplainer,
-    MixupExplainer,
-    ProxyExplainer,
-    RegExplainer,
-    OcclusionExplainer,
-    IntegratedGradientsExplainer,
-    SubgraphXExplainer,
-    MyersonExplainer,
-)
 DESCRIPTION = ("slug", "title", "summary")
 """What an explainer says about itself."""
 logger = logging.getLogger("hpme")
@@ -73,9 +39,19 @@ class Registry(UserDict[str, type[GraphExplainer]]):
     def data(self) -> dict[str, type[GraphExplainer]]:  # type: ignore[override]
         """All explainers."""
         if self._found is None:
-            self._found = {explainer.slug: explainer for explainer in OURS}
+            self._found = built_in()
             self._found |= _registered_elsewhere(self._found)
         return self._found
+
+
+def built_in() -> dict[str, type[GraphExplainer]]:
+    """The explainers that ``hpme/explainers/__init__.py`` names, in its order."""
+    kinds = [kind for kind in vars(import_module("hpme.explainers")).values() if _is_one(kind)]
+    return {kind.slug: kind for kind in kinds if hasattr(kind, "slug")}
+
+
+def _is_one(found: object) -> TypeGuard[type[GraphExplainer]]:
+    return isinstance(found, type) and issubclass(found, GraphExplainer)
 
 
 def _registered_elsewhere(
@@ -90,7 +66,7 @@ def _registered_elsewhere(
                 "explainer '%s' (%s) cannot be loaded: %s", point.name, point.value, error
             )
             continue
-        if not (isinstance(explainer, type) and issubclass(explainer, GraphExplainer)):
+        if not _is_one(explainer):
             logger.warning("'%s' (%s) is no GraphExplainer; left out", point.name, point.value)
         elif missing := [name for name in DESCRIPTION if not hasattr(explainer, name)]:
             logger.warning("%s has no %s; left out", point.value, " and no ".join(missing))

@@ -10,7 +10,7 @@ from hpme.explainers import HPMEPrintedExplainer
 from hpme.explainers.hpme.method import mixer, training
 from hpme.explainers.hpme.method.pool import Pool
 from hpme.explainers.hpme.search.hosts import HostSampler
-from hpme.explainers.shared.edge_mlp import EdgeMLP
+from hpme.explainers.shared.parametric import EdgeMLP
 
 POOLED = 6
 CHEAP = {"k": POOLED, "epochs": 4}

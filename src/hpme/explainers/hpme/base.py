@@ -12,7 +12,6 @@ from typing import Any, Literal, TypeVar, get_args
 import torch
 from torch import Tensor, nn
 
-from hpme.errors import InputError
 from hpme.explainers.hpme.alternatives import Alternative, alternatives_of
 from hpme.explainers.hpme.effects import Effect, effects_of
 from hpme.explainers.hpme.insight.base import InsightExplainer
@@ -34,12 +33,12 @@ from hpme.explainers.hpme.search.ratio import (
     ratio_curve,
 )
 from hpme.explainers.hpme.search.sufficient import Trials, least_needed, smallest_prefix
-from hpme.explainers.shared.checks import at_least, positive
 from hpme.explainers.shared.context import Context, batches
-from hpme.explainers.shared.edge_mlp import EdgeMLP
 from hpme.explainers.shared.explanation import Explanation, HeteroExplanation
 from hpme.explainers.shared.masks import Masks
 from hpme.explainers.shared.mixing import MixupGraphs
+from hpme.explainers.shared.options import FLAG, at_least, one_of, real, table, whole
+from hpme.explainers.shared.parametric import EdgeMLP
 from hpme.graphs import GraphBatch
 from hpme.graphs.segment import segment_mean, segment_sum
 from hpme.models.adapter import ModelAdapter
@@ -83,6 +82,18 @@ class HPMEBase(KeepsHosts, InsightExplainer):
 
     chooses_size = True
     needs_weights = False  # the search asks about graphs, not about weights of edges
+    constraints = table(
+        ratio=real(above=0, most=1, words=("auto", None)),
+        k=whole(1, words=(None,)),
+        score=one_of(*get_args(Score)),
+        neighbor=one_of(*get_args(Neighbor)),
+        attach=one_of(*get_args(Attach)),
+        mixup=FLAG,
+        epochs=whole(1),
+        lr=real(above=0),
+        weight_decay=real(least=0),
+        search_graphs=whole(1),
+    )
     needed: Tensor
     """Nodes of more importance are needed to keep predictions; others are not shown as pooled."""
 
@@ -106,13 +117,6 @@ class HPMEBase(KeepsHosts, InsightExplainer):
         self.neighbor, self.attach, self.mixup = neighbor, attach, mixup
         self.epochs, self.lr, self.weight_decay = epochs, lr, weight_decay
         self.search_graphs = search_graphs
-        for name, choices in (("score", Score), ("neighbor", Neighbor), ("attach", Attach)):
-            if getattr(self, name) not in get_args(choices):
-                given = getattr(self, name)
-                raise InputError(f"{name} must be one of {get_args(choices)}, got {given!r}")
-        for name, least in (("epochs", 1), ("search_graphs", 1), ("weight_decay", 0)):
-            at_least(name, getattr(self, name), least)
-        positive("lr", lr)
         self.size: PoolSize | None = None  # chosen by fit()
         if ratio != "auto" or k is not None:
             self.size = PoolSize(None if ratio == "auto" else ratio, k)

@@ -16,8 +16,8 @@ from hpme.explainers.hpme.search.hetero import HeteroRepresentation, hetero_bloc
 from hpme.explainers.hpme.search.representation import Representation, blocks_of
 from hpme.explainers.hpme.search.scorer import LinearPool
 from hpme.explainers.hpme.search.starts import attributions
-from hpme.explainers.shared.checks import at_least
 from hpme.explainers.shared.context import Context, batches
+from hpme.explainers.shared.options import table, whole
 from hpme.graphs import GraphBatch
 from hpme.models.embedding import Embedding
 from hpme.progress import progress_bar
@@ -48,6 +48,12 @@ class HPMEExplainer(HPMEBase):
     summary = "Hard-perturbation mixup: a pooled subgraph that carries the prediction elsewhere."
     typical_seconds = 6.0
     hetero = True
+    constraints = table(
+        restarts=whole(1),
+        rounds=whole(1),
+        subsets=whole(4),
+        refine=whole(0),
+    )
 
     def __init__(
         self,
@@ -60,9 +66,6 @@ class HPMEExplainer(HPMEBase):
     ) -> None:
         super().__init__(**options)
         self.restarts, self.rounds, self.subsets, self.refine = restarts, rounds, subsets, refine
-        for name, least in (("restarts", 1), ("rounds", 1), ("subsets", 4), ("refine", 0)):
-            at_least(name, getattr(self, name), least)
-
         self.representation: Representation | HeteroRepresentation | None = None
 
     def _prepare(self, context: Context) -> None:

@@ -13,9 +13,9 @@ from hpme.explainers.hpme.report import FitReport, evidence
 from hpme.explainers.hpme.search.criterion import criterion, joint_rank
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.trained import TrainedHPME
-from hpme.explainers.shared.checks import at_least
 from hpme.explainers.shared.context import Context
-from hpme.explainers.shared.edge_mlp import EdgeMLP
+from hpme.explainers.shared.options import table, whole
+from hpme.explainers.shared.parametric import EdgeMLP
 from hpme.progress import progress_bar
 
 RANDOM_POOLS = 64
@@ -44,6 +44,7 @@ class HPMEGradientExplainer(TrainedHPME):
     title = "HPME by gradient"
     summary = "Hard-perturbation mixup trained by gradient, the best of several starts."
     typical_seconds = 10.0
+    constraints = table(starts=whole(1), start_epochs=whole(1))
 
     def __init__(
         self,
@@ -55,8 +56,6 @@ class HPMEGradientExplainer(TrainedHPME):
     ) -> None:
         super().__init__(bce_weight=bce_weight, **options)
         self.starts, self.start_epochs = starts, start_epochs
-        for name in ("starts", "start_epochs"):
-            at_least(name, getattr(self, name), 1)
 
     def _search(
         self, few: HardMix, everything: Context, fresh: HardMix | None, *, progress: bool

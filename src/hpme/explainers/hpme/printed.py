@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 
-from hpme.errors import InputError
 from hpme.explainers.hpme.base import Score
 from hpme.explainers.hpme.method.mixup import Attach
 from hpme.explainers.hpme.method.pool import Pool
@@ -15,7 +14,8 @@ from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.search.hosts import Neighbor
 from hpme.explainers.hpme.trained import TrainedHPME
 from hpme.explainers.shared.context import Context
-from hpme.explainers.shared.edge_mlp import EdgeMLP
+from hpme.explainers.shared.options import real, table
+from hpme.explainers.shared.parametric import EdgeMLP
 from hpme.progress import progress_bar
 
 
@@ -46,6 +46,9 @@ class HPMEPrintedExplainer(TrainedHPME):
     typical_seconds = 15.0
     chooses_size = False
     summed = True
+    constraints = table(
+        ratio=real(above=0, most=1, words=(None,), reason="the paper's algorithm chooses no size")
+    )
 
     def __init__(
         self,
@@ -59,10 +62,6 @@ class HPMEPrintedExplainer(TrainedHPME):
         search_graphs: int = 512,
         **options: Any,
     ) -> None:
-        if isinstance(ratio, str):
-            raise InputError(
-                f"ratio must be a number, got {ratio!r}: the paper's algorithm chooses no size"
-            )
         super().__init__(
             ratio=ratio,
             bce_weight=bce_weight,

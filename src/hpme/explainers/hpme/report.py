@@ -15,7 +15,7 @@ from hpme.explainers.hpme.search.criterion import closeness, criterion
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.search.ratio import RatioPoint
 from hpme.explainers.shared.context import Context
-from hpme.explainers.shared.showing import report_html
+from hpme.explainers.shared.explanation import report_html
 
 WEAK_EFFECT = 0.42
 """A pool that saves less than this of what random nodes lose is called weak."""

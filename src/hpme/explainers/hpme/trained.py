@@ -7,13 +7,12 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
-from hpme.errors import InputError
 from hpme.explainers.hpme.base import HPMEBase
 from hpme.explainers.hpme.method.pool import MAX_LAYERS, Pool
 from hpme.explainers.hpme.method.training import Objective, train
 from hpme.explainers.hpme.search.hardmix import HardMix
-from hpme.explainers.shared.checks import at_least, positive
-from hpme.explainers.shared.edge_mlp import EdgeMLP
+from hpme.explainers.shared.options import one_of, real, table, whole
+from hpme.explainers.shared.parametric import EdgeMLP
 
 
 class TrainedHPME(HPMEBase):
@@ -29,6 +28,12 @@ class TrainedHPME(HPMEBase):
     """
 
     needs_weights = True
+    constraints = table(
+        bce_weight=real(least=0),
+        pool_layers=whole(1, most=MAX_LAYERS),
+        gate=one_of("tanh", words=(None,)),
+        temperature=real(above=0),
+    )
     summed: ClassVar[bool] = False
     """Whether the BCE is summed over the edges of a graph, as the paper prints it."""
 
@@ -44,13 +49,6 @@ class TrainedHPME(HPMEBase):
         super().__init__(**options)
         self.bce_weight, self.pool_layers = bce_weight, pool_layers
         self.gate, self.temperature = gate, temperature
-        if gate not in ("tanh", None):
-            raise InputError(f"gate must be 'tanh' or None, got {gate!r}")
-        at_least("bce_weight", bce_weight, 0)
-        positive("temperature", temperature)
-        at_least("pool_layers", pool_layers, 1)
-        if pool_layers > MAX_LAYERS:
-            raise InputError(f"pool_layers must be at most {MAX_LAYERS}, got {pool_layers}")
 
     def _train(
         self,

@@ -11,7 +11,7 @@ from hpme.explainers.hpme.method.objective import (
 )
 from hpme.explainers.hpme.method.pool import Pool
 from hpme.explainers.hpme.method.training import Objective, train
-from hpme.explainers.shared.edge_mlp import EdgeMLP
+from hpme.explainers.shared.parametric import EdgeMLP
 
 
 def test_bce_is_the_mean_of_the_papers_sum():

@@ -29,9 +29,9 @@ from hpme.explainers.hpme.insight.rules import Learner
 from hpme.explainers.hpme.insight.vocabulary import Vocabulary
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.search.sufficient import Trials
-from hpme.explainers.shared.checks import at_least
 from hpme.explainers.shared.context import Context
 from hpme.explainers.shared.mixing import MixingExplainer
+from hpme.explainers.shared.options import at_least
 from hpme.graphs import GraphStore
 from hpme.models.explained import Model
 from hpme.progress import progress_bar

@@ -20,7 +20,7 @@ from hpme.explainers.hpme.method.objective import (
 )
 from hpme.explainers.hpme.method.pool import Pool
 from hpme.explainers.shared.context import batches
-from hpme.explainers.shared.edge_mlp import EdgeMLP, binary_concrete
+from hpme.explainers.shared.parametric import EdgeMLP, binary_concrete
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from hpme.explainers.hpme.method.objective import bce_loss
 from hpme.explainers.hpme.search.hardmix import HardMix
-from hpme.explainers.shared.edge_mlp import EdgeMLP
+from hpme.explainers.shared.parametric import EdgeMLP
 from hpme.graphs import GraphBatch
 from hpme.graphs.segment import standardise_in_segment
 

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from hpme.explainers.gnnexplainer import MaskDescent, spread
 from hpme.explainers.shared.context import batches
-from hpme.explainers.shared.mask_descent import MaskDescent, spread
 from hpme.explainers.shared.training_free import weighted_model
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.models.adapter import ModelAdapter, check_gradient
