@@ -12,6 +12,7 @@ from torch.nn.functional import cosine_similarity
 
 from hpme.bench import Experiment, run_experiment
 from hpme.explainers import EXPLAINERS, GraphExplainer, Masks
+from hpme.explainers.shared.options import real, table
 
 
 class SimilarityExplainer(GraphExplainer):
@@ -26,6 +27,7 @@ class SimilarityExplainer(GraphExplainer):
     title = "Similarity"
     summary = "Cosine similarity of the node embeddings at both ends."
     needs_fit = False
+    constraints = table(power=real(above=0))  # what arguments may be: errors say so
 
     def __init__(self, *, power: float = 1.0, **options) -> None:
         super().__init__(**options)

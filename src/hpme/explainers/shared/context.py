@@ -13,6 +13,7 @@ from torch import Tensor
 from hpme.errors import InputError
 from hpme.explainers.shared.sources import Collection, Rooted, is_whole, natural_level
 from hpme.graphs import GraphBatch, GraphStore
+from hpme.graphs.ego import WholeGraph
 from hpme.graphs.schema import Schema
 from hpme.models.adapter import ModelAdapter, device_of
 from hpme.models.explained import ExplainedModel, Model, known_facts
@@ -210,17 +211,12 @@ def read_graphs(
             "index names nodes or links, but the task level is 'graph': give another, or fit "
             "with index if the explainer was fitted to a graph-level model"
         )
-    source = Rooted.of(
-        graphs,
-        index,
-        level,
-        num_hops=explainer.num_hops,
-        everything=explained.reads_all,
-        node_type=explained.node_type,
-        schema=schema,
-    )
-    check_types(explainer, source.whole.schema, anew=anew)
-    return source
+    hops, everything = explainer.num_hops, explained.reads_all
+    whole = WholeGraph.of(graphs, num_hops=hops, everything=everything)
+    check_types(explainer, whole.schema, anew=anew)
+    if index is None and level == "edge" and whole.schema is None:
+        index = graphs.get("edge_label_index")
+    return Rooted.at(whole, index, level, explained.node_type, schema)
 
 
 def check_types(explainer: GraphExplainer, schema: Schema | None, *, anew: bool = False) -> None:

@@ -70,7 +70,7 @@ class Constraint:
             return f"be {text}"
         if not isinstance(value, Real):
             return ""
-        if math.isinf(value):
+        if not isinstance(value, Integral) and math.isinf(value):
             return "be finite"
         # Written so that NaN, of which nothing is true, is refused.
         inside = (
@@ -83,12 +83,11 @@ class Constraint:
 
     @property
     def _bounds(self) -> str:
+        """Where numbers must lie; upper bounds alone are not needed."""
         low = self.above if self.least is None else self.least
         high = self.below if self.most is None else self.most
         if low is None:
-            return (
-                "" if high is None else f"be {'below' if self.most is None else 'at most'} {high}"
-            )
+            return ""
         if high is None:
             return f"be {'above' if self.least is None else 'at least'} {low}"
         ends = "(" if self.least is None else "[", ")" if self.most is None else "]"
@@ -98,26 +97,24 @@ class Constraint:
         if self.kind is None:
             text = " or ".join(repr(value) for value in self.choices)
         else:
-            bounds = self._bounds.removeprefix("be ").replace("lie in", "in")
+            bounds = self._bounds.replace("be at", "of at").removeprefix("be ").removeprefix("lie ")
             text = f"{_KINDS[self.kind][0]} {bounds}".strip()
         return " or ".join([text, *(repr(word) for word in self.words)])
 
 
-def whole(
-    least: int | None = None, *, most: int | None = None, words: tuple[str | None, ...] = ()
-) -> Constraint:
-    """A whole number."""
-    return Constraint(int, least=least, most=most, words=words)
+def whole(least: int | None = None, **others: Any) -> Constraint:
+    """A whole number; the others are fields of :class:`Constraint`, as below."""
+    return Constraint(int, least=least, **others)
 
 
-def real(**bounds: Any) -> Constraint:
-    """A finite number; bounds are fields of :class:`Constraint`."""
-    return Constraint(float, **bounds)
+def real(**others: Any) -> Constraint:
+    """A finite number."""
+    return Constraint(float, **others)
 
 
-def one_of(*choices: Any, words: tuple[str | None, ...] = ()) -> Constraint:
+def one_of(*choices: Any, **others: Any) -> Constraint:
     """One of several values."""
-    return Constraint(choices=choices, words=words)
+    return Constraint(choices=choices, **others)
 
 
 FLAG = one_of(True, False)

@@ -73,24 +73,6 @@ class Rooted:
     schema: Schema | None = None
 
     @classmethod
-    def of(
-        cls,
-        graph: Any,
-        index: Any,
-        level: Level | None,
-        *,
-        num_hops: int,
-        everything: bool = False,
-        node_type: str | None = None,
-        schema: Schema | None = None,
-    ) -> Rooted:
-        """From a PyG graph, all of its attributes or those usually read, and users' index."""
-        whole = WholeGraph.of(graph, num_hops=num_hops, everything=everything)
-        if index is None and level == "edge" and whole.schema is None:
-            index = graph.get("edge_label_index")
-        return cls.at(whole, index, level, node_type, schema)
-
-    @classmethod
     def at(
         cls,
         whole: WholeGraph,
