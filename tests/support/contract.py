@@ -36,7 +36,6 @@ EXPLAINERS["similarity"] = EXAMPLE["SimilarityExplainer"]
 # One line per explainer: arguments that make fitting cheap.
 CHEAP = {
     "hpme": {"k": 4, "epochs": 3, "restarts": 2, "rounds": 1, "subsets": 4, "refine": 1},
-    "hpme-gradient": {"k": 4, "epochs": 3, "starts": 2, "start_epochs": 3},
     "hpme-printed": {"k": 4, "epochs": 3},
     "random": {},
     "grad": {},

@@ -3,7 +3,7 @@
 from hpme.explainers.att import AttentionExplainer
 from hpme.explainers.gnnexplainer import GNNExplainer
 from hpme.explainers.grad import GradExplainer
-from hpme.explainers.hpme import HPMEExplainer, HPMEGradientExplainer, HPMEPrintedExplainer
+from hpme.explainers.hpme import HPMEExplainer, HPMEPrintedExplainer
 from hpme.explainers.integratedgradients import IntegratedGradientsExplainer
 from hpme.explainers.matchexplainer import MatchExplainer
 from hpme.explainers.metagnn import MetaGNNExplainer
@@ -29,7 +29,6 @@ __all__ = [
     "GradExplainer",
     "GraphExplainer",
     "HPMEExplainer",
-    "HPMEGradientExplainer",
     "HPMEPrintedExplainer",
     "IntegratedGradientsExplainer",
     "MatchExplainer",

@@ -17,7 +17,7 @@ from hpme.errors import StorageError, UnknownNameError
 from hpme.explainers.att import AttentionExplainer
 from hpme.explainers.gnnexplainer import GNNExplainer
 from hpme.explainers.grad import GradExplainer
-from hpme.explainers.hpme import HPMEExplainer, HPMEGradientExplainer, HPMEPrintedExplainer
+from hpme.explainers.hpme import HPMEExplainer, HPMEPrintedExplainer
 from hpme.explainers.integratedgradients import IntegratedGradientsExplainer
 from hpme.explainers.matchexplainer import MatchExplainer
 from hpme.explainers.metagnn import MetaGNNExplainer
@@ -37,7 +37,6 @@ GROUP = "hpme.explainers"
 """Entry point group of explainers in other packages."""
 OURS: tuple[type[GraphExplainer], ...] = (
     HPMEExplainer,
-    HPMEGradientExplainer,
     HPMEPrintedExplainer,
     RandomExplainer,
     GradExplainer,

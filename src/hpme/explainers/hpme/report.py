@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from hpme.errors import ModelError
-from hpme.explainers.hpme.method.selection import Selection
+from hpme.explainers.hpme.method.pool import Selection
 from hpme.explainers.hpme.search.chains import Candidates
 from hpme.explainers.hpme.search.criterion import closeness, criterion
 from hpme.explainers.hpme.search.hardmix import HardMix
