@@ -14,7 +14,6 @@ from hpme.explainers import HPMEExplainer, HPMEPrintedExplainer
 from hpme.explainers.hpme import explainer
 from hpme.explainers.hpme.report import FitReport
 from hpme.explainers.hpme.search.hardmix import HardMix
-from hpme.explainers.hpme.search.representation import Representation
 from hpme.explainers.shared.base import GraphExplainer
 
 
@@ -51,7 +50,7 @@ def test_without_mixup_nothing_that_is_searched_or_chosen_has_a_host(graphs, mon
         return predict(mix, *arguments, **options)
 
     monkeypatch.setattr(HardMix, "predict", counted)
-    monkeypatch.setattr(explainer, "evidence", lambda *_: asked.append("report"))
+    monkeypatch.setattr(explainer, "report_on", lambda *_, **__: asked.append("report"))
     for mixup in (True, False):
         asked.clear()
         options = {"restarts": 1, "rounds": 1, "subsets": 4, "refine": 1, "epochs": 1}
@@ -76,10 +75,10 @@ def test_what_a_fit_reads_of_graphs_is_computed_once(count, attributed, monkeypa
         monkeypatch.setattr(owner, name, counted)
 
     count_calls(HardMix, "build")
-    count_calls(Representation, "features")
+    count_calls(HPMEExplainer, "_represent")
     count_calls(explainer, "attributions")
     HPMEExplainer().fit(Finder(), planted_graphs(count), mode="regression", progress=False)
-    assert made == {"build": 1, "features": 1, "attributions": attributed}
+    assert made == {"build": 1, "_represent": 1, "attributions": attributed}
 
 
 @pytest.mark.parametrize("score", ["edge", "node", "both"])

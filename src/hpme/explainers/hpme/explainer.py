@@ -10,7 +10,7 @@ from torch import Tensor
 
 from hpme.explainers.hpme.base import HPMEBase
 from hpme.explainers.hpme.method.pool import PoolSize
-from hpme.explainers.hpme.report import FitReport, evidence
+from hpme.explainers.hpme.report import FitReport, report_on
 from hpme.explainers.hpme.search.attributions import Attributions, attributions
 from hpme.explainers.hpme.search.chains import SubsetSearch
 from hpme.explainers.hpme.search.distil import LinearPool, fit_edge_mlp
@@ -22,7 +22,12 @@ from hpme.explainers.hpme.search.ratio import (
     choose_ratio,
     ratio_curve,
 )
-from hpme.explainers.hpme.search.representation import HeteroRepresentation, Representation
+from hpme.explainers.hpme.search.representation import (
+    HeteroRepresentation,
+    Representation,
+    blocks_of,
+    representation_of,
+)
 from hpme.explainers.hpme.transplants import Transplants, least_needed, spread_over
 from hpme.explainers.shared.checks import at_least
 from hpme.explainers.shared.context import Context, batches, sampled
@@ -86,11 +91,8 @@ class HPMEExplainer(HPMEBase):
             next(batches(torch.arange(len(context.store)), self.batch_size))
         )
         layers = tuple(layer[graphs.node_ids] for layer in context.layers)
-        hetero = graphs.schema is not None
-        kind: type[Representation] | type[HeteroRepresentation] = (
-            HeteroRepresentation if hetero else Representation
-        )
-        self.representation = kind.of_graphs(graphs.x, layers, context.h[graphs.node_ids], graphs)
+        blocks = blocks_of(graphs.x, layers, context.h[graphs.node_ids], graphs)
+        self.representation = representation_of(blocks, graphs)
         searched, held_out = self._split(context, generator)
         automatic = self.ratio == "auto" and self.k is None
         if automatic:
@@ -148,7 +150,8 @@ class HPMEExplainer(HPMEBase):
         spread = float(few.scores(self.pool).std(unbiased=False))
         self.pool.weight.data /= spread if spread > 0 else 1.0
         self.rival = None if rival is None else candidates.pool(rival)
-        report = evidence(few, fresh, self.pool, candidates, "subsets")
+        measured, count = (few, 0) if fresh is None else (fresh, fresh.graphs.num_graphs)
+        report = report_on(measured, self.pool, candidates, "subsets", held_out=count)
         with progress_bar("training the edge MLP", self.epochs, enabled=progress) as advance:
             self.edge_mlp = fit_edge_mlp(
                 few,
@@ -175,7 +178,8 @@ class HPMEExplainer(HPMEBase):
         self, x: Tensor, layers: tuple[Tensor, ...], h: Tensor, graphs: GraphBatch
     ) -> Tensor:
         assert self.representation is not None
-        return self.representation.features(x, layers, h, graphs).unsqueeze(0)
+        features: Tensor = self.representation(blocks_of(x, layers, h, graphs), graphs)
+        return features.unsqueeze(0)
 
     def _edge_input(self, features: Tensor, h: Tensor) -> Tensor:
         assert self.representation is not None

@@ -166,19 +166,6 @@ def report_on(
     )
 
 
-def evidence(
-    few: HardMix,
-    fresh: HardMix | None,
-    pool: nn.Module,
-    candidates: Candidates | None,
-    search: str,
-) -> FitReport:
-    """:func:`report_on` the graphs the search did not use, if there are any."""
-    if fresh is None:
-        return report_on(few, pool, candidates, search)
-    return report_on(fresh, pool, candidates, search, held_out=fresh.graphs.num_graphs)
-
-
 def _effect(mix: HardMix, selection: Selection, hosts: Tensor) -> tuple[float, float]:
     """Effect and p-value of the first selection against the others, random ones.
 

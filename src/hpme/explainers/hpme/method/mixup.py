@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from hpme.explainers.hpme.method.boundary import Places, by_rank, merged, swapped
+from hpme.explainers.hpme.method.boundary import Places, Side, by_rank, merged, swapped
 from hpme.explainers.hpme.method.pool import Selection
 from hpme.graphs import GraphBatch
 from hpme.graphs.segment import at, exclusive_cumsum
@@ -80,15 +80,15 @@ def structural_mixup(
     """  # noqa: E501
     assert source.pairs is not None and host.pairs is not None
     places = _placed(source, chosen, host, removed)
-    ours, gone = at(chosen.keep, source.pairs.index), at(removed.keep, host.pairs.index)
+    ours, theirs = Side(source, chosen), Side(host, removed)
     # S'A*S'^T, the inserted subgraph: pairs of the source with both ends among the chosen nodes.
-    inner = (ours[0] & ours[1]).nonzero().squeeze(1)
+    inner = (ours.inside[0] & ours.inside[1]).nonzero().squeeze(1)
     # A' - S'(A')*S'^T, what is left of the host: its other pairs, boundary edges attached anew.
     if attach == "swap":
-        left = swapped(source, ours, host, gone, places, generator)
+        left = swapped(ours, theirs, places, generator)
     else:
-        left = by_rank(source, chosen, host, removed, gone, places)
-    outer_index, outer_ways = merged(left, host, gone, places.total)
+        left = by_rank(ours, theirs, places)
+    outer_index, outer_ways = merged(left, theirs, places.total)
     # Their sum. Edges are counted through all of the source, then all of the host.
     inner_index = at(places.source, source.pairs.index.index_select(1, inner))
     inner_ways = at(source.pairs.forward, inner), at(source.pairs.backward, inner)

@@ -82,8 +82,8 @@ class Representation(nn.Module):
         """Width of the whole."""
         return sum(min(width, self.widest) for width in self.widths)
 
-    def forward(self, blocks: Sequence[Tensor]) -> Tensor:
-        """Features ``[N, channels]`` of nodes."""
+    def forward(self, blocks: Sequence[Tensor], graphs: GraphBatch | None = None) -> Tensor:
+        """Features ``[N, channels]`` of nodes, whatever the graphs."""
         parts = [
             (block - self.get_buffer(f"mean_{number}")) @ self.get_buffer(f"map_{number}")
             for number, block in enumerate(blocks)
@@ -94,20 +94,6 @@ class Representation(nn.Module):
         """The principal directions of features ``[N, channels]``."""
         summary: Tensor = features @ self.get_buffer("summary")
         return summary
-
-    @classmethod
-    def of_graphs(
-        cls, x: Tensor, layers: Sequence[Tensor], h: Tensor, graphs: GraphBatch
-    ) -> Representation:
-        """As :meth:`of`, of the :func:`blocks_of` graphs."""
-        return cls.of(blocks_of(x, layers, h, graphs))
-
-    def features(
-        self, x: Tensor, layers: Sequence[Tensor], h: Tensor, graphs: GraphBatch
-    ) -> Tensor:
-        """Features ``[N, channels]`` of the nodes of graphs."""
-        features: Tensor = self(blocks_of(x, layers, h, graphs))
-        return features
 
     def read(
         self, x: Tensor, layers: Sequence[Tensor], h: Tensor, graphs: GraphBatch, weight: Tensor
@@ -205,12 +191,17 @@ def blocks_of(
 ) -> tuple[Tensor, ...]:
     r"""The blocks of :class:`Representation`, in the order of :func:`block_plan`.
 
+    Those of heterogeneous graphs count degrees by the type of edge, and average features of
+    neighbours by their type.
+
     Args:
         x: Input features.
         layers: Output of every message-passing layer.
         h: Node embeddings :math:`\mathbf{H}`.
         graphs: The graphs.
     """
+    if graphs.schema is not None:
+        return _hetero_blocks(x, layers, h, graphs)
     degree = torch.bincount(graphs.edge_index[1], minlength=graphs.num_nodes).to(h)
     parts = parts_of(degree.unsqueeze(1), x, layers, h)
     plan = block_plan(len(parts) + 2 * HOPS)
@@ -273,20 +264,6 @@ class HeteroRepresentation(nn.Module):
         seen[:, first:] = F.one_hot(graphs.node_type, len(self.parts)).to(seen)
         return seen
 
-    @classmethod
-    def of_graphs(
-        cls, x: Tensor, layers: Sequence[Tensor], h: Tensor, graphs: GraphBatch
-    ) -> HeteroRepresentation:
-        """As :meth:`of`, of the :func:`hetero_blocks_of` graphs."""
-        return cls.of(hetero_blocks_of(x, layers, h, graphs), graphs)
-
-    def features(
-        self, x: Tensor, layers: Sequence[Tensor], h: Tensor, graphs: GraphBatch
-    ) -> Tensor:
-        """Features ``[N, channels]`` of the nodes of graphs."""
-        features: Tensor = self(hetero_blocks_of(x, layers, h, graphs), graphs)
-        return features
-
     def read(
         self, x: Tensor, layers: Sequence[Tensor], h: Tensor, graphs: GraphBatch, weight: Tensor
     ) -> Tensor:
@@ -295,7 +272,7 @@ class HeteroRepresentation(nn.Module):
         As of :meth:`forward` and :meth:`summarised`, without the columns of other types.
         """
         assert graphs.node_type is not None
-        blocks = hetero_blocks_of(x, layers, h, graphs)
+        blocks = _hetero_blocks(x, layers, h, graphs)
         kind = F.one_hot(graphs.node_type, len(self.parts)).to(blocks[0])
         read = blocks[0].new_zeros(graphs.num_nodes, 1 + SUMMARY)
         first = 0
@@ -319,19 +296,9 @@ class HeteroRepresentation(nn.Module):
         return torch.cat([torch.stack(parts).sum(0), seen[:, first:]], dim=1)
 
 
-def hetero_blocks_of(
+def _hetero_blocks(
     x: Tensor, layers: Sequence[Tensor], h: Tensor, graphs: GraphBatch
 ) -> tuple[Tensor, ...]:
-    r"""The blocks of :func:`blocks_of`, by type.
-
-    Degrees are counted by the type of edge, and features of neighbours averaged by their type.
-
-    Args:
-        x: Input features.
-        layers: Output of every message-passing layer.
-        h: Node embeddings :math:`\mathbf{H}`.
-        graphs: Heterogeneous graphs.
-    """
     schema, node_type, edge_type = graphs.schema, graphs.node_type, graphs.edge_type
     assert schema is not None and node_type is not None and edge_type is not None
     kinds, relations = len(schema.node_types), max(1, len(schema.edge_types))
@@ -350,6 +317,15 @@ def hetero_blocks_of(
         *layers,
         *hop_features(h, graphs),
     )
+
+
+def representation_of(
+    blocks: Sequence[Tensor], graphs: GraphBatch
+) -> Representation | HeteroRepresentation:
+    """What is read of nodes, with centres and scales from the blocks of some graphs."""
+    if graphs.schema is None:
+        return Representation.of(blocks)
+    return HeteroRepresentation.of(blocks, graphs)
 
 
 def _principal(centred: Tensor, count: int) -> Tensor:
