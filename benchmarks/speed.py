@@ -33,7 +33,7 @@ from torch_geometric.explain import Explainer, GNNExplainer, PGExplainer
 
 from hpme.data import GraphDataset, GraphStore, load_dataset
 from hpme.errors import HPMEError, MissingPackageError
-from hpme.explainers import EXPLAINERS, HPMEExplainer, HPMEGradientExplainer, RandomExplainer
+from hpme.explainers import EXPLAINERS, HPMEExplainer, HPMEPrintedExplainer, RandomExplainer
 from hpme.explainers.hpme.method.pool import Pool, PoolSize
 from hpme.explainers.hpme.method.training import Objective, train
 from hpme.explainers.hpme.search.hardmix import HardMix
@@ -99,9 +99,7 @@ def epoch_seconds(
         optimiser = torch.optim.Adam(parameters, lr=0.01)
         objective = Objective(mix)
         runs = {
-            "hpme": lambda: list(
-                train(objective, pool, edge_mlp, optimiser, [1.0], len(store), gate=True)
-            ),
+            "hpme": lambda: list(train(objective, pool, edge_mlp, optimiser, [1.0], len(store))),
             "floor": floor,
         }
         seconds = side_by_side(runs, rounds)
@@ -211,7 +209,7 @@ def fit_cost(count: int) -> dict[str, float]:
     dataset = load_dataset("ba-2motifs", size=max(count, 1000))
     model = quick_target(load_dataset("ba-2motifs"))
     graphs = dataset[:count]
-    explainer = HPMEGradientExplainer(ratio=dataset.pool_ratio, search_graphs=64, epochs=1)
+    explainer = HPMEPrintedExplainer(ratio=dataset.pool_ratio, search_graphs=64, epochs=1)
     explainer.fit(model, graphs)
     explainer.search_graphs, explainer.epochs = 64, 5
     start = time.process_time()

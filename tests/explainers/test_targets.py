@@ -101,8 +101,8 @@ def test_why_this_and_not_that(graphs):
     seen = []
 
     class Spy(HPMEExplainer):
-        def _mix(self, context, generator):
-            mix = super()._mix(context, generator)
+        def hard_mix(self, context, generator):
+            mix = super().hard_mix(context, generator)
             seen.append((context, mix))
             return mix
 

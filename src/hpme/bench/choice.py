@@ -50,7 +50,7 @@ def hard_mix(outcome: Outcome) -> tuple[float, float]:
         explanations += outcome.explainer.explain(model, company, progress=False)
     edge_mask = torch.cat([explanation.edge_mask for explanation in explanations])
     found: list[Tensor] = []
-    with judge._context(outcome.target.model, graphs, mode=outcome.mode) as context:
+    with judge.context(outcome.target.model, graphs, mode=outcome.mode) as context:
         generator = torch.Generator().manual_seed(0)  # the same hosts for all settings
         for share in SHARES:
             mix = HardMix.build(

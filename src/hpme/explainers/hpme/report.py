@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from hpme.errors import ModelError
-from hpme.explainers.hpme.method.selection import Selection
+from hpme.explainers.hpme.method.pool import Selection
 from hpme.explainers.hpme.search.chains import Candidates
 from hpme.explainers.hpme.search.criterion import closeness, criterion
 from hpme.explainers.hpme.search.hardmix import HardMix
@@ -164,19 +164,6 @@ def report_on(
         embedding=mix.context.adapter.describe(),
         search=search,
     )
-
-
-def evidence(
-    few: HardMix,
-    fresh: HardMix | None,
-    pool: nn.Module,
-    candidates: Candidates | None,
-    search: str,
-) -> FitReport:
-    """:func:`report_on` the graphs the search did not use, if there are any."""
-    if fresh is None:
-        return report_on(few, pool, candidates, search)
-    return report_on(fresh, pool, candidates, search, held_out=fresh.graphs.num_graphs)
 
 
 def _effect(mix: HardMix, selection: Selection, hosts: Tensor) -> tuple[float, float]:

@@ -109,12 +109,8 @@ class Context:
         If these have more than ``edges`` edges together, they are fewer, but at least
         :data:`FEWEST_GRAPHS`.
         """
-        counts = self.store.edge_counts
-        if count >= len(self.store) and int(counts.sum()) <= edges:
-            return self
-        ids = torch.randperm(len(self.store), generator=generator)[:count]
-        fitting = int((counts[ids].cumsum(0) <= edges).sum())
-        return self.subset(ids[: max(fitting, FEWEST_GRAPHS)])
+        ids = sampled(self.store.edge_counts, count, edges, generator)
+        return self if ids is None else self.subset(ids)
 
     def subset(self, ids: Tensor) -> Context:
         """The graphs with the given numbers."""
@@ -142,6 +138,17 @@ class Context:
     def predict(self, graphs: GraphBatch, edge_weight: Tensor | None = None) -> Tensor:
         """Output of the model on other graphs."""
         return self.adapter.predict(graphs, edge_weight)
+
+
+def sampled(
+    edge_counts: Tensor, count: int, edges: int, generator: torch.Generator
+) -> Tensor | None:
+    """Numbers of the graphs of :meth:`Context.sample`; ``None`` if that takes all."""
+    if count >= len(edge_counts) and int(edge_counts.sum()) <= edges:
+        return None
+    ids = torch.randperm(len(edge_counts), generator=generator)[:count]
+    fitting = int((edge_counts[ids].cumsum(0) <= edges).sum())
+    return ids[: max(fitting, FEWEST_GRAPHS)]
 
 
 def batches(ids: Tensor, batch_size: int) -> Iterator[Tensor]:

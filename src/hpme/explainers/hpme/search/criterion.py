@@ -9,8 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hpme.explainers.hpme.method.objective import prediction_loss
-from hpme.explainers.hpme.method.selection import Selection
+from hpme.explainers.hpme.method.pool import Selection
+from hpme.explainers.hpme.method.training import prediction_loss
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.shared.context import Context
 
@@ -67,7 +67,7 @@ def closeness(context: Context, output: Tensor, wanted: Tensor) -> Tensor:
     predictions.
 
     Args:
-        context: The frozen target on the graphs.
+        context: The frozen model on the graphs.
         output: Outputs ``[R, B, C]``.
         wanted: Numbers ``[R, B]`` of the graphs whose predictions are wanted.
     """
@@ -80,7 +80,7 @@ def closeness(context: Context, output: Tensor, wanted: Tensor) -> Tensor:
 def bounded_loss(context: Context, output: Tensor, wanted: Tensor) -> Tensor:
     r""":math:`\mathcal{L}_{pred}` with a bound, 1 for classes and 4 for values; as :func:`closeness`.
 
-    A confident target makes unbounded losses depend on a few graphs.
+    A confident model makes unbounded losses depend on a few graphs.
     """  # noqa: E501
     if context.task.classification:
         return 1 - closeness(context, output, wanted)

@@ -3,14 +3,15 @@
 import torch
 
 from finder import Finder, mix_of, planted_graphs, planted_mix
-from hpme.explainers.hpme.method.objective import (
+from hpme.explainers.hpme.method.pool import Pool
+from hpme.explainers.hpme.method.training import (
+    Objective,
     bce_loss,
     final_loss,
     prediction_loss,
     summed_bce_loss,
+    train,
 )
-from hpme.explainers.hpme.method.pool import Pool
-from hpme.explainers.hpme.method.training import Objective, train
 from hpme.explainers.shared.parametric import EdgeMLP
 
 
@@ -45,7 +46,8 @@ def test_the_gate_is_the_only_path_to_the_pool():
     edge_mlp = EdgeMLP(mix.context.h.shape[1], generator=mix.generator)
     for gate in (False, True):
         pool.zero_grad()
-        Objective(mix)(pool, edge_mlp, torch.arange(6), beta=1.0, gate=gate).backward()
+        objective = Objective(mix, gated=gate)
+        objective(pool, edge_mlp, torch.arange(6), beta=1.0).backward()
         learns = [p.grad is not None and bool(p.grad.abs().sum() > 0) for p in pool.parameters()]
         assert any(learns) == gate
 
@@ -61,6 +63,6 @@ def test_training_lowers_the_loss():
 
     before = loss()
     optimiser = torch.optim.Adam([*pool.parameters(), *edge_mlp.parameters()], lr=0.03)
-    done = list(train(objective, pool, edge_mlp, optimiser, [3.0] * 25, 12, gate=True))
+    done = list(train(objective, pool, edge_mlp, optimiser, [3.0] * 25, 12))
     assert done == list(range(1, 26))
     assert loss() < 0.8 * before

@@ -13,12 +13,11 @@ from torch import Tensor
 from hpme.data.molecules.chem import compile_smarts
 from hpme.data.molecules.fragments import whole_molecule
 from hpme.errors import InputError
-from hpme.explainers.hpme.insight.transplants import inserted, with_hosts
-from hpme.explainers.hpme.method.selection import top_nodes
-from hpme.explainers.hpme.search.sufficient import Trials
+from hpme.explainers.hpme.method.pool import top_nodes
+from hpme.explainers.hpme.transplants import Transplants
 from hpme.graphs import GraphStore
 
-Verdict = Literal[
+Finding = Literal[
     "reads it",
     "reads the other",
     "reads both",
@@ -29,7 +28,7 @@ Verdict = Literal[
 ]
 READS = 0.5
 """A pattern that moves predictions by at least this much when transplanted is read."""
-VERDICTS: dict[tuple[bool, bool], Verdict] = {
+FINDINGS: dict[tuple[bool, bool], Finding] = {
     (True, False): "reads it",
     (False, True): "reads the other",
     (True, True): "reads both",
@@ -78,7 +77,7 @@ class Audit:
     Args:
         should: Evidence on the pattern that should matter.
         should_not: Evidence on the one that should not, if there is any.
-        verdict: Which pattern is enough: ``"reads it"``, ``"reads the other"``, ``"reads both"``
+        finding: Which pattern is enough: ``"reads it"``, ``"reads the other"``, ``"reads both"``
             (each is). If none is, which is needed: these, or ``"needs both"`` (they count only
             together), else ``"reads neither"``. ``"too few graphs"`` if a pattern is in fewer than
             three of them, ``"one prediction only"`` if the model gives all graphs the same class.
@@ -86,12 +85,12 @@ class Audit:
 
     should: PatternEvidence
     should_not: PatternEvidence | None
-    verdict: Verdict
+    finding: Finding
 
     @property
     def passed(self) -> bool:
         """Whether the model reads what it should, and nothing that it should not."""
-        return self.verdict == "reads it"
+        return self.finding == "reads it"
 
     def to_dict(self) -> dict[str, Any]:
         """All that JSON can hold."""
@@ -103,11 +102,11 @@ class Audit:
             return values | {"enough": evidence.enough, "needed": evidence.needed}
 
         other = None if self.should_not is None else row(self.should_not)
-        verdict = {"verdict": self.verdict, "passed": self.passed}
-        return verdict | {"should": row(self.should), "should_not": other}
+        finding = {"verdict": self.finding, "passed": self.passed}
+        return finding | {"should": row(self.should), "should_not": other}
 
     def __str__(self) -> str:
-        lines = [f"verdict: {self.verdict}"]
+        lines = [f"verdict: {self.finding}"]
         for role, one in (("should matter", self.should), ("should not", self.should_not)):
             if one is not None:
                 lines.append(
@@ -138,52 +137,59 @@ def pattern_nodes(store: GraphStore, pattern: str | Sequence[Tensor], name: str)
     return mask
 
 
-def audited(trials: Trials, should: tuple[str, Tensor], other: tuple[str, Tensor] | None) -> Audit:
+def named_pattern(
+    store: GraphStore, pattern: str | Sequence[Tensor], role: str
+) -> tuple[str, Tensor]:
+    """What a pattern is called, and its nodes in all graphs."""
+    return pattern if isinstance(pattern, str) else role, pattern_nodes(store, pattern, role)
+
+
+def audit_of(
+    transplants: Transplants, should: tuple[str, Tensor], other: tuple[str, Tensor] | None
+) -> Audit:
     """Asks about one or two patterns; each is transplanted without the other.
 
     Args:
-        trials: The graphs and their hosts.
+        transplants: The graphs and their hosts.
         should: Name and nodes of what should matter.
         other: Name and nodes of what should not.
     """
     apart = torch.zeros_like(should[1]) if other is None else other[1]
-    first = _evidence(trials, *should, apart)
-    second = None if other is None else _evidence(trials, *other, should[1])
+    first = _evidence(transplants, *should, apart)
+    second = None if other is None else _evidence(transplants, *other, should[1])
     few = [one for one in (first, second) if one is not None and one.graphs < LEAST_GRAPHS]
-    context = trials.mix.context
+    context = transplants.context
     if context.task.classification and len(torch.unique(context.prediction)) == 1:
-        verdict: Verdict = "one prediction only"
+        finding: Finding = "one prediction only"
     elif few:
-        verdict = "too few graphs"
+        finding = "too few graphs"
     elif first.enough or (second is not None and second.enough):
-        verdict = VERDICTS[first.enough, second is not None and second.enough]
+        finding = FINDINGS[first.enough, second is not None and second.enough]
     elif first.needed and second is not None and second.needed:
-        verdict = "needs both"
+        finding = "needs both"
     else:
-        verdict = VERDICTS[first.needed, second is not None and second.needed]
-    return Audit(first, second, verdict)
+        finding = FINDINGS[first.needed, second is not None and second.needed]
+    return Audit(first, second, finding)
 
 
-def _evidence(trials: Trials, name: str, nodes: Tensor, other: Tensor) -> PatternEvidence:
-    context, graphs = trials.mix.context, trials.mix.graphs
-    nodes, other = with_hosts(trials, nodes), with_hosts(trials, other)
-    count = torch.bincount(graphs.batch[nodes], minlength=graphs.num_graphs)[: trials.count]
-    ids = (count > 0).nonzero().view(-1)
+def _evidence(transplants: Transplants, name: str, nodes: Tensor, other: Tensor) -> PatternEvidence:
+    context, graphs = transplants.context, transplants.graphs
+    nodes, other = transplants.with_hosts(nodes), transplants.with_hosts(other)
+    sizes = transplants.sizes(nodes)
+    ids = (sizes[: transplants.count] > 0).nonzero().view(-1)
     total = len(ids)
     if not total:
         return PatternEvidence(name, 0, math.nan, math.nan, math.nan)
-    target = context.prediction[ids]
-    prediction = float(target.double().mean())
+    predicted = context.prediction[ids]
+    prediction = float(predicted.double().mean())
     if context.task.classification:
-        usual = target.mode().values
-        ids, prediction = ids[target == usual], float(usual)
+        usual = predicted.mode().values
+        ids, prediction = ids[predicted == usual], float(usual)
     ids = ids[:ASKED]
     # Random nodes to compare with, of neither pattern where there are enough others.
     free = torch.where(nodes | other, -1.0, 0.0)
-    local = torch.arange(graphs.num_nodes) - graphs.ptr[graphs.batch]
-    noise = free + ((local + 1).double() * 0.618034).frac().float()
-    sizes = torch.bincount(graphs.batch[nodes], minlength=graphs.num_graphs)
+    noise = free + ((transplants.node_number + 1).double() * 0.618034).frac().float()
     control = top_nodes(noise.unsqueeze(0), graphs, sizes).keep[0]
-    near = inserted(trials, ids, nodes) - inserted(trials, ids, control)
-    lost = trials.without(control)[ids] - trials.without(nodes)[ids]
+    near = transplants.inserted(nodes, ids) - transplants.inserted(control, ids)
+    lost = transplants.without(control)[ids] - transplants.without(nodes)[ids]
     return PatternEvidence(name, total, prediction, float(near.mean()), float(lost.mean()))

@@ -26,7 +26,7 @@ from hpme.data.molecules.edits import (
 from hpme.data.molecules.smiles import from_smiles
 from hpme.data.molecules.sparing import spared
 from hpme.errors import InputError
-from hpme.explainers.hpme.insight.counterfactual import Counterfactual, Flip
+from hpme.explainers.hpme.counterfactuals import Counterfactual, Flip
 from hpme.explainers.shared.context import batches
 from hpme.graphs import GraphStore
 
@@ -283,7 +283,7 @@ def _different(one: _Molecule, n: int) -> list[Found]:
 
 
 def _prune(molecules: Sequence[_Molecule], flip: Flip, featurise: Featurise) -> None:
-    """Spares atoms as long as the answer stays changed: in the end, no single one can be."""
+    """Leaves out atoms as long as the answer stays changed: in the end, no single one can be."""
     open_ = [(one, place) for one in molecules for place in range(len(one.found))]
     while open_:
         trials: list[tuple[_Molecule, Edit]] = []

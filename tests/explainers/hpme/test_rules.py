@@ -12,7 +12,7 @@ from torch_geometric.nn import global_add_pool
 from hpme.data import from_smiles
 from hpme.errors import InputError, NotFittedError
 from hpme.explainers import HPMEExplainer
-from hpme.explainers.hpme.insight.rulebook import RuleBook
+from hpme.explainers.hpme.rulebook import RuleBook
 
 CHEAP = {"epochs": 2, "restarts": 1, "rounds": 2, "subsets": 8, "refine": 0}
 

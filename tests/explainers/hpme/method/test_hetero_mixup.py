@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from hetero import make_graphs
 from hpme.explainers.hpme.method.mixup import structural_mixup
-from hpme.explainers.hpme.method.selection import by_boundary
+from hpme.explainers.hpme.method.pool import by_boundary
 from hpme.graphs import GraphStore
 
 STORE = GraphStore.from_graphs(make_graphs(6, edge_features=True))

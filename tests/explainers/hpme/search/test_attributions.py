@@ -5,8 +5,8 @@ import torch
 
 from finder import Finder, mix_of, planted_graphs
 from hpme.explainers import OcclusionExplainer
-from hpme.explainers.hpme.search import starts
-from hpme.explainers.hpme.search.starts import attributions
+from hpme.explainers.hpme.search import attributions as module
+from hpme.explainers.hpme.search.attributions import attributions
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def test_planted_nodes_stand_out(mix):
 
 
 def test_large_graphs_are_left_to_gradients(mix, monkeypatch):
-    monkeypatch.setattr(starts, "OCCLUDED_NODES", 12 * 12 * 3)
+    monkeypatch.setattr(module, "OCCLUDED_NODES", 12 * 12 * 3)
     found = attributions(mix.context)
     some = found.graphs[0]
     assert 0 < int(some.sum()) < 10 and bool(found.graphs[2:].all())
@@ -43,5 +43,5 @@ def test_large_graphs_are_left_to_gradients(mix, monkeypatch):
 
 def attributions_of_all(mix):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(starts, "OCCLUDED_NODES", 10**9)
+        patch.setattr(module, "OCCLUDED_NODES", 10**9)
         return attributions(mix.context)

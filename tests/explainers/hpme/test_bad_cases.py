@@ -50,7 +50,7 @@ def test_a_model_that_knows_one_class(kind, request, caplog):
     assert "gives all graphs the same answer" in caplog.text
     masks = [torch.arange(graph.num_nodes) == 1 for graph in graphs]
     audit = explainer.audit(model, graphs, masks)
-    assert audit.verdict == "one prediction only" and not audit.passed
+    assert audit.finding == "one prediction only" and not audit.passed
 
 
 def test_graphs_without_edges(apart):
@@ -63,14 +63,14 @@ def test_graphs_without_edges(apart):
         assert (graph.x[:, 1].sum() > 0) != (some[0].graph.x[:, 1].sum() > 0)
     ours = explainer.audit(model, apart, [graph.x[:, 1].bool() for graph in apart])
     other = explainer.audit(model, apart, [torch.arange(3) == 0 for _ in apart])
-    assert ours.verdict == "reads it" and other.verdict == "reads neither"
+    assert ours.finding == "reads it" and other.finding == "reads neither"
 
 
 def test_a_pattern_that_no_graph_has(molecules):
     model = Column(4)
     explainer = HPMEExplainer(k=1, **CHEAP).fit(model, molecules, progress=False)
     audit = explainer.audit(model, molecules, "Br", "F")
-    assert audit.verdict == "too few graphs" and audit.should.graphs == 0
+    assert audit.finding == "too few graphs" and audit.should.graphs == 0
     assert audit.to_dict()["should"]["inserted"] is None
 
 

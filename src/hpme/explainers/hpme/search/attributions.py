@@ -77,7 +77,7 @@ def _occlusion(context: Context) -> tuple[Tensor, Tensor]:
     pairs = graphs.pairs.proper
     before = context.predict(graphs).double()
 
-    def falls(owner: Tensor, without: Change) -> Tensor:
+    def change(owner: Tensor, without: Change) -> Tensor:
         """By how much the explained output falls without each part, given its graph."""
         if not owner.numel():
             return torch.zeros(0, device=before.device)
@@ -87,11 +87,11 @@ def _occlusion(context: Context) -> tuple[Tensor, Tensor]:
         fall = kept - left if context.task.classification else (kept - left).abs()
         return fall.sum(1).to(torch.get_default_dtype())
 
-    edges = falls(pairs.graph, without_pair(pairs))
+    edges = change(pairs.graph, without_pair(pairs))
     ends = torch.zeros(graphs.num_nodes, device=edges.device).index_add(
         0, pairs.index.flatten(), edges.repeat(2)
     )
-    return falls(graphs.batch, _without_other), ends
+    return change(graphs.batch, _without_other), ends
 
 
 def _without_other(replicas: Replicas) -> GraphBatch:

@@ -45,21 +45,21 @@ def graphs():
 
 
 @pytest.mark.parametrize(
-    ("columns", "verdict"),
+    ("columns", "finding"),
     [
         ((FLUORINE,), "reads it"),
         ((CHLORINE,), "reads the other"),
         ((FLUORINE, CHLORINE), "reads both"),
     ],
 )
-def test_verdicts_where_labels_cannot_tell(graphs, columns, verdict):
+def test_verdicts_where_labels_cannot_tell(graphs, columns, finding):
     model = Reads(*columns)
     explainer = HPMEExplainer(k=2, **CHEAP).fit(model, graphs, progress=False)
     audit = explainer.audit(model, graphs, "F", "Cl")
-    assert (audit.verdict, audit.passed) == (verdict, verdict == "reads it")
+    assert (audit.finding, audit.passed) == (finding, finding == "reads it")
     assert audit.should.graphs == audit.should_not.graphs == 15
-    assert f"verdict: {verdict}" in str(audit)
-    assert json.loads(json.dumps(audit.to_dict(), allow_nan=False))["verdict"] == verdict
+    assert f"verdict: {finding}" in str(audit)
+    assert json.loads(json.dumps(audit.to_dict(), allow_nan=False))["verdict"] == finding
     masks = [[graph.x[:, c] > 0 for graph in graphs] for c in (FLUORINE, CHLORINE)]
     assert explainer.audit(model, graphs, *masks).should.inserted == audit.should.inserted
 
@@ -68,9 +68,9 @@ def test_a_pattern_that_is_hardly_there(graphs):
     model = Reads(FLUORINE)
     explainer = HPMEExplainer(k=2, **CHEAP).fit(model, graphs, progress=False)
     audit = explainer.audit(model, graphs, "[Si]")
-    assert (audit.verdict, audit.should.graphs) == ("too few graphs", 0)
+    assert (audit.finding, audit.should.graphs) == ("too few graphs", 0)
     json.dumps(audit.to_dict(), allow_nan=False)
-    assert explainer.audit(model, graphs, "O").verdict == "reads neither"
+    assert explainer.audit(model, graphs, "O").finding == "reads neither"
     with pytest.raises(InputError, match="no SMARTS pattern"):
         explainer.audit(model, graphs, "C1CC")
     with pytest.raises(InputError, match="one mask per graph"):
@@ -81,10 +81,10 @@ def test_patterns_that_count_only_together(graphs):
     model = NeedsBoth()
     explainer = HPMEExplainer(k=2, **CHEAP).fit(model, graphs, progress=False)
     audit = explainer.audit(model, graphs, "F", "Cl")
-    assert (audit.verdict, audit.passed) == ("needs both", False)
+    assert (audit.finding, audit.passed) == ("needs both", False)
     assert audit.should.needed and audit.should_not.needed
     assert not audit.should.enough and not audit.should_not.enough
-    assert explainer.audit(model, graphs, "F").verdict == "reads it"
+    assert explainer.audit(model, graphs, "F").finding == "reads it"
 
 
 def test_all_matches_of_a_pattern_are_asked_about():

@@ -10,11 +10,11 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from hpme.explainers.hpme.insight.candidates import Candidates, find_candidates
-from hpme.explainers.hpme.insight.rulebook import Exemplar, Rule, RuleBook, apply_rules
-from hpme.explainers.hpme.insight.transplants import carried
-from hpme.explainers.hpme.insight.vocabulary import Vocabulary
-from hpme.explainers.hpme.search.sufficient import Trials, smallest_prefix
+from hpme.errors import InputError
+from hpme.explainers.hpme.patterns import FoundPatterns, Vocabulary, find_candidates
+from hpme.explainers.hpme.rulebook import Exemplar, Rule, RuleBook, apply_rules
+from hpme.explainers.hpme.transplants import Transplants
+from hpme.explainers.shared.context import Context
 from hpme.graphs import GraphStore
 from hpme.graphs.patterns import LabelledGraphs, Pattern
 
@@ -32,19 +32,70 @@ LEAST_PRECISION, LEAST_RECALL, LEAST_LIFT = 0.9, 0.5, 1.2
 """Of a rule that only describes a class which the rules before leave to the default."""
 
 
+def learned_part(count: int, unseen: float, seed: int) -> Tensor:
+    """Which of some graphs rules are learned from, boolean; a share of them is left unseen."""
+    if not 0 <= unseen < 1:
+        raise InputError(f"unseen is a share from 0 to below 1, got {unseen}")
+    learned = torch.ones(count, dtype=torch.bool)
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
+    learned[order[: round(unseen * count)]] = False
+    if int(learned.sum()) < 2:
+        raise InputError(
+            f"{count} graphs are too few to learn rules from; give more, or a lower unseen"
+        )
+    return learned
+
+
+def learn_rules(
+    transplants: Transplants,
+    store: GraphStore,
+    names: Sequence[str] | None,
+    learned: Tensor,
+    advance: Callable[[int], None],
+) -> RuleBook:
+    """What a model has learned, in a few rules.
+
+    Args:
+        transplants: The graphs and their hosts.
+        store: The graphs as they were given.
+        names: Names of the classes, if they are known.
+        learned: Boolean ``[B]``: graphs to learn from; the others are unseen.
+        advance: Called once for each size of patterns.
+    """
+    classes = _classes(transplants.context, names)
+    return Learner(transplants, store, Vocabulary.of(store), classes, learned).learn(advance)
+
+
+def _classes(context: Context, names: Sequence[str] | None) -> list[str] | None:
+    """Names of the classes, or of the two sides of a question; ``None`` for values."""
+    if not context.task.classification:
+        return None
+    width = context.values.shape[1]
+    view = context.adapter.view
+    if view.asked and width == 2:
+        ours, other = view.target, view.contrast
+        return [
+            f"not {ours}" if other is None else str(other),
+            f"not {other}" if ours is None else str(ours),
+        ]
+    if names is not None and len(names) == width:
+        return [str(name) for name in names]
+    return [f"class {number}" for number in range(width)]
+
+
 @dataclass(frozen=True)
 class Learner:
     """Graphs, the predictions for them, and transplants between them.
 
     Args:
-        trials: The graphs and their hosts.
+        transplants: The graphs and their hosts.
         store: The graphs as they were given.
         vocabulary: What nodes and edges are called.
         classes: Names of the classes; ``None`` for values.
         learned: Boolean ``[B]``: graphs to learn from; the others are unseen.
     """
 
-    trials: Trials
+    transplants: Transplants
     store: GraphStore
     vocabulary: Vocabulary
     classes: Sequence[str] | None
@@ -58,7 +109,7 @@ class Learner:
     @cached_property
     def target(self) -> Tensor:
         """Predicted classes ``[B]``, or values in units of their spread ``[B, 1]``."""
-        return self.trials.mix.context.prediction[: self.trials.count].cpu()
+        return self.transplants.context.prediction[: self.transplants.count].cpu()
 
     @cached_property
     def wanted(self) -> Tensor:
@@ -71,8 +122,8 @@ class Learner:
     def regions(self) -> tuple[Tensor, Tensor]:
         """Node masks: the whole pool, and what of it is enough."""
         own = len(self.graphs.label)
-        whole = self.trials.bound().keep[0]
-        return whole[:own].cpu(), smallest_prefix(self.trials)[:own].cpu()
+        whole = self.transplants.pool
+        return whole[:own].cpu(), self.transplants.smallest_prefix()[:own].cpu()
 
     def gain(self, has: Tensor, open_: Tensor, *, final: bool = True) -> Tensor:
         """How much of the squared error of the open graphs rules take away, ``[P]``.
@@ -86,7 +137,7 @@ class Learner:
 
     # A rule #####################################################################################
 
-    def best(self, candidates: Candidates, open_: Tensor, least: float) -> list[int] | None:
+    def best(self, candidates: FoundPatterns, open_: Tensor, least: float) -> list[int] | None:
         """Numbers of the patterns of the best condition; ``None`` if none gains the least."""
         single = self.gain(candidates.has, open_)
         first = self.gain(candidates.has, open_, final=False).argsort(descending=True)[:PAIRED]
@@ -113,7 +164,7 @@ class Learner:
         return chosen
 
     def _told_apart(
-        self, candidates: Candidates, chosen: list[int], place: int, open_: Tensor, value: float
+        self, candidates: FoundPatterns, chosen: list[int], place: int, open_: Tensor, value: float
     ) -> int:
         """The smallest of equally good patterns that carry most and are often pooled as a whole."""
         others = [n for i, n in enumerate(chosen) if i != place]
@@ -148,7 +199,7 @@ class Learner:
 
     def nodes(self, patterns: Sequence[Pattern]) -> Tensor:
         """Nodes of the patterns in every graph; of several matches, those the pool scores best."""
-        score = self.trials.score[0, : len(self.graphs.label)].cpu()
+        score = self.transplants.score[0, : len(self.graphs.label)].cpu()
         mask = torch.zeros(len(score), dtype=torch.bool)
         for pattern in patterns:
             mask |= self.graphs.best_match(pattern, score)
@@ -156,10 +207,10 @@ class Learner:
 
     def effects(self, patterns: Sequence[Pattern], ids: Tensor) -> Tensor:
         """What patterns carry into hosts, for graphs that have them."""
-        device = self.trials.hosts.device
-        return carried(self.trials, ids.to(device), self.nodes(patterns).to(device)).cpu()
+        device = self.transplants.hosts.device
+        return self.transplants.carried(self.nodes(patterns).to(device), ids.to(device)).cpu()
 
-    def described(self, candidates: Candidates, label: int) -> list[int] | None:
+    def described(self, candidates: FoundPatterns, label: int) -> list[int] | None:
         """A pattern that graphs of a class have and others do not; ``None`` if there is none."""
         learned = self.learned
         has, ours = candidates.has[:, learned].double(), (self.target == label)[learned].double()
@@ -200,7 +251,7 @@ class Learner:
             default = self._prediction(self.learned)
         return self._book(rules, predictions, default, total)
 
-    def _candidates(self, total: float, advance: Callable[[int], None]) -> Candidates:
+    def _candidates(self, total: float, advance: Callable[[int], None]) -> FoundPatterns:
         """Patterns found in some of the graphs to learn from, looked up in all."""
         ids = self.learned.nonzero().view(-1)[:SEARCHED]
         some = torch.zeros_like(self.learned)
@@ -223,10 +274,10 @@ class Learner:
         )
         rows = [self.graphs.has(pattern) for pattern in found.patterns]
         has = torch.stack(rows) if rows else torch.zeros(0, len(self.learned)).bool()
-        return Candidates(found.patterns, has, found.pooled / len(ids))
+        return FoundPatterns(found.patterns, has, found.pooled / len(ids))
 
     def _describe(
-        self, candidates: Candidates, rules: list[list[Pattern]], predictions: list[float]
+        self, candidates: FoundPatterns, rules: list[list[Pattern]], predictions: list[float]
     ) -> None:
         for label in range(len(self.classes or ())):
             if len(rules) < MOST_RULES and float(label) not in predictions and candidates.patterns:
@@ -308,7 +359,7 @@ class Learner:
 
     @property
     def _unit(self) -> float:
-        return 1.0 if self.classes is not None else self.trials.mix.context.task.scale
+        return 1.0 if self.classes is not None else self.transplants.context.task.scale
 
     def _label(self, prediction: float) -> str:
         if self.classes is not None:

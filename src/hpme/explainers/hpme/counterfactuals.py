@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from hpme.errors import InputError
 from hpme.explainers.hpme.method.mixup import Mix, structural_mixup
-from hpme.explainers.hpme.method.selection import by_boundary, top_nodes
+from hpme.explainers.hpme.method.pool import by_boundary, top_nodes
 from hpme.explainers.hpme.search.hardmix import HardMix
-from hpme.explainers.hpme.search.sufficient import Trials
+from hpme.explainers.hpme.transplants import Transplants
 from hpme.explainers.shared.context import Context, batches
 from hpme.graphs import GraphStore
 from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum
@@ -63,12 +64,18 @@ class Flip:
     """What counts as another answer.
 
     Args:
-        context: The frozen target on the graphs.
+        context: The frozen model on the graphs.
         threshold: For values: the answer is on which side of it they are.
     """
 
     context: Context
     threshold: float | None
+
+    def __post_init__(self) -> None:
+        if self.context.task.classification and self.threshold is not None:
+            raise InputError("classes need no threshold")
+        if not self.context.task.classification and self.threshold is None:
+            raise InputError("the model returns values; pass threshold=, the value to get past")
 
     def answer(self, values: Tensor) -> Tensor:
         """Classes, or values in their own unit, from :meth:`~hpme.models.task.Task.values`."""
@@ -143,33 +150,35 @@ def _nodes(store: GraphStore, graphs: Tensor, which: Tensor) -> Tensor:
     return concatenated_ranges(exclusive_cumsum(sizes)[which], sizes[which])[0]
 
 
-def flips(swaps: Swaps, trials: Trials, flip: Flip) -> tuple[Tensor, Tensor]:
+def flips(swaps: Swaps, transplants: Transplants, flip: Flip) -> tuple[Tensor, Tensor]:
     """Whether each swap changes the answer, and the new answer."""
-    context = trials.mix.context
+    context = transplants.context
     before = flip.answer(context.values)
     answers = []
     for rows in batches(torch.arange(len(swaps.graph)), AT_ONCE):
         part = swaps.rows(rows, context.store)
-        output = context.predict(part.mixed(trials.mix).graphs)
+        output = context.predict(part.mixed(transplants.mix).graphs)
         answers.append(flip.answer(context.task.values(output)))
     after = torch.cat(answers) if answers else before[:0]
     return flip.other(before[swaps.graph], after), after
 
 
-def graph_counterfactuals(trials: Trials, flip: Flip, count: int) -> list[list[Counterfactual]]:
+def graph_counterfactuals(
+    transplants: Transplants, flip: Flip, count: int
+) -> list[list[Counterfactual]]:
     """At most ``count`` for every graph, from the kept hosts, the smallest change first.
 
     Regions are the first nodes of the pool's ranking; the smallest pair of sizes that changes the
-    answer is pruned until no single node of either region can be spared.
+    answer is pruned until no single node of either region can be left out.
     """
-    mix, store = trials.mix, trials.mix.context.store
-    order = top_nodes(trials.score, mix.graphs, mix.graphs.sizes).order[0]
+    mix, store = transplants.mix, transplants.context.store
+    order = top_nodes(transplants.score, mix.graphs, mix.graphs.sizes).order[0]
     m = mix.m
-    ids = torch.arange(trials.count)
+    ids = torch.arange(transplants.count)
     found: list[list[Counterfactual]] = [[] for _ in ids]
     steps = torch.linspace(0, 1, SIZES)
-    for donors in trials.hosts:
-        best, size = None, torch.full((trials.count,), torch.inf)
+    for donors in transplants.hosts:
+        best, size = None, torch.full((transplants.count,), torch.inf)
         for gone in steps:
             for come in steps:
                 swaps = Swaps(
@@ -178,13 +187,13 @@ def graph_counterfactuals(trials: Trials, flip: Flip, count: int) -> list[list[C
                     _first(order, m, store, ids, gone),
                     _first(order, m, store, donors, come),
                 )
-                changed, _ = flips(swaps, trials, flip)
+                changed, _ = flips(swaps, transplants, flip)
                 total = swaps.size(store).float().masked_fill(~changed, torch.inf)
                 best = swaps if best is None else _better(best, swaps, total < size, store)
                 size = torch.minimum(size, total)
         hit = size.isfinite().nonzero().view(-1)
         if best is not None and len(hit):
-            for made in _made(_pruned(best.rows(hit, store), trials, flip), trials, flip):
+            for made in _made(_pruned(best.rows(hit, store), transplants, flip), transplants, flip):
                 found[made[0]].append(made[1])
     for number, some in enumerate(found):
         some.sort(key=lambda one: one.size)
@@ -211,12 +220,12 @@ def _better(one: Swaps, other: Swaps, wins: Tensor, store: GraphStore) -> Swaps:
     )
 
 
-def _pruned(swaps: Swaps, trials: Trials, flip: Flip) -> Swaps:
-    """Spares nodes as long as the answer stays changed: in the end, none can be spared."""
-    store = trials.mix.context.store
+def _pruned(swaps: Swaps, transplants: Transplants, flip: Flip) -> Swaps:
+    """Leaves out nodes as long as the answer stays changed: in the end, none can be."""
+    store = transplants.context.store
     while True:
         trial_of, trial = _one_less(swaps, store)
-        changed, _ = flips(trial, trials, flip)
+        changed, _ = flips(trial, transplants, flip)
         first = torch.full((len(swaps.graph),), len(trial_of))
         good = changed.nonzero().view(-1)
         first = first.scatter_reduce(0, trial_of[good], good, "amin")
@@ -253,10 +262,10 @@ def _one_less(swaps: Swaps, store: GraphStore) -> tuple[Tensor, Swaps]:
     return rows, Swaps(again.graph, again.donor, gone, come)
 
 
-def _made(swaps: Swaps, trials: Trials, flip: Flip) -> list[tuple[int, Counterfactual]]:
-    context = trials.mix.context
+def _made(swaps: Swaps, transplants: Transplants, flip: Flip) -> list[tuple[int, Counterfactual]]:
+    context = transplants.context
     store = context.store
-    mix = swaps.mixed(trials.mix)
+    mix = swaps.mixed(transplants.mix)
     output = context.predict(mix.graphs)
     after = flip.answer(context.task.values(output))
     before = flip.answer(context.values)[swaps.graph]

@@ -5,8 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpme.explainers.hpme.search.distil import standardise
-from hpme.explainers.hpme.search.scorer import Distiller, LinearPool, side_by_side
+from hpme.explainers.hpme.search.distil import Distiller, LinearPool, side_by_side, standardise
 from hpme.graphs import GraphStore
 from small_models import random_graph
 

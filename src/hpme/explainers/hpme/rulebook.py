@@ -12,7 +12,7 @@ import networkx as nx
 import torch
 from torch import Tensor
 
-from hpme.explainers.hpme.insight.vocabulary import Vocabulary
+from hpme.explainers.hpme.patterns import Vocabulary
 from hpme.graphs import GraphStore
 from hpme.graphs.patterns import LabelledGraphs, Pattern
 
