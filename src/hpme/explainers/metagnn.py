@@ -18,7 +18,7 @@ from hpme.explainers.grad import GradExplainer
 from hpme.explainers.metagnn_adaptation import Adaptation, AdaptationReport, report_on
 from hpme.explainers.pgexplainer import PGExplainer
 from hpme.explainers.shared.base import GraphExplainer, Self
-from hpme.explainers.shared.context import Context, batches
+from hpme.explainers.shared.context import Context, batches, frozen_context, read_graphs
 from hpme.explainers.shared.masks import Masks
 from hpme.explainers.shared.options import Constraint, real, table, whole
 from hpme.explainers.shared.targets import is_several
@@ -161,10 +161,12 @@ class MetaGNNExplainer(GraphExplainer):
         if self._labelled is None:
             self._adapt(model, context, progress=progress)
         else:
-            with self._context(explained, self._read(explained, self._labelled)) as training:
+            labelled = read_graphs(self, explained, self._labelled).store
+            with frozen_context(self, explained, labelled) as training:
                 self._adapt(model, training, progress=progress)
         self.weights = _Weights({name: p.detach() for name, p in model.named_parameters()})
-        with self.explainer._context(replace(explained, model=model), context.store) as adapted:
+        copied = replace(explained, model=model)
+        with frozen_context(self.explainer, copied, context.store) as adapted:
             self.explainer._fit(adapted, progress=progress)
 
     def _adapt(self, model: nn.Module, context: Context, *, progress: bool) -> None:

@@ -1,6 +1,6 @@
-"""All explainers by slug: those :mod:`hpme.explainers` names, and those other packages register.
+"""All explainers by slug. Packages register theirs by an entry point, and this one does the same.
 
-Another package adds an explainer by an entry point, which processes started later see, too::
+The entry point names a class, or a module that names several; worker processes see it, too::
 
     [project.entry-points."hpme.explainers"]
     mine = "my_package.my_module:MyExplainer"
@@ -10,24 +10,25 @@ from __future__ import annotations
 
 import logging
 from collections import UserDict
-from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import TypeGuard
+from types import ModuleType
 
 from hpme.errors import StorageError, UnknownNameError
 from hpme.explainers.shared.base import GraphExplainer
 from hpme.storage import read_tensors
 
 GROUP = "hpme.explainers"
-"""Entry point group of explainers in other packages."""
+"""Entry point group of explainers."""
+OURS = EntryPoint("hpme", "hpme.explainers", GROUP)
+"""The module whose imports are the explainers of this package."""
 DESCRIPTION = ("slug", "title", "summary")
 """What an explainer says about itself."""
 logger = logging.getLogger("hpme")
 
 
 class Registry(UserDict[str, type[GraphExplainer]]):
-    """Explainers by slug; other packages are asked for theirs on first use.
+    """Explainers by slug; packages are asked for theirs on first use.
 
     Not when this module is imported: a package that registers an explainer imports this one.
     """
@@ -37,44 +38,36 @@ class Registry(UserDict[str, type[GraphExplainer]]):
 
     @property
     def data(self) -> dict[str, type[GraphExplainer]]:  # type: ignore[override]
-        """All explainers."""
+        """All explainers, ours first."""
         if self._found is None:
-            self._found = built_in()
-            self._found |= _registered_elsewhere(self._found)
+            self._found = {}
+            for point in (OURS, *entry_points(group=GROUP)):
+                _register(point, self._found)
         return self._found
 
 
 def built_in() -> dict[str, type[GraphExplainer]]:
-    """The explainers that ``hpme/explainers/__init__.py`` names, in its order."""
-    kinds = [kind for kind in vars(import_module("hpme.explainers")).values() if _is_one(kind)]
-    return {kind.slug: kind for kind in kinds if hasattr(kind, "slug")}
-
-
-def _is_one(found: object) -> TypeGuard[type[GraphExplainer]]:
-    return isinstance(found, type) and issubclass(found, GraphExplainer)
-
-
-def _registered_elsewhere(
-    known: dict[str, type[GraphExplainer]],
-) -> dict[str, type[GraphExplainer]]:
+    """The explainers of this package alone."""
     found: dict[str, type[GraphExplainer]] = {}
-    for point in entry_points(group=GROUP):
-        try:
-            explainer = point.load()
-        except Exception as error:  # a broken package must not take the others with it
-            logger.warning(
-                "explainer '%s' (%s) cannot be loaded: %s", point.name, point.value, error
-            )
-            continue
-        if not _is_one(explainer):
-            logger.warning("'%s' (%s) is no GraphExplainer; left out", point.name, point.value)
-        elif missing := [name for name in DESCRIPTION if not hasattr(explainer, name)]:
-            logger.warning("%s has no %s; left out", point.value, " and no ".join(missing))
-        elif explainer.slug in known or explainer.slug in found:
-            logger.warning("'%s' is registered twice; %s is left out", explainer.slug, point.value)
-        else:
-            found[explainer.slug] = explainer
+    _register(OURS, found)
     return found
+
+
+def _register(point: EntryPoint, known: dict[str, type[GraphExplainer]]) -> None:
+    """Adds the explainers of an entry point to those that are known, in the order of a module."""
+    try:
+        found = point.load()
+    except Exception as error:  # a broken package must not take the others with it
+        logger.warning("explainer '%s' (%s) cannot be loaded: %s", point.name, point.value, error)
+        return
+    named = [one for one in vars(found).values() if hasattr(one, "slug")]
+    for kind in named if isinstance(found, ModuleType) else [found]:
+        if not (isinstance(kind, type) and issubclass(kind, GraphExplainer)):
+            logger.warning("'%s' (%s) is no GraphExplainer; left out", point.name, point.value)
+        elif missing := [name for name in DESCRIPTION if not hasattr(kind, name)]:
+            logger.warning("%s has no %s; left out", point.value, " and no ".join(missing))
+        elif known.setdefault(kind.slug, kind) is not kind:
+            logger.warning("'%s' is registered twice; %s is left out", kind.slug, point.value)
 
 
 EXPLAINERS = Registry()

@@ -17,7 +17,7 @@ from hpme.explainers.hpme.report import FitReport
 from hpme.explainers.hpme.search.distil import standardise
 from hpme.explainers.hpme.search.hardmix import HardMix, Neighbor
 from hpme.explainers.hpme.transplanting import TransplantingExplainer
-from hpme.explainers.shared.context import Context
+from hpme.explainers.shared.context import Context, frozen_context
 from hpme.explainers.shared.masks import Masks
 from hpme.explainers.shared.mixing import MixupGraphs
 from hpme.explainers.shared.options import FLAG, one_of, real, table, whole
@@ -147,7 +147,8 @@ class HPMEBase(TransplantingExplainer):
             graphs: The graphs.
             **facts: As for :meth:`fit`.
         """
-        return self._context(model, graphs, **facts)
+        explained = self._leveled(model, graphs.anchors, **facts)
+        return frozen_context(self, explained, graphs)
 
     def hard_mix(self, context: Context, generator: torch.Generator) -> HardMix:
         """Hard mixes of the graphs of a context, as this explainer pools and joins them."""

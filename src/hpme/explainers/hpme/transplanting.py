@@ -32,7 +32,7 @@ from hpme.explainers.hpme.transplants import (
     hosts_from,
     spread_over,
 )
-from hpme.explainers.shared.context import Context, batches
+from hpme.explainers.shared.context import Context, batches, frozen_context, read_graphs
 from hpme.explainers.shared.explanation import Explanation, HeteroExplanation
 from hpme.explainers.shared.mixing import MixingExplainer
 from hpme.explainers.shared.options import at_least
@@ -229,7 +229,7 @@ class TransplantingExplainer(MixingExplainer):
     ) -> list[T]:
         """An answer for every graph, a batch at a time."""
         self._check_one_target()
-        store = self._read(self._leveled(model, None), graphs)
+        store = read_graphs(self, self._leveled(model, None), graphs).store
         found: list[T] = []
         for ids in batches(torch.arange(len(store)), self.batch_size):
             with self._transplants(model, store.subset(ids)) as transplants:
@@ -242,7 +242,8 @@ class TransplantingExplainer(MixingExplainer):
         self._check_one_target()
         assert self.pool is not None
         mixed = store.joined(self.hosts)
-        with torch.no_grad(), self._context(model, mixed, task=self.task) as context:
+        explained = self._leveled(model, mixed.anchors)
+        with torch.no_grad(), frozen_context(self, explained, mixed, self.task) as context:
             mix = self.hard_mix(context, torch.Generator().manual_seed(self.seed))
             score = mix.scores(self.pool)
             yield Transplants.of(mix, len(store), score, self._ranked(score, mix.graphs)[1])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -16,7 +15,7 @@ from torch_geometric.explain import ExplainerAlgorithm
 
 from hpme.data.info import Level
 from hpme.errors import NotFittedError
-from hpme.explainers.shared import sources, targets
+from hpme.explainers.shared import options, sources, targets
 from hpme.explainers.shared.context import (
     Context,
     at_level,
@@ -27,7 +26,7 @@ from hpme.explainers.shared.context import (
 )
 from hpme.explainers.shared.explanation import Explanation, Explanations, HeteroExplanation, by_type
 from hpme.explainers.shared.masks import Masks, common, joined_masks, wanted, with_node_masks
-from hpme.explainers.shared.options import TEXT, Configurable, table, whole
+from hpme.explainers.shared.options import TEXT, Constraint, table, whole
 from hpme.explainers.shared.saving import load_explainer, save_explainer
 from hpme.explainers.shared.sources import Index, Rooted, Tensors
 from hpme.explainers.shared.targets import Targets, groups, is_several, numbered
@@ -38,18 +37,15 @@ from hpme.limits import MAX_SEED
 from hpme.models.adapter import ModelAdapter, Weighting
 from hpme.models.calling import LINK
 from hpme.models.explained import ExplainedModel, Model, known_facts
-from hpme.models.task import Task
 from hpme.progress import progress_bar
 
 logger = logging.getLogger("hpme")
 Self = TypeVar("Self", bound="GraphExplainer")
-NO_EFFECT = (
-    "the model's output does not change with edge weights on the given graphs; explanations of "
-    "edges will be arbitrary"
-)
+NO_EFFECT = """the model's output does not change with edge weights on the given graphs; \
+explanations of edges will be arbitrary"""
 
 
-class GraphExplainer(Configurable, ExplainerAlgorithm):  # type: ignore[misc]
+class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
     """Base of all explainers: a PyG ``ExplainerAlgorithm`` with :meth:`fit`, :meth:`save`, :meth:`load`.
 
     Constructor arguments are stored as given under their own names; they are what :meth:`save`
@@ -84,12 +80,17 @@ class GraphExplainer(Configurable, ExplainerAlgorithm):  # type: ignore[misc]
     levels: ClassVar[tuple[Level, ...]] = ("graph", "node", "edge")
     hetero: ClassVar[bool] = False
     """Whether it explains heterogeneous graphs."""
-    constraints = table(
+    constraints: ClassVar[Mapping[str, Constraint]] = table(
         seed=whole(-MAX_SEED, most=MAX_SEED),
         batch_size=whole(1),
         embedding_layer=TEXT,
         num_hops=whole(1),
     )
+
+    def __new__(cls: type[Self], *args: Any, **given: Any) -> Self:
+        """Checks the arguments, for all explainers in one place."""
+        options.check_options(cls, given)
+        return super().__new__(cls)  # type: ignore[no-any-return]
 
     def __init__(
         self,
@@ -109,6 +110,22 @@ class GraphExplainer(Configurable, ExplainerAlgorithm):  # type: ignore[misc]
         self.facts: dict[str, Any] = {}
         self.answers: dict[Any, GraphExplainer] = {}  # by target, if it was fitted to several
         self.fitted = not self.needs_fit
+
+    @classmethod
+    def option_names(cls) -> list[str]:
+        """Names of all constructor arguments, those passed on to base classes included."""
+        return list(options.parameters_of(cls))
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Constructor arguments by name, as ``sklearn.base.clone`` wants; ``deep`` is not used."""
+        return {name: getattr(self, name) for name in self.option_names()}
+
+    config = get_params
+
+    def set_params(self: Self, **params: Any) -> Self:
+        """Sets constructor arguments; what was learned with others is forgotten."""
+        options.set_options(self, params)
+        return self
 
     def _fit(self, context: Context, *, progress: bool) -> None:
         """Learns from the frozen model on the graphs."""
@@ -305,7 +322,12 @@ class GraphExplainer(Configurable, ExplainerAlgorithm):  # type: ignore[misc]
             if is_several(target) and links is None:  # PyG gives those of all nodes of the type
                 place = torch.searchsorted(graphs.numbers(kind), source.roots)
                 target = torch.as_tensor(targets.as_list(target))[place]
-            masks = self._masks_of_whole(explained, source, target, **kwargs)
+            columns: dict[str, Tensor] = {}  # the highest of all ego graphs
+            for one, numbers in groups(target, len(source)):
+                for _, store in source.parts(numbers, self.batch_size):
+                    masks = self._masks(explained, sources.as_batch(store), one, **kwargs)
+                    source.spread(store, masks.given(), columns)
+            masks = Masks(**columns)
         if given.data is None:
             return Explanation(**wanted(masks, config))
         return by_type(wanted(masks, config), graphs.type_rows, given.data, common=common(config))
@@ -335,16 +357,6 @@ class GraphExplainer(Configurable, ExplainerAlgorithm):  # type: ignore[misc]
     ) -> ExplainedModel:
         """The model with what is known about it, at its level."""
         return at_level(resolve(self, model, facts), anchors, index)
-
-    def _read(self, explained: ExplainedModel, graphs: Any) -> GraphStore:
-        """The graphs, with types numbered as those the explainer was fitted to."""
-        return read_graphs(self, explained, graphs).store
-
-    def _context(
-        self, model: Model, store: GraphStore, *, task: Task | None = None, **facts: Any
-    ) -> AbstractContextManager[Context]:
-        """The frozen model on graphs; a ``task`` known before is not looked for again."""
-        return frozen_context(self, self._leveled(model, store.anchors, **facts), store, task)
 
     def _masks(
         self,
@@ -385,14 +397,3 @@ class GraphExplainer(Configurable, ExplainerAlgorithm):  # type: ignore[misc]
             config = getattr(self, "_explainer_config", None)
             masks = with_node_masks(masks, config, adapter, there, **model_kwargs)
         return masks.to(graphs.x.device)
-
-    def _masks_of_whole(
-        self, explained: ExplainedModel, source: Rooted, target: Targets | None, **kwargs: Any
-    ) -> Masks:
-        """Masks of the whole graph: the highest of all ego graphs."""
-        columns: dict[str, Tensor] = {}
-        for one, numbers in groups(target, len(source)):
-            for _, store in source.parts(numbers, self.batch_size):
-                masks = self._masks(explained, sources.as_batch(store), one, **kwargs)
-                source.spread(store, masks.given(), columns)
-        return Masks(**columns)
