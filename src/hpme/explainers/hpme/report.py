@@ -44,7 +44,7 @@ class FitReport:
         p_value: How probable such a difference is by chance, by random signs of the graphs'
             differences.
         held_out: Number of graphs the search did not use, on which all of this was measured; 0 if
-            it was given too few to spare any.
+            it was given too few to hold any out.
         edges: Whether the model's output depends on edges.
         agreement: Overlap of pooled nodes between chains that share no start, 0 for chance and 1
             for the same nodes; ``None`` if there was one chain.

@@ -107,7 +107,7 @@ class Learner:
         return self.vocabulary.read(self.store)
 
     @cached_property
-    def target(self) -> Tensor:
+    def predicted(self) -> Tensor:
         """Predicted classes ``[B]``, or values in units of their spread ``[B, 1]``."""
         return self.transplants.context.prediction[: self.transplants.count].cpu()
 
@@ -115,8 +115,8 @@ class Learner:
     def wanted(self) -> Tensor:
         """What rules should tell: classes as columns of 0 and 1, or values, ``[B, C]``."""
         if self.classes is None:
-            return self.target.view(len(self.target), -1)[:, :1].double()
-        return torch.eye(len(self.classes), dtype=torch.double)[self.target]
+            return self.predicted.view(len(self.predicted), -1)[:, :1].double()
+        return torch.eye(len(self.classes), dtype=torch.double)[self.predicted]
 
     @cached_property
     def regions(self) -> tuple[Tensor, Tensor]:
@@ -194,7 +194,7 @@ class Learner:
         """A few of some graphs, of the prediction that most of them get."""
         ids = which.nonzero().view(-1)
         if self.classes is not None and len(ids):
-            ids = ids[self.target[ids] == self.target[ids].mode().values]
+            ids = ids[self.predicted[ids] == self.predicted[ids].mode().values]
         return ids[:ASKED]
 
     def nodes(self, patterns: Sequence[Pattern]) -> Tensor:
@@ -213,7 +213,7 @@ class Learner:
     def described(self, candidates: FoundPatterns, label: int) -> list[int] | None:
         """A pattern that graphs of a class have and others do not; ``None`` if there is none."""
         learned = self.learned
-        has, ours = candidates.has[:, learned].double(), (self.target == label)[learned].double()
+        has, ours = candidates.has[:, learned].double(), (self.predicted == label)[learned].double()
         both, share = has @ ours, float(ours.mean())
         precision, recall = both / has.sum(1).clamp(min=1), both / ours.sum().clamp(min=1)
         good = (precision >= LEAST_PRECISION) & (recall >= LEAST_RECALL)
@@ -323,7 +323,7 @@ class Learner:
         here, ours = has & unseen, torch.ones_like(unseen)
         precision = recall = lift = math.nan
         if self.classes is not None:
-            ours = self.target == int(prediction)
+            ours = self.predicted == int(prediction)
             share = float(ours[unseen].double().mean())
             if bool(here.any()):
                 precision = float(ours[here].double().mean())
@@ -368,7 +368,7 @@ class Learner:
 
     def _fidelity(self, said: Tensor, which: Tensor) -> float:
         if self.classes is not None:
-            return float((said == self.target)[which].double().mean())
+            return float((said == self.predicted)[which].double().mean())
         value = self.wanted[which, 0]
         error = (said[which] - value).square().sum()
         spread = (value - value.mean()).square().sum()

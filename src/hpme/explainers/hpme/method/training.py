@@ -20,7 +20,7 @@ def prediction_loss(context: Context, output: Tensor, ids: Tensor) -> Tensor:
     r""":math:`\mathcal{L}_{pred}(f(G), f(G^{(mix)}))` of every graph: cross entropy, or MSE.
 
     Args:
-        context: The frozen target on the graphs.
+        context: The frozen model on the graphs.
         output: :math:`f(G^{(mix)})`, one row for each of ``ids``.
         ids: Graph numbers of :math:`G`.
     """

@@ -71,10 +71,10 @@ def closeness(context: Context, output: Tensor, wanted: Tensor) -> Tensor:
         output: Outputs ``[R, B, C]``.
         wanted: Numbers ``[R, B]`` of the graphs whose predictions are wanted.
     """
-    values, target = _compared(context, output, wanted)
+    values, predicted = _compared(context, output, wanted)
     if context.task.classification:
-        return values.gather(2, target.unsqueeze(2)).squeeze(2)
-    return (1 - (values - target).abs().mean(2)).clamp(min=0)
+        return values.gather(2, predicted.unsqueeze(2)).squeeze(2)
+    return (1 - (values - predicted).abs().mean(2)).clamp(min=0)
 
 
 def bounded_loss(context: Context, output: Tensor, wanted: Tensor) -> Tensor:
@@ -84,8 +84,8 @@ def bounded_loss(context: Context, output: Tensor, wanted: Tensor) -> Tensor:
     """  # noqa: E501
     if context.task.classification:
         return 1 - closeness(context, output, wanted)
-    values, target = _compared(context, output, wanted)
-    return ((values - target) ** 2).mean(2).clamp(max=4)
+    values, predicted = _compared(context, output, wanted)
+    return ((values - predicted) ** 2).mean(2).clamp(max=4)
 
 
 def _compared(context: Context, output: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
