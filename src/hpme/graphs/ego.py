@@ -12,14 +12,13 @@ from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
 from hpme.errors import InputError
-from hpme.graphs.adjacency import Adjacency
 from hpme.graphs.checks import check_graph_tensors, check_node_numbers
+from hpme.graphs.edges import Adjacency
 from hpme.graphs.hetero import flattened
 from hpme.graphs.reading import read_graphs
-from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, Schema
+from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, Schema, TypeRows
 from hpme.graphs.segment import exclusive_cumsum, segment_sum
 from hpme.graphs.store import SEEN, GraphStore
-from hpme.graphs.type_rows import TypeRows
 
 NUM_HOPS = 3
 """Radius of ego graphs: as many layers as most node-level models have."""

@@ -287,7 +287,7 @@ def split_typed(
     *,
     kind: type[HeteroData] = HeteroData,
 ) -> list[HeteroData]:
-    """Flat graphs with typed rows one by one; see :func:`~hpme.graphs.split.split_graphs`.
+    """Flat graphs with typed rows one by one; see :func:`~hpme.graphs.batch.split_graphs`.
 
     Every graph has all types of the schema, empty where it has no such nodes or edges.
     """

@@ -12,13 +12,12 @@ from torch import Tensor
 from torch_geometric.utils import cumsum
 
 from hpme.errors import InputError
-from hpme.graphs.batch import GraphBatch
+from hpme.graphs.batch import GraphBatch, split_graphs
 from hpme.graphs.checks import check_graph_tensors, check_own_nodes
-from hpme.graphs.pairs import Pairs
+from hpme.graphs.edges import Pairs
 from hpme.graphs.reading import Attributes, Parts, read_graphs
 from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, Schema, padded
 from hpme.graphs.segment import at, concatenated_ranges, exclusive_cumsum
-from hpme.graphs.split import split_graphs
 
 Graphs = Iterable[Any]
 """What :func:`GraphStore.from_graphs` accepts: a store, a dataset, a list of ``Data``, a loader."""

@@ -13,8 +13,8 @@ from torch import Tensor
 from hpme.data.info import Level
 from hpme.errors import InputError
 from hpme.graphs import GraphStore, Pairs
-from hpme.graphs.perturb import chunks, keep_edges
 from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum, segment_sum
+from hpme.graphs.transforms import chunks, keep_edges
 from hpme.metrics.selection import Size, edge_scores, ranks, resolve_size
 from hpme.metrics.value import GraphScores
 from hpme.models.adapter import ModelAdapter

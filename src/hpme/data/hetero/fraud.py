@@ -13,7 +13,7 @@ from hpme.data.synthetic.sketch import private_generators
 from hpme.errors import InputError
 from hpme.graphs import GraphStore
 from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, EdgeType, Schema
-from hpme.graphs.shuffling import shuffled
+from hpme.graphs.transforms import shuffled
 
 ACCOUNT, DEVICE, MERCHANT = range(3)
 WIDTHS = {"account": 3, "device": 2, "merchant": 2}

@@ -11,7 +11,7 @@ from hpme.data.info import PAPER, entry
 from hpme.data.synthetic.sketch import CYCLE, HOUSE, GraphSketch, flatten, private_generators
 from hpme.graphs import GraphStore
 from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, EdgeType, Schema
-from hpme.graphs.shuffling import shuffled
+from hpme.graphs.transforms import shuffled
 
 BASE_SIZE = 20
 WIDTHS = {"author": 4, "paper": 3, "venue": 2}

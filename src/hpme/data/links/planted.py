@@ -11,7 +11,7 @@ from hpme.data.links.drawing import non_links, parts_of
 from hpme.errors import InputError
 from hpme.graphs import GraphStore
 from hpme.graphs.enclosing import BaseGraph, cut_out
-from hpme.graphs.shuffling import shuffled
+from hpme.graphs.transforms import shuffled
 
 NEW = 3
 """Nodes on the planted path; with the two ends and the link it closes a five-cycle."""

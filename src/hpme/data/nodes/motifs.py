@@ -23,7 +23,7 @@ from hpme.data.synthetic.sketch import (
 )
 from hpme.errors import InputError, StorageError
 from hpme.graphs import GraphStore
-from hpme.graphs.shuffling import shuffled
+from hpme.graphs.transforms import shuffled
 
 FILE = "node_synthetic.npz"
 NUM_MOTIFS = 80

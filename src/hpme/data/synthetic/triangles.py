@@ -14,7 +14,7 @@ from hpme.data.synthetic.sketch import (
     private_generators,
 )
 from hpme.graphs import GraphStore
-from hpme.graphs.shuffling import shuffled
+from hpme.graphs.transforms import shuffled
 
 NUM_NODES = 30
 EDGE_PROBABILITY = {"paper": 0.1, "published": 0.2}

@@ -14,8 +14,7 @@ from hpme.explainers.shared.explanation import HeteroExplanation
 from hpme.explainers.shared.inputs import checked_batch
 from hpme.graphs import GraphBatch
 from hpme.graphs.ego import WholeGraph
-from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, EdgeType, Schema, padded
-from hpme.graphs.type_rows import TypeRows
+from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, EdgeType, Schema, TypeRows, padded
 
 BY_TYPE = ("batch", "edge_attr", "edge_weight")
 """Further arguments of models that are dictionaries by type, with or without ``_dict``."""
