@@ -8,13 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from hpme.graphs.segment import (
-    at,
-    concatenated_ranges,
-    exclusive_cumsum,
-    segment_mean,
-    segment_sum,
-)
+from hpme.graphs.segment import at, concatenated_ranges, exclusive_cumsum, segment_mean, segment_sum
 
 
 @dataclass(frozen=True)
@@ -77,14 +71,9 @@ class Pairs:
 
     def to(self, device: torch.device) -> Pairs:
         """The pairs on another device."""
-        return Pairs(
-            index=self.index.to(device),
-            graph=self.graph.to(device),
-            of_edge=self.of_edge.to(device),
-            forward=self.forward.to(device),
-            backward=self.backward.to(device),
-            num_graphs=self.num_graphs,
-        )
+        names = ("index", "graph", "of_edge", "forward", "backward")
+        moved = {name: getattr(self, name).to(device) for name in names}
+        return Pairs(**moved, num_graphs=self.num_graphs)
 
     def __len__(self) -> int:
         return int(self.graph.numel())

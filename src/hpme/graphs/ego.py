@@ -201,20 +201,20 @@ class WholeGraph:
         num_nodes, device = len(self.x), nodes.device
         own = torch.arange(len(nodes), device=device).unsqueeze(1) * num_nodes
         roots = own + nodes.view(len(nodes), -1)
-        seen = frontier = torch.unique(roots)
+        reached = frontier = torch.unique(roots)
         for _ in range(self.num_hops):
             rows, owner = self._inward.rows(frontier % num_nodes)
             found = frontier[owner] // num_nodes * num_nodes + self._inward.target[rows]
             found = torch.unique(found)
-            frontier = found[~_among(found, seen)[1]]
-            seen = torch.cat([seen, frontier]).sort().values
-        graph, node_ids = seen // num_nodes, seen % num_nodes
+            frontier = found[~_among(found, reached)[1]]
+            reached = torch.cat([reached, frontier]).sort().values
+        graph, node_ids = reached // num_nodes, reached % num_nodes
         sizes = torch.bincount(graph, minlength=len(nodes))
         start = exclusive_cumsum(sizes)
 
         rows, target = self._inward.rows(node_ids)
         source = graph[target] * num_nodes + self._inward.target[rows]
-        source, inside = _among(source, seen)
+        source, inside = _among(source, reached)
         source, target, rows = source[inside], target[inside], rows[inside]
         edge_ids, edge_graph = self._inward.edge[rows], graph[target]
         order = torch.argsort(edge_graph * max(1, self.edge_index.shape[1]) + edge_ids)
@@ -228,7 +228,7 @@ class WholeGraph:
             edge_attr=None if self.edge_attr is None else self.edge_attr[edge_ids],
             edge_weight=None if self.edge_weight is None else self.edge_weight[edge_ids],
             y=None if self.y is None or nodes.dim() == 2 else self.y[nodes],
-            anchors=torch.searchsorted(seen, roots) - start.unsqueeze(1),
+            anchors=torch.searchsorted(reached, roots) - start.unsqueeze(1),
         )
         node, edge = {"node_ids": node_ids}, {"edge_ids": edge_ids}
         if self.schema is not None:

@@ -248,11 +248,7 @@ def _level(name: str, values: Sequence[Any], parts: Parts) -> str:
     if name.startswith("match_"):
         return "match"
     rows = parts["sizes"].new_tensor([value.shape[0] for value in values])
-    counts = {
-        "node": parts["sizes"],
-        "edge": parts["edge_counts"],
-        "graph": torch.ones_like(rows),
-    }
+    counts = {"node": parts["sizes"], "edge": parts["edge_counts"], "graph": torch.ones_like(rows)}
     fitting = [level for level, count in counts.items() if torch.equal(rows, count)]
     named = _FIXED.get(name, "edge" if name.startswith("edge") else "")
     if not fitting:

@@ -1,9 +1,16 @@
-"""The model that is explained, with all that must be known to call it and to read its output."""
+"""The model that is explained, with all that must be known to call it and to read its output.
+
+An :class:`ExplainedModel` is a module and facts about it: how it is called, at which level it
+predicts, what its outputs mean, which class or task is asked about. Users make one to say these
+things once; explainers, metrics and the page wrap bare modules in it. From it come the adapter that
+calls the model (:mod:`hpme.models.adapter`), the view of its output (:mod:`hpme.models.output`) and
+what that means (:mod:`hpme.models.task`); inside :meth:`ExplainedModel.frozen` nothing changes it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Any, cast
 
@@ -71,11 +78,7 @@ class ExplainedModel:
         check_module(self.model)
 
     @classmethod
-    def of(
-        cls,
-        model: nn.Module | ExplainedModel,
-        **facts: Any,
-    ) -> ExplainedModel:
+    def of(cls, model: nn.Module | ExplainedModel, **facts: Any) -> ExplainedModel:
         """The given one, or a bare module wrapped; facts that are given here count more."""
         valid = [field.name for field in fields(cls) if field.name != "model"]
         for name in facts:
@@ -154,11 +157,9 @@ class ExplainedModel:
         task.check(output)
         return task
 
-    @contextmanager
-    def frozen(self) -> Iterator[None]:
+    def frozen(self) -> AbstractContextManager[None]:
         """Eval mode, no parameter gradients; everything as before afterwards, even on error."""
-        with frozen(self.model):
-            yield
+        return frozen(self.model)
 
 
 def known_facts(explained: ExplainedModel) -> dict[str, Any]:

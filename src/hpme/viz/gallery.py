@@ -53,15 +53,9 @@ def gallery(
         InputError: If there is nothing to draw, lengths differ, or the suffix is another.
     """
     path = check_picture_path(path)
-    content = picture(
-        graphs,
-        explanations,
-        path.suffix.lower(),
-        predictions=predictions,
-        title=title,
-        graphs_per_row=graphs_per_row,
-    )
-    write_atomically(path, content)
+    how: dict[str, Any] = {"title": title, "graphs_per_row": graphs_per_row}
+    suffix = path.suffix.lower()
+    write_atomically(path, picture(graphs, explanations, suffix, predictions=predictions, **how))
     return path
 
 

@@ -167,10 +167,7 @@ def _fraud_store(
             "node_mask": torch.from_numpy(node_mask),
             NODE_TYPE: torch.from_numpy(kinds),
         },
-        edge={
-            "edge_mask": torch.from_numpy(edge_mask),
-            EDGE_TYPE: torch.repeat_interleave(counts),
-        },
+        edge={"edge_mask": torch.from_numpy(edge_mask), EDGE_TYPE: torch.repeat_interleave(counts)},
         schema=_schema(FRAUD_WIDTHS, FRAUD_EDGE_TYPES),
     )
 

@@ -7,12 +7,7 @@ import torch
 from torch import Tensor
 
 from hpme.data.info import PUBLISHED, entry
-from hpme.data.synthetic.sketch import (
-    GraphSketch,
-    constant_features,
-    flatten,
-    private_generators,
-)
+from hpme.data.synthetic.sketch import GraphSketch, constant_features, flatten, private_generators
 from hpme.graphs import GraphStore
 from hpme.graphs.transforms import shuffled
 
@@ -59,9 +54,6 @@ def triangle_truth(store: GraphStore) -> tuple[Tensor, Tensor, Tensor]:
 
 INFOS = (
     entry(
-        "Triangles",
-        "Erdős-Rényi graph; number of its triangles",
-        build_triangles,
-        num_graphs=1_000,
+        "Triangles", "Erdős-Rényi graph; number of its triangles", build_triangles, num_graphs=1_000
     ),
 )
