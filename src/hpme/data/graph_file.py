@@ -88,9 +88,9 @@ class GraphSlices:
             return {name: self._rows(file, name, first, last) for name in self._names}
 
     def _rows(self, file: Any, name: str, first: int, last: int) -> Tensor:
-        level, _, key = name.partition(".")
+        group, _, key = name.partition(".")
         counts = {"node": "sizes", "edge": "edge_counts", "edge_index": "edge_counts",
-                  "match": "match_counts", "letters": f"lengths.{key}"}.get(level)  # fmt: skip
+                  "match": "match_counts", "letters": f"lengths.{key}"}.get(group)  # fmt: skip
         if counts is not None:
             ends = self._ends[counts]
             first, last = (0 if place == 0 else int(ends[place - 1]) for place in (first, last))

@@ -55,7 +55,7 @@ class NodeDataset(GraphDataset):
         return self._data if self._hetero is None else self._hetero[0]
 
     def len(self) -> int:
-        """Number of nodes; where these have types, of those of the first, which have labels."""
+        """Number of nodes, in a heterogeneous graph of the first type: they have labels."""
         if self.schema is not None:
             return int((self._data[NODE_TYPE] == 0).sum())
         return int(self._data.x.shape[0])

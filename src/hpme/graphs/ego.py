@@ -18,7 +18,7 @@ from hpme.graphs.hetero import flattened
 from hpme.graphs.reading import read_graphs
 from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, Schema, TypeRows
 from hpme.graphs.segment import exclusive_cumsum, segment_sum
-from hpme.graphs.store import SEEN, GraphStore
+from hpme.graphs.store import MODEL_INPUTS, GraphStore
 
 NUM_HOPS = 3
 """Radius of ego graphs: as many layers as most node-level models have."""
@@ -103,7 +103,7 @@ class WholeGraph:
         Args:
             data: The graph.
             num_hops: Radius of the ego graphs.
-            schema: Of a flat graph with typed rows, its types.
+            schema: Of a flat graph with a type for every row, its types.
             everything: Whether to take attributes along that not every model reads.
         """
         if isinstance(data, HeteroData):
@@ -150,9 +150,9 @@ class WholeGraph:
             edge_place[rows] = torch.arange(len(rows), device=rows.device)
         places = {"node": ("node_ids", rows_of.place), "edge": ("edge_ids", edge_place)}
         changes = {
-            level: {name: place[getattr(store, level)[name]]}
-            for level, (name, place) in places.items()
-            if name in getattr(store, level)
+            group: {name: place[getattr(store, group)[name]]}
+            for group, (name, place) in places.items()
+            if name in getattr(store, group)
         }
         return store.with_attributes(**changes)
 
@@ -249,8 +249,8 @@ def _others(data: Data) -> dict[str, dict[str, Tensor]]:
         return {}  # what is missing is said by the checks of a whole graph
     parts = read_graphs([data], "fitting")
     return {
-        level: {name: value.detach() for name, value in parts[level].items() if name not in SEEN}
-        for level in ("node", "edge", "graph")
+        group: {name: v.detach() for name, v in parts[group].items() if name not in MODEL_INPUTS}
+        for group in ("node", "edge", "graph")
     }
 
 

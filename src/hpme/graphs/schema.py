@@ -114,19 +114,19 @@ def _place(
     width: int | None,
     kinds: Sequence[str | EdgeType],
     widths: Sequence[int | None],
-    level: str,
+    what: str,
     *,
     used: bool = True,
 ) -> int:
     if kind not in kinds:
         raise InputError(
-            f"{level} type {shown(kind)} is unknown to what was fitted; it knows: "
+            f"{what} type {shown(kind)} is unknown to what was fitted; it knows: "
             f"{', '.join(map(shown, kinds))}; fit again with graphs that have it"
         )
     place = kinds.index(kind)
     if width != widths[place] and (used or width is not None):
         raise InputError(
-            f"{level} type {shown(kind)} has {width or 'no'} features, {widths[place] or 'none'} "
+            f"{what} type {shown(kind)} has {width or 'no'} features, {widths[place] or 'none'} "
             "when it was fitted; give the same features"
         )
     return place

@@ -15,7 +15,7 @@ from torch_geometric.data import Data
 from hpme.graphs.batch import GraphBatch
 from hpme.graphs.schema import NODE_TYPE
 from hpme.graphs.segment import at, exclusive_cumsum
-from hpme.graphs.store import LEVELS, MATCH_NODE, GraphStore
+from hpme.graphs.store import GROUPS, MATCH_NODE, GraphStore
 
 MAX_ELEMENTS = 30_000
 """Nodes and edges per forward pass; few enough for the cache of a processor."""
@@ -196,7 +196,7 @@ def _store_on_cpu(store: GraphStore) -> GraphStore:
         batch_device=None,
         schema=store.schema,
         **{
-            level: {name: value.to(CPU) for name, value in getattr(store, level).items()}
-            for level in LEVELS
+            group: {name: value.to(CPU) for name, value in getattr(store, group).items()}
+            for group in GROUPS
         },
     )

@@ -246,7 +246,7 @@ def examine(
     ``edge_weight`` and ``anchors``.
     """
     explained = ExplainedModel.of(model, **facts)
-    store = explained.read(explanations).seen(everything=explained.reads_all)
+    store = explained.read(explanations).detached(everything=explained.reads_all)
     table = store.pairs.proper
     score = table.mean(edge_scores(explanations))
     total = len(store)

@@ -166,7 +166,7 @@ def target_nodes(graphs: GraphBatch) -> Tensor:
 
 
 def target_type(graphs: GraphBatch) -> str:
-    """The type of the nodes that graphs with types are about.
+    """The type of the nodes that heterogeneous graphs are about.
 
     Raises:
         InputError: If there are several.

@@ -37,7 +37,7 @@ class ExplainedModel:
 
     Args:
         model: Called as ``model(x, edge_index, batch=..., [edge_weight=...], [edge_attr=...])``, or
-            ``model(x_dict, edge_index_dict, batch_dict=..., ...)`` on graphs with types.
+            ``model(x_dict, edge_index_dict, batch_dict=..., ...)`` on heterogeneous graphs.
         mode: ``"regression"``, ``"binary_classification"`` or ``"multiclass_classification"``;
             needed only if the model returns one value per graph.
         level: ``"graph"``, or ``"node"`` for a model that returns one row per node; by default
@@ -53,10 +53,10 @@ class ExplainedModel:
         classes: Names of the classes.
         target: The class or task to explain, by name or number, or ``(task, class)``; by default
             the predicted class.
-        contrast: The class that ``target`` is told apart from, see
+        contrast: The class that ``target`` is compared with, see
             :class:`~hpme.models.output.OutputView`.
-        node_type: For node-level models of graphs with types: the type of the nodes that ``index``
-            numbers.
+        node_type: For node-level models of heterogeneous graphs: the type of the nodes that
+            ``index`` numbers.
     """
 
     model: nn.Module
@@ -84,7 +84,7 @@ class ExplainedModel:
         for name in facts:
             if name not in valid:
                 raise InputError(
-                    f"'{name}' is nothing that can be told about a model; valid: {', '.join(valid)}"
+                    f"'{name}' is nothing known about models; valid: {', '.join(valid)}"
                 )
         known = model if isinstance(model, ExplainedModel) else cls(model)
         given = {name: fact for name, fact in facts.items() if fact is not None}
@@ -135,7 +135,7 @@ class ExplainedModel:
 
     def read(self, graphs: Any) -> GraphStore:
         """The graphs with all that the model may read of them."""
-        attributes: Attributes = "fitting" if self.reads_all else "seen"
+        attributes: Attributes = "fitting" if self.reads_all else "inputs"
         return GraphStore.from_graphs(graphs, attributes=attributes)
 
     @property
@@ -150,7 +150,7 @@ class ExplainedModel:
             output: Its output for some graphs; regression losses are in units of its spread.
 
         Raises:
-            InputError: If that is not known, and cannot be told from the output.
+            InputError: If that is not known, and the output does not show it.
             ModelError: If the output does not fit.
         """
         task = self.view.task(output)
@@ -163,7 +163,7 @@ class ExplainedModel:
 
 
 def known_facts(explained: ExplainedModel) -> dict[str, Any]:
-    """What is known about a model besides its level and embedding, to be told again."""
+    """What is known about a model besides its level and embedding, by name."""
     others = ("model", "level", "embedding_layer", "model_config")
     names = [field.name for field in fields(explained) if field.name not in others]
     return {name: value for name in names if (value := getattr(explained, name)) is not None}

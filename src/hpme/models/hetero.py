@@ -1,4 +1,4 @@
-"""Target models for graphs with types: a convolution for every type of edge."""
+"""Models for heterogeneous graphs: a convolution for every type of edge."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def gallery(
     directions of an edge are averaged, self-loops are not drawn. Nodes an explainer pooled are
     marked, nodes a graph is about (``anchors``) have a ring. All panels of a graph place its nodes
     alike. Graphs with ``smiles`` are drawn as molecules if RDKit is installed; there an atom has
-    the colour of its heaviest bond. Nodes of graphs with types have a colour and a shape for each.
+    the colour of its heaviest bond. Every type of nodes has its colour and shape.
 
     Args:
         graphs: Graphs, with ``edge_mask`` and ``node_mask`` where there is ground truth.

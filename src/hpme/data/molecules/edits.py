@@ -116,14 +116,14 @@ def _sets(molecule: Any) -> Iterator[tuple[int, ...]]:
 
 def _side(molecule: Any, start: int, stop: int) -> set[int]:
     """Atoms that are reached from one end of a bond without crossing it, if they are few."""
-    seen, open_ = {start}, [start]
-    while open_ and len(seen) <= LARGEST_REGION:
+    inside, open_ = {start}, [start]
+    while open_ and len(inside) <= LARGEST_REGION:
         for atom in molecule.GetAtomWithIdx(open_.pop()).GetNeighbors():
             number = atom.GetIdx()
-            if number not in seen and number != stop:
-                seen.add(number)
+            if number not in inside and number != stop:
+                inside.add(number)
                 open_.append(number)
-    return seen
+    return inside
 
 
 def _region(molecule: Any, atoms: tuple[int, ...]) -> Region:

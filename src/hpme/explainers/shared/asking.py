@@ -122,7 +122,7 @@ class Asking:
             task = plain.task(output)
         if not task.classification:
             raise InputError("a regression model has no predicted class; name a task with target=")
-        return task.target(output)
+        return task.prediction(output)
 
     def _check_predicted(
         self,
@@ -148,7 +148,7 @@ class Asking:
         if explained.view.mode == "regression":
             return store  # refused where the output is read
         predicted = torch.cat(
-            [self._predicted(explained, store.seen(everything=True).batch(ids))
+            [self._predicted(explained, store.detached(everything=True).batch(ids))
              for ids in torch.arange(len(store)).split(512)]  # type: ignore[no-untyped-call]
         )  # fmt: skip
         against = predicted == explained.view.class_number(explained.contrast)

@@ -303,7 +303,7 @@ class GraphExplainer(Asking, Given, Configured, ExplainerAlgorithm):  # type: ig
         with progress_bar("explaining", len(source), enabled=progress) as advance:
             for one, numbers in groups(target, len(source)):
                 for ids, store in source.parts(numbers, self.batch_size):
-                    part = as_seen(store.seen(everything=explained.reads_all).batch())
+                    part = as_seen(store.detached(everything=explained.reads_all).batch())
                     masks = self._masks(explained, part, one)
                     shown = _explanations(source.shown(store), masks)
                     made.update(zip(ids.tolist(), shown, strict=True))
@@ -324,7 +324,7 @@ class GraphExplainer(Asking, Given, Configured, ExplainerAlgorithm):  # type: ig
         """
         self._check_fitted()
         explained = self._leveled(model, graphs.anchors, **facts)
-        return self._masks(explained, graphs.seen(everything=explained.reads_all).batch())
+        return self._masks(explained, graphs.detached(everything=explained.reads_all).batch())
 
     def _explain_roots(
         self, explained: ExplainedModel, source: Rooted, target: Targets | None, **kwargs: Any
@@ -333,7 +333,7 @@ class GraphExplainer(Asking, Given, Configured, ExplainerAlgorithm):  # type: ig
         columns: dict[str, Tensor] = {}
         for one, numbers in groups(target, len(source)):
             for _, store in source.parts(numbers, self.batch_size):
-                masks = self._masks(explained, as_seen(store.seen().batch()), one, **kwargs)
+                masks = self._masks(explained, as_seen(store.detached().batch()), one, **kwargs)
                 source.spread(store, masks.given(), columns)
         return Masks(**columns)
 
