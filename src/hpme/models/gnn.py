@@ -255,7 +255,7 @@ class EdgeWeightedGNN(TargetGNN):
 
 
 class GCN(EdgeWeightedGNN):
-    """Graph convolutional network, the model the paper explains.
+    """Graph convolutional network, the target model of the paper.
 
     Edge weights enter before the degree normalisation, which therefore changes with them.
     """
