@@ -206,7 +206,7 @@ def _problem(store: GraphStore, number: int) -> str | None:
 
 @torch.no_grad()
 def _output(subject: ExplainedModel, store: GraphStore) -> Tensor:
-    graphs = store.seen(everything=subject.reads_all).batch()
+    graphs = store.detached(everything=subject.reads_all).batch()
     with subject.frozen():
         return subject.adapter().predict(graphs)
 

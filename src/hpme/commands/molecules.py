@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 
 from hpme.errors import InputError
 from hpme.models.chemprop import explained, molecules, read_model
-from hpme.models.chemprop.package import chemprop_module
+from hpme.models.chemprop.files import chemprop_module
 from hpme.models.explained import ExplainedModel
 
 KEPT = ("y", "name", "node_mask")

@@ -1,4 +1,4 @@
-"""Trained target models on disk, found again by everything that determines their weights."""
+"""Trained models on disk, found again by everything that determines their weights."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def load_or_train(
     Args:
         dataset: Graphs with labels and a split.
         model_name: One of :obj:`hpme.models.MODELS`; where nodes have labels, ``"gcn"`` stands
-            for ``"node-gcn"``. By default ``"gcn"``, ``"hetero"`` for graphs with types.
+            for ``"node-gcn"``. By default ``"gcn"``, ``"hetero"`` for heterogeneous graphs.
         seed: Seed of the initial weights and of training.
         recipe: How to train; by default :func:`recipe_for` the dataset.
         root: Cache folder; by default ``$HPME_CACHE_DIR`` or the platform's cache folder.
@@ -185,7 +185,7 @@ def checkpoint_path(root: Path, request: dict[str, Any]) -> Path:
 
 def _fingerprint(store: GraphStore, split: dict[str, Tensor]) -> str:
     """Digest of all that training sees of a dataset."""
-    seen = {
+    used = {
         "x": store.x,
         "edge_index": store.local_edge_index,
         "sizes": store.sizes,
@@ -195,7 +195,7 @@ def _fingerprint(store: GraphStore, split: dict[str, Tensor]) -> str:
         **({} if store.schema is None else {EDGE_TYPE: store.edge[EDGE_TYPE]}),
         **split,
     }
-    return _digest(seen)
+    return _digest(used)
 
 
 def _digest(tensors: dict[str, Tensor]) -> str:

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from hpme.errors import InputError
 from hpme.graphs import GraphBatch, GraphStore, Pairs
-from hpme.graphs.perturb import chunks
 from hpme.graphs.segment import concatenated_ranges
+from hpme.graphs.transforms import chunks
 from hpme.models.adapter import ModelAdapter
 from hpme.models.explained import ExplainedModel
 from hpme.models.task import Task, check_rows

@@ -262,7 +262,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         """
         self._check_fitted()
         explained = self._leveled(model, graphs.anchors, **facts)
-        return self._masks(explained, graphs.seen(everything=explained.reads_all).batch())
+        return self._masks(explained, graphs.detached(everything=explained.reads_all).batch())
 
     def forward(
         self,

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from hpme.graphs import GraphBatch, GraphStore
-from hpme.graphs.pairs import Pairs
-from hpme.graphs.perturb import chunks, keep_edges
+from hpme.graphs.edges import Pairs
+from hpme.graphs.transforms import chunks, keep_edges
 from hpme.models.adapter import ModelAdapter
 from hpme.models.task import Task, check_output, check_rows
 

@@ -52,10 +52,10 @@ class NodeDataset(GraphDataset):
     @property
     def graph(self) -> Any:
         """The whole graph, with ``y`` per node; node-level models are trained on it."""
-        return self._data if self._typed is None else self._typed[0]
+        return self._data if self._hetero is None else self._hetero[0]
 
     def len(self) -> int:
-        """Number of nodes; where these have types, of those of the first, which have labels."""
+        """Number of nodes, in a heterogeneous graph of the first type: they have labels."""
         if self.schema is not None:
             return int((self._data[NODE_TYPE] == 0).sum())
         return int(self._data.x.shape[0])
@@ -114,7 +114,7 @@ class NodeDataset(GraphDataset):
 
     def training_store(self) -> GraphStore:
         """The whole graph, with the label of every node: models are trained on all of it."""
-        store = GraphStore.from_graphs([self._data]) if self._typed is None else self._typed
+        store = GraphStore.from_graphs([self._data]) if self._hetero is None else self._hetero
         return store.with_attributes(node={"y": self._data.y})
 
     @cached_property

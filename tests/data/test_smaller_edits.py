@@ -1,4 +1,4 @@
-"""Edited molecules with less change: molecules themselves, and all that spare a single atom."""
+"""Edited molecules with less change: molecules themselves, and all with one atom less."""
 
 import pytest
 
@@ -7,8 +7,7 @@ pytest.importorskip("rdkit")
 from rdkit import Chem
 
 from hpme.data.molecules.chem import read_molecule
-from hpme.data.molecules.edits import fragment_of, regions_of, transplanted
-from hpme.data.molecules.sparing import spared
+from hpme.data.molecules.edits import fragment_of, regions_of, smaller_edits, transplanted
 
 
 def edited(smiles, atoms, donor, fragment):
@@ -39,7 +38,7 @@ def change(edit, original):
 )
 def test_less_change(case, less):
     edit, original = edited(*case)
-    found = {one.smiles: one for one in spared(edit, original)}
+    found = {one.smiles: one for one in smaller_edits(edit, original)}
     assert less <= set(found) and bool(found) == bool(less)
     for one in found.values():
         molecule = read_molecule(one.smiles)
@@ -57,7 +56,7 @@ def test_whatever_can_be_left_out_is_tried(smiles):
         if not region.atoms or region.joints != hydroxyl.joints:
             continue
         edit = transplanted(original, hydroxyl, fragment_of(donor, region))
-        found = {one.smiles for one in spared(edit, original)}
+        found = {one.smiles for one in smaller_edits(edit, original)}
         for number in edit.new:
             less = Chem.RWMol(Chem.MolFromSmiles(edit.smiles))
             less.RemoveAtom(number)

@@ -23,7 +23,7 @@ from hpme.data.synthetic.sketch import (
 )
 from hpme.errors import InputError, StorageError
 from hpme.graphs import GraphStore
-from hpme.graphs.shuffling import shuffled
+from hpme.graphs.transforms import shuffled
 
 FILE = "node_synthetic.npz"
 NUM_MOTIFS = 80
@@ -78,7 +78,7 @@ def build_ba_shapes(variant: str, seed: int, size: int) -> GraphStore:
 
 
 def build_ba_community(variant: str, seed: int, size: int) -> GraphStore:
-    """Two BA-Shapes joined by random edges; classes are told apart by the half, too.
+    """Two BA-Shapes joined by random edges; classes differ between the halves, too.
 
     Two features have mean -1 in one half and 1 in the other (variance 0.5), eight are noise.
     """

@@ -4,7 +4,7 @@ import torch
 from torch_geometric.data import Batch, Data
 
 from hpme.graphs import GraphStore
-from hpme.graphs.union import side_by_side, with_edges
+from hpme.graphs.transforms import side_by_side, with_edges
 
 
 def make(seed, nodes, own=True):
