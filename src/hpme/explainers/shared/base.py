@@ -20,19 +20,27 @@ from hpme.explainers.shared import sources, targets
 from hpme.explainers.shared.context import (
     Context,
     at_level,
+    check_effect,
     check_types,
-    frozen_context,
-    read_graphs,
+    frozen,
+    read,
     resolve,
 )
-from hpme.explainers.shared.explanation import Explanation, Explanations, HeteroExplanation, by_type
-from hpme.explainers.shared.masks import Masks, common, joined_masks, wanted, with_node_masks
-from hpme.explainers.shared.options import TEXT, Configurable, table, whole
+from hpme.explainers.shared.explanation import AnyExplanation, Explanations, as_explanation
+from hpme.explainers.shared.masks import Masks, joined_masks, with_node_masks
+from hpme.explainers.shared.options import (
+    TEXT,
+    check_names,
+    check_options,
+    options_of,
+    table,
+    whole,
+)
 from hpme.explainers.shared.saving import load_explainer, save_explainer
 from hpme.explainers.shared.sources import Index, Rooted, Tensors
 from hpme.explainers.shared.targets import Targets, groups, is_several, numbered
 from hpme.graphs import GraphBatch, GraphStore
-from hpme.graphs.ego import NUM_HOPS, WholeGraph
+from hpme.graphs.ego import NUM_HOPS
 from hpme.graphs.schema import Schema
 from hpme.limits import MAX_SEED
 from hpme.models.adapter import ModelAdapter, Weighting
@@ -43,18 +51,13 @@ from hpme.progress import progress_bar
 
 logger = logging.getLogger("hpme")
 Self = TypeVar("Self", bound="GraphExplainer")
-NO_EFFECT = (
-    "the model's output does not change with edge weights on the given graphs; explanations of "
-    "edges will be arbitrary"
-)
 
 
-class GraphExplainer(Configurable, ExplainerAlgorithm):  # type: ignore[misc]
-    """Base of all explainers: a PyG ``ExplainerAlgorithm`` with :meth:`fit`, :meth:`save`, :meth:`load`.
+class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
+    """Base of all explainers: a PyG ``ExplainerAlgorithm`` that is fitted, saved and loaded.
 
-    Constructor arguments are stored as given under their own names; they are what :meth:`save`
-    writes beside the learned tensors. Subclasses implement :meth:`_explain` and, if they learn,
-    :meth:`_fit` and :meth:`_build`; what their own arguments may be stands in ``constraints``.
+    Constructor arguments are stored as given under their own names; ``constraints`` says what they
+    may be. Subclasses implement :meth:`_explain`; if they learn, :meth:`_fit` and :meth:`_build`.
 
     Args:
         seed: Seed of the explainer's own random generator; the global state is never touched.
@@ -62,7 +65,7 @@ class GraphExplainer(Configurable, ExplainerAlgorithm):  # type: ignore[misc]
         embedding_layer: Dotted name of the layer whose output is the node embedding; by default
             the input of the readout, or of the head of a node-level model.
         num_hops: Radius of the ego graphs by which predictions for single nodes are explained.
-    """  # noqa: E501
+    """
 
     slug: ClassVar[str]
     """Name on the command line, in records and in saved files."""
@@ -90,6 +93,12 @@ class GraphExplainer(Configurable, ExplainerAlgorithm):  # type: ignore[misc]
         embedding_layer=TEXT,
         num_hops=whole(1),
     )
+
+    def __new__(cls: type[Self], *args: Any, **options: Any) -> Self:
+        """Checks the arguments, for all explainers in one place."""
+        check_options(cls, options)
+        made: Self = super().__new__(cls)
+        return made
 
     def __init__(
         self,
@@ -145,8 +154,7 @@ class GraphExplainer(Configurable, ExplainerAlgorithm):  # type: ignore[misc]
                 With ``index`` a single ``Data``. Graphs that have ``anchors`` (a LongTensor of
                 their own node numbers) are about these nodes: one for the target node of an ego
                 graph, two for the ends of a link.
-            index: Nodes whose predictions are explained, for node-level models; links ``[2, L]``
-                for models of links.
+            index: Nodes whose predictions are explained, or links ``[2, L]``.
             target: The class or task to explain, by name or number; several to be able to explain
                 each of them later. By default the predicted class.
             progress: Whether to draw a progress bar (on terminals and in notebooks only).
@@ -155,17 +163,16 @@ class GraphExplainer(Configurable, ExplainerAlgorithm):  # type: ignore[misc]
                 others, see :class:`~hpme.models.explained.ExplainedModel`.
         """
         explained = resolve(self, model, facts, anew=True)
-        store = read_graphs(self, explained, graphs, index, anew=True).store
+        store = read(self, explained, graphs, index, anew=True).store
         explained = at_level(explained, store.anchors, index)
-        if not is_several(target):
+        if is_several(target):
+            self._forget(explained, store)
+            for one in dict.fromkeys(targets.as_list(target)):
+                answer = self.answers[numbered(one, explained)] = type(self)(**self.get_params())
+                answer._learn(explained, store, one, progress=progress)
+            self.fitted = True
+        else:
             self._learn(explained, store, target, progress=progress)
-            return self
-        self._forget(explained, store)
-        for one in dict.fromkeys(targets.as_list(target)):
-            answer = type(self)(**self.get_params())
-            answer._learn(explained, store, one, progress=progress)
-            self.answers[numbered(one, explained)] = answer
-        self.fitted = True
         return self
 
     def _forget(self, explained: ExplainedModel, store: GraphStore) -> None:
@@ -183,10 +190,9 @@ class GraphExplainer(Configurable, ExplainerAlgorithm):  # type: ignore[misc]
         self._forget(explained, store)
         if explained.contrast is not None:
             store = targets.of_either_class(explained, store)
-        with frozen_context(self, explained, store) as context, torch.enable_grad():
+        with frozen(self, explained, store) as context, torch.enable_grad():
             logger.info(context.adapter.describe())
-            if context.adapter.weighting == "none" and self.needs_weights:
-                logger.warning(NO_EFFECT)
+            check_effect(self, context.adapter)
             self.weighting = context.adapter.weighting
             self.width = int(context.h.shape[1]) if self.needs_fit else None
             self._fit(context, progress=progress)
@@ -204,25 +210,21 @@ class GraphExplainer(Configurable, ExplainerAlgorithm):  # type: ignore[misc]
     ) -> list[Any]:
         """Explains many graphs in batches; one ``Explanation`` per graph, in the given order.
 
-        Heterogeneous graphs have a ``HeteroExplanation``, with masks by type.
-
         Args:
             model: The model; it is left exactly as it was.
-            graphs: A dataset, a list of ``Data`` or a loader. With ``index`` a single ``Data``.
-            index: Nodes to explain, for node-level models: one ``Explanation`` per node, of its ego
-                graph. ``anchors`` is the target node in it; ``node_ids`` and ``edge_ids`` are the
-                numbers of its nodes and edges in the given graph. Links ``[2, L]`` for models of
-                links.
+            graphs: A dataset, a list of ``Data`` or a loader; with ``index`` a single ``Data``.
+                Heterogeneous graphs have a ``HeteroExplanation``, with masks by type.
+            index: Nodes to explain, or links ``[2, L]``: one ``Explanation`` for each ego graph.
+                ``anchors`` is the target node in it; ``node_ids`` and ``edge_ids`` are the numbers
+                of its nodes and edges in the given graph.
             target: The class or task to explain, by name or number: one, or one for each graph.
                 By default what the explainer was fitted to, else the predicted class.
             progress: Whether to draw a progress bar (on terminals and in notebooks only).
             **facts: As for :meth:`fit`; what that was given is known.
         """
         self._check_fitted()
-        explained = resolve(self, model, facts)
-        if index is not None:
-            explained = at_level(explained, None, index)
-        source = read_graphs(self, explained, graphs, index)
+        explained = resolve(self, model, facts, index)
+        source = read(self, explained, graphs, index)
         explained = at_level(explained, source.anchors, index)
         made: dict[int, Any] = {}
         with progress_bar("explaining", len(source), enabled=progress) as advance:
@@ -236,13 +238,7 @@ class GraphExplainer(Configurable, ExplainerAlgorithm):  # type: ignore[misc]
         return Explanations(made[number] for number in range(len(source)))
 
     def masks(self, model: Model, graphs: GraphStore, **facts: Any) -> Masks:
-        """Masks of all nodes and edges of a store at once; also the output, where it is needed.
-
-        Args:
-            model: The model; it is left exactly as it was.
-            graphs: As many as fit into one batch; none may be empty.
-            **facts: As for :meth:`fit`; what that was given is known.
-        """
+        """Masks of all graphs of a store at once, as one batch, none of them empty."""
         self._check_fitted()
         explained = self._leveled(model, graphs.anchors, **facts)
         return self._masks(explained, graphs.seen(everything=explained.reads_all).batch())
@@ -260,7 +256,7 @@ class GraphExplainer(Configurable, ExplainerAlgorithm):  # type: ignore[misc]
         edge_weight: Tensor | None = None,
         anchors: Tensor | None = None,
         **kwargs: Any,
-    ) -> Explanation | HeteroExplanation:
+    ) -> AnyExplanation:
         r"""Explains one graph, or with ``batch`` many at once, as PyG's ``Explainer`` asks.
 
         At node level the predictions for the nodes ``index`` are explained, each by its ego graph.
@@ -270,16 +266,13 @@ class GraphExplainer(Configurable, ExplainerAlgorithm):  # type: ignore[misc]
 
         Args:
             model: The model; it is left exactly as it was.
-            x: Node features; of heterogeneous graphs a dictionary by type, as ``edge_index`` and
-                ``batch_dict`` are then.
-            edge_index: Directed edges.
-            target: Classes to explain, one per graph or node; tasks of a model with several. PyG's
-                ``Explainer`` gives them with ``explanation_type="phenomenon"``; with ``"model"``
-                the model's own prediction is explained.
+            x, edge_index: Node features and directed edges; of heterogeneous graphs dictionaries by
+                type, as ``batch_dict`` is then.
+            target: Classes or tasks to explain, one per graph or node, as PyG's ``Explainer`` has
+                them; with ``explanation_type="model"`` predictions are explained.
             index: Nodes to explain at node level; ignored at graph level.
             batch, edge_attr, edge_weight: Graph number of every node; edge features and weights.
-            anchors: Node numbers :math:`[G, c]` the graphs are about, see :meth:`fit`; the graphs
-                are then taken as they are.
+            anchors: Node numbers :math:`[G, c]` the graphs are about, as they are; see :meth:`fit`.
             **kwargs: Passed on to the model.
         """
         self._check_fitted()
@@ -292,23 +285,45 @@ class GraphExplainer(Configurable, ExplainerAlgorithm):  # type: ignore[misc]
         explained = self._leveled(model, anchors, index)
         config = getattr(self, "_explainer_config", None)
         target = targets.asked(config, explained, target)
-        graphs: GraphBatch | WholeGraph
-        if explained.level == "graph" or anchors is not None:
-            graphs = given.graphs(self.schema)
-            check_types(self, graphs.schema)
+        batched, hops = explained.level == "graph" or anchors is not None, self.num_hops
+        graphs = given.graphs(self.schema) if batched else given.whole(hops, explained.reads_all)
+        check_types(self, graphs.schema)
+        if isinstance(graphs, GraphBatch):
             masks = self._masks(explained, graphs, target, **kwargs)
         else:
-            graphs = given.whole(self.num_hops, everything=explained.reads_all)
-            check_types(self, graphs.schema)
-            kind = explained.node_type
-            source = Rooted.at(graphs, index, explained.level, kind, self.schema)
+            source = Rooted.at(graphs, index, explained.level, explained.node_type, self.schema)
             if is_several(target) and links is None:  # PyG gives those of all nodes of the type
-                place = torch.searchsorted(graphs.numbers(kind), source.roots)
+                place = torch.searchsorted(graphs.numbers(explained.node_type), source.roots)
                 target = torch.as_tensor(targets.as_list(target))[place]
-            masks = self._masks_of_whole(explained, source, target, **kwargs)
-        if given.data is None:
-            return Explanation(**wanted(masks, config))
-        return by_type(wanted(masks, config), graphs.type_rows, given.data, common=common(config))
+            found: dict[str, Tensor] = {}
+            for one, numbers in groups(target, len(source)):
+                for _, store in source.parts(numbers, self.batch_size):
+                    part = sources.as_batch(store)
+                    source.spread(store, self._masks(explained, part, one, **kwargs), found)
+            masks = Masks(**found)
+        return as_explanation(masks, config, graphs, given.data)
+
+    @classmethod
+    def option_names(cls) -> list[str]:
+        """Names of all constructor arguments, those passed on to base classes included."""
+        return list(options_of(cls))
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Constructor arguments by name; ``sklearn.base.clone`` makes an unfitted copy of them."""
+        return {name: getattr(self, name) for name in self.option_names()}
+
+    def set_params(self: Self, **params: Any) -> Self:
+        """Sets constructor arguments; what was learned with others is forgotten."""
+        check_names(type(self), params)
+        if params:
+            options = {**self.get_params(), **params}
+            type(self)(**options)  # refuses before anything here has changed
+            self.__init__(**options)  # type: ignore[misc]
+        return self
+
+    def config(self) -> dict[str, Any]:
+        """Constructor arguments by name."""
+        return self.get_params()
 
     def supports(self) -> bool:
         """All settings of PyG's ``Explainer``."""
@@ -316,8 +331,6 @@ class GraphExplainer(Configurable, ExplainerAlgorithm):  # type: ignore[misc]
 
     def save(self, path: str | Path) -> None:
         """Writes configuration and learned tensors to one safetensors file."""
-        if not self.fitted:
-            raise NotFittedError("nothing to save yet: call fit(model, graphs) first")
         save_explainer(self, path)
 
     @classmethod
@@ -338,13 +351,13 @@ class GraphExplainer(Configurable, ExplainerAlgorithm):  # type: ignore[misc]
 
     def _read(self, explained: ExplainedModel, graphs: Any) -> GraphStore:
         """The graphs, with types numbered as those the explainer was fitted to."""
-        return read_graphs(self, explained, graphs).store
+        return read(self, explained, graphs).store
 
     def _context(
         self, model: Model, store: GraphStore, *, task: Task | None = None, **facts: Any
     ) -> AbstractContextManager[Context]:
         """The frozen model on graphs; a ``task`` known before is not looked for again."""
-        return frozen_context(self, self._leveled(model, store.anchors, **facts), store, task)
+        return frozen(self, self._leveled(model, store.anchors, **facts), store, task)
 
     def _masks(
         self,
@@ -379,20 +392,8 @@ class GraphExplainer(Configurable, ExplainerAlgorithm):  # type: ignore[misc]
             there = graphs.to(adapter.device or graphs.x.device)
             self.to(there.x.device)
             masks = self._explain(adapter, there, **model_kwargs)
-            unknown = self.weighting is None and self.needs_weights
-            if unknown and adapter.weighting == "none" and graphs.num_edges:
-                logger.warning(NO_EFFECT)
+            if self.weighting is None and graphs.num_edges:
+                check_effect(self, adapter)
             config = getattr(self, "_explainer_config", None)
             masks = with_node_masks(masks, config, adapter, there, **model_kwargs)
         return masks.to(graphs.x.device)
-
-    def _masks_of_whole(
-        self, explained: ExplainedModel, source: Rooted, target: Targets | None, **kwargs: Any
-    ) -> Masks:
-        """Masks of the whole graph: the highest of all ego graphs."""
-        columns: dict[str, Tensor] = {}
-        for one, numbers in groups(target, len(source)):
-            for _, store in source.parts(numbers, self.batch_size):
-                masks = self._masks(explained, sources.as_batch(store), one, **kwargs)
-                source.spread(store, masks.given(), columns)
-        return Masks(**columns)

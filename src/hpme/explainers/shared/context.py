@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from hpme.models.task import Task
 if TYPE_CHECKING:
     from hpme.explainers.shared.base import GraphExplainer
 
+logger = logging.getLogger("hpme")
 FEWEST_GRAPHS = 32
 """Fewer say little, however large they are."""
 
@@ -150,7 +152,7 @@ def batches(ids: Tensor, batch_size: int) -> Iterator[Tensor]:
 
 
 @contextmanager
-def frozen_context(
+def frozen(
     explainer: GraphExplainer,
     explained: ExplainedModel,
     store: GraphStore,
@@ -164,7 +166,12 @@ def frozen_context(
 
 
 def resolve(
-    explainer: GraphExplainer, model: Model, facts: dict[str, Any], *, anew: bool = False
+    explainer: GraphExplainer,
+    model: Model,
+    facts: dict[str, Any],
+    index: Any = None,
+    *,
+    anew: bool = False,
 ) -> ExplainedModel:
     """The model with all that is known about it; its level may still be open.
 
@@ -180,7 +187,10 @@ def resolve(
     explained = ExplainedModel.of(model, **known)
     if explained.model_config is None and hasattr(explainer, "_model_config"):
         explained = replace(explained, model_config=explainer.model_config)  # of PyG's Explainer
-    return explained if anew else replace(explained, level=explained.known_level or explainer.level)
+    if anew:
+        return explained
+    explained = replace(explained, level=explained.known_level or explainer.level)
+    return explained if index is None else at_level(explained, None, index)
 
 
 def at_level(explained: ExplainedModel, anchors: Tensor | None, index: Any) -> ExplainedModel:
@@ -188,7 +198,7 @@ def at_level(explained: ExplainedModel, anchors: Tensor | None, index: Any) -> E
     return replace(explained, level=explained.known_level or natural_level(anchors, index))
 
 
-def read_graphs(
+def read(
     explainer: GraphExplainer,
     explained: ExplainedModel,
     graphs: Any,
@@ -217,6 +227,15 @@ def read_graphs(
     if index is None and level == "edge" and whole.schema is None:
         index = graphs.get("edge_label_index")
     return Rooted.at(whole, index, level, explained.node_type, schema)
+
+
+def check_effect(explainer: GraphExplainer, adapter: ModelAdapter) -> None:
+    """Warns if an explainer needs edge weights, and the model does not heed them."""
+    if adapter.weighting == "none" and explainer.needs_weights:
+        logger.warning(
+            "the model's output does not change with edge weights on the given graphs; "
+            "explanations of edges will be arbitrary"
+        )
 
 
 def check_types(explainer: GraphExplainer, schema: Schema | None, *, anew: bool = False) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
 from dataclasses import replace
 from html import escape
 from pathlib import Path
@@ -13,9 +12,12 @@ from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.explain import Explanation as PyGExplanation
 from torch_geometric.explain import HeteroExplanation as PyGHeteroExplanation
+from torch_geometric.explain.config import ExplainerConfig, MaskType
 
 from hpme.errors import InputError, MissingPackageError
-from hpme.graphs import GraphStore
+from hpme.explainers.shared.masks import Masks
+from hpme.graphs import GraphBatch, GraphStore
+from hpme.graphs.ego import WholeGraph
 from hpme.graphs.hetero import flat_views, flattened
 from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE
 from hpme.graphs.type_rows import TypeRows
@@ -201,19 +203,30 @@ def report_html(summary: str, warnings: list[str]) -> str:
     return f"<div>{lines}{listed}</div>"
 
 
-def by_type(
-    masks: Mapping[str, Tensor], typed: TypeRows, data: HeteroData, *, common: bool = False
-) -> HeteroExplanation:
-    """Masks of flat rows as an explanation with masks by type.
+def as_explanation(
+    masks: Masks,
+    config: ExplainerConfig | None,
+    graphs: GraphBatch | WholeGraph,
+    data: HeteroData | None,
+) -> AnyExplanation:
+    """Masks as an explanation, those of heterogeneous graphs by type.
 
     Args:
-        masks: Masks by name.
-        typed: Where the rows of every type are.
-        data: What was explained; types it lacks are left out.
-        common: Whether all nodes of a type share one row of ``node_mask``.
+        masks: The masks.
+        config: What a PyG ``Explainer`` wants of them; without one all.
+        graphs: What was explained; of heterogeneous graphs they know the rows of every type.
+        data: Heterogeneous graphs as they were given; types they lack are left out.
     """
-    explanation, schema = HeteroExplanation(), typed.schema
-    for name, mask in masks.items():
+    found = masks.given()
+    if config is not None and config.edge_mask_type is None:
+        del found["edge_mask"]
+    if data is None:
+        return Explanation(**found)
+    # All nodes of a type then share one row.
+    common = config is not None and config.node_mask_type == MaskType.common_attributes
+    explanation, typed = HeteroExplanation(), graphs.type_rows
+    schema = typed.schema
+    for name, mask in found.items():
         if name == "edge_mask":
             for kind, rows in typed.per_edge(mask).items():
                 if kind in data.edge_types:
@@ -228,6 +241,9 @@ def by_type(
                 rows = rows[:1] if common and len(rows) else rows
             explanation[node_kind][name] = rows
     return explanation
+
+
+AnyExplanation = Explanation | HeteroExplanation
 
 
 def _numbers(rows: Tensor) -> Tensor:

@@ -133,16 +133,3 @@ def with_node_masks(
             if len(rows):
                 nodes = nodes.index_copy(0, rows, nodes[rows].amax(0).expand(len(rows), -1))
     return replace(masks, node_mask=nodes)
-
-
-def wanted(masks: Masks, config: ExplainerConfig | None) -> dict[str, Tensor]:
-    """The masks that a PyG ``Explainer`` is configured for; without one all."""
-    given = masks.given()
-    if config is not None and config.edge_mask_type is None:
-        del given["edge_mask"]
-    return given
-
-
-def common(config: ExplainerConfig | None) -> bool:
-    """Whether a PyG ``Explainer`` wants one importance per feature, not per node."""
-    return config is not None and config.node_mask_type == MaskType.common_attributes

@@ -8,15 +8,13 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from hpme.errors import InputError
-
-Self = TypeVar("Self", bound="Configurable")
 
 _KINDS = {
     int: ("a whole number", Integral),
@@ -133,56 +131,6 @@ def table(**constraints: Constraint) -> Mapping[str, Constraint]:
     return MappingProxyType(constraints)
 
 
-class Configurable:
-    """Objects whose constructor stores its keyword arguments as given, under their own names."""
-
-    constraints: ClassVar[Mapping[str, Constraint]] = table()
-    """What the arguments may be; those of base classes need not be repeated."""
-
-    def __new__(cls: type[Self], *args: Any, **options: Any) -> Self:
-        """Checks the arguments, for all classes in one place."""
-        table = constraints_of(cls)
-        for name, value in options.items():
-            if name in table:
-                table[name].check(name, value)
-        return super().__new__(cls)
-
-    @classmethod
-    def option_names(cls) -> list[str]:
-        """Names of all constructor arguments, those passed on to base classes included."""
-        return list(_parameters(cls))
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Constructor arguments by name; ``sklearn.base.clone`` makes an unfitted copy of them.
-
-        Args:
-            deep: Not used: no argument is an estimator itself.
-        """
-        return {name: getattr(self, name) for name in self.option_names()}
-
-    def config(self) -> dict[str, Any]:
-        """Constructor arguments by name."""
-        return self.get_params()
-
-    def set_params(self: Self, **params: Any) -> Self:
-        """Sets constructor arguments; what was learned with others is forgotten.
-
-        Raises:
-            InputError: If there is no such argument, or its value is refused.
-        """
-        valid = self.option_names()
-        for name in params:
-            if name not in valid:
-                raise InputError(
-                    f"{type(self).__name__} has no argument '{name}'; valid: {', '.join(valid)}"
-                )
-        if params:
-            options = {**self.get_params(), **params}
-            type(self)(**options)  # refuses before anything here has changed
-            self.__init__(**options)  # type: ignore[misc]
-        return self
-
-
 def constraints_of(kind: type) -> dict[str, Constraint]:
     """What the arguments of a class may be, those passed on to base classes included."""
     found: dict[str, Constraint] = {}
@@ -191,7 +139,23 @@ def constraints_of(kind: type) -> dict[str, Constraint]:
     return found
 
 
-def _parameters(kind: type) -> dict[str, inspect.Parameter]:
+def check_options(kind: type, options: Mapping[str, Any]) -> None:
+    """Raises :class:`InputError` if the table of a class does not allow an argument."""
+    constraints = constraints_of(kind)
+    for name, value in options.items():
+        if name in constraints:
+            constraints[name].check(name, value)
+
+
+def check_names(kind: type, names: Iterable[str]) -> None:
+    """Raises :class:`InputError` if a class has no argument of such a name."""
+    valid = list(options_of(kind))
+    for name in names:
+        if name not in valid:
+            raise InputError(f"{kind.__name__} has no argument '{name}'; valid: {', '.join(valid)}")
+
+
+def options_of(kind: type) -> dict[str, inspect.Parameter]:
     """Keyword arguments of a class, those passed on to base classes included."""
     found: dict[str, inspect.Parameter] = {}
     for base in reversed(kind.__mro__):
@@ -215,7 +179,7 @@ def describe_options(kind: type) -> list[Option]:
     table, meanings = constraints_of(kind), _meanings(kind)
     return [
         Option(name, parameter.default, str(table.get(name, "")), meanings.get(name, ""))
-        for name, parameter in _parameters(kind).items()
+        for name, parameter in options_of(kind).items()
     ]
 
 

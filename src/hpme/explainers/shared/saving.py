@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from hpme.data.info import Level
-from hpme.errors import StorageError
+from hpme.errors import NotFittedError, StorageError
 from hpme.graphs.schema import Schema
 from hpme.models.adapter import Weighting
 from hpme.storage import read_tensors, write_tensors
@@ -29,6 +29,8 @@ REMEMBERED = (
 
 def save_explainer(explainer: GraphExplainer, path: str | Path) -> None:
     """Writes configuration and learned tensors to one safetensors file."""
+    if not explainer.fitted:
+        raise NotFittedError("nothing to save yet: call fit(model, graphs) first")
     tensors, learned = _state(explainer, "")
     meta = {"explainer": explainer.slug, "config": explainer.config(), **learned}
     write_tensors(path, tensors, meta)

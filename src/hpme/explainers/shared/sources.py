@@ -16,6 +16,7 @@ from torch_geometric.data.data import BaseData
 
 from hpme.data.info import Level
 from hpme.errors import InputError
+from hpme.explainers.shared.masks import Masks
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.checks import check_graph_tensors, check_node_numbers
 from hpme.graphs.ego import WholeGraph, link_index, node_index
@@ -119,11 +120,9 @@ class Rooted:
             yield numbers[done : done + len(egos.store)], self._known(egos.store)
             done += len(egos.store)
 
-    def spread(
-        self, store: GraphStore, masks: Mapping[str, Tensor], columns: dict[str, Tensor]
-    ) -> None:
+    def spread(self, store: GraphStore, masks: Masks, columns: dict[str, Tensor]) -> None:
         """Puts masks of ego graphs where they belong in the whole graph; the highest stays."""
-        for name, value in masks.items():
+        for name, value in masks.given().items():
             per_edge = name == "edge_mask"
             place = store.edge["edge_ids"] if per_edge else store.node["node_ids"]
             rows = self.whole.edge_index.shape[1] if per_edge else len(self.whole.x)
@@ -267,7 +266,7 @@ class Tensors:
         others = self.batch, self.edge_attr, self.edge_weight, self.anchors
         return checked_batch(self.x, self.edge_index, *others)
 
-    def whole(self, num_hops: int, *, everything: bool) -> WholeGraph:
+    def whole(self, num_hops: int, everything: bool) -> WholeGraph:
         """The graph as one of which nodes or links are explained."""
         if self.data is not None:
             return WholeGraph.of(self.data, num_hops=num_hops, everything=everything)
