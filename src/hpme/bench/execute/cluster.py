@@ -13,7 +13,7 @@ from hpme.data.registry import dataset_path, load_dataset
 from hpme.execute.cluster import RayExecutor
 from hpme.execute.jobs import Done
 from hpme.models.checkpoint import target_path
-from hpme.storage import locked, write_atomically
+from hpme.storage import write_atomically
 
 Bundle = dict[str, bytes]
 """Content of files by their path in the cache."""
@@ -73,19 +73,17 @@ def is_prepared(experiment: Experiment) -> bool:
 
 def pack(experiment: Experiment) -> Bundle:
     """The files of an experiment whose dataset and target are in the cache."""
-    dataset = _dataset_path(experiment)
-    files = [dataset, dataset.with_suffix(".json"), _target_path(experiment)]
+    files = [_dataset_path(experiment), _target_path(experiment)]
     root = default_root()
     return {file.relative_to(root).as_posix(): file.read_bytes() for file in files}
 
 
 def unpack(bundle: Bundle) -> None:
     """Puts files into the cache that are not there yet."""
-    paths = {default_root() / name: content for name, content in bundle.items()}
-    with locked(next(iter(paths))):  # the dataset, which is two files
-        for path, content in paths.items():
-            if not path.exists():
-                write_atomically(path, content)
+    for name, content in bundle.items():
+        path = default_root() / name
+        if not path.exists():
+            write_atomically(path, content)
 
 
 def _dataset_path(experiment: Experiment) -> Path:
