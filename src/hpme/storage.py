@@ -1,7 +1,7 @@
 """Files that are whole and checked, whatever ends the process that writes them.
 
-Tensors with a description (safetensors with JSON metadata), JSON values with their digest, lines of a
-file that grows; and files that are made once, by one process at a time.
+Tensors with a description (safetensors with JSON metadata), JSON values with their digest, lines
+of a file that grows; and files that are made once, by one process at a time.
 """
 
 from __future__ import annotations

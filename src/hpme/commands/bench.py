@@ -19,7 +19,7 @@ from hpme.limits import MAX_SIZE
 
 if TYPE_CHECKING:
     from hpme.bench import Experiment, Failure, Plan, ResultStore
-    from hpme.bench.execute.watch import CostModel
+    from hpme.bench.watch import CostModel
     from hpme.execute.jobs import Executor
     from hpme.paper.shared.suite import Suite
 
@@ -93,9 +93,9 @@ def bench(
     if executor is ExecutorName.local and address is not None:
         refuse("belongs to --executor ray", "--address")
     from hpme.bench import Plan, ResultStore
-    from hpme.bench.execute.cluster import ExperimentCluster
-    from hpme.bench.execute.jobs import work
-    from hpme.bench.execute.watch import CostModel
+    from hpme.bench.cluster import ExperimentCluster
+    from hpme.bench.jobs import work
+    from hpme.bench.watch import CostModel
     from hpme.execute.local import LocalExecutor
     from hpme.paper.suites import EVERYTHING, SUITES
 
@@ -157,9 +157,9 @@ def chosen_experiments(
 def _run(
     plan: Plan, store: ResultStore, executor: Executor, costs: CostModel, workers: int
 ) -> list[tuple[Experiment, Failure]]:
-    from hpme.bench.execute.cluster import is_prepared
-    from hpme.bench.execute.jobs import run_plan
-    from hpme.bench.execute.watch import Watch
+    from hpme.bench.cluster import is_prepared
+    from hpme.bench.jobs import run_plan
+    from hpme.bench.watch import Watch
 
     untrained = [experiment for experiment in plan.targets if not is_prepared(experiment)]
     watch = Watch(plan.todo, costs, workers, Console(stderr=True), untrained=untrained)
@@ -190,9 +190,9 @@ def _only(
 
 
 def _show_plan(title: str, plan: Plan, costs: CostModel, workers: int) -> None:
-    from hpme.bench.execute.cluster import is_prepared
-    from hpme.bench.execute.watch import duration, target_seconds
+    from hpme.bench.cluster import is_prepared
     from hpme.bench.run import versions
+    from hpme.bench.watch import duration, target_seconds
 
     table = Table(title=title, title_justify="left", header_style="bold")
     for name in ("dataset", "experiments", "done", "to do", "targets to train", "estimate"):

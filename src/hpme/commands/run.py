@@ -191,9 +191,10 @@ def run(
         "workers": workers,
     }
     _check_source(dataset, smiles, variant, own)
-    from hpme.bench import Experiment, Plan, ResultStore, make_explainer, parse_seeds, run_on
+    from hpme.bench import Experiment, Plan, ResultStore, parse_seeds, run_on
     from hpme.data import from_smiles_csv, load_dataset
     from hpme.explainers import EXPLAINERS
+    from hpme.explainers.registry import make_explainer
     from hpme.models.registry import default_name
     from hpme.viz import check_picture_path
 

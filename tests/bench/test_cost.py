@@ -7,8 +7,8 @@ import pytest
 from rich.console import Console
 
 from hpme.bench import Experiment, Failure, explain, record_of
-from hpme.bench.execute.jobs import Job
-from hpme.bench.execute.watch import CostModel, Watch, duration, target_seconds
+from hpme.bench.jobs import Job
+from hpme.bench.watch import CostModel, Watch, duration, target_seconds
 from hpme.execute.jobs import Done
 from hpme.explainers import HPMEExplainer, RandomExplainer
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hpme.bench.execute.jobs import Job, work
 from hpme.bench.experiment import Experiment
+from hpme.bench.jobs import Job, work
 from hpme.bench.outcome import recipe_of
 from hpme.data.cache import default_root
 from hpme.data.registry import dataset_path, load_dataset

@@ -3,7 +3,7 @@
 import pytest
 
 from hpme.bench import run_experiment
-from hpme.bench.execute.cluster import is_prepared, pack, unpack
+from hpme.bench.cluster import is_prepared, pack, unpack
 from hpme.bench.run import subject
 from hpme.models import checkpoint
 

@@ -3,8 +3,8 @@
 import pytest
 
 from hpme.bench import Plan, ResultStore, run_experiment
-from hpme.bench.execute.cluster import ExperimentCluster
-from hpme.bench.execute.jobs import run_plan
+from hpme.bench.cluster import ExperimentCluster
+from hpme.bench.jobs import run_plan
 from hpme.bench.run import subject
 from hpme.errors import ClusterError, InputError
 
