@@ -16,7 +16,7 @@ from hpme.paper.files import differences, report_files, write_report
 from hpme.paper.shared.blocks import second_best, truth_ratio
 from hpme.paper.shared.cells import Results
 from hpme.paper.shared.suite import Suite
-from hpme.paper.suites import EVERYTHING, SUITES
+from hpme.paper.suites import EVERYTHING, REPORTED, SUITES, home
 
 SEEDS = (100, 101)
 runner = CliRunner()
@@ -29,10 +29,11 @@ def put(tmp_path, make_record):
 
     def put(name, value=lambda e: {"auc": 0.5}, seeds=SEEDS, only=lambda e: True, **parts):
         suite = EVERYTHING if name == EVERYTHING.name else SUITES[name]
+        store.begin([name] if name in SUITES else REPORTED)
         for e in suite.experiments(seeds):
             if only(e):
                 record = make_record(values=value(e), variant=e.variant, **parts)
-                store.put(replace(record, experiment=e))
+                store.put(replace(record, experiment=e), name if name in SUITES else home(e))
         return store.folder
 
     put.store = store
@@ -186,8 +187,10 @@ def test_what_was_run_for_all_suites_is_shown_by_each(put):
         return (e.dataset, e.explainer, e.options) == ("benzene", "mixupexplainer", {})
 
     folder = put("all", score, only=only)
-    shown = Results.read(ResultStore(folder), SUITES).run()
+    shown = Results.read(ResultStore(folder), SUITES).shown
     assert shown == ["table1", "baselines", "second", "shift", "cases"]
+    lines = [line for path in (folder / "results").iterdir() for line in path.open()]
+    assert len(lines) == len(set(lines)) == len(list(put.store.records()))
 
 
 def test_a_second_target_has_its_own_table(put):

@@ -10,7 +10,7 @@ import torch
 
 from hpme.bench.experiment import Experiment
 from hpme.bench.run import run_experiment, subject
-from hpme.bench.store import Plan, Record, ResultStore
+from hpme.bench.store import OTHER, Plan, Record, ResultStore
 from hpme.execute.jobs import Done, Executor, Failure
 
 Kind = Literal["target", "experiment"]
@@ -42,13 +42,15 @@ def run_plan(
     store: ResultStore,
     executor: Executor,
     *,
+    suite_of: Callable[[Experiment], str] = lambda experiment: OTHER,
     ended: Callable[[Done], None] = lambda done: None,
     pulse: Callable[[], None] = lambda: None,
 ) -> list[tuple[Experiment, Failure]]:
     """Runs what is left of a plan; returns what failed.
 
     Every target is prepared once, by a job of its own; experiments wait for theirs. Results are
-    written to the store as they come. ``pulse`` is called about once a second.
+    written to the store as they come, by this process alone, each into the file of the suite that
+    ``suite_of`` names. ``pulse`` is called about once a second.
     """
     waiting: dict[object, list[Experiment]] = {}
     for experiment in plan.todo:
@@ -80,7 +82,7 @@ def run_plan(
             elif done.failure is not None:
                 fail(experiment, done.failure)
             else:
-                store.put(Record.from_dict(done.result))
+                store.put(Record.from_dict(done.result), suite_of(experiment))
             ended(done)
         pulse()
     return failures

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from hpme.bench.experiment import Experiment, canonical_json
+from hpme.bench.experiment import Experiment
 from hpme.bench.store import Record
 from hpme.data import DATASETS
 from hpme.execute.jobs import Done
 from hpme.explainers import EXPLAINERS
 from hpme.models import recipe_for
+from hpme.storage import canonical_json
 
 UNKNOWN_SECONDS = 1.0
 """For what is no explainer."""

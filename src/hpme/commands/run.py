@@ -234,7 +234,7 @@ def run(
         for seed in numbers
     ]
     store = ResultStore(out)
-    usage("--out", check_writable, store.path(experiments[0]))
+    usage("--out", check_writable, store.path())
     done = {record.experiment.seed: record for record in Plan.of(experiments, store).done}
     if gallery_file is not None:
         done.pop(numbers[0], None)  # a result does not keep what is drawn

@@ -45,7 +45,7 @@ def report_files(
     results = Results.read(ResultStore(folder), suites)
     if not results.records and not results.failures:
         raise InputError(f"'{folder}' holds no results; run 'hpme bench SUITE --out {folder}'")
-    chosen = results.run() if names is None else [name for name in results.cells if name in names]
+    chosen = results.shown if names is None else [name for name in results.cells if name in names]
     missing = [name for name in names or () if name not in results.cells]
     if missing or not chosen:
         asked = missing or list(suites)

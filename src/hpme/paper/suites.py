@@ -7,10 +7,14 @@ from dataclasses import replace
 from importlib import import_module
 
 from hpme.bench.experiment import Experiment
+from hpme.bench.store import OTHER
 from hpme.paper import ALL, NAMES
+from hpme.paper.shared.cells import wanted_by
 from hpme.paper.shared.suite import SEEDS, Suite
 
 SUITES: dict[str, Suite] = {name: import_module(f"hpme.paper.{name}").SUITE for name in NAMES}
+REPORTED = {name: suite for name, suite in SUITES.items() if suite.reported}
+"""Those that ``all`` runs."""
 
 
 def _everything(seeds: Sequence[int]) -> list[Experiment]:
@@ -19,7 +23,7 @@ def _everything(seeds: Sequence[int]) -> list[Experiment]:
     Suites that are meant for seeds of their own keep them.
     """
     merged: dict[str, Experiment] = {}
-    for suite in (suite for suite in SUITES.values() if suite.reported):
+    for suite in REPORTED.values():
         for experiment in suite.experiments(seeds if suite.seeds == SEEDS else suite.seeds):
             bare = replace(experiment, metrics=()).key
             known = merged.get(bare, experiment).metrics
@@ -31,3 +35,8 @@ def _everything(seeds: Sequence[int]) -> list[Experiment]:
 
 EVERYTHING = Suite(ALL, "All suites, every explainer fitted once", _everything)
 """Costs less than the suites one by one: they share many fits."""
+
+
+def home(experiment: Experiment) -> str:
+    """The first of all suites that asks for an experiment: its file holds the result."""
+    return next((name for name, suite in REPORTED.items() if wanted_by(suite, experiment)), OTHER)
