@@ -1,4 +1,4 @@
-"""Mixup graphs to look at."""
+"""Mixup graphs to look at: of several methods, and of HPME with near and with far graphs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from typing import Any
 from torch_geometric.data import Data
 
 from hpme.paper.shared import pictures
+from hpme.paper.shared.names import OURS, method_title
 from hpme.paper.shared.suite import ONE_SEED, Suite, each, together
 from hpme.viz.nodelink import NodeLinkPainter
+from hpme.viz.style import INK, plain
 
 OF_CLASSES = ("hpme", "proxyexplainer", "mixupexplainer")
 OF_VALUES = ("hpme", "regexplainer", "mixupexplainer")
 METRICS = ("auc", "explanations", "mixups")
+NEIGHBORS = [{"neighbor": "near"}, {"neighbor": "far"}]
+"""The partner is one of the most similar graphs, or one of the least similar."""
 
 
 def draw(shown: pictures.Shown) -> Any:
@@ -39,7 +43,38 @@ def mixup_picture(graphs: Sequence[Any], mixups: Mapping[str, Sequence[Data]]) -
     return figure
 
 
-SUITE = Suite(
+def draw_partners(shown: pictures.Shown) -> Any:
+    """A graph mixed with a partner drawn in each way."""
+    # A graph may have drawn itself, which shows nothing.
+    same = zip(*shown.values(), strict=True)
+    apart = [all(item["partner"] != item["graph"] for item in items) for items in same]
+    place, rows = apart.index(True) if any(apart) else 0, {}
+    for options in NEIGHBORS:
+        if items := shown.get(method_title(OURS, options)):
+            item = items[place]
+            pair = [pictures.drawn_graph(item, item[role]) for role in ("graph", "partner")]
+            rows[f"{options['neighbor']} partner"] = (*pair, pictures.mixed_graph(item))
+    return partner_picture(rows)
+
+
+def partner_picture(rows: Mapping[str, tuple[Data, ...]]) -> Any:
+    """A graph, the graph it is mixed with, and the mixup of both, by title of the row."""
+    painter = NodeLinkPainter()
+    titles = ["Ground truth", "Ground truth of the partner", "Mixup graph"]
+    figure, panels = pictures.frame(len(rows), titles, pictures.MIXUP_PANEL)
+    for axes, (title, (graph, partner, mixed)) in zip(panels, rows.items(), strict=True):
+        painter.draw_truth(axes[0], graph)
+        painter.draw_truth(axes[1], partner)
+        pictures.draw_mixup(axes[2], graph, mixed)
+        axes[0].annotate(
+            plain(title), (-0.02, 0.5), xycoords="axes fraction", rotation=90, ha="right",
+            va="center", fontsize=11, color=INK,
+        )  # fmt: skip
+    pictures.draw_mixup_key(figure, panels, [mixed for *_, mixed in rows.values()])
+    return figure
+
+
+MIXUPS = Suite(
     "mixups",
     "Mixup graphs to look at",
     together(
@@ -52,6 +87,18 @@ SUITE = Suite(
         "mixup graphs. Edges from the explanation are red, all others blue, darker the more they "
         "weigh; dashed ones join two graphs at random. Of the complete graphs of ProxyExplainer "
         "the 64 heaviest edges are drawn.",
+    ),
+    ONE_SEED,
+)
+SIZES = Suite(
+    "sizes",
+    "Mixup with near and with far graphs to look at",
+    each(["ba-housegrid"], ["hpme"], options=NEIGHBORS, metrics=METRICS),
+    pictures.picture_page(
+        "mixups",
+        draw_partners,
+        "a graph, the graph it is mixed with, and the mixup graph, where the pooled subgraph of "
+        "the one (red) replaces that of the other.",
     ),
     ONE_SEED,
 )
