@@ -14,7 +14,7 @@ PAGES = ["README.md", "docs/choosing.md", "docs/results/findings.md"]
 
 
 def test_tables_and_figures_regenerate_from_the_records():
-    arguments = ["report", str(RESULTS / "records"), "--check", str(RESULTS / "paper")]
+    arguments = ["tables", str(RESULTS / "records"), "--check", str(RESULTS / "paper")]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
 

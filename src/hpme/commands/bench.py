@@ -71,7 +71,7 @@ def bench(
         typer.Option(min=1, help="Longest training of a model, in steps, to try things out."),
     ] = None,
     out: Annotated[
-        Path, typer.Option(file_okay=False, help="Folder of the results; see hpme report.")
+        Path, typer.Option(file_okay=False, help="Folder of the results; see hpme tables.")
     ] = Path("out/bench"),
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")

@@ -1,9 +1,10 @@
-"""``hpme report``: tables, figures and one page from results."""
+"""``hpme tables``: tables, figures and one page from results."""
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,7 +13,7 @@ from hpme.commands.shared import check_writable, command, known, refuse, say, us
 
 
 @command
-def report(
+def tables(
     folder: Annotated[
         Path,
         typer.Argument(
@@ -25,14 +26,16 @@ def report(
     ] = None,
     suite: Annotated[
         list[str] | None,
-        typer.Option("--suite", help="Report on this suite only; may be repeated (default: all)."),
+        typer.Option(
+            "--suite", help="Only this suite; may be repeated (default: all)."
+        ),
     ] = None,
     check: Annotated[
         Path | None,
         typer.Option(
             exists=True,
             file_okay=False,
-            help="Write nothing; fail if this folder is not what the report would be. Its "
+            help="Write nothing; fail if this folder is not what would be written. Its "
             "report.html may be missing: it repeats the other files.",
         ),
     ] = None,
@@ -48,16 +51,16 @@ def report(
         known("--suite", "suite", name, paper.NAMES)
     if check is not None and out is not None:
         refuse("--check writes nothing; leave one of them out", "--out")
-    from hpme.paper.files import differences, report_files, write_report
+    from hpme.paper.files import differences, table_files, write_files
 
     if check is not None:
-        found = differences(report_files(folder, suite), check)
+        found = differences(table_files(folder, suite), check)
         if found:
             for text in found:
                 typer.echo(text)
             say(
                 f"{len(found)} files differ; write them again with: "
-                f"hpme report {folder} --out {check}",
+                f"hpme tables {folder} --out {check}",
                 style="red",
             )
             raise typer.Exit(1)
@@ -65,7 +68,14 @@ def report(
         return
     target = out or folder / "report"
     usage("--out", check_writable, target / "report.html")
-    files = report_files(folder, suite)
-    write_report(files, target)
+    files = table_files(folder, suite)
+    write_files(files, target)
     typer.echo(str(target / "report.html"))
     say(f"written: {len(files)} files in {target}")
+
+
+@functools.wraps(tables)
+def report(**arguments: Any) -> None:
+    """The name of :func:`tables` until version 0.2."""
+    say("hpme report is now called hpme tables; the old name will go", style="yellow")
+    tables(**arguments)
