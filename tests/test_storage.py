@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 
 from hpme.errors import InputError, StorageError
 from hpme.storage import (
+    FileContent,
     append_line,
     locked,
     read_tensors,
@@ -189,3 +190,16 @@ def test_a_seal_shows_every_change():
     for changed in ({**sealed(content), "a": "u"}, {**sealed(content), "d": 1}, content):
         with pytest.raises(InputError, match="does not fit its sha256"):
             unsealed(changed)
+
+
+def test_the_content_of_a_file_is_read_as_the_file(tmp_path):
+    path = tmp_path / "file"
+    write_tensors(path, {"x": torch.arange(5.0), "none": torch.zeros(0, 3)}, {"a": [1]})
+    content = path.read_bytes()
+    tensors, meta = read_tensors(FileContent("sent", content))
+    assert meta == {"a": [1]} and tensors["none"].shape == (0, 3)
+    assert torch.equal(tensors["x"], torch.arange(5.0))
+    flipped = content[:-1] + bytes([content[-1] ^ 1])
+    for damaged in (b"", content[:20], content[:-1], flipped):
+        with pytest.raises(StorageError, match="'sent' is damaged"):
+            read_tensors(FileContent("sent", damaged))

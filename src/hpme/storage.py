@@ -13,13 +13,14 @@ import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 from filelock import FileLock, Timeout
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors.torch import load, save
 from torch import Tensor
 
 from hpme.errors import InputError, StorageError
@@ -180,20 +181,37 @@ def write_tensors(path: str | Path, tensors: dict[str, Tensor], meta: dict[str, 
     write_atomically(Path(path), content)
 
 
+@dataclass(frozen=True)
+class FileContent:
+    """What a file holds, to be read where the file is not."""
+
+    name: str  # for messages
+    content: bytes
+
+    def __str__(self) -> str:
+        return self.name
+
+
 def read_tensors(
-    path: str | Path, *, undigested: bool = False
+    path: str | Path | FileContent, *, undigested: bool = False
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Loads what :func:`write_tensors` saved.
 
     Args:
-        path: The file.
+        path: The file, or its content.
         undigested: Whether to take files of older versions, which have no digest.
 
     Raises:
         StorageError: If the file is missing, damaged or of another kind.
     """
-    with open_tensors(path) as (file, meta):
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    if isinstance(path, FileContent):
+        with _checked(path):
+            size = int.from_bytes(path.content[:8], "little")
+            tensors, header = load(path.content), read_json(path.content[8 : 8 + size])
+            meta = _description(header.get("__metadata__"))
+    else:
+        with open_tensors(path) as (file, meta):
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     if _DIGEST in meta:
         if meta.pop(_DIGEST) != _digest(tensors, meta):
             raise StorageError(f"'{path}' is damaged: its content does not fit its digest")
@@ -214,19 +232,28 @@ def open_tensors(path: str | Path) -> Iterator[tuple[Any, dict[str, Any]]]:
     path = Path(path)
     if not path.is_file():
         raise StorageError(f"no file '{path}'; check the path, or save again")
+    with _checked(path), safe_open(path, framework="pt") as file:
+        yield file, _description(file.metadata())
+
+
+@contextmanager
+def _checked(source: Path | FileContent) -> Iterator[None]:
     try:
-        with safe_open(path, framework="pt") as file:
-            text = (file.metadata() or {})[_META]
-            meta = read_json(text)
-            if not isinstance(meta, dict):
-                raise ValueError("its description is no JSON object")
-            if text != json.dumps(meta, sort_keys=True):
-                raise ValueError("its description is spelled in another way")
-            yield file, meta
+        yield
     except StorageError:
         raise
     except (SafetensorError, KeyError, ValueError, OSError) as error:
-        raise StorageError(f"'{path}' is damaged or was not written by hpme: {error}") from error
+        raise StorageError(f"'{source}' is damaged or was not written by hpme: {error}") from error
+
+
+def _description(metadata: Mapping[str, str] | None) -> dict[str, Any]:
+    text = (metadata or {})[_META]
+    meta = read_json(text)
+    if not isinstance(meta, dict):
+        raise ValueError("its description is no JSON object")
+    if text != json.dumps(meta, sort_keys=True):
+        raise ValueError("its description is spelled in another way")
+    return meta
 
 
 def _digest(tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> str:

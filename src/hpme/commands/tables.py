@@ -26,9 +26,7 @@ def tables(
     ] = None,
     suite: Annotated[
         list[str] | None,
-        typer.Option(
-            "--suite", help="Only this suite; may be repeated (default: all)."
-        ),
+        typer.Option("--suite", help="Only this suite; may be repeated (default: all)."),
     ] = None,
     check: Annotated[
         Path | None,

@@ -34,7 +34,7 @@ from hpme.explainers.regexplainer import RegExplainer
 from hpme.explainers.shared.base import GraphExplainer
 from hpme.explainers.subgraphx import SubgraphXExplainer
 from hpme.explainers.tagexplainer import TAGExplainer
-from hpme.storage import read_tensors
+from hpme.storage import FileContent, read_tensors
 
 GROUP = "hpme.explainers"
 """Entry point group of explainers in other packages."""
@@ -115,8 +115,8 @@ def explainer_class(name: str) -> type[GraphExplainer]:
     return EXPLAINERS[name]
 
 
-def load_explainer(path: str | Path) -> GraphExplainer:
-    """Reads a saved explainer, whichever it is.
+def load_explainer(path: str | Path | FileContent) -> GraphExplainer:
+    """Reads a saved explainer, whichever it is, from a file or the content of one.
 
     Raises:
         StorageError: If the file is missing, damaged, or holds no explainer that is known here.

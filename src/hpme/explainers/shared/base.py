@@ -38,6 +38,7 @@ from hpme.models.calling import LINK
 from hpme.models.explained import ExplainedModel, Model, known_facts
 from hpme.models.task import Task
 from hpme.progress import progress_bar
+from hpme.storage import FileContent
 
 logger = logging.getLogger("hpme")
 Self = TypeVar("Self", bound="GraphExplainer")
@@ -361,7 +362,7 @@ class GraphExplainer(Asking, Given, Configured, ExplainerAlgorithm):  # type: ig
         save_explainer(self, path)
 
     @classmethod
-    def load(cls: type[Self], path: str | Path) -> Self:
+    def load(cls: type[Self], path: str | Path | FileContent) -> Self:
         """Reads an explainer written by :meth:`save`; it explains as before."""
         return load_explainer(cls, path)
 
