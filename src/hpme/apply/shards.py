@@ -52,11 +52,6 @@ Column = Lists | Tensor | Sequence[int] | Sequence[str] | None
 """One value per row; nothing at all where ``None``."""
 
 
-def lists(values: Tensor, counts: Tensor) -> Lists:
-    """A column of lists."""
-    return Lists(values.detach().cpu(), counts.cpu())
-
-
 class Table:
     """Rows of the shard of a part, added a batch at a time."""
 
@@ -76,9 +71,6 @@ class Table:
         self._part = part
         self._batches: list[Any] = []
         self._schema = pa.schema([(name, kind) for name, kind in columns.items() if kind])
-
-    def __len__(self) -> int:
-        return sum(batch.num_rows for batch in self._batches)
 
     def add(self, columns: dict[str, Column]) -> None:
         """Adds rows."""
@@ -112,8 +104,8 @@ def _array(pa: Any, column: Column, kind: Any, rows: int) -> Any:
     if isinstance(column, Lists):
         offsets = torch.cat([column.counts.new_zeros(1), column.counts.cumsum(0)]).int()
         number = torch.int32 if kind.value_type == pa.int32() else torch.float32
-        values = pa.array(column.values.to(number).contiguous().numpy())
-        return pa.ListArray.from_arrays(pa.array(offsets.numpy()), values)
+        values = pa.array(column.values.detach().cpu().to(number).contiguous().numpy())
+        return pa.ListArray.from_arrays(pa.array(offsets.cpu().numpy()), values)
     values = column.cpu().numpy() if isinstance(column, Tensor) else column
     return pa.array(values, type=kind)
 

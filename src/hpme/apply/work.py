@@ -11,7 +11,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from hpme.apply.rows import Part
-from hpme.apply.shards import Column, Table, lists
+from hpme.apply.shards import Column, Lists, Table
 from hpme.data.molecules.smiles import SkippedRow
 from hpme.data.molecules.stream import stream_molecules
 from hpme.errors import HPMEError, InputError
@@ -27,16 +27,6 @@ from hpme.storage import FileContent
 
 TRIAL = 8
 """Rows that show whether explainer and model belong together."""
-
-
-@dataclass(frozen=True)
-class Shard:
-    """A shard that is ready to be written."""
-
-    number: int
-    content: bytes
-    rows: int
-    skipped: int
 
 
 @dataclass
@@ -77,8 +67,8 @@ class ShardWork:
         except Exception as error:
             return Done(part, failure=Failure.of(error))
 
-    def shard(self, part: Part) -> Shard:
-        """Explains the rows of a part; those that cannot be explained are listed in the shard."""
+    def shard(self, part: Part) -> bytes:
+        """Explains the rows of a part; the shard lists those that cannot be explained."""
         explainer, _ = self.ready()
         table, skipped = Table(part), list(part.skipped)
         for first in range(0, len(part.ids), explainer.batch_size):
@@ -86,8 +76,7 @@ class ShardWork:
             store, numbers = self._read(part, rows, skipped)
             self._explain(part, store, numbers, table, skipped)
         skipped.sort(key=lambda row: row.row)
-        content = table.encoded(skipped, self.settings)
-        return Shard(part.number, content, len(table), len(skipped))
+        return table.encoded(skipped, self.settings)
 
     def check(self, part: Part) -> None:
         """Explains a few rows of a part, so that what is wrong with the model shows early.
@@ -178,11 +167,11 @@ class ShardWork:
             "id": [part.ids[i] for i in numbers],
             "name": part.names and [part.names[i] for i in numbers],
             "smiles": part.smiles and [part.smiles[i] for i in numbers],
-            "prediction": lists(values.flatten(), ones * values.shape[1]),
+            "prediction": Lists(values.flatten(), ones * values.shape[1]),
             "class": values.argmax(1) if task.classification else None,
             "pooled_nodes": _pooled(masks, store),
-            "edge_weights": lists(masks.edge_mask, store.edge_counts),
-            "node_weights": lists(_node_weights(masks, store), store.sizes),
+            "edge_weights": Lists(masks.edge_mask, store.edge_counts),
+            "node_weights": Lists(_node_weights(masks, store), store.sizes),
             "verdict": quality,
         }
 
@@ -215,7 +204,7 @@ def _pooled(masks: Masks, store: GraphStore) -> Column:
         return None
     graph, nodes = store.node_graph, masks.pooled.nonzero().view(-1)
     counts = torch.bincount(graph[nodes], minlength=len(store))
-    return lists((nodes - store.node_start[graph[nodes]]).int(), counts)
+    return Lists((nodes - store.node_start[graph[nodes]]).int(), counts)
 
 
 def _node_weights(masks: Masks, store: GraphStore) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -68,14 +69,13 @@ def _work(job: Job, bundle: Bundle | None) -> Done:
 
 def is_prepared(experiment: Experiment) -> bool:
     """Whether the dataset and the target of an experiment are in the cache; nothing is made."""
-    return _dataset_path(experiment).exists() and _target_path(experiment).exists()
+    return all(path.exists() for path in _files(experiment))
 
 
 def pack(experiment: Experiment) -> Bundle:
     """The files of an experiment whose dataset and target are in the cache."""
-    files = [_dataset_path(experiment), _target_path(experiment)]
     root = default_root()
-    return {file.relative_to(root).as_posix(): file.read_bytes() for file in files}
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in _files(experiment)}
 
 
 def unpack(bundle: Bundle) -> None:
@@ -86,13 +86,10 @@ def unpack(bundle: Bundle) -> None:
             write_atomically(path, content)
 
 
-def _dataset_path(experiment: Experiment) -> Path:
-    return dataset_path(experiment.dataset, variant=experiment.variant, size=experiment.size)
-
-
-def _target_path(experiment: Experiment) -> Path:
-    dataset = load_dataset(
-        experiment.dataset, variant=experiment.variant, size=experiment.size, progress=False
-    )
+def _files(experiment: Experiment) -> Iterator[Path]:
+    """The file of the dataset; only whoever asks on needs the dataset, for that of the target."""
+    asked: dict[str, Any] = {"variant": experiment.variant, "size": experiment.size}
+    yield dataset_path(experiment.dataset, **asked)
+    dataset = load_dataset(experiment.dataset, **asked, progress=False)
     recipe = recipe_of(dataset, experiment.train_steps)
-    return target_path(dataset, experiment.model, experiment.target_seed, recipe=recipe)
+    yield target_path(dataset, experiment.model, experiment.target_seed, recipe=recipe)

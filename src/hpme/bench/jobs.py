@@ -13,14 +13,12 @@ from hpme.bench.run import run_experiment, subject
 from hpme.bench.store import OTHER, Plan, Record, ResultStore
 from hpme.execute.jobs import Done, Executor, Failure
 
-Kind = Literal["target", "experiment"]
-
 
 @dataclass(frozen=True)
 class Job:
     """A piece of work."""
 
-    kind: Kind  # "target" prepares the target of the experiment, "experiment" runs it
+    kind: Literal["target", "experiment"]  # to prepare its target, or to run it
     experiment: Experiment
 
 
@@ -60,10 +58,6 @@ def run_plan(
     failures: list[tuple[Experiment, Failure]] = []
     running = 0
 
-    def fail(experiment: Experiment, failure: Failure) -> None:
-        store.put_failure(experiment, failure)
-        failures.append((experiment, failure))
-
     while ready or targets or running:
         # Experiments first: they keep the dataset that a worker has loaded in use.
         while executor.free and (ready or targets):
@@ -71,16 +65,14 @@ def run_plan(
             running += 1
         for done in executor.wait(1.0):
             running -= 1
-            experiment = done.job.experiment
-            if done.job.kind == "target":
-                dependents = waiting.pop(experiment.target)
-                if done.failure is None:
-                    ready[:0] = [Job("experiment", item) for item in reversed(dependents)]
-                else:
-                    for item in dependents:
-                        fail(item, done.failure)
-            elif done.failure is not None:
-                fail(experiment, done.failure)
+            experiment, is_target = done.job.experiment, done.job.kind == "target"
+            served = waiting.pop(experiment.target) if is_target else [experiment]
+            if done.failure is not None:
+                for lost in served:
+                    store.put_failure(lost, done.failure)
+                    failures.append((lost, done.failure))
+            elif is_target:
+                ready[:0] = [Job("experiment", item) for item in reversed(served)]
             else:
                 store.put(Record.from_dict(done.result), suite_of(experiment))
             ended(done)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -131,20 +131,22 @@ def explain(
     seed, count = experiment.seed, experiment.graphs
     numbers, others = dataset.explained(seed, count), dataset.companions(seed, count)
     graphs = [dataset[int(number)] for number in numbers]
-    company = [dataset[int(number)] for number in others]
+    companions = [dataset[int(number)] for number in others]
     inputs = without_ground_truth(graphs)
-    chosen = Outcome(experiment, dataset, target, numbers.tolist(), graphs, company, [])
+    chosen = Outcome(experiment, dataset, target, numbers.tolist(), graphs, companions, [])
     if experiment.explainer == GROUND_TRUTH:
         pairs = zip(inputs, graphs, strict=True)
-        return replace(chosen, explanations=[_truth(seen, graph) for seen, graph in pairs])
+        found = [_sure(*pair, lambda edges: edges.edge_mask.float()) for pair in pairs]
+        return replace(chosen, explanations=found)
     if experiment.explainer == ALL_EDGES:
-        return replace(chosen, explanations=[_everything(seen) for seen in inputs])
+        found = [_sure(seen, seen, lambda edges: torch.ones(edges.num_edges)) for seen in inputs]
+        return replace(chosen, explanations=found)
     explainer, source = make_explainer(experiment.explainer, dataset, seed, experiment.options)
     start, began = time.perf_counter(), time.process_time()
     known: dict[str, Any] = {}
     if explainer.needs_labels:
         known["labelled"] = _labelled(dataset, seed)
-    fit_graphs = inputs + without_ground_truth(company)
+    fit_graphs = inputs + without_ground_truth(companions)
     with counted(target.model) as passes:
         explainer.fit(target.model, fit_graphs, mode=chosen.mode, progress=progress, **known)
         fitted = time.perf_counter()
@@ -188,23 +190,13 @@ def _only(graph: Any, names: tuple[str, ...]) -> Any:
     return kept
 
 
-def _truth(seen: Any, graph: Any) -> Any:
-    """The ground truth of a graph as its explanation."""
+def _sure(seen: Any, edges: Any, weight: Callable[[Any], Tensor]) -> Any:
+    """The explanation of a graph that nobody had to find: ``weight`` of its edges, by type."""
     if not isinstance(seen, HeteroData):
-        return Explanation(**seen.to_dict(), edge_mask=graph.edge_mask.float())
-    explanation = HeteroExplanation(**seen.to_dict())
-    for kind in graph.edge_types:
-        explanation[kind].edge_mask = graph[kind].edge_mask.float()
-    return explanation
-
-
-def _everything(seen: Any) -> Any:
-    """All edges of a graph as its explanation."""
-    if not isinstance(seen, HeteroData):
-        return Explanation(**seen.to_dict(), edge_mask=torch.ones(seen.num_edges))
+        return Explanation(**seen.to_dict(), edge_mask=weight(edges))
     explanation = HeteroExplanation(**seen.to_dict())
     for kind in seen.edge_types:
-        explanation[kind].edge_mask = torch.ones(seen[kind].num_edges)
+        explanation[kind].edge_mask = weight(edges[kind])
     return explanation
 
 

@@ -66,13 +66,9 @@ def seal_blocks(cells: Cells, _: Results) -> list[Block]:
 NODE_SUITE = Suite(
     "nodes",
     "Edge ROC-AUC for node classification",
-    together(*(
-        part
-        for dataset in NODES
-        for part in (each([dataset], NODE_METHODS), each([dataset], [OURS], options=[OWN_SIZE]))
-    )),
+    together(each(NODES, NODE_METHODS), each(NODES, [OURS], options=[OWN_SIZE])),
     score_page("Edge ROC-AUC, node classification", ["auc"], "nodes"),
-)  # fmt: skip
+)
 LINK_SUITE = Suite(
     "links",
     "Robust fidelity for link prediction",
@@ -88,8 +84,7 @@ SEAL_SUITE = Suite(
     "seal",
     "Links whose explanation can be right or wrong",
     together(*(
-        each([dataset], methods, model="dgcnn", variant=variant, metrics=metrics)
-        for dataset in LINKS
+        each(LINKS, methods, model="dgcnn", variant=variant, metrics=metrics)
         for variant, methods, metrics in (
             (None, SEAL_METHODS, DELETION),
             ("ends", SEAL_METHODS, DELETION),

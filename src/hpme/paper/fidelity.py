@@ -7,10 +7,7 @@ from hpme.paper.shared.suite import Suite, each, together
 
 BOUNDS = (GROUND_TRUTH, "random")
 """What the paper's methods should lie between."""
-OF_CLASSES = (
-    *("gnnexplainer", "pgexplainer", "mixupexplainer", "proxyexplainer"),
-    *(PRINTED, OURS),
-)
+OF_CLASSES = ("gnnexplainer", "pgexplainer", "mixupexplainer", "proxyexplainer", PRINTED, OURS)
 OF_VALUES = ("mixupexplainer", "regexplainer", PRINTED, OURS)
 METRICS = ("simoar", "robust_fidelity", "fidelity", "precision")
 SHIFTED_CLASSES = ("ba-housegrid", "ba-houseandgrid", "benzene", "fluoride-carbonyl")

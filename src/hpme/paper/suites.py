@@ -12,38 +12,22 @@ from hpme.paper import (
     ablation,
     baselines,
     beyond_graphs,
-    cases,
     fidelity,
-    mixups,
-    sensitivity,
+    pictures,
     table1,
-    told,
     tune,
 )
 from hpme.paper.shared.cells import wanted_by
-from hpme.paper.shared.suite import SEEDS, Suite
+from hpme.paper.shared.suite import SEEDS, Suite, by_dataset
 
 SUITES: dict[str, Suite] = {
     suite.name: suite
     for suite in (
-        table1.TABLE1,
-        baselines.SUITE,
-        told.SUITE,
-        table1.SECOND,
-        beyond_graphs.NODE_SUITE,
-        beyond_graphs.LINK_SUITE,
-        beyond_graphs.SEAL_SUITE,
-        beyond_graphs.HETERO_SUITE,
-        fidelity.SHIFT,
-        fidelity.FIDELITY,
-        table1.BACKBONES,
-        ablation.SUITE,
-        sensitivity.BETA,
-        sensitivity.RATIO,
-        cases.SUITE,
-        mixups.MIXUPS,
-        mixups.SIZES,
-        tune.SUITE,
+        *(table1.TABLE1, baselines.BASELINES, baselines.TOLD, table1.SECOND),
+        *(beyond_graphs.NODE_SUITE, beyond_graphs.LINK_SUITE, beyond_graphs.SEAL_SUITE),
+        *(beyond_graphs.HETERO_SUITE, fidelity.SHIFT, fidelity.FIDELITY, table1.BACKBONES),
+        *(ablation.ABLATION, ablation.BETA, ablation.RATIO),
+        *(pictures.CASES, pictures.MIXUPS, pictures.SIZES, tune.SUITE),
     )
 }
 REPORTED = {name: suite for name, suite in SUITES.items() if suite.reported}
@@ -62,8 +46,7 @@ def _everything(seeds: Sequence[int]) -> list[Experiment]:
             known = merged.get(bare, experiment).metrics
             metrics = tuple(dict.fromkeys(known + experiment.metrics))
             merged[bare] = replace(experiment, metrics=metrics)
-    names = list(dict.fromkeys(experiment.dataset for experiment in merged.values()))
-    return sorted(merged.values(), key=lambda experiment: names.index(experiment.dataset))
+    return by_dataset(list(merged.values()))
 
 
 EVERYTHING = Suite(ALL, "All suites, every explainer fitted once", _everything)
