@@ -18,11 +18,11 @@ from safetensors.torch import load_model
 from torch import nn
 from torch_geometric.data import Data
 
-from hpme.bench import make_explainer, option_names
 from hpme.commands.shared import list_skipped, refuse
 from hpme.data import GraphStore, from_smiles_csv, load_graphs
 from hpme.errors import InputError, ModelError, StorageError
 from hpme.explainers import GraphExplainer
+from hpme.explainers.registry import make_explainer, option_names
 from hpme.models.explained import ExplainedModel
 from hpme.models.task import check_rows
 

@@ -38,6 +38,7 @@ from hpme.models.adapter import ModelAdapter, Weighting
 from hpme.models.calling import LINK
 from hpme.models.explained import ExplainedModel, Model, known_facts
 from hpme.progress import progress_bar
+from hpme.storage import FileContent
 
 logger = logging.getLogger("hpme")
 Self = TypeVar("Self", bound="GraphExplainer")
@@ -343,7 +344,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         save_explainer(self, path)
 
     @classmethod
-    def load(cls: type[Self], path: str | Path) -> Self:
+    def load(cls: type[Self], path: str | Path | FileContent) -> Self:
         """Reads an explainer written by :meth:`save`; it explains as before."""
         return load_explainer(cls, path)
 
