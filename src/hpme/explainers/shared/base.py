@@ -19,6 +19,7 @@ from hpme.explainers.shared import options, sources, targets
 from hpme.explainers.shared.context import (
     Context,
     at_level,
+    check_edges,
     check_types,
     frozen_context,
     read_graphs,
@@ -76,6 +77,8 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
     needs_fit: ClassVar[bool] = True
     needs_weights: ClassVar[bool] = True
     """Whether explanations say nothing where edge weights do not change the output."""
+    needs_edges: ClassVar[bool] = True
+    """Whether models that read no edges are refused; the others explain their nodes."""
     needs_labels: ClassVar[bool] = False
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
     levels: ClassVar[tuple[Level, ...]] = ("graph", "node", "edge")
@@ -391,6 +394,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
             adapter.width = self.width
             there = graphs.to(adapter.device or graphs.x.device)
             self.to(there.x.device)
+            check_edges(self, adapter, there)
             masks = self._explain(adapter, there, **model_kwargs)
             unknown = self.weighting is None and self.needs_weights
             if unknown and adapter.weighting == "none" and graphs.num_edges:
