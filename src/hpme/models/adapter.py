@@ -111,7 +111,7 @@ class ModelAdapter:
             "edge_weight": "edge weights through the model's edge_weight argument",
             "message": "edge weights as masks on messages (the model takes no edge_weight)",
             "none": "the model's output does not depend on edge weights",
-            None: "edge weights not probed yet",
+            None: "edge weights not probed yet" if self.caller.reads_edges else "no edges are read",
         }[self.weighting]
         rows = "; outputs: the rows of the target nodes" if self.level == "node" else ""
         entry = "" if self.entry is None else f"; gradients of nodes: by the {self.entry}"
@@ -120,7 +120,7 @@ class ModelAdapter:
 
     def ensure_probed(self, graphs: GraphBatch) -> None:
         """Probes unless a way is known; the graphs of a probe before may have had no edges."""
-        if self.weighting in (None, "none"):
+        if self.weighting in (None, "none") and self.reads_edges(graphs):
             self.probe(graphs)
 
     @torch.no_grad()

@@ -143,14 +143,17 @@ class NodeInputProbe:
             if self._entered is None and isinstance(layer, MessagePassing):
                 given = args[0] if args else kwargs.get("x")
                 if self._per_node(given):
-                    self._entered = Place(name, layer, self._calls[layer], True, given.detach())
+                    self._entered = Place(
+                        name, layer, self._calls[layer], True, given.detach().clone()
+                    )
 
         def post(layer: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
             first, call = self._open.pop(), self._calls[layer]
             self._calls[layer] += 1
             if self._reads_codes([*args, *kwargs.values()]) and self._per_node(output):
-                # The layer stands for those inside it.
-                self._found[first:] = [Place(name, layer, call, False, output.detach())]
+                # The layer stands for those inside it. A copy: a model may add to the output.
+                value = output.detach().clone()
+                self._found[first:] = [Place(name, layer, call, False, value)]
 
         return pre, post
 
