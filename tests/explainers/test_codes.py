@@ -11,7 +11,7 @@ from contract import SLUGS, assert_valid, fitted, make_explainer, make_graph, ma
 from hpme.data import GraphStore
 from hpme.explainers import OcclusionExplainer
 from hpme.explainers.hpme.patterns import Vocabulary
-from hpme.explainers.shared.categories import Categories
+from hpme.explainers.shared.parametric import Categories
 from hpme.metrics import fidelity
 from hpme.storage import read_tensors
 

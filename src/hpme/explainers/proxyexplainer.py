@@ -8,11 +8,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hpme.explainers.shared.categories import Categories, read_features
 from hpme.explainers.shared.context import Context
 from hpme.explainers.shared.mixing import MixingExplainer, MixupGraphs
 from hpme.explainers.shared.options import real, table, whole
-from hpme.explainers.shared.parametric import ParametricExplainer, seeded_linear
+from hpme.explainers.shared.parametric import (
+    Categories,
+    ParametricExplainer,
+    read_features,
+    seeded_linear,
+)
 from hpme.graphs import GraphBatch
 from hpme.graphs.segment import segment_mean, segment_sum
 from hpme.graphs.transforms import with_edges

@@ -29,9 +29,9 @@ from hpme.explainers.hpme.search.representation import (
     representation_of,
 )
 from hpme.explainers.hpme.transplants import Transplants, least_needed, spread_over
-from hpme.explainers.shared.categories import Categories, read_features
 from hpme.explainers.shared.context import Context, batches, sampled
 from hpme.explainers.shared.options import table, whole
+from hpme.explainers.shared.parametric import Categories, read_features
 from hpme.graphs import GraphBatch
 from hpme.models.embedding import Embedding
 from hpme.progress import progress_bar

@@ -19,9 +19,9 @@ from hpme.explainers.shared import options, sources, targets
 from hpme.explainers.shared.context import (
     Context,
     at_level,
-    check_edges,
     check_types,
     frozen_context,
+    prepared,
     read_graphs,
     resolve,
 )
@@ -390,11 +390,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
     ) -> Masks:
         """Masks of a batch, those of all graphs for the target of the model."""
         with explained.frozen(), torch.enable_grad():
-            adapter = explained.adapter(weighting=self.weighting)
-            adapter.width = self.width
-            there = graphs.to(adapter.device or graphs.x.device)
-            self.to(there.x.device)
-            check_edges(self, adapter, there)
+            adapter, there = prepared(self, explained, graphs)
             masks = self._explain(adapter, there, **model_kwargs)
             unknown = self.weighting is None and self.needs_weights
             if unknown and adapter.weighting == "none" and graphs.num_edges:

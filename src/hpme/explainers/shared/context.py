@@ -233,6 +233,18 @@ def read_graphs(
     return Rooted.at(whole, index, level, explained.node_type, schema)
 
 
+def prepared(
+    explainer: GraphExplainer, explained: ExplainedModel, graphs: GraphBatch
+) -> tuple[ModelAdapter, GraphBatch]:
+    """What calls the model as the explainer knows it, and the graphs, all where the model is."""
+    adapter = explained.adapter(weighting=explainer.weighting)
+    adapter.width = explainer.width
+    there = graphs.to(adapter.device or graphs.x.device)
+    explainer.to(there.x.device)
+    check_edges(explainer, adapter, there)
+    return adapter, there
+
+
 def check_edges(explainer: GraphExplainer, adapter: ModelAdapter, graphs: GraphBatch) -> None:
     """Refuses a model that reads no edges where the explainer is about these.
 
