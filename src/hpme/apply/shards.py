@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from hpme.apply.rows import Part
-from hpme.data.molecules.smiles import SkippedRow
+from hpme.data.molecules.columns import SkippedRow
 from hpme.errors import InputError, MissingPackageError, StorageError
 from hpme.storage import read_json, write_atomically
 

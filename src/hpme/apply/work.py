@@ -14,7 +14,7 @@ from torch import Tensor
 
 from hpme.apply.rows import Part
 from hpme.apply.shards import Column, Table, encoded, lists
-from hpme.data.molecules.smiles import SkippedRow
+from hpme.data.molecules.columns import SkippedRow
 from hpme.data.molecules.stream import stream_molecules
 from hpme.errors import HPMEError, InputError
 from hpme.execute.jobs import Done, Failure

@@ -2,10 +2,11 @@
 
 from hpme.bench.experiment import ALL_EDGES, GROUND_TRUTH, Experiment, parse_seeds
 from hpme.bench.measures import MEASURES
-from hpme.bench.outcome import Outcome, Target, explain, make_explainer, option_names, recipe_of
+from hpme.bench.outcome import Outcome, Target, explain, recipe_of
 from hpme.bench.run import record_of, run_experiment, run_on
 from hpme.bench.store import Plan, Record, ResultStore
 from hpme.execute.jobs import Failure
+from hpme.explainers.registry import make_explainer, option_names
 
 __all__ = [
     "ALL_EDGES",

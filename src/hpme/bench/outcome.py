@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,9 +17,8 @@ from torch_geometric.explain import Explanation, HeteroExplanation
 from hpme.bench.experiment import ALL_EDGES, GROUND_TRUTH, Experiment
 from hpme.bench.passes import counted
 from hpme.data import GraphDataset, GraphStore
-from hpme.data.dataset import DEFAULT_POOL_RATIO
-from hpme.errors import InputError
-from hpme.explainers import GraphExplainer, explainer_class
+from hpme.explainers import GraphExplainer
+from hpme.explainers.registry import make_explainer
 from hpme.models import Recipe, TargetGNN, TrainReport, load_or_train, predict, recipe_for
 from hpme.models.task import Mode
 
@@ -106,49 +105,6 @@ class Outcome:
     def predictions(self) -> Tensor:
         """The target's output for each graph."""
         return predict(self.target.model, GraphStore.from_graphs(self.graphs))
-
-
-def option_names(name: str) -> list[str]:
-    """Names of the options an explainer takes, without the seed."""
-    return [option for option in explainer_class(name).option_names() if option != "seed"]
-
-
-def make_explainer(
-    name: str, dataset: GraphDataset | None, seed: int, options: Mapping[str, Any] | None = None
-) -> tuple[GraphExplainer, str | None]:
-    """An unfitted explainer, and where its pool ratio comes from (``None`` if it has none).
-
-    The ratio of explainers that pool nodes is the dataset's
-    :attr:`~hpme.data.GraphDataset.pool_ratio` unless ``ratio`` or ``k`` is among the options; it is
-    all that any explainer is told about the ground truth. Where there is none, or no dataset,
-    those that can choose the ratio without labels do (``"auto"``) and others get a default.
-
-    Raises:
-        UnknownNameError: If there is no such explainer.
-        InputError: If it does not take one of the options, or not with this value.
-    """
-    explainer, options = explainer_class(name), dict(options or {})
-    valid = option_names(name)
-    unknown = [option for option in options if option not in valid]
-    if unknown:
-        raise InputError(
-            f"'{name}' has no option '{unknown[0]}'; valid options: {', '.join(valid)}"
-        )
-    source = None
-    if "ratio" in valid:
-        source = "option"
-        if not {"ratio", "k"} & options.keys():
-            told = dataset is not None and dataset.has_ground_truth
-            source = "ground truth" if told else "default"
-            options["ratio"] = DEFAULT_POOL_RATIO if dataset is None else dataset.pool_ratio
-            if source == "default" and explainer.chooses_size:
-                source = options["ratio"] = "auto"
-        elif options.get("ratio") == "auto":
-            source = "auto"
-    try:
-        return explainer(seed=seed, **options), source
-    except TypeError as error:  # a comparison of the wrong types, such as 'high' < 1
-        raise InputError(f"an option of '{name}' has the wrong type: {error}") from error
 
 
 def explain(

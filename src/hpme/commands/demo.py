@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from hpme.commands.options import GraphsOption, SizeOption, StepsOption
+from hpme.commands.run import announce, draw, prepare, show, summary, write_summary
 from hpme.commands.shared import check_writable, command, usage
-from hpme.commands.summary import announce, draw, prepare, show, summary, write_summary
 
 
 @command

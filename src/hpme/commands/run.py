@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Mapping
+import json
+import statistics
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
 from hpme.commands import catalog
 from hpme.commands.options import (
     OWN,
     DeviceOption,
     GraphsOption,
-    HydrogensOption,
-    NameColumnOption,
     OptionsOption,
     QuietOption,
-    RuleOption,
     SizeOption,
-    SmilesColumnOption,
     StepsOption,
+    TableOptions,
 )
 from hpme.commands.shared import (
     check_device,
@@ -33,16 +34,14 @@ from hpme.commands.shared import (
     list_skipped,
     number,
     parse_options,
-    parse_rules,
     refuse,
     say,
     usage,
 )
-from hpme.commands.summary import announce, draw, prepare, show, summary, write_summary
 from hpme.limits import MAX_SEED
 
 if TYPE_CHECKING:
-    from hpme.bench import Record
+    from hpme.bench import Outcome, Record, Target
     from hpme.data import GraphDataset
 
 
@@ -71,8 +70,8 @@ ModelOption = Annotated[
     typer.Option(
         "--model",
         "-m",
-        help="Model to explain, see: hpme list models [default: gcn, hetero for graphs with types; "
-        "for explainers made for another one that].",
+        help="Model to explain, see: hpme list models (default: gcn, for heterogeneous graphs "
+        "hetero; for explainers made for another one that).",
     ),
 ]
 SeedsOption = Annotated[
@@ -110,19 +109,15 @@ SmilesOption = Annotated[
         help="CSV file of molecules with a header, in place of --dataset.",
     ),
 ]
-LabelColumnOption = Annotated[
-    str | None,
-    typer.Option(rich_help_panel=OWN, help="Column of the labels; without it, rules give them."),
-]
 TaskOption = Annotated[
     TaskName | None,
-    typer.Option(rich_help_panel=OWN, help="What the labels are [default: classification]."),
+    typer.Option(rich_help_panel=OWN, help="What the labels are (default: classification)."),
 ]
 OnErrorOption = Annotated[
     OnErrorName | None,
     typer.Option(
         rich_help_panel=OWN,
-        help="Skip rows that are no molecule or have no label, or stop [default: skip].",
+        help="Skip rows that are no molecule or have no label, or stop (default: skip).",
     ),
 ]
 WorkersOption = Annotated[
@@ -130,9 +125,10 @@ WorkersOption = Annotated[
     typer.Option(
         min=1,
         rich_help_panel=OWN,
-        help="Processes that read molecules [default: one, for many molecules one per processor].",
+        help="Processes that read molecules (default: one, for many molecules one per processor).",
     ),
 ]
+GALLERY_GRAPHS = 6
 OutOption = Annotated[
     Path,
     typer.Option(
@@ -143,6 +139,7 @@ OutOption = Annotated[
 
 @command
 def run(
+    table: TableOptions,
     dataset: DatasetOption = None,
     explainer: ExplainerOption = "hpme",
     model: ModelOption = None,
@@ -156,13 +153,8 @@ def run(
     json_file: JsonOption = None,
     gallery_file: GalleryOption = None,
     smiles: SmilesOption = None,
-    smiles_column: SmilesColumnOption = None,
-    label_column: LabelColumnOption = None,
-    name_column: NameColumnOption = None,
-    rule: RuleOption = None,
     task: TaskOption = None,
     on_error: OnErrorOption = None,
-    hydrogens: HydrogensOption = False,
     workers: WorkersOption = None,
     out: OutOption = Path("out/run"),
     device: DeviceOption = None,
@@ -180,16 +172,9 @@ def run(
     known("--explainer", "explainer", explainer, catalog.names("explainers"))
     if model is not None:
         known("--model", "model", model, catalog.names("models"))
-    own: dict[str, Any] = {
-        "smiles_column": smiles_column,
-        "label_column": label_column,
-        "name_column": name_column,
-        "rules": usage("--rule", parse_rules, rule or []),
-        "task": task and task.value,
-        "on_error": on_error and on_error.value,
-        "hydrogens": hydrogens,
-        "workers": workers,
-    }
+    own: dict[str, Any] = table.arguments()
+    more = {"task": task and task.value, "on_error": on_error and on_error.value}
+    own |= {name: value for name, value in (more | {"workers": workers}).items() if value}
     _check_source(dataset, smiles, variant, own)
     from hpme.bench import Experiment, Plan, ResultStore, make_explainer, parse_seeds, run_on
     from hpme.data import from_smiles_csv, load_dataset
@@ -209,10 +194,9 @@ def run(
         load = functools.partial(load_dataset, variant=variant, size=size, progress=not quiet)
         loaded = usage("--variant", load, dataset)
     else:
-        given = {name: value for name, value in own.items() if value}
-        loaded = from_smiles_csv(smiles, size=size, progress=not quiet, **given)
-        out = out / _name_of(smiles, given)
-        list_skipped(loaded, out / "skipped.csv", quiet=quiet)
+        loaded = from_smiles_csv(smiles, size=size, progress=not quiet, **own)
+        out = out / _name_of(smiles, own)
+        list_skipped(loaded.skipped, len(loaded), out / "skipped.csv", quiet=quiet)
     if model is None and loaded.schema is not None:
         model = default_name(hetero=True)
     model = model or EXPLAINERS[explainer].default_model
@@ -269,16 +253,15 @@ def _check_source(
         refuse("give one of --dataset and --smiles", "--dataset")
     if dataset is not None:
         known("--dataset", "dataset", dataset, catalog.names("datasets"))
-        for name, value in own.items():
-            if value:
-                option = "rule" if name == "rules" else name.replace("_", "-")
-                refuse("belongs to --smiles", f"--{option}")
+        for name in own:
+            option = "rule" if name == "rules" else name.replace("_", "-")
+            refuse("belongs to --smiles", f"--{option}")
         return
     if variant is not None:
         refuse("belongs to --dataset", "--variant")
-    if own["label_column"] is None and not own["rules"]:
+    if "label_column" not in own and "rules" not in own:
         refuse("give the column of the labels, or a --rule to label by", "--label-column")
-    if own["label_column"] is None and own["task"] == "regression":
+    if "label_column" not in own and own.get("task") == "regression":
         refuse("regression needs labels; rules give classes", "--label-column")
 
 
@@ -286,3 +269,116 @@ def _name_of(table: Path, options: Mapping[str, Any]) -> str:
     """A name for a user's molecules that changes with them."""
     content = table.read_bytes() + repr(sorted(options.items())).encode()
     return f"{table.stem}-{hashlib.sha256(content).hexdigest()[:12]}"
+
+
+# Results of one explainer over seeds ##############################################################
+
+
+def prepare(
+    dataset: GraphDataset, model: str, seed: int, train_steps: int | None, *, quiet: bool
+) -> Target:
+    """The model to explain, trained or from the cache."""
+    from hpme.bench import Target, recipe_of
+
+    recipe = recipe_of(dataset, train_steps)
+    target = Target.prepare(dataset, model, seed, recipe=recipe, progress=not quiet)
+    if not quiet:
+        test = ", ".join(
+            f"{key} {value:.4g}" for key, value in target.report.metrics["test"].items()
+        )
+        say(f"{model} on {dataset.info.title} ({dataset.variant}), test {test}")
+        if dataset.info.rules:
+            say(f"label: {dataset.rule}")
+    return target
+
+
+def announce(outcome: Outcome, record: Record) -> None:
+    """Says how a seed went."""
+    say(
+        f"seed {record.experiment.seed}: AUC {number(record.values['auc'])}, "
+        f"fitted in {outcome.fit_seconds:.1f} s, explained in {outcome.explain_seconds:.2f} s"
+    )
+    report = getattr(outcome.explainer, "report", None)
+    if report is not None:
+        say(f"  {report.summary()}")
+        for warning in report.warnings:
+            say(f"  warning: {warning}", style="yellow")
+
+
+def draw(outcome: Outcome, path: Path) -> None:
+    """Draws the first explained graphs."""
+    from hpme.viz import gallery
+
+    method, model = str(outcome.experiment.explainer), outcome.target.name
+    gallery(
+        outcome.graphs[:GALLERY_GRAPHS],
+        {method: outcome.explanations[:GALLERY_GRAPHS]},
+        path,
+        predictions=outcome.predictions[:GALLERY_GRAPHS],
+        title=f"{outcome.dataset.info.title}: {model} explained by {method}",
+    )
+
+
+def summary(records: Sequence[Record]) -> dict[str, Any]:
+    """Records that differ in the seed alone as JSON values, with mean and spread over seeds."""
+    first = records[0]
+    aucs = [auc for record in records if (auc := record.values["auc"]) is not None]
+    return {
+        "dataset": first.experiment.dataset,
+        "variant": first.context["variant"],
+        "explainer": first.experiment.explainer,
+        "model": first.experiment.model,
+        "auc_mean": statistics.fmean(aucs) if aucs else None,
+        "auc_std": statistics.pstdev(aucs) if aucs else None,
+        "runs": [_flat(record) for record in records],
+    }
+
+
+def _flat(record: Record) -> dict[str, Any]:
+    experiment = record.experiment
+    return {
+        "dataset": experiment.dataset,
+        "explainer": experiment.explainer,
+        "model": experiment.model,
+        "seed": experiment.seed,
+        "target_seed": experiment.target_seed,
+        **record.context,
+        **record.values,
+        "auc_undefined": record.undefined.get("auc"),
+        **record.cost,
+        "versions": record.versions,
+    }
+
+
+def write_summary(content: dict[str, Any], path: Path) -> None:
+    """Writes a result file; a kill leaves the previous one or this one, never a part."""
+    from hpme.storage import write_atomically
+
+    write_atomically(path, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
+
+
+def show(content: dict[str, Any]) -> None:
+    """Prints a table with a row per seed and the mean."""
+    runs = content["runs"]
+    table = Table(
+        title="{explainer} explains {model} on {dataset} ({variant})".format(**content),
+        title_justify="left",
+        header_style="bold",
+    )
+    for name in ("seed", "graphs", "AUC", "AUC per graph", "fit [s]", "explain [s]"):
+        table.add_column(name.replace("[", r"\["), justify="right")
+    for run in runs:
+        table.add_row(
+            str(run["seed"]),
+            str(run["graphs"]),
+            number(run["auc"]),
+            number(run["auc_per_graph"]),
+            f"{run['fit_seconds']:.1f}",
+            f"{run['explain_seconds']:.2f}",
+        )
+    console = Console()
+    console.print(table)
+    spread = f"{number(content['auc_mean'])} ± {number(content['auc_std'])}"
+    console.print(f"AUC {spread} over {len(runs)} seed{'s' * (len(runs) > 1)}", style="bold")
+    for reason in dict.fromkeys(run["auc_undefined"] for run in runs if run["auc_undefined"]):
+        console.print(f"AUC is undefined: {reason}", style="yellow")

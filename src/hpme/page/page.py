@@ -53,6 +53,7 @@ def report(
     keep: float | None = None,
     steps: int = 20,
     seed: int = 0,
+    store: GraphStore | None = None,
     progress: bool = False,
 ) -> Path:
     """Writes one HTML file with all explanations; it opens in a browser without a network.
@@ -88,6 +89,7 @@ def report(
             explanations have them, else 0.2.
         steps: Largest number of steps of a slider.
         seed: Decides the order of equal scores and of the random edges.
+        store: The same graphs as flat tensors, if the model's reader has made them already.
         progress: Whether to draw progress bars (on terminals only).
 
     Raises:
@@ -100,7 +102,9 @@ def report(
     _check(path, graphs, named, names, reports, metrics, keep, steps)
     check_insight(len(graphs), counterfactuals)
     explained = ExplainedModel.of(model, mode=mode, model_config=model_config)
-    store = explained.read(graphs if graphs[0].get("type_names") is None else given)
+    if store is None:
+        store = explained.read(graphs if graphs[0].get("type_names") is None else given)
+    store = on_cpu(store)
     if bool((store.sizes == 0).any()):
         number = int((store.sizes == 0).nonzero()[0])
         raise InputError(f"graph {number} has no nodes; leave empty graphs out")

@@ -1,0 +1,229 @@
+"""``hpme rules``, ``hpme counterfactual`` and ``hpme audit``: what goes beyond one graph."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hpme.commands.explain import explanations_of, write_page
+from hpme.commands.options import (
+    BEYOND,
+    AnswerOptions,
+    GraphsOption,
+    InputOptions,
+    ShouldNotOption,
+    TableOptions,
+    ThresholdOption,
+)
+from hpme.commands.shared import (
+    check_page,
+    check_patterns,
+    check_writable,
+    command,
+    parse_options,
+    say,
+    usage,
+)
+from hpme.errors import InputError
+
+if TYPE_CHECKING:
+    from hpme.commands.inputs import Inputs
+    from hpme.explainers import HPMEExplainer
+
+
+@command
+def rules(
+    inputs: InputOptions,
+    table: TableOptions,
+    answer: AnswerOptions,
+    graphs: GraphsOption = 1000,
+    picture: Annotated[
+        Path | None,
+        typer.Option(dir_okay=False, rich_help_panel=BEYOND, help="Picture: .png or .svg."),
+    ] = None,
+) -> None:
+    """Say what your model has learned: a short ordered list of rules about subgraphs.
+
+    Rules are learned from 70 % of the graphs; all numbers are of the others.
+
+    Exit codes: 0 done, 1 failed while running, 2 wrong usage.
+    """
+    _check(answer)
+    if picture is not None:
+        usage("--picture", _check_picture, picture)
+    read, explainer = _fitted(inputs, table, answer, graphs)
+    book = explainer.rules(read.model, read.store, progress=not inputs.quiet)
+    typer.echo(str(book))
+    if picture is not None:
+        book.draw(picture)
+    found = book.to_dict()
+    keep = ("label", "coverage", "precision", "recall", "lift", "effect", "pooled")
+    rows = [
+        {"if": " AND ".join(rule["if"]), **{k: rule[k] for k in keep}} for rule in found["rules"]
+    ]
+    _write(answer, found, rows)
+    _write_page(answer, inputs, read, explainer, rules=book)
+
+
+@command
+def counterfactual(
+    inputs: InputOptions,
+    table: TableOptions,
+    answer: AnswerOptions,
+    graphs: GraphsOption = 200,
+    n: Annotated[
+        int, typer.Option("-n", min=1, rich_help_panel=BEYOND, help="How many for each graph.")
+    ] = 3,
+    threshold: ThresholdOption = None,
+    donors: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|MODULE:FUNCTION",
+            rich_help_panel=BEYOND,
+            help="Other molecules that may give regions, as --data (default: the given ones).",
+        ),
+    ] = None,
+) -> None:
+    """Find what would change the answer: small regions replaced by those of other real graphs.
+
+    Molecules stay molecules; atoms that come from elsewhere are marked with :1.
+
+    Exit codes: 0 done, 1 failed while running, 2 wrong usage.
+    """
+    _check(answer)
+    others = None if donors is None else _read_donors(donors, inputs, table)
+    read, explainer = _fitted(inputs, table, answer, graphs)
+    found = explainer.counterfactuals(
+        read.model,
+        read.store,
+        n,
+        threshold=threshold,
+        donors=others,
+        progress=not inputs.quiet,
+    )
+    rows: list[dict[str, Any]] = []
+    for number, graph, some in zip(read.numbers, read.graphs, found, strict=True):
+        for one in some:
+            row = {"graph": number, "original": graph.get("smiles"), "smiles": one.smiles}
+            row |= {"marked": one.marked, "before": one.before, "after": one.after}
+            rows.append(row | {"size": one.size, "similarity": one.similarity})
+            typer.echo(f"graph {number}: {one}")
+    hits = sum(bool(some) for some in found)
+    say(f"the answer was changed for {hits:,} of {len(found):,} graphs")
+    _write(answer, rows, rows)
+    _write_page(answer, inputs, read, explainer, counterfactuals=found)
+
+
+@command
+def audit(
+    inputs: InputOptions,
+    table: TableOptions,
+    answer: AnswerOptions,
+    should: Annotated[
+        str,
+        typer.Option(metavar="SMARTS", rich_help_panel=BEYOND, help="Pattern that should matter."),
+    ],
+    should_not: ShouldNotOption = None,
+    graphs: GraphsOption = 500,
+) -> None:
+    """Ask whether your model reads what it should, by transplants of a pattern.
+
+    Exit codes: 0 done, 1 failed while running, 2 wrong usage.
+    """
+    _check(answer)
+    check_patterns(should, should_not)
+    read, explainer = _fitted(inputs, table, answer, graphs)
+    found = explainer.audit(read.model, read.store, should, should_not)
+    typer.echo(str(found))
+    result = found.to_dict()
+    rows = [
+        {"role": role, "verdict": found.verdict, **result[role]}
+        for role in ("should", "should_not")
+        if result[role] is not None
+    ]
+    _write(answer, result, rows)
+    _write_page(answer, inputs, read, explainer, audit=found)
+
+
+def _check(answer: AnswerOptions) -> None:
+    """Refuses files that could not be written, before any work."""
+    if answer.out is not None:
+        usage("--out", _check_table, answer.out)
+    if answer.page is not None:
+        usage("--page", check_page, answer.page)
+
+
+def _check_table(path: Path) -> None:
+    if path.suffix.lower() not in (".json", ".csv"):
+        raise InputError(f"'{path}' must end in .json or .csv")
+    check_writable(path)
+
+
+def _check_picture(path: Path) -> None:
+    from hpme.viz.gallery import check_picture_path
+
+    check_writable(check_picture_path(path))
+
+
+def _fitted(
+    inputs: InputOptions, table: TableOptions, answer: AnswerOptions, graphs: int
+) -> tuple[Inputs, HPMEExplainer]:
+    """The model and its graphs, and HPME fitted to them."""
+    from hpme.commands.inputs import make_explainers, read_inputs
+    from hpme.explainers import HPMEExplainer
+
+    options = usage("--option", parse_options, inputs.option or [])
+    explainer = usage("--option", make_explainers, ["hpme"], inputs.seed, options)["hpme"]
+    assert isinstance(explainer, HPMEExplainer)
+    skipped = (answer.out or answer.page or Path("graphs")).with_suffix(".skipped.csv")
+    read = read_inputs(inputs, table, count=graphs, skipped=skipped)
+    explainer.fit(read.model, read.fitted, target=read.model.target, progress=not inputs.quiet)
+    if explainer.report is not None and not inputs.quiet:
+        for warning in explainer.report.warnings:
+            say(f"warning: {warning}", style="yellow")
+    return read, explainer
+
+
+def _read_donors(source: str, inputs: InputOptions, table: TableOptions) -> Any:
+    """Further graphs, read as ``--data`` is."""
+    from hpme.commands.inputs import TABLES, read_graphs
+
+    unlabelled = replace(table, label_column=None, rule=None)
+    arguments = unlabelled.arguments() if Path(source).suffix.lower() in TABLES else {}
+    return read_graphs(source, progress=not inputs.quiet, **arguments)
+
+
+def _write(answer: AnswerOptions, result: Any, rows: list[dict[str, Any]]) -> None:
+    """Everything as JSON, or the rows as a table, if a file is asked for."""
+    from hpme.storage import write_atomically
+
+    if answer.out is None:
+        return
+    if answer.out.suffix.lower() == ".json":
+        text = json.dumps(result, indent=1, allow_nan=False) + "\n"
+    else:
+        written = io.StringIO(newline="")
+        writer = csv.DictWriter(written, list(rows[0]) if rows else ["graph"])
+        writer.writeheader()
+        writer.writerows(rows)
+        text = written.getvalue()
+    write_atomically(answer.out, text.encode())
+
+
+def _write_page(
+    answer: AnswerOptions,
+    inputs: InputOptions,
+    read: Inputs,
+    explainer: HPMEExplainer,
+    **found: Any,
+) -> None:
+    """The answer on the page of explanations, if one is asked for."""
+    if answer.page is not None:
+        explanations = {"hpme": explanations_of(explainer, read, quiet=inputs.quiet)}
+        write_page(read, {"hpme": explainer}, explanations, answer.page, inputs, **found)
