@@ -94,7 +94,7 @@ def flat(text):
     return " ".join(text.replace("│", " ").split())
 
 
-def page(path="report.html"):
+def page(path="page.html"):
     text = Path(path).read_text(encoding="utf-8")
     return json.loads(re.search(r'<script id="data"[^>]*>(.*?)</script>', text, re.S)[1])
 
@@ -206,7 +206,7 @@ def test_weights_that_do_not_fit(user):
 def test_wrong_factories_are_named(user, model, message):
     result = run("--model", model, "--data", "my_code:graphs")
     assert result.exit_code == 1 and message in flat(result.stderr)
-    assert "Traceback" not in result.output and not Path("report.html").exists()
+    assert "Traceback" not in result.output and not Path("page.html").exists()
 
 
 def test_an_error_inside_the_module_is_shown(user):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hpme.commands.explain import explanations_of, write_page
+from hpme.commands.explain import explanations_of, save_page
 from hpme.commands.options import (
     BEYOND,
     AnswerOptions,
@@ -226,4 +226,4 @@ def _write_page(
     """The answer on the page of explanations, if one is asked for."""
     if answer.page is not None:
         explanations = {"hpme": explanations_of(explainer, read, quiet=inputs.quiet)}
-        write_page(read, {"hpme": explainer}, explanations, answer.page, inputs, **found)
+        save_page(read, {"hpme": explainer}, explanations, answer.page, inputs, **found)

@@ -50,7 +50,7 @@ def explain(
         typer.Option("--explainer", "-e", help="Names from hpme list explainers, with commas."),
     ] = "hpme",
     out: Annotated[Path, typer.Option(dir_okay=False, help="The page to write.")] = Path(
-        "report.html"
+        "page.html"
     ),
     graphs: GraphsOption = 200,
     title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
@@ -123,7 +123,7 @@ def explain(
         )
     if should is not None:
         answers["audit"] = hpme.audit(read.model, read.store, should, should_not)
-    write_page(read, explainers, explanations, out, inputs, title=title, **answers)
+    save_page(read, explainers, explanations, out, inputs, title=title, **answers)
 
 
 def _asked(
@@ -173,7 +173,7 @@ def explanations_of(explainer: GraphExplainer, read: Inputs, *, quiet: bool) -> 
     return found
 
 
-def write_page(
+def save_page(
     read: Inputs,
     explainers: Mapping[str, GraphExplainer],
     explanations: Mapping[str, Sequence[Any]],
@@ -181,11 +181,11 @@ def write_page(
     options: InputOptions,
     **more: Any,
 ) -> None:
-    """Writes the page, and says where it is; ``more`` are arguments of :func:`hpme.page.report`."""
-    from hpme.page import report
+    """Writes the page, and says where it is; ``more`` goes to :func:`~hpme.page.write_page`."""
+    from hpme.page import write_page
 
     names = [graph.get("name") for graph in read.graphs]
-    report(
+    write_page(
         read.model,
         read.graphs,
         explanations,

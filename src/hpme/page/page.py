@@ -18,9 +18,9 @@ from hpme.graphs.segment import segment_mean
 from hpme.metrics.selection import ranks as ranks_of
 from hpme.models.explained import ExplainedModel, Model
 from hpme.models.task import Mode
+from hpme.page.beyond import Changes, beyond, check_counterfactuals
 from hpme.page.drawing import draw_graphs
 from hpme.page.entries import edge_scores, entry, numbers, pooled_nodes, truth_of, verdict
-from hpme.page.insight import Changes, check_insight, insight
 from hpme.page.predictions import Predictions, Sizes
 from hpme.page.template import decimals, render, whole_numbers
 from hpme.storage import write_atomically
@@ -34,7 +34,7 @@ RANDOM = "random edges"
 Metrics = Mapping[str, Sequence[float]]
 
 
-def report(
+def write_page(
     model: Model,
     graphs: Sequence[Any],
     explanations: Mapping[str, Sequence[Any]] | Sequence[Any],
@@ -100,7 +100,7 @@ def report(
     graphs, *flat = (on_cpu(part) for part in flat_views(given, *map(list, named.values())))
     named = dict(zip(named, flat, strict=True))
     _check(path, graphs, named, names, reports, metrics, keep, steps)
-    check_insight(len(graphs), counterfactuals)
+    check_counterfactuals(len(graphs), counterfactuals)
     explained = ExplainedModel.of(model, mode=mode, model_config=model_config)
     if store is None:
         store = explained.read(graphs if graphs[0].get("type_names") is None else given)
@@ -159,7 +159,7 @@ def report(
         "y": None if store.y is None else decimals(store.y),
         "metrics": {name: numbers(values) for name, values in (metrics or {}).items()},
         "explainers": entries,
-        "insight": insight(rules, counterfactuals, audit, progress=progress),
+        "insight": beyond(rules, counterfactuals, audit, progress=progress),
     }
     write_atomically(path, render(title, data).encode())
     return path

@@ -55,7 +55,7 @@ class _Drawn:
         }
 
 
-def check_insight(count: int, counterfactuals: Changes | None) -> None:
+def check_counterfactuals(count: int, counterfactuals: Changes | None) -> None:
     """Whether counterfactuals are about the graphs of the page.
 
     Raises:
@@ -67,7 +67,7 @@ def check_insight(count: int, counterfactuals: Changes | None) -> None:
         )
 
 
-def insight(
+def beyond(
     rules: RuleBook | None,
     counterfactuals: Changes | None,
     audit: Audit | None,
