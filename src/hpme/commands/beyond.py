@@ -13,24 +13,22 @@ import typer
 
 from hpme.commands.explain import explanations_of, save_page
 from hpme.commands.options import (
-    BEYOND,
     AnswerOptions,
     GraphsOption,
     InputOptions,
     ShouldNotOption,
     TableOptions,
     ThresholdOption,
+    beyond_one_graph,
 )
 from hpme.commands.shared import (
-    check_page,
     check_patterns,
     check_writable,
     command,
-    parse_options,
     say,
+    say_warnings,
     usage,
 )
-from hpme.errors import InputError
 
 if TYPE_CHECKING:
     from hpme.commands.inputs import Inputs
@@ -44,8 +42,7 @@ def rules(
     answer: AnswerOptions,
     graphs: GraphsOption = 1000,
     picture: Annotated[
-        Path | None,
-        typer.Option(dir_okay=False, rich_help_panel=BEYOND, help="Picture: .png or .svg."),
+        Path | None, beyond_one_graph(dir_okay=False, help="Picture: .png or .svg.")
     ] = None,
 ) -> None:
     """Say what your model has learned: a short ordered list of rules about subgraphs.
@@ -55,8 +52,7 @@ def rules(
     Exit codes: 0 done, 1 failed while running, 2 wrong usage.
     """
     _check(answer)
-    if picture is not None:
-        usage("--picture", _check_picture, picture)
+    usage("--picture", check_writable, picture, ".png", ".svg")
     read, explainer = _fitted(inputs, table, answer, graphs)
     book = explainer.rules(read.model, read.store, progress=not inputs.quiet)
     typer.echo(str(book))
@@ -67,8 +63,7 @@ def rules(
     rows = [
         {"if": " AND ".join(rule["if"]), **{k: rule[k] for k in keep}} for rule in found["rules"]
     ]
-    _write(answer, found, rows)
-    _write_page(answer, inputs, read, explainer, rules=book)
+    _write(answer, inputs, read, explainer, found, rows, rules=book)
 
 
 @command
@@ -77,15 +72,12 @@ def counterfactual(
     table: TableOptions,
     answer: AnswerOptions,
     graphs: GraphsOption = 200,
-    n: Annotated[
-        int, typer.Option("-n", min=1, rich_help_panel=BEYOND, help="How many for each graph.")
-    ] = 3,
+    n: Annotated[int, beyond_one_graph("-n", min=1, help="How many for each graph.")] = 3,
     threshold: ThresholdOption = None,
     donors: Annotated[
         str | None,
-        typer.Option(
+        beyond_one_graph(
             metavar="FILE|MODULE:FUNCTION",
-            rich_help_panel=BEYOND,
             help="Other molecules that may give regions, as --data (default: the given ones).",
         ),
     ] = None,
@@ -100,12 +92,7 @@ def counterfactual(
     others = None if donors is None else _read_donors(donors, inputs, table)
     read, explainer = _fitted(inputs, table, answer, graphs)
     found = explainer.counterfactuals(
-        read.model,
-        read.store,
-        n,
-        threshold=threshold,
-        donors=others,
-        progress=not inputs.quiet,
+        read.model, read.store, n, threshold=threshold, donors=others, progress=not inputs.quiet
     )
     rows: list[dict[str, Any]] = []
     for number, graph, some in zip(read.numbers, read.graphs, found, strict=True):
@@ -116,8 +103,7 @@ def counterfactual(
             typer.echo(f"graph {number}: {one}")
     hits = sum(bool(some) for some in found)
     say(f"the answer was changed for {hits:,} of {len(found):,} graphs")
-    _write(answer, rows, rows)
-    _write_page(answer, inputs, read, explainer, counterfactuals=found)
+    _write(answer, inputs, read, explainer, rows, rows, counterfactuals=found)
 
 
 @command
@@ -125,10 +111,7 @@ def audit(
     inputs: InputOptions,
     table: TableOptions,
     answer: AnswerOptions,
-    should: Annotated[
-        str,
-        typer.Option(metavar="SMARTS", rich_help_panel=BEYOND, help="Pattern that should matter."),
-    ],
+    should: Annotated[str, beyond_one_graph(metavar="SMARTS", help="Pattern that should matter.")],
     should_not: ShouldNotOption = None,
     graphs: GraphsOption = 500,
 ) -> None:
@@ -147,28 +130,13 @@ def audit(
         for role in ("should", "should_not")
         if result[role] is not None
     ]
-    _write(answer, result, rows)
-    _write_page(answer, inputs, read, explainer, audit=found)
+    _write(answer, inputs, read, explainer, result, rows, audit=found)
 
 
 def _check(answer: AnswerOptions) -> None:
     """Refuses files that could not be written, before any work."""
-    if answer.out is not None:
-        usage("--out", _check_table, answer.out)
-    if answer.page is not None:
-        usage("--page", check_page, answer.page)
-
-
-def _check_table(path: Path) -> None:
-    if path.suffix.lower() not in (".json", ".csv"):
-        raise InputError(f"'{path}' must end in .json or .csv")
-    check_writable(path)
-
-
-def _check_picture(path: Path) -> None:
-    from hpme.viz.gallery import check_picture_path
-
-    check_writable(check_picture_path(path))
+    usage("--out", check_writable, answer.out, ".json", ".csv")
+    usage("--page", check_writable, answer.page, ".html", ".htm")
 
 
 def _fitted(
@@ -178,15 +146,13 @@ def _fitted(
     from hpme.commands.inputs import make_explainers, read_inputs
     from hpme.explainers import HPMEExplainer
 
-    options = usage("--option", parse_options, inputs.option or [])
-    explainer = usage("--option", make_explainers, ["hpme"], inputs.seed, options)["hpme"]
+    explainer = usage("--option", make_explainers, ["hpme"], inputs)["hpme"]
     assert isinstance(explainer, HPMEExplainer)
     skipped = (answer.out or answer.page or Path("graphs")).with_suffix(".skipped.csv")
     read = read_inputs(inputs, table, count=graphs, skipped=skipped)
     explainer.fit(read.model, read.fitted, target=read.model.target, progress=not inputs.quiet)
-    if explainer.report is not None and not inputs.quiet:
-        for warning in explainer.report.warnings:
-            say(f"warning: {warning}", style="yellow")
+    if not inputs.quiet:
+        say_warnings(explainer.report)
     return read, explainer
 
 
@@ -199,31 +165,28 @@ def _read_donors(source: str, inputs: InputOptions, table: TableOptions) -> Any:
     return read_graphs(source, progress=not inputs.quiet, **arguments)
 
 
-def _write(answer: AnswerOptions, result: Any, rows: list[dict[str, Any]]) -> None:
-    """Everything as JSON, or the rows as a table, if a file is asked for."""
-    from hpme.storage import write_atomically
-
-    if answer.out is None:
-        return
-    if answer.out.suffix.lower() == ".json":
-        text = json.dumps(result, indent=1, allow_nan=False) + "\n"
-    else:
-        written = io.StringIO(newline="")
-        writer = csv.DictWriter(written, list(rows[0]) if rows else ["graph"])
-        writer.writeheader()
-        writer.writerows(rows)
-        text = written.getvalue()
-    write_atomically(answer.out, text.encode())
-
-
-def _write_page(
+def _write(
     answer: AnswerOptions,
     inputs: InputOptions,
     read: Inputs,
     explainer: HPMEExplainer,
+    result: Any,
+    rows: list[dict[str, Any]],
     **found: Any,
 ) -> None:
-    """The answer on the page of explanations, if one is asked for."""
+    """Everything as JSON or the rows as a table, and what was found on a page, as asked for."""
+    from hpme.storage import write_atomically
+
+    if answer.out is not None and answer.out.suffix.lower() == ".json":
+        write_atomically(
+            answer.out, (json.dumps(result, indent=1, allow_nan=False) + "\n").encode()
+        )
+    elif answer.out is not None:
+        written = io.StringIO(newline="")
+        writer = csv.DictWriter(written, list(rows[0]) if rows else ["graph"])
+        writer.writeheader()
+        writer.writerows(rows)
+        write_atomically(answer.out, written.getvalue().encode())
     if answer.page is not None:
         explanations = {"hpme": explanations_of(explainer, read, quiet=inputs.quiet)}
         save_page(read, {"hpme": explainer}, explanations, answer.page, inputs, **found)

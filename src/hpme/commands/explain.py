@@ -12,23 +12,22 @@ import typer
 
 from hpme.commands import catalog
 from hpme.commands.options import (
-    BEYOND,
     ChempropOptions,
     GraphsOption,
     InputOptions,
     ShouldNotOption,
     TableOptions,
     ThresholdOption,
+    beyond_one_graph,
 )
 from hpme.commands.shared import (
-    check_page,
     check_patterns,
     check_writable,
     command,
     known,
-    parse_options,
     refuse,
     say,
+    say_warnings,
     usage,
 )
 
@@ -46,8 +45,7 @@ def explain(
     table: TableOptions,
     chemprop: ChempropOptions,
     explainer: Annotated[
-        str,
-        typer.Option("--explainer", "-e", help="Names from hpme list explainers, with commas."),
+        str, typer.Option("--explainer", "-e", help="Names from hpme list explainers, with commas.")
     ] = "hpme",
     out: Annotated[Path, typer.Option(dir_okay=False, help="The page to write.")] = Path(
         "page.html"
@@ -60,20 +58,16 @@ def explain(
     ] = None,
     beyond: Annotated[
         str | None,
-        typer.Option(
+        beyond_one_graph(
             "--with",
             metavar="rules,counterfactuals",
-            rich_help_panel=BEYOND,
             help="What else the page says, by HPME: what the model has learned, what would change "
             "its answers.",
         ),
     ] = None,
     threshold: ThresholdOption = None,
     should: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SMARTS", rich_help_panel=BEYOND, help="Pattern that should matter, to audit."
-        ),
+        str | None, beyond_one_graph(metavar="SMARTS", help="Pattern that should matter, to audit.")
     ] = None,
     should_not: ShouldNotOption = None,
 ) -> None:
@@ -93,16 +87,15 @@ def explain(
     if (inputs.model is None) == (chemprop.chemprop is None):
         refuse("give one of --model and --chemprop", "--model")
     asked = _asked(beyond, should, should_not, threshold, names)
-    options = usage("--option", parse_options, inputs.option or [])
     from hpme.commands.inputs import make_explainers, read_inputs
 
-    explainers = usage("--option", make_explainers, names, inputs.seed, options)
-    usage("--out", check_page, out)
+    explainers = usage("--option", make_explainers, names, inputs)
+    usage("--out", check_writable, out, ".html", ".htm")
     if save_explainer is not None:
         usage("--save-explainer", check_writable, save_explainer / f"{names[0]}.safetensors")
     if chemprop.chemprop is None and (chemprop.trust_model_file or chemprop.files()):
-        belongs = "--trust-model-file" if chemprop.trust_model_file else "--model"
-        refuse("belongs to --chemprop", belongs)
+        hint = "--trust-model-file" if chemprop.trust_model_file else "--model"
+        refuse("belongs to --chemprop", hint)
     skipped = out.with_suffix(".skipped.csv")
     read = read_inputs(inputs, table, count=graphs, skipped=skipped, chemprop=chemprop)
     explanations = {}
@@ -153,8 +146,7 @@ def _announce(name: str, explainer: GraphExplainer, explanations: list[Any]) -> 
     say(f"{name}: done" + ("" if ratio is None else f", explanations of {ratio:.0%} of the nodes"))
     if found is not None:
         say(f"  {found.summary()}")
-        for warning in found.warnings:
-            say(f"  warning: {warning}", style="yellow")
+        say_warnings(found, "  ")
     qualities = [item.get("quality") for item in explanations]
     counts = Counter(quality["verdict"] for quality in qualities if quality)
     if counts:
@@ -183,18 +175,18 @@ def save_page(
 ) -> None:
     """Writes the page, and says where it is; ``more`` goes to :func:`~hpme.page.write_page`."""
     from hpme.page import write_page
+    from hpme.page.entries import text_or_none
 
-    names = [graph.get("name") for graph in read.graphs]
     write_page(
         read.model,
         read.graphs,
         explanations,
         out,
         names=[
-            name if isinstance(name, str) and name else f"graph {number}"
-            for name, number in zip(names, read.numbers, strict=True)
+            text_or_none(graph.get("name")) or f"graph {number}"
+            for graph, number in zip(read.graphs, read.numbers, strict=True)
         ],
-        class_names=_sides(read.model, read.classes),
+        class_names=_sides(read.model),
         reports={name: getattr(one, "report", None) for name, one in explainers.items()},
         seed=options.seed,
         progress=not options.quiet,
@@ -205,10 +197,10 @@ def save_page(
         typer.echo(str(out))
 
 
-def _sides(model: ExplainedModel, names: list[str] | None) -> list[str] | None:
+def _sides(model: ExplainedModel) -> Sequence[str] | None:
     """Names of the classes on the page; what is asked about one class has two sides."""
     if model.target is None and model.contrast is None:
-        return names
+        return model.classes
     if model.view.mode == "regression" or model.tasks is not None:
         return None
     ours, other = model.target, model.contrast

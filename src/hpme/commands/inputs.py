@@ -21,7 +21,7 @@ from torch import nn
 from torch_geometric.data import Data
 
 from hpme.commands.options import ChempropOptions, InputOptions, ModeName, TableOptions
-from hpme.commands.shared import check_device, list_skipped, refuse, say, usage
+from hpme.commands.shared import check_device, list_skipped, parse_options, refuse, say, usage
 from hpme.data import GraphStore, from_smiles_csv, load_graphs
 from hpme.data.molecules.columns import read_columns
 from hpme.data.molecules.smiles import parse_smiles, read_smiles
@@ -48,7 +48,6 @@ class Inputs:
         store: Graphs to answer about.
         graphs: The latter one by one, as they were given.
         numbers: Their numbers among all.
-        classes: Names of the classes.
     """
 
     model: ExplainedModel
@@ -56,7 +55,6 @@ class Inputs:
     store: GraphStore
     graphs: list[Data]
     numbers: list[int]
-    classes: list[str] | None
 
 
 def read_inputs(
@@ -95,13 +93,12 @@ def read_inputs(
         found = read_graphs(options.data, skipped, progress=progress, **arguments)
         model = ExplainedModel(build_model(options.model or "", options.weights))
     classes = options.classes
-    names = None if classes is None else [name.strip() for name in classes.split(",")]
     model = ExplainedModel.of(
         model,
         mode=None if options.mode is None else options.mode.value,
         call=None if options.call is None else usage("--call", find_function, options.call),
         output=_name_or_number(options.output),
-        classes=names,
+        classes=None if classes is None else [name.strip() for name in classes.split(",")],
         target=_name_or_number(options.target),
         contrast=_name_or_number(options.contrast),
     )
@@ -118,7 +115,7 @@ def read_inputs(
             say("no --weights: the model is explained as the function returns it")
     listed = numbers.tolist()
     graphs = chosen.to_data_list() if isinstance(found, GraphStore) else [found[i] for i in listed]
-    return Inputs(model, store.subset(fitted), chosen, graphs, listed, names)
+    return Inputs(model, store.subset(fitted), chosen, graphs, listed)
 
 
 def _name_or_number(text: str | None) -> int | str | None:
@@ -140,10 +137,9 @@ def _try(model: ExplainedModel, store: GraphStore) -> None:
         )
 
 
-def make_explainers(
-    names: Sequence[str], seed: int, options: Mapping[str, Any]
-) -> dict[str, GraphExplainer]:
+def make_explainers(names: Sequence[str], inputs: InputOptions) -> dict[str, GraphExplainer]:
     """Explainers by name; an option goes to all that have it."""
+    options, seed = parse_options(inputs.option or []), inputs.seed
     valid = {name: option_names(name) for name in names}
     for option in options:
         if option == "seed":
@@ -177,17 +173,14 @@ def find_function(reference: str) -> Callable[..., Any]:
     with _current_folder():
         try:
             module = importlib.import_module(module_name)
-        except ModuleNotFoundError as error:
-            if error.name == module_name.partition(".")[0]:
-                raise InputError(
+        except Exception as error:
+            why = f"importing '{module_name}' failed: {type(error).__name__}: {error}"
+            if getattr(error, "name", None) == module_name.partition(".")[0]:
+                why = (
                     f"no module '{module_name}' in the current folder or among the installed ones; "
                     "run the command where the file is"
-                ) from error
-            raise InputError(f"importing '{module_name}' failed: {error}") from error
-        except Exception as error:
-            raise InputError(
-                f"importing '{module_name}' failed: {type(error).__name__}: {error}"
-            ) from error
+                )
+            raise InputError(why) from error
         factory = getattr(module, name, None)
         if not callable(factory):
             close = difflib.get_close_matches(name, dir(module), n=1)

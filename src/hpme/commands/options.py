@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,8 +17,11 @@ import typer
 from hpme.commands.shared import parse_rules, usage
 from hpme.limits import MAX_SEED, MAX_SIZE
 
-MODEL, OWN, CHEMPROP = "Your model", "Your own molecules", "Chemprop models"
-BEYOND = "Beyond one graph"
+about_model = partial(typer.Option, rich_help_panel="Your model")
+about_molecules = partial(typer.Option, rich_help_panel="Your own molecules")
+about_chemprop = partial(typer.Option, rich_help_panel="Chemprop models")
+beyond_one_graph = partial(typer.Option, rich_help_panel="Beyond one graph")
+array_file = partial(about_chemprop, dir_okay=False, metavar="FILE.npz")
 
 # Options that stand alone #########################################################################
 
@@ -52,21 +56,15 @@ DeviceOption = Annotated[
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 SmilesColumnOption = Annotated[
-    str | None, typer.Option(rich_help_panel=OWN, help="Column of the SMILES (default: smiles).")
+    str | None, about_molecules(help="Column of the SMILES (default: smiles).")
 ]
-NameColumnOption = Annotated[
-    str | None, typer.Option(rich_help_panel=OWN, help="Column of names, for pictures.")
-]
-HydrogensOption = Annotated[
-    bool, typer.Option("--hydrogens", rich_help_panel=OWN, help="Make hydrogens nodes, too.")
-]
+NameColumnOption = Annotated[str | None, about_molecules(help="Column of names, for pictures.")]
+HydrogensOption = Annotated[bool, about_molecules("--hydrogens", help="Make hydrogens nodes, too.")]
 ThresholdOption = Annotated[
-    float | None,
-    typer.Option(rich_help_panel=BEYOND, help="Of counterfactuals of values: what to get past."),
+    float | None, beyond_one_graph(help="Of counterfactuals of values: what to get past.")
 ]
 ShouldNotOption = Annotated[
-    str | None,
-    typer.Option(metavar="SMARTS", rich_help_panel=BEYOND, help="Pattern that should not matter."),
+    str | None, beyond_one_graph(metavar="SMARTS", help="Pattern that should not matter.")
 ]
 
 # Options that belong together #####################################################################
@@ -116,50 +114,34 @@ class InputOptions:
     quiet: QuietOption = False
     mode: Annotated[
         ModeName | None,
-        typer.Option(
-            rich_help_panel=MODEL,
-            help="What the output means; needed if it is one value per graph.",
-        ),
+        about_model(help="What the output means; needed if it is one value per graph."),
     ] = None
     call: Annotated[
         str | None,
-        typer.Option(
+        about_model(
             metavar="MODULE:FUNCTION",
-            rich_help_panel=MODEL,
             help="Function call(model, batch) that calls the model on a PyG Batch with all fields "
             "of the graphs (default: found by trial).",
         ),
     ] = None
     output: Annotated[
         str | None,
-        typer.Option(
-            metavar="KEY",
-            rich_help_panel=MODEL,
-            help="Entry of the output, if the model returns several.",
-        ),
+        about_model(metavar="KEY", help="Entry of the output, if the model returns several."),
     ] = None
     target: Annotated[
         str | None,
-        typer.Option(
+        about_model(
             metavar="NAME",
-            rich_help_panel=MODEL,
             help="Class or task to explain, by name or number (default: the predicted class).",
         ),
     ] = None
     contrast: Annotated[
         str | None,
-        typer.Option(
-            metavar="CLASS",
-            rich_help_panel=MODEL,
-            help="Class that it is told apart from: why not this one?",
-        ),
+        about_model(metavar="CLASS", help="Class that it is told apart from: why not this one?"),
     ] = None
     classes: Annotated[
         str | None,
-        typer.Option(
-            rich_help_panel=MODEL,
-            help="Names of the classes, with commas (default: class 0, class 1, ...).",
-        ),
+        about_model(help="Names of the classes, with commas (default: class 0, class 1, ...)."),
     ] = None
 
 
@@ -170,17 +152,13 @@ class TableOptions:
     smiles_column: SmilesColumnOption = None
     name_column: NameColumnOption = None
     label_column: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=OWN, help="Column of the labels; without it, rules give them."
-        ),
+        str | None, about_molecules(help="Column of the labels; without it, rules give them.")
     ] = None
     rule: Annotated[
         list[str] | None,
-        typer.Option(
+        about_molecules(
             "--rule",
             metavar="NAME=SMARTS",
-            rich_help_panel=OWN,
             help="Pattern that must match, such as 'carbonyl=[CX3]=O'; its matches are the ground "
             "truth. If repeated, all must match.",
         ),
@@ -199,43 +177,37 @@ class TableOptions:
         return {name: value for name, value in found.items() if value}
 
 
-def _array_file(text: str) -> Any:
-    return typer.Option(dir_okay=False, metavar="FILE.npz", rich_help_panel=CHEMPROP, help=text)
-
-
 @dataclass(frozen=True)
 class ChempropOptions:
     """A model file of Chemprop, in place of a function, and files of additional features."""
 
     chemprop: Annotated[
         Path | None,
-        typer.Option(
+        about_chemprop(
             dir_okay=False,
-            rich_help_panel=CHEMPROP,
             help="Model file of Chemprop 2, in place of --model; --data is a table of SMILES.",
         ),
     ] = None
     trust_model_file: Annotated[
         bool,
-        typer.Option(
+        about_chemprop(
             "--trust-model-file",
-            rich_help_panel=CHEMPROP,
             help="Read a model file that names code other than Chemprop's. Such files are pickles: "
             "that code runs while they are read, so trust only files you made.",
         ),
     ] = False
     descriptors_path: Annotated[
         Path | None,
-        _array_file("Descriptors of molecules, a row for each, as for chemprop predict."),
+        array_file(help="Descriptors of molecules, a row for each, as for chemprop predict."),
     ] = None
     atom_features_path: Annotated[
-        Path | None, _array_file("Additional features of atoms, an array per molecule.")
+        Path | None, array_file(help="Additional features of atoms, an array per molecule.")
     ] = None
     atom_descriptors_path: Annotated[
-        Path | None, _array_file("Additional descriptors of atoms, an array per molecule.")
+        Path | None, array_file(help="Additional descriptors of atoms, an array per molecule.")
     ] = None
     bond_features_path: Annotated[
-        Path | None, _array_file("Additional features of bonds, an array per molecule.")
+        Path | None, array_file(help="Additional features of bonds, an array per molecule.")
     ] = None
 
     def files(self) -> dict[str, Path]:

@@ -17,7 +17,6 @@ from rich.table import Table
 
 from hpme.commands import catalog
 from hpme.commands.options import (
-    OWN,
     DeviceOption,
     GraphsOption,
     OptionsOption,
@@ -25,6 +24,7 @@ from hpme.commands.options import (
     SizeOption,
     StepsOption,
     TableOptions,
+    about_molecules,
 )
 from hpme.commands.shared import (
     check_device,
@@ -36,6 +36,7 @@ from hpme.commands.shared import (
     parse_options,
     refuse,
     say,
+    say_warnings,
     usage,
 )
 from hpme.limits import MAX_SEED
@@ -59,104 +60,87 @@ class OnErrorName(str, Enum):
     stop = "raise"
 
 
-DatasetOption = Annotated[
-    str | None, typer.Option("--dataset", "-d", help="See: hpme list datasets.")
-]
-ExplainerOption = Annotated[
-    str, typer.Option("--explainer", "-e", help="See: hpme list explainers.")
-]
-ModelOption = Annotated[
-    str | None,
-    typer.Option(
-        "--model",
-        "-m",
-        help="Model to explain, see: hpme list models (default: gcn, for heterogeneous graphs "
-        "hetero; for explainers made for another one that).",
-    ),
-]
-SeedsOption = Annotated[
-    str,
-    typer.Option(
-        "--seeds",
-        "-s",
-        help="Seeds of the explainer and of the choice of graphs: 0-4, or 0,3,7, or 0-2,7.",
-    ),
-]
-VariantOption = Annotated[
-    str | None,
-    typer.Option(help="See: hpme list datasets; by default the first that the dataset has."),
-]
-TargetSeedOption = Annotated[
-    int, typer.Option(min=0, max=MAX_SEED, help="Seed the model is trained with.")
-]
-JsonOption = Annotated[
-    Path | None,
-    typer.Option("--json", dir_okay=False, help="Result file, rewritten after every seed."),
-]
-GalleryOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--gallery", dir_okay=False, help="Picture (.png or .svg) of some graphs of the first seed."
-    ),
-]
-SmilesOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--smiles",
-        exists=True,
-        dir_okay=False,
-        rich_help_panel=OWN,
-        help="CSV file of molecules with a header, in place of --dataset.",
-    ),
-]
-TaskOption = Annotated[
-    TaskName | None,
-    typer.Option(rich_help_panel=OWN, help="What the labels are (default: classification)."),
-]
-OnErrorOption = Annotated[
-    OnErrorName | None,
-    typer.Option(
-        rich_help_panel=OWN,
-        help="Skip rows that are no molecule or have no label, or stop (default: skip).",
-    ),
-]
-WorkersOption = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        rich_help_panel=OWN,
-        help="Processes that read molecules (default: one, for many molecules one per processor).",
-    ),
-]
 GALLERY_GRAPHS = 6
-OutOption = Annotated[
-    Path,
-    typer.Option(
-        "--out", file_okay=False, help="Folder of the results; seeds that are in it are done."
-    ),
-]
 
 
 @command
 def run(
     table: TableOptions,
-    dataset: DatasetOption = None,
-    explainer: ExplainerOption = "hpme",
-    model: ModelOption = None,
-    seeds: SeedsOption = "0",
-    variant: VariantOption = None,
+    dataset: Annotated[
+        str | None, typer.Option("--dataset", "-d", help="See: hpme list datasets.")
+    ] = None,
+    explainer: Annotated[
+        str, typer.Option("--explainer", "-e", help="See: hpme list explainers.")
+    ] = "hpme",
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            "-m",
+            help="Model to explain, see: hpme list models (default: gcn, for heterogeneous graphs "
+            "hetero; for explainers made for another one that).",
+        ),
+    ] = None,
+    seeds: Annotated[
+        str,
+        typer.Option(
+            "--seeds",
+            "-s",
+            help="Seeds of the explainer and of the choice of graphs: 0-4, or 0,3,7, or 0-2,7.",
+        ),
+    ] = "0",
+    variant: Annotated[
+        str | None,
+        typer.Option(help="See: hpme list datasets; by default the first that the dataset has."),
+    ] = None,
     graphs: GraphsOption = 200,
-    target_seed: TargetSeedOption = 0,
+    target_seed: Annotated[
+        int, typer.Option(min=0, max=MAX_SEED, help="Seed the model is trained with.")
+    ] = 0,
     option: OptionsOption = None,
     size: SizeOption = None,
     train_steps: StepsOption = None,
-    json_file: JsonOption = None,
-    gallery_file: GalleryOption = None,
-    smiles: SmilesOption = None,
-    task: TaskOption = None,
-    on_error: OnErrorOption = None,
-    workers: WorkersOption = None,
-    out: OutOption = Path("out/run"),
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", dir_okay=False, help="Result file, rewritten after every seed."),
+    ] = None,
+    gallery_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--gallery",
+            dir_okay=False,
+            help="Picture (.png or .svg) of some graphs of the first seed.",
+        ),
+    ] = None,
+    smiles: Annotated[
+        Path | None,
+        about_molecules(
+            "--smiles",
+            exists=True,
+            dir_okay=False,
+            help="CSV file of molecules with a header, in place of --dataset.",
+        ),
+    ] = None,
+    task: Annotated[
+        TaskName | None, about_molecules(help="What the labels are (default: classification).")
+    ] = None,
+    on_error: Annotated[
+        OnErrorName | None,
+        about_molecules(help="Skip rows without molecule or label, or stop (default: skip)."),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        about_molecules(
+            min=1,
+            help="Processes that read molecules (default: one, or for many one per processor).",
+        ),
+    ] = None,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", file_okay=False, help="Folder of the results; seeds that are in it are done."
+        ),
+    ] = Path("out/run"),
     device: DeviceOption = None,
     quiet: QuietOption = False,
 ) -> None:
@@ -180,15 +164,12 @@ def run(
     from hpme.data import from_smiles_csv, load_dataset
     from hpme.explainers import EXPLAINERS
     from hpme.models.registry import default_name
-    from hpme.viz import check_picture_path
 
     numbers = usage("--seeds", parse_seeds, seeds)
     place = usage("--device", check_device, device or "cpu")
     options = usage("--option", parse_options, option or [])
-    if gallery_file is not None:
-        usage("--gallery", check_picture_path, gallery_file)
     usage("--json", check_writable, json_file)
-    usage("--gallery", check_writable, gallery_file)
+    usage("--gallery", check_writable, gallery_file, ".png", ".svg")
     loaded: GraphDataset
     if smiles is None:
         load = functools.partial(load_dataset, variant=variant, size=size, progress=not quiet)
@@ -301,8 +282,7 @@ def announce(outcome: Outcome, record: Record) -> None:
     report = getattr(outcome.explainer, "report", None)
     if report is not None:
         say(f"  {report.summary()}")
-        for warning in report.warnings:
-            say(f"  warning: {warning}", style="yellow")
+        say_warnings(report, "  ")
 
 
 def draw(outcome: Outcome, path: Path) -> None:
@@ -335,13 +315,9 @@ def summary(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def _flat(record: Record) -> dict[str, Any]:
-    experiment = record.experiment
+    names = ("dataset", "explainer", "model", "seed", "target_seed")
     return {
-        "dataset": experiment.dataset,
-        "explainer": experiment.explainer,
-        "model": experiment.model,
-        "seed": experiment.seed,
-        "target_seed": experiment.target_seed,
+        **{name: getattr(record.experiment, name) for name in names},
         **record.context,
         **record.values,
         "auc_undefined": record.undefined.get("auc"),

@@ -82,6 +82,12 @@ def say(text: str, style: str | None = None) -> None:
     Console(stderr=True).print(text, style=style, markup=False, highlight=False)
 
 
+def say_warnings(report: Any, indent: str = "") -> None:
+    """What the report of a fit, if there is one, warns of."""
+    for warning in () if report is None else report.warnings:
+        say(f"{indent}warning: {warning}", style="yellow")
+
+
 def number(value: float | None) -> str:
     """A metric as text."""
     return "undefined" if value is None else f"{value:.4f}"
@@ -110,23 +116,18 @@ def refuse(message: str, hint: str) -> NoReturn:
     raise typer.BadParameter(message, param_hint=hint)
 
 
-def check_writable(path: Path | None) -> None:
-    """Fails now, not after the work, if a result could not be written."""
+def check_writable(path: Path | None, *endings: str) -> None:
+    """Fails now, not after the work, if a result could not be written, or ends otherwise."""
     if path is None:
         return
+    if endings and path.suffix.lower() not in endings:
+        raise InputError(f"'{path}' must end in {' or '.join(endings)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"cannot make the folder of '{path}': {error}") from error
     if path.is_dir() or not os.access(path.parent, os.W_OK):
         raise InputError(f"cannot write '{path}'; choose another place")
-
-
-def check_page(path: Path) -> None:
-    """Fails now, not after the work, if a page could not be written."""
-    if path.suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"'{path}' must end in .html")
-    check_writable(path)
 
 
 def check_device(text: str) -> torch.device:
@@ -147,14 +148,7 @@ def check_device(text: str) -> torch.device:
 
 
 def list_skipped(skipped: Sequence[Any], left: int, path: Path, *, quiet: bool) -> None:
-    """Lists rows of a table that are left out in a file, and says how many they are.
-
-    Args:
-        skipped: Those rows.
-        left: How many others there are.
-        path: The file.
-        quiet: Whether to say nothing.
-    """
+    """Lists rows of a table that are left out in a file, and says how many; others are ``left``."""
     if not skipped:
         path.unlink(missing_ok=True)  # that of an earlier run
         return
@@ -162,8 +156,8 @@ def list_skipped(skipped: Sequence[Any], left: int, path: Path, *, quiet: bool) 
 
     write_skipped(path, skipped)
     if not quiet:
-        rows = len(skipped) + left
-        say(f"{len(skipped):,} of {rows:,} rows are left out; '{path}' lists them", style="yellow")
+        rows = f"{len(skipped):,} of {len(skipped) + left:,} rows"
+        say(f"{rows} are left out; '{path}' lists them", style="yellow")
 
 
 def parse_options(pairs: Sequence[str]) -> dict[str, Any]:

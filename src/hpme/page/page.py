@@ -18,9 +18,17 @@ from hpme.graphs.segment import segment_mean
 from hpme.metrics.selection import ranks as ranks_of
 from hpme.models.explained import ExplainedModel, Model
 from hpme.models.task import Mode
-from hpme.page.beyond import Changes, beyond, check_counterfactuals
+from hpme.page.beyond import Changes, beyond
 from hpme.page.drawing import draw_graphs
-from hpme.page.entries import edge_scores, entry, numbers, pooled_nodes, truth_of, verdict
+from hpme.page.entries import (
+    edge_scores,
+    entry,
+    evidence,
+    numbers,
+    pooled_nodes,
+    text_or_none,
+    truth_of,
+)
 from hpme.page.predictions import Predictions, Sizes
 from hpme.page.template import decimals, render, whole_numbers
 from hpme.storage import write_atomically
@@ -99,8 +107,7 @@ def write_page(
     named = explanations if isinstance(explanations, Mapping) else {"explanation": explanations}
     graphs, *flat = (on_cpu(part) for part in flat_views(given, *map(list, named.values())))
     named = dict(zip(named, flat, strict=True))
-    _check(path, graphs, named, names, reports, metrics, keep, steps)
-    check_counterfactuals(len(graphs), counterfactuals)
+    _check(path, graphs, named, names, reports, metrics, counterfactuals, keep, steps)
     explained = ExplainedModel.of(model, mode=mode, model_config=model_config)
     if store is None:
         store = explained.read(graphs if graphs[0].get("type_names") is None else given)
@@ -123,13 +130,13 @@ def write_page(
     predictions = Predictions.of(explained, store, pairs, ranks, sizes, progress=progress)
     truth = truth_of(graphs, pairs)
     if names is None:
-        names = [_text(graph.get("name")) or f"graph {i}" for i, graph in enumerate(graphs)]
+        names = [text_or_none(graph.get("name")) or f"graph {i}" for i, graph in enumerate(graphs)]
     model_name = type(explained.model).__name__
     title = title or f"Explanations of {model_name}"
     entries = [
         {
             **(entry(named[name], scores[name], graphs, truth) if name in named else {}),
-            **verdict((reports or {}).get(name)),
+            **evidence((reports or {}).get(name)),
             "name": name,
             "baseline": name not in named,
             "rank": whole_numbers(ranks[name]),
@@ -145,7 +152,7 @@ def write_page(
         "classes": predictions.classes(class_names),
         "keep": _pooled_share(named, store) if keep is None else keep,
         "names": [str(name) for name in names],
-        "smiles": [_text(graph.get("smiles")) for graph in graphs],
+        "smiles": [text_or_none(graph.get("smiles")) for graph in graphs],
         "nodes": whole_numbers(store.sizes),
         "edges": whole_numbers(pairs.counts),
         "ends": whole_numbers(pairs.index.t().reshape(-1)),
@@ -178,10 +185,6 @@ def _pooled_share(named: Mapping[str, Sequence[Any]], store: GraphStore) -> floa
     return DEFAULT_KEEP
 
 
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
 def _check(
     path: Path,
     graphs: Sequence[Any],
@@ -189,6 +192,7 @@ def _check(
     names: Sequence[str] | None,
     reports: Mapping[str, Any] | None,
     metrics: Metrics | None,
+    counterfactuals: Changes | None,
     keep: float | None,
     steps: int,
 ) -> None:
@@ -198,8 +202,9 @@ def _check(
         raise InputError("no graphs to show; pass at least one")
     if not named:
         raise InputError("no explanations to show; pass those of at least one explainer")
-    if names is not None and len(names) != len(graphs):
-        raise InputError(f"{len(graphs)} graphs need as many names, got {len(names)}")
+    for what, some in (("names", names), ("lists of counterfactuals", counterfactuals)):
+        if some is not None and len(some) != len(graphs):
+            raise InputError(f"{len(graphs)} graphs need as many {what}, got {len(some)}")
     for name in reports or {}:
         if name not in named:
             raise InputError(f"a report of '{name}', but no explanations; use the same names")
