@@ -53,8 +53,11 @@ def test_molecules_without_labels_are_the_same_graphs():
         for (_, known), graph in zip(parsed, truth, strict=True):
             assert all(torch.equal(known[name], graph[name]) for name in ("y", "node_mask"))
         assert same == skipped
-    with pytest.raises(InputError, match="none of the 4 rows can be used"):
-        read_smiles(SmilesColumns(BAD, range(4)), progress=False)
+    for read in (lambda table: read_smiles(table, progress=False), lambda t: parse_smiles(t, {})):
+        with pytest.raises(InputError, match="none of the 4 rows can be used"):
+            read(SmilesColumns(BAD, range(4)))
+        with pytest.raises(InputError, match="the list is empty"):
+            read(SmilesColumns([], []))
 
 
 def test_all_rules_must_match():

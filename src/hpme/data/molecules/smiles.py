@@ -185,6 +185,8 @@ def _skipped(
     table: SmilesColumns, bad: Mapping[int, str], on_error: OnError = "skip"
 ) -> list[SkippedRow]:
     """Rows to leave out, which is said; an error if they are all, or none may be left out."""
+    if not table.smiles:
+        raise InputError("no molecules: the list is empty")
     skipped = [SkippedRow(table.rows[i], table.smiles[i], bad[i]) for i in sorted(bad)]
     if skipped and on_error == "raise":
         raise InputError(str(skipped[0]))
