@@ -27,7 +27,7 @@ from torch_geometric.data import Data
 from hpme.bench.experiment import parse_seeds
 from hpme.data import GraphStore, from_smiles
 from hpme.explainers import HPMEExplainer
-from hpme.explainers.hpme.insight.audit import VERDICTS
+from hpme.explainers.hpme.audit import FINDINGS
 
 INPUTS = ("x", "edge_index", "edge_attr", "smiles")
 
@@ -64,7 +64,7 @@ def one(
     with torch.no_grad():
         positive = ask(model, store, torch.arange(len(store))).argmax(1) == 1
     alone = [float(positive[which].float().mean()) for which in (a & ~b, b & ~a)]
-    behaviour: str = VERDICTS[alone[0] > 0.5, alone[1] > 0.5]
+    behaviour: str = FINDINGS[alone[0] > 0.5, alone[1] > 0.5]
     if max(alone) <= 0.5 < float(positive[a & b].float().mean()):
         behaviour = "needs both"
     some = [graphs[i] for i in shown.tolist()]

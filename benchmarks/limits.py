@@ -27,7 +27,7 @@ from hpme.data import GraphStore
 from hpme.explainers import HPMEExplainer
 from hpme.explainers.hpme.search.criterion import criterion
 from hpme.explainers.shared.context import Context
-from hpme.explainers.shared.edge_mlp import EdgeMLP
+from hpme.explainers.shared.parametric import EdgeMLP
 from hpme.metrics import edge_auc, explanation_auc
 from hpme.models.freezing import frozen
 from hpme.paper.shared.suite import VARIANTS
@@ -53,7 +53,7 @@ def hard_mix(outcome: Outcome, context: Context, marked: Tensor) -> Tensor:
     explainer = outcome.explainer
     assert isinstance(explainer, HPMEExplainer) and explainer.pool is not None
     generator = torch.Generator().manual_seed(0)
-    mix = explainer._mix(context, generator)
+    mix = explainer.hard_mix(context, generator)
     source, target = mix.graphs.edge_index
     near = marked.index_add(0, target, marked[source]).clamp(max=1)
     noise = torch.rand(marked.shape, generator=generator)

@@ -1,6 +1,6 @@
 """How large and how quick the page of explanations is, measured in a headless Chromium.
 
-    python benchmarks/report.py [--graphs 5000] [--rounds 15] [--table docs/measured/report.md]
+    python benchmarks/report.py [--graphs 5000] [--rounds 15] [--table docs/measured/page.md]
 
 Molecules of Benzene, a GCN, two explainers side by side. An interaction is timed from its event to
 the end of the next frame, so it includes script, layout and painting, and up to one frame of

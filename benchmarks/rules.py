@@ -22,7 +22,7 @@ from torch_geometric.data import Data
 
 from hpme.bench.run import subject
 from hpme.explainers import HPMEExplainer
-from hpme.explainers.hpme.insight.rulebook import Rule
+from hpme.explainers.hpme.rulebook import Rule
 from hpme.paper.shared.suite import VARIANTS
 
 INPUTS = ("x", "edge_index", "edge_attr", "smiles")

@@ -33,12 +33,12 @@ from torch_geometric.explain import Explainer, GNNExplainer, PGExplainer
 
 from hpme.data import GraphDataset, GraphStore, load_dataset
 from hpme.errors import HPMEError, MissingPackageError
-from hpme.explainers import EXPLAINERS, HPMEExplainer, HPMEGradientExplainer, RandomExplainer
+from hpme.explainers import EXPLAINERS, HPMEExplainer, HPMEPrintedExplainer, RandomExplainer
 from hpme.explainers.hpme.method.pool import Pool, PoolSize
 from hpme.explainers.hpme.method.training import Objective, train
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.shared.context import Context
-from hpme.explainers.shared.edge_mlp import EdgeMLP
+from hpme.explainers.shared.parametric import EdgeMLP
 from hpme.models import Recipe, TargetGNN, load_or_train
 from hpme.models.freezing import frozen
 
@@ -99,9 +99,7 @@ def epoch_seconds(
         optimiser = torch.optim.Adam(parameters, lr=0.01)
         objective = Objective(mix)
         runs = {
-            "hpme": lambda: list(
-                train(objective, pool, edge_mlp, optimiser, [1.0], len(store), gate=True)
-            ),
+            "hpme": lambda: list(train(objective, pool, edge_mlp, optimiser, [1.0], len(store))),
             "floor": floor,
         }
         seconds = side_by_side(runs, rounds)
@@ -207,13 +205,13 @@ def method_seconds(dataset: GraphDataset, ids: torch.Tensor) -> dict[str, dict[s
 
 
 def fit_cost(count: int) -> dict[str, float]:
-    """CPU seconds per graph and epoch of the edge MLP, inference per graph, and peak memory."""
+    """CPU seconds per graph and epoch of training, inference per graph, and peak memory."""
     dataset = load_dataset("ba-2motifs", size=max(count, 1000))
     model = quick_target(load_dataset("ba-2motifs"))
     graphs = dataset[:count]
-    explainer = HPMEGradientExplainer(ratio=dataset.pool_ratio, search_graphs=64, epochs=1)
+    explainer = HPMEPrintedExplainer(ratio=dataset.pool_ratio, search_graphs=count, epochs=1)
     explainer.fit(model, graphs)
-    explainer.search_graphs, explainer.epochs = 64, 5
+    explainer.epochs = 5
     start = time.process_time()
     explainer.fit(model, graphs)
     fit = time.process_time() - start

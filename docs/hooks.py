@@ -100,6 +100,12 @@ def on_page_content(content: str, **_: Any) -> str:
 class Roles(Extension):
     """Docstrings in PyG's style, with Sphinx roles, as Markdown."""
 
+    def on_alias_instance(self, *, node: Any, alias: Any, **_: Any) -> None:
+        """Shows what a package exports by ``from module import name as name``."""
+        names = getattr(node, "names", ())
+        if any(one.name == one.asname == alias.name for one in names):
+            alias.public = True
+
     def on_object(self, *, obj: Object, **_: Any) -> None:
         """Rewrites the docstring of a module, class, function or attribute."""
         if obj.docstring is not None:

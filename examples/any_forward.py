@@ -1,8 +1,8 @@
-"""A model that takes a PyG ``Batch`` with fields of its own, and returns a dictionary.
+"""A model that takes a PyG ``Batch`` with its own fields and returns a dictionary.
 
 Every node has a charge, every graph a dose. The activity is the dose times the number of bonds
-between charged nodes, so these bonds are the reason. All fields travel with the graphs when HPME
-mixes them: charges move with their nodes, the dose is that of the graph explained.
+between charged nodes, so these bonds are the explanation. When HPME mixes two graphs,
+charges stay with their nodes, and the dose is that of the explained graph.
 """
 
 import torch
@@ -15,7 +15,7 @@ from hpme.metrics import explanation_auc
 
 
 class Assay(nn.Module):
-    """What a trained model would be; this one knows the rule."""
+    """Stands for a trained model; this one knows the rule."""
 
     def forward(self, batch):
         source, target = batch.edge_index
@@ -46,8 +46,8 @@ def main() -> None:
     generator = torch.Generator().manual_seed(0)
     graphs = [molecule(generator) for _ in range(60)]
     model = Assay()
-    # The single Batch argument is found by trial, 'output' names the head. Where calling is less
-    # usual, say how: fit(..., call=lambda batch: model(batch.x, batch.edge_index)["activity"]).
+    # The single Batch argument is detected, 'output' names the head. For other signatures pass a
+    # function: fit(..., call=lambda batch: model(batch.x, batch.edge_index)["activity"]).
     explainer = HPMEExplainer(k=3, restarts=2, rounds=2)
     explainer.fit(model, graphs, output="activity", mode="regression", progress=False)
     explanations = explainer.explain(model, graphs, progress=False)

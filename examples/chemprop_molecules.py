@@ -16,7 +16,7 @@ warnings.filterwarnings("ignore")
 logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
 pl.seed_everything(0, verbose=False)
 
-# Molecules with and without an amide group, and a network that learns to tell them apart.
+# Molecules with and without an amide group, and a network that learns to distinguish them.
 ends = ["C", "CC", "CCC", "c1ccccc1", "CCO", "CCF", "C1CCCC1"]
 smiles = [
     f"{a}{group}{b}" for a in ends[:5] for group in ("C(=O)N", "CC", "COC", "CS") for b in ends

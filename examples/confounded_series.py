@@ -1,6 +1,6 @@
-"""Does the model read the amide the series was made for, or the chlorine that comes with it?
+"""Does the model use the amide the series was made for, or the chlorine that occurs with it?
 
-In the molecules at hand both groups occur together or not at all, so labels cannot say which of
+In the molecules at hand both groups occur together or not at all, so labels cannot show which of
 them decides. Rules, an audit and counterfactuals can.
 """
 
@@ -20,7 +20,7 @@ GROUPS = {1: (("CNC(=O)", "CCNC(=O)"), ("Cl",)), 0: (("C", "CCO"), ("C", "O"))}
 
 
 class GINE(nn.Module):
-    """Any model of yours."""
+    """Stands for your own model."""
 
     def __init__(self, atoms: int, bonds: int, width: int = 32) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ def main() -> None:
         nn.functional.cross_entropy(output, batch.y).backward()
         optimizer.step()
 
-    # Room for a whole amide: with 2 or 3 atoms the rules name the chlorine, the audit does not.
+    # k=4 has room for a whole amide. With 2 or 3 the rules, but not the audit, name the chlorine.
     explainer = HPMEExplainer(k=4, restarts=2, rounds=2).fit(model, graphs, progress=False)
     book = explainer.rules(model, graphs, classes=["inactive", "active"], progress=False)
     print(book)

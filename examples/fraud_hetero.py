@@ -15,7 +15,7 @@ RING = 4
 
 
 class FraudModel(torch.nn.Module):
-    """One row of class scores per account; nothing in it is for hpme."""
+    """One row of class scores per account; no code is specific to hpme."""
 
     def __init__(self, edge_types, width: int = 16) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ def main() -> None:
     flagged = model(data.x_dict, data.edge_index_dict).argmax(dim=1) == 1
     print(f"accuracy {(flagged == (data['account'].y == 1)).float().mean():.2f}")
 
-    # Fit on accounts of both kinds; num_hops: as far as the model sees.
+    # Fit on accounts of both kinds; num_hops is the number of layers of the model.
     honest = (~flagged).nonzero().view(-1)[::4]
     flagged = flagged.nonzero().view(-1)
     explainer = HPMEExplainer(k=RING + 1, num_hops=2)

@@ -38,7 +38,7 @@ def make_graph(number: int, nodes: int = 16) -> Data:
     edge_index = to_undirected(torch.stack([parent, child]), num_nodes=nodes)
     end = int(torch.randint(nodes - 1, (1,), generator=generator))
     pair = torch.stack([parent[end], child[end]])  # red and blue
-    if number % 2 == 0:  # class 0: blue is somewhere else
+    if number % 2 == 0:  # class 0: blue is elsewhere
         near = torch.cat([edge_index[1][edge_index[0] == pair[0]], pair[:1]])
         far = torch.tensor([node for node in range(nodes) if node not in near])
         if len(far) == 0:

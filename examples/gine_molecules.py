@@ -1,7 +1,7 @@
 """Explain a GINE that reads bond features, on molecules: python examples/gine_molecules.py.
 
 Alcohols and ketones with the same atoms and the same bonds differ in one bond feature only, single
-or double. The explanation should hold the C=O group. Needs RDKit: pip install 'hpme[chem]'.
+or double. The explanation should contain the C=O group. Needs RDKit: pip install 'hpme[chem]'.
 """
 
 import random
@@ -62,7 +62,7 @@ def main() -> None:
     model = GINE(dataset.num_features, dataset.num_edge_features)
     train(model, dataset)
 
-    graphs = list(dataset)[:60]  # of both classes: what is there to tell apart otherwise?
+    graphs = list(dataset)[:60]  # graphs of both classes
     explainer = HPMEExplainer(k=2).fit(model, graphs)
     print(explainer.report.summary())
 

@@ -1,4 +1,4 @@
-"""Clones, tables and pictures, as users of scikit-learn and pandas expect them."""
+"""Clones, tables and pictures, with the conventions of scikit-learn and pandas."""
 
 import torch
 from sklearn.base import clone

@@ -1,4 +1,4 @@
-"""Put an explainer of your own beside the others in the benchmark: python examples/own_explainer.py.
+"""Write your own explainer and run it in the benchmark: python examples/own_explainer.py.
 
 A subclass of ``GraphExplainer`` says how important edges are; fitting, batching, PyG's interface,
 saving and checks come with the base class. A line in the ``pyproject.toml`` of its package makes
@@ -6,17 +6,17 @@ it known to the command line, to benchmarks and to the processes they start::
 
     [project.entry-points."hpme.explainers"]
     similarity = "my_package.similarity:SimilarityExplainer"
-"""  # noqa: E501
+"""
 
 from torch.nn.functional import cosine_similarity
 
 from hpme.bench import Experiment, run_experiment
-from hpme.explainers import EXPLAINERS, GraphExplainer
-from hpme.explainers.shared.masks import Masks
+from hpme.explainers import EXPLAINERS, GraphExplainer, Masks
+from hpme.explainers.shared.options import real, table
 
 
 class SimilarityExplainer(GraphExplainer):
-    """An edge counts the more, the more alike the embeddings of its two nodes are.
+    """The more similar the embeddings of its two nodes, the more important an edge.
 
     Args:
         power: Exponent of the similarity.
@@ -27,10 +27,11 @@ class SimilarityExplainer(GraphExplainer):
     title = "Similarity"
     summary = "Cosine similarity of the node embeddings at both ends."
     needs_fit = False
+    constraints = table(power=real(above=0))  # what arguments may be: errors say so
 
     def __init__(self, *, power: float = 1.0, **options) -> None:
         super().__init__(**options)
-        self.power = power  # arguments are kept under their own names: save() writes them
+        self.power = power  # keep arguments under their own names, save() writes them
 
     def _explain(self, adapter, graphs, **model_kwargs) -> Masks:
         h = adapter.embed(graphs, **model_kwargs).nodes.detach()

@@ -11,7 +11,7 @@ from hpme.metrics import explanation_auc
 
 
 class MyModel(torch.nn.Module):
-    """Any graph-level model with ``forward(x, edge_index, batch)``; nothing in it is for hpme."""
+    """Any graph-level model with ``forward(x, edge_index, batch)``; no code is specific to hpme."""
 
     def __init__(self, features: int, classes: int) -> None:
         super().__init__()
@@ -45,8 +45,7 @@ def main() -> None:
     train(model, dataset[dataset.split["train"]])
 
     graphs = [dataset[int(i)] for i in dataset.explained(seed=0, count=50)]
-    # A fifth of the nodes; without ratio it is chosen from the graphs, which takes a few times
-    # longer.
+    # A fifth of the nodes. Without ratio the size is chosen from the graphs, which takes longer.
     algorithm = HPMEExplainer(ratio=0.2).fit(model, graphs)
     print(algorithm.report.summary())
     print(f"edge ROC-AUC: {explanation_auc(algorithm.explain(model, graphs), graphs):.3f}")

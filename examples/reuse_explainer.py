@@ -1,6 +1,6 @@
 """Fit an explainer once and use it in another process: python examples/reuse_explainer.py.
 
-Model and explainer are kept as safetensors files, which hold numbers and no code. The second
+Model and explainer are kept as safetensors files, which contain numbers and no code. The second
 process, this file again with the argument ``reuse``, loads both and explains graphs that the
 explainer has not seen.
 """

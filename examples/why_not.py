@@ -1,4 +1,4 @@
-"""Why red and not blue? The class you ask about, told apart from another, and in which direction.
+"""Why red and not blue? Explains one class against another, and the direction of the effect.
 
 Graphs are rings with a coloured stretch; the model counts colours.
 """
@@ -14,7 +14,7 @@ COLOURS = ["red", "green", "blue"]
 
 
 class ColourCounter(nn.Module):
-    """What a trained model would be; logits are numbers of coloured nodes."""
+    """Stands for a trained model; logits are numbers of coloured nodes."""
 
     def forward(self, x, edge_index, batch):
         return 2 * global_add_pool(x, batch)[:, :3]
@@ -35,7 +35,7 @@ def main() -> None:
     generator = torch.Generator().manual_seed(0)
     graphs = [ring(number, generator) for number in range(60)]
     model, explainer = ColourCounter(), HPMEExplainer(k=3, restarts=2, rounds=2)
-    # Only graphs predicted red or blue are learned from; red ones are put into blue ones.
+    # Only graphs predicted red or blue are used; regions of red ones are put into blue ones.
     explainer.fit(model, graphs, classes=COLOURS, target="red", contrast="blue", progress=False)
     asked = [graph for graph in graphs if graph.colour != 1]
     explanations = explainer.explain(model, asked, progress=False)

@@ -22,7 +22,7 @@ FOUNDATION = {"errors", "limits", "progress", "storage", "text", "__init__"}
 ALIASES = {
     ("hpme.viz", "hpme.page"),
     ("hpme.explainers.shared.explanation", "hpme.viz.gallery"),
-    ("hpme.explainers.hpme.insight.rulebook", "hpme.viz.rules"),
+    ("hpme.explainers.hpme.rulebook", "hpme.viz.rules"),
 }
 """Users find the page as ``hpme.viz.write_page``, and explanations and rulebooks draw themselves;
 these names are looked up when they are asked for."""

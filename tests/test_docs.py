@@ -55,9 +55,14 @@ SMALLER = {
         ('load_or_train(dataset, "gcn")', 'load_or_train(dataset, "gcn", recipe=SHORT)'),
         ("ratio=0.5", f"ratio=0.5, {QUICK}"),
     ],
-    "docs/questions.md": [
+    "docs/calls-and-classes.md": [
         ("HPMEExplainer(k=3)", f"HPMEExplainer(k=3, {QUICK})"),
         ("range(40)", "range(12)"),
+    ],
+    "docs/index.md": [
+        ('load_dataset("ba-2motifs", size=500)', FEW),
+        ('load_or_train(dataset, "gcn")', 'load_or_train(dataset, "gcn", recipe=SHORT)'),
+        ("HPMEExplainer(k=5)", f"HPMEExplainer(k=5, {QUICK})"),
     ],
     "docs/quickstart.md": [
         ('load_dataset("ba-2motifs", size=400)', FEW),
@@ -67,16 +72,18 @@ SMALLER = {
 }
 """Texts of a page's Python blocks, and what stands in their place here."""
 
+SHORT = "from hpme.models import Recipe; SHORT = Recipe(max_steps=3)\n"
 GIVEN = {
-    "docs/hetero.md": "from hpme.models import Recipe; SHORT = Recipe(max_steps=3)\n",
-    "docs/links.md": "from hpme.models import Recipe; SHORT = Recipe(max_steps=3)\n",
-    "docs/nodes.md": "from hpme.models import Recipe; SHORT = Recipe(max_steps=3)\n",
-    "docs/report.md": f"""
+    "docs/hetero.md": SHORT,
+    "docs/index.md": SHORT,
+    "docs/links.md": SHORT,
+    "docs/nodes.md": SHORT,
+    "docs/page.md": f"""
 from hpme.data import load_dataset
 from hpme.explainers import GradExplainer, HPMEExplainer
 from hpme.models import GCN
 
-graphs = list({FEW})[:6]
+graphs = list({FEW})[::7]
 model = GCN(10, 2)
 explainer = HPMEExplainer(k=5, {QUICK}).fit(model, graphs)
 other = GradExplainer()
@@ -96,7 +103,7 @@ APPENDED = {
     "hpme apply": "",
     "hpme demo": TINY,
     "hpme list": "",
-    "hpme report": "",
+    "hpme tables": "",
     "hpme bench table1 --dry-run": "",
     "hpme bench table1 --workers 8 --dry-run": "",
     "hpme --version": "",

@@ -1,6 +1,7 @@
-"""What the documentation says about options and messages is so."""
+"""What the documentation says about options and messages is so, and it says so in plain words."""
 
 import ast
+import json
 import re
 from pathlib import Path
 
@@ -10,7 +11,11 @@ import typer
 from hpme.cli import app
 
 ROOT = Path(__file__).parents[1]
-COMMANDS = typer.main.get_command(app).commands
+COMMANDS = {
+    name: command
+    for name, command in typer.main.get_command(app).commands.items()
+    if not command.hidden  # a former name of another command
+}
 SECTION = re.compile(r"^## hpme ([\w, ]+)\n(.*?)(?=^## |\Z)", re.DOTALL | re.MULTILINE)
 
 
@@ -60,3 +65,86 @@ def test_quoted_messages_exist():
     assert len(quoted) > 8
     texts = "\n".join(_texts())
     assert [message for message in quoted if message not in texts] == []
+
+
+PRIVATE = (
+    "no answer is an answer",
+    "needs company",
+    "keep it company",
+    "keep them company",
+    "keeps it company",
+    "keeps them company",
+    "keep the explained ones company",
+    "show themselves",
+    "shows itself",
+    "draw themselves",
+    "without a word",
+    "stands in its place",
+    "say so, by",
+    "any question",
+    "beyond one graph",
+    "rests on",
+    "rest on",
+    "goes on where it was",
+    "a page of their own",
+    "of its own choice",
+    "the line to beat",
+    "target model",
+    "hpme-gradient",
+    "hpmegradientexplainer",
+    "hpme report",
+    "report.html",
+    "typed graph",
+    "graphs with types",
+)
+"""Phrases that only this project used, and names that are gone. A textbook has ordinary ones."""
+
+ALLOWED = {
+    ("docs/cli.md", "hpme report"),  # where the old name of the command is mentioned
+    ("docs/measured/speed.md", "hpme-gradient"),  # was measured when it existed
+}
+
+
+def _pages():
+    """Pages that people write, and the text cells of notebooks."""
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    for page in pages:
+        name = page.relative_to(ROOT).as_posix()
+        if not name.startswith(("docs/results/paper/", "docs/results/records/", "docs/api/")):
+            yield name, page.read_text("utf-8")
+    for page in (ROOT / "examples" / "notebooks").glob("*.ipynb"):
+        cells = json.loads(page.read_text("utf-8"))["cells"]
+        text = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
+        yield page.relative_to(ROOT).as_posix(), "\n".join(text)
+
+
+PAGES = dict(_pages())
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_are_in_plain_english(name):
+    words = " ".join(PAGES[name].lower().split())
+    found = [phrase for phrase in PRIVATE if re.search(rf"\b{re.escape(phrase)}\b", words)]
+    assert [phrase for phrase in found if (name, phrase) not in ALLOWED] == []
+
+
+def _how_to():
+    """Names of the how-to pages in the navigation, and of the quickstart."""
+    nav = (ROOT / "mkdocs.yml").read_text("utf-8")
+    section = re.search(r"^  - How to:\n((?:      .*\n)+)", nav, re.MULTILINE)
+    assert section
+    return ["quickstart.md", *re.findall(r"[\w-]+\.md", section[1])]
+
+
+@pytest.mark.parametrize("name", _how_to())
+def test_how_to_pages_begin_with_a_picture_or_code(name):
+    assert len(_how_to()) > 10
+    beginning = (ROOT / "docs" / name).read_text("utf-8").splitlines()[:25]
+    assert any(line.startswith(("![", "```")) for line in beginning)
+
+
+def test_the_glossary_is_short():
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    section = text.partition("## Glossary")[2].partition("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| ")][1:]
+    assert 10 <= len(rows) <= 20

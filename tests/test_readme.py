@@ -17,7 +17,11 @@ def test_the_first_result_takes_eight_lines_and_is_right(tmp_path):
     short = "__import__('hpme.models').models.Recipe(max_steps=1000)"
     example = example.replace(whole, f'load_or_train(dataset, "gcn", recipe={short})')
     example += "from hpme.metrics import explanation_auc\n"
+    example += "from torch_geometric.data import Batch\n"
     example += "print('edge ROC-AUC:', explanation_auc(explanations, graphs))\n"
+    example += "batch = Batch.from_data_list(graphs)\n"
+    example += "scores = model(batch.x, batch.edge_index, batch=batch.batch)\n"
+    example += "print('classes:', scores.argmax(1).unique().tolist())\n"
     result = subprocess.run(
         [sys.executable, "-c", example],
         cwd=tmp_path,
@@ -27,7 +31,7 @@ def test_the_first_result_takes_eight_lines_and_is_right(tmp_path):
         check=False,
     )
     assert result.returncode == 0, result.stderr
-    match = re.fullmatch(r"edge ROC-AUC: (.+)\n", result.stdout)
+    match = re.fullmatch(r"edge ROC-AUC: (.+)\nclasses: \[0, 1\]\n", result.stdout)
     assert match, result.stdout
     assert float(match[1]) > 0.8
     assert (tmp_path / "explanation.png").read_bytes().startswith(b"\x89PNG")

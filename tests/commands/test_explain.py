@@ -236,7 +236,7 @@ def test_wrong_data_is_named(user, data, message):
         (["-e", "hpmee"], "did you mean 'hpme'?"),
         (["-e", ","], "at least one explainer"),
         (["-o", "nonsense=1"], "no explainer has 'nonsense'"),
-        (["-o", "ratio=high"], "has the wrong type"),
+        (["-o", "ratio=high"], "ratio must be a number, got 'high'"),
         (["-o", "seed=1"], "use --seed"),
         (["--out", "page.pdf"], "must end in .html"),
     ],

@@ -7,7 +7,7 @@ from torch_geometric.explain import GNNExplainer as PyGGNNExplainer
 from contract import call, make_graph, make_graphs, make_target, odd_graphs
 from hpme.errors import InputError
 from hpme.explainers import GNNExplainer
-from hpme.explainers.shared.mask_descent import MaskDescent
+from hpme.explainers.gnnexplainer import MaskDescent
 from hpme.explainers.shared.training_free import weighted_model
 from hpme.graphs import GraphStore
 from hpme.metrics import explanation_auc

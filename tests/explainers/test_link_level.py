@@ -11,6 +11,7 @@ from torch_geometric.utils import k_hop_subgraph, to_undirected
 from contract import make_explainer
 from hpme.errors import InputError
 from hpme.explainers import GradExplainer
+from hpme.explainers.shared.context import read_graphs
 
 CONFIG = {"mode": "binary_classification", "task_level": "edge", "return_type": "raw"}
 
@@ -58,7 +59,7 @@ def test_ego_graphs_give_the_models_own_output(data):
         model, data, index=links, mode="binary_classification", progress=False
     )
     explained = explainer._leveled(model, None, links)
-    store = explainer._source(explained, data, links).store
+    store = read_graphs(explainer, explained, data, links).store
     with torch.no_grad():
         own = model(data.x, data.edge_index, links)
         ours = explained.adapter().predict(store.batch())

@@ -9,8 +9,8 @@ from torch_geometric.nn import SimpleConv, global_add_pool
 from contract import call, fitted, make_graphs, make_target
 from hpme.errors import InputError, ModelError, UnknownNameError
 from hpme.explainers import GradExplainer, MetaGNNExplainer, PGExplainer
-from hpme.explainers.shared.adaptation import Adaptation, AdaptationReport
-from hpme.explainers.shared.mask_descent import MaskDescent
+from hpme.explainers.gnnexplainer import MaskDescent
+from hpme.explainers.metagnn_adaptation import Adaptation, AdaptationReport
 from hpme.graphs import GraphStore
 from hpme.models.adapter import ModelAdapter
 from hpme.models.task import Task
@@ -191,7 +191,7 @@ def test_unusable_options():
         MetaGNNExplainer(posthoc="random")
     with pytest.raises(InputError, match=r"posthoc_options do not fit 'grad'.*epochs"):
         MetaGNNExplainer(posthoc="grad", posthoc_options={"epochs": 3})
-    with pytest.raises(InputError, match=r"holdout must be below 1, got 1\.0"):
+    with pytest.raises(InputError, match=r"holdout must lie in \[0, 1\), got 1\.0"):
         MetaGNNExplainer(holdout=1.0)
     with pytest.raises(InputError, match="inner_steps must be at least 1, got 0"):
         MetaGNNExplainer(inner_steps=0)

@@ -135,7 +135,7 @@ def test_edges_of_a_neighbourhood_depend_on_its_target_node():
     store = GraphStore.from_graphs(graphs)
     explainer = PGExplainer()
     with frozen(model):
-        context = explainer._seen(Context.build(model, store, batch_size=2))
+        context = explainer._beside_target(Context.build(model, store, batch_size=2))
     explainer._start(context, torch.Generator().manual_seed(0))
     adapter, batch = context.adapter, store.batch()
     masks = explainer._explain(adapter, batch).edge_mask.view(2, -1)

@@ -7,11 +7,11 @@ import sys
 import pytest
 
 from hpme.explainers import GNNExplainer
-from hpme.explainers.registry import OURS, Registry
+from hpme.explainers.registry import Registry, built_in
 
 MODULE = '''
 from hpme.explainers import GraphExplainer
-from hpme.explainers.shared.masks import Masks
+from hpme.explainers import Masks
 
 
 class Mine(GraphExplainer):
@@ -60,7 +60,7 @@ def install(tmp_path, monkeypatch):
 def test_found_in_this_process_and_in_others(install, caplog):
     folder = install(mine="elsewhere:Mine")
     registry = Registry()
-    assert list(registry) == [*(kind.slug for kind in OURS), "mine"]
+    assert list(registry) == [*built_in(), "mine"]
     assert registry["mine"].title == "Mine"
     assert caplog.messages == []
     path = os.pathsep.join([str(folder), *sys.path])
@@ -86,17 +86,18 @@ def test_found_in_this_process_and_in_others(install, caplog):
 def test_unusable_ones_are_named_and_left_out(install, caplog, point, message):
     install(a="elsewhere:Mine", b=point)
     registry = Registry()
-    assert list(registry) == [*(kind.slug for kind in OURS), "mine"]
+    assert list(registry) == [*built_in(), "mine"]
     assert registry["mine"].__name__ == "Mine"
     assert registry["hpme"].__module__ == "hpme.explainers.hpme.explainer"
     assert len(caplog.messages) == 1 and message in caplog.messages[0]
 
 
 def test_all_describe_themselves():
-    for kind in OURS:
+    ours = built_in().values()
+    for kind in ours:
         assert kind.slug == kind.slug.lower() and kind.title and kind.summary.endswith(".")
     for name in ("slug", "title"):
-        assert len({getattr(kind, name) for kind in OURS}) == len(OURS)
+        assert len({getattr(kind, name) for kind in ours}) == len(ours)
 
 
 def test_entries_can_be_added_and_taken_away():

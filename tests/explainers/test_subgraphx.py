@@ -9,9 +9,9 @@ from torch_geometric.utils import to_networkx
 from contract import call, make_graph, make_graphs, make_target
 from hpme.errors import InputError
 from hpme.explainers import SubgraphXExplainer, subgraphx
-from hpme.explainers.shared.inputs import checked_batch
 from hpme.explainers.shared.noise import node_keys
 from hpme.explainers.shared.replicas import ReplicaModel
+from hpme.explainers.shared.sources import checked_batch
 from hpme.explainers.subgraphx import Board, Reward, Tree
 from hpme.models.adapter import ModelAdapter
 from hpme.models.task import Task

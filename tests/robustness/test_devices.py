@@ -43,7 +43,6 @@ def equal(ours, theirs):
 # Operators of the stand-in are slow, so even less of everything.
 LESS = {
     "hpme": {"restarts": 1},
-    "hpme-gradient": {"starts": 1, "start_epochs": 1},
     "hpme-printed": {"epochs": 1},
 }
 

@@ -73,7 +73,6 @@ def test_unknown_ways_of_weighting_are_refused(saved):
 
 GREEDY = {
     "hpme": [("learned", "channels")],
-    "hpme-gradient": [("config", "pool_layers"), ("learned", "channels")],
     "hpme-printed": [("config", "pool_layers"), ("learned", "channels")],
     "pgexplainer": [("learned", "channels"), ("config", "hidden")],
     "tagexplainer": [("learned", "channels"), ("learned", "graph_channels")],

@@ -33,27 +33,28 @@ from hpme.models import build_model
 EXAMPLE = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "own_explainer.py"))
 EXPLAINERS["similarity"] = EXAMPLE["SimilarityExplainer"]
 
-# One line per explainer: arguments that make fitting cheap.
+# Values of arguments that make fitting cheap, for every explainer that has them.
+SMALL = {
+    "k": 4,
+    "epochs": 3,
+    "restarts": 2,
+    "rounds": 1,
+    "subsets": 4,
+    "refine": 1,
+    "mask_epochs": 2,
+    "mask_graphs": 3,
+    "posthoc_options": {"epochs": 2},
+    "proxy_steps": 2,
+    "steps": 4,
+    "rollouts": 2,
+    "samples": 2,
+    "branches": 3,
+    "exact_nodes": 6,
+    "power": 2.0,
+}
 CHEAP = {
-    "hpme": {"k": 4, "epochs": 3, "restarts": 2, "rounds": 1, "subsets": 4, "refine": 1},
-    "hpme-gradient": {"k": 4, "epochs": 3, "starts": 2, "start_epochs": 3},
-    "hpme-printed": {"k": 4, "epochs": 3},
-    "random": {},
-    "grad": {},
-    "att": {},
-    "gnnexplainer": {"epochs": 4},
-    "pgexplainer": {"epochs": 3},
-    "metagnn": {"epochs": 2, "mask_epochs": 2, "mask_graphs": 3, "posthoc_options": {"epochs": 2}},
-    "tagexplainer": {"epochs": 3},
-    "matchexplainer": {"k": 4},
-    "mixupexplainer": {"epochs": 3},
-    "proxyexplainer": {"epochs": 2, "proxy_steps": 2},
-    "regexplainer": {"epochs": 3},
-    "occlusion": {},
-    "integratedgradients": {"steps": 4},
-    "subgraphx": {"rollouts": 2, "samples": 2, "branches": 3},
-    "myerson": {"exact_nodes": 6, "samples": 3},
-    "similarity": {"power": 2.0},
+    slug: {name: SMALL[name] for name in kind.option_names() if name in SMALL}
+    for slug, kind in EXPLAINERS.items()
 }
 # Those that need a package which is not installed, and why.
 LEFT_OUT = (

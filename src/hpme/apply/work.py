@@ -20,8 +20,7 @@ from hpme.errors import HPMEError, InputError
 from hpme.execute.jobs import Done, Failure
 from hpme.explainers.registry import load_explainer
 from hpme.explainers.shared.base import GraphExplainer
-from hpme.explainers.shared.features import edge_to_node
-from hpme.explainers.shared.masks import Masks
+from hpme.explainers.shared.masks import Masks, edge_to_node
 from hpme.graphs import GraphStore
 from hpme.models.explained import ExplainedModel
 from hpme.models.task import check_rows

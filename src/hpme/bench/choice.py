@@ -13,7 +13,7 @@ from hpme.explainers import HPMEExplainer
 from hpme.explainers.hpme.method.pool import PoolSize
 from hpme.explainers.hpme.search.criterion import criterion
 from hpme.explainers.hpme.search.hardmix import HardMix
-from hpme.explainers.shared.lift import from_edges
+from hpme.explainers.shared.masks import from_edges
 from hpme.metrics import GraphScores, MetricValue, robust_fidelity
 
 SHARES = (0.1, 0.2, 0.3, 0.5)
@@ -50,7 +50,7 @@ def hard_mix(outcome: Outcome) -> tuple[float, float]:
         explanations += outcome.explainer.explain(model, company, progress=False)
     edge_mask = torch.cat([explanation.edge_mask for explanation in explanations])
     found: list[Tensor] = []
-    with judge._context(outcome.target.model, graphs, mode=outcome.mode) as context:
+    with judge.context(outcome.target.model, graphs, mode=outcome.mode) as context:
         generator = torch.Generator().manual_seed(0)  # the same hosts for all settings
         for share in SHARES:
             mix = HardMix.build(

@@ -20,7 +20,7 @@ from hpme.bench.outcome import Outcome, Target, explain, recipe_of
 from hpme.bench.store import Record, json_values
 from hpme.data import GraphDataset, load_dataset
 from hpme.errors import UnknownNameError
-from hpme.explainers.shared.adaptation import AdaptationReport
+from hpme.explainers.metagnn_adaptation import AdaptationReport
 from hpme.metrics import GraphScores
 
 if sys.platform != "win32":

@@ -126,7 +126,7 @@ def audit(
     typer.echo(str(found))
     result = found.to_dict()
     rows = [
-        {"role": role, "verdict": found.verdict, **result[role]}
+        {"role": role, "verdict": found.finding, **result[role]}
         for role in ("should", "should_not")
         if result[role] is not None
     ]

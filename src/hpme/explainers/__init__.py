@@ -1,50 +1,36 @@
-"""Explainers; each is a PyG ``ExplainerAlgorithm`` with ``fit(model, graphs)``."""
+"""Explainers; each is a PyG ``ExplainerAlgorithm`` with ``fit(model, graphs)``.
 
-from hpme.explainers.att import AttentionExplainer
-from hpme.explainers.gnnexplainer import GNNExplainer
-from hpme.explainers.grad import GradExplainer
-from hpme.explainers.hpme import HPMEExplainer, HPMEGradientExplainer, HPMEPrintedExplainer
-from hpme.explainers.integratedgradients import IntegratedGradientsExplainer
-from hpme.explainers.matchexplainer import MatchExplainer
-from hpme.explainers.metagnn import MetaGNNExplainer
-from hpme.explainers.mixupexplainer import MixupExplainer
-from hpme.explainers.myerson import MyersonExplainer
-from hpme.explainers.occlusion import OcclusionExplainer
-from hpme.explainers.pgexplainer import PGExplainer
-from hpme.explainers.proxyexplainer import ProxyExplainer
-from hpme.explainers.random import RandomExplainer
-from hpme.explainers.regexplainer import RegExplainer
-from hpme.explainers.registry import EXPLAINERS, explainer_class, load_explainer
-from hpme.explainers.shared.base import GraphExplainer
-from hpme.explainers.shared.explanation import Explanation
-from hpme.explainers.shared.mixing import MixingExplainer, MixupGraphs
-from hpme.explainers.subgraphx import SubgraphXExplainer
-from hpme.explainers.tagexplainer import TAGExplainer
+A line below is all that makes an explainer of this package known: to :data:`EXPLAINERS`, commands,
+benchmarks and tests. Tables list them in this order.
+"""
 
-__all__ = [
-    "EXPLAINERS",
-    "AttentionExplainer",
-    "Explanation",
-    "GNNExplainer",
-    "GradExplainer",
-    "GraphExplainer",
-    "HPMEExplainer",
-    "HPMEGradientExplainer",
-    "HPMEPrintedExplainer",
-    "IntegratedGradientsExplainer",
-    "MatchExplainer",
-    "MetaGNNExplainer",
-    "MixingExplainer",
-    "MixupExplainer",
-    "MixupGraphs",
-    "MyersonExplainer",
-    "OcclusionExplainer",
-    "PGExplainer",
-    "ProxyExplainer",
-    "RandomExplainer",
-    "RegExplainer",
-    "SubgraphXExplainer",
-    "TAGExplainer",
-    "explainer_class",
-    "load_explainer",
-]
+# ruff: noqa: I001
+from hpme.explainers.shared.base import GraphExplainer as GraphExplainer
+from hpme.explainers.shared.explanation import Explanation as Explanation
+from hpme.explainers.shared.masks import Masks as Masks
+from hpme.explainers.shared.mixing import MixingExplainer as MixingExplainer
+from hpme.explainers.shared.mixing import MixupGraphs as MixupGraphs
+from hpme.explainers.shared.options import describe_options as describe_options
+from hpme.explainers.registry import EXPLAINERS as EXPLAINERS
+from hpme.explainers.registry import explainer_class as explainer_class
+from hpme.explainers.registry import load_explainer as load_explainer
+
+from hpme.explainers.hpme.explainer import HPMEExplainer as HPMEExplainer
+from hpme.explainers.hpme.printed import HPMEPrintedExplainer as HPMEPrintedExplainer
+from hpme.explainers.random import RandomExplainer as RandomExplainer
+from hpme.explainers.grad import GradExplainer as GradExplainer
+from hpme.explainers.att import AttentionExplainer as AttentionExplainer
+from hpme.explainers.gnnexplainer import GNNExplainer as GNNExplainer
+from hpme.explainers.pgexplainer import PGExplainer as PGExplainer
+from hpme.explainers.metagnn import MetaGNNExplainer as MetaGNNExplainer
+from hpme.explainers.tagexplainer import TAGExplainer as TAGExplainer
+from hpme.explainers.matchexplainer import MatchExplainer as MatchExplainer
+from hpme.explainers.mixupexplainer import MixupExplainer as MixupExplainer
+from hpme.explainers.proxyexplainer import ProxyExplainer as ProxyExplainer
+from hpme.explainers.regexplainer import RegExplainer as RegExplainer
+from hpme.explainers.occlusion import OcclusionExplainer as OcclusionExplainer
+from hpme.explainers.integratedgradients import (
+    IntegratedGradientsExplainer as IntegratedGradientsExplainer,
+)
+from hpme.explainers.subgraphx import SubgraphXExplainer as SubgraphXExplainer
+from hpme.explainers.myerson import MyersonExplainer as MyersonExplainer

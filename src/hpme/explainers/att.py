@@ -10,10 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import MessagePassing
 
-from hpme.errors import InputError, ModelError
+from hpme.errors import ModelError
 from hpme.explainers.shared.base import GraphExplainer
 from hpme.explainers.shared.context import Context
 from hpme.explainers.shared.masks import Masks
+from hpme.explainers.shared.options import one_of, table
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
 
@@ -41,16 +42,10 @@ class AttentionExplainer(GraphExplainer):
     typical_seconds = 0.2
     default_model = "gat"
     needs_fit = False
+    constraints = table(reduce=one_of(*get_args(Reduce)))
 
-    def __init__(
-        self,
-        *,
-        reduce: Reduce = "max",
-        **options: Any,
-    ) -> None:
+    def __init__(self, *, reduce: Reduce = "max", **options: Any) -> None:
         super().__init__(**options)
-        if reduce not in get_args(Reduce):
-            raise InputError(f"reduce must be one of {get_args(Reduce)}, got {reduce!r}")
         self.reduce = reduce
 
     def _fit(self, context: Context, *, progress: bool) -> None:

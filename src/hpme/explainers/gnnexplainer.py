@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from hpme.explainers.shared.checks import at_least, positive
-from hpme.explainers.shared.mask_descent import MaskDescent, spread
+import torch
+from torch import Tensor
+
 from hpme.explainers.shared.masks import Masks
 from hpme.explainers.shared.noise import pair_classes, pair_normal
-from hpme.explainers.shared.training_free import TrainingFreeExplainer, no_edges, weighted_model
+from hpme.explainers.shared.options import real, table, whole
+from hpme.explainers.shared.parametric import mask_penalty
+from hpme.explainers.shared.training_free import (
+    Predict,
+    TrainingFreeExplainer,
+    no_edges,
+    weighted_model,
+)
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
+from hpme.models.task import Task
 
 
 class GNNExplainer(TrainingFreeExplainer):
@@ -37,6 +47,13 @@ class GNNExplainer(TrainingFreeExplainer):
     summary = "GNNExplainer: a mask per graph, found by gradient descent."
     typical_seconds = 2.0
     hetero = True
+    constraints = table(
+        epochs=whole(1),
+        lr=real(above=0),
+        size_weight=real(least=0),
+        entropy_weight=real(least=0),
+        start=real(),
+    )
 
     def __init__(
         self,
@@ -51,10 +68,6 @@ class GNNExplainer(TrainingFreeExplainer):
         super().__init__(**options)
         self.epochs, self.lr = epochs, lr
         self.size_weight, self.entropy_weight, self.start = size_weight, entropy_weight, start
-        at_least("epochs", epochs, 1)
-        positive("lr", lr)
-        for name in ("size_weight", "entropy_weight"):
-            at_least(name, getattr(self, name), 0)
 
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
         empty = no_edges(graphs)
@@ -67,3 +80,68 @@ class GNNExplainer(TrainingFreeExplainer):
         noise = pair_normal(graphs, pairs.index, self.seed, classes) * spread(graphs)
         descent = MaskDescent(self.epochs, self.lr, self.size_weight, self.entropy_weight)
         return Masks(descent(predict, graphs, task, self.start + noise, classes))
+
+
+@dataclass(frozen=True)
+class MaskDescent:
+    r"""Finds edge weights under which the model keeps its predictions.
+
+    Minimises :math:`\mathcal{L}(f(G, w), f(G)) + c_s \sum_e w_e + c_e\,\mathrm{mean}_e H(w_e)` over
+    :math:`w = \sigma(m)`, with one :math:`m` per connected pair of nodes.
+
+    Losses are reduced graph by graph and then summed, and Adam treats every element by itself:
+    each graph gets the mask it would get alone. A logit moves by at most about ``lr * epochs``.
+    """
+
+    epochs: int
+    lr: float
+    size_weight: float
+    entropy_weight: float
+
+    def __call__(
+        self,
+        predict: Predict,
+        graphs: GraphBatch,
+        task: Task,
+        start: Tensor,
+        classes: Tensor | None = None,
+    ) -> Tensor:
+        """Edge weights ``[E]``.
+
+        Args:
+            predict: The model as a function of edge weights.
+            graphs: The graphs.
+            task: What its output means.
+            start: First logits of the pairs.
+            classes: Class of every pair; those of one class share a logit, else rounding decides
+                which of them a maximum picks, and descent makes the most of it. By default every
+                pair has its own.
+        """
+        pairs = graphs.pairs
+        if classes is None:
+            classes = torch.arange(len(start), device=start.device)
+        count = int(classes.max()) + 1 if len(classes) else 0
+        start = start.new_zeros(count).scatter(0, classes, start)
+        with torch.no_grad():
+            target = task.target(predict(None))
+        logits = start.clone().requires_grad_()
+        optimiser = torch.optim.Adam([logits], lr=self.lr)
+        for _ in range(self.epochs):
+            weight = pairs.per_edge(logits.sigmoid().index_select(0, classes))
+            penalty = mask_penalty(
+                weight,
+                graphs.edge_batch,
+                graphs.num_graphs,
+                size=self.size_weight,
+                entropy=self.entropy_weight,
+            )
+            loss = (task.loss(predict(weight), target) + penalty).sum()
+            (logits.grad,) = torch.autograd.grad(loss, logits)  # nothing may reach the model
+            optimiser.step()
+        return pairs.per_edge(logits.detach().sigmoid()[classes])
+
+
+def spread(graphs: GraphBatch) -> Tensor:
+    r"""Standard deviation :math:`\sqrt{2} \sqrt{2 / 2N}` of first logits, ``[P]``."""
+    sizes: Tensor = graphs.sizes[graphs.pairs.graph]
+    return (2 / sizes.to(torch.get_default_dtype())).sqrt()

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from hpme.errors import InputError
 from hpme.explainers.shared.masks import Masks
+from hpme.explainers.shared.options import FLAG, one_of, table
 from hpme.explainers.shared.replicas import explained_output
 from hpme.explainers.shared.training_free import TrainingFreeExplainer, no_edges, weighted_model
 from hpme.graphs import GraphBatch
@@ -42,17 +43,12 @@ class GradExplainer(TrainingFreeExplainer):
     summary = "Gradient of the prediction by edge weights."
     typical_seconds = 0.2
     hetero = True
+    constraints = table(target=one_of(*get_args(Target), words=(None,)), normalise=FLAG)
 
     def __init__(
-        self,
-        *,
-        target: Target | None = None,
-        normalise: bool = False,
-        **options: Any,
+        self, *, target: Target | None = None, normalise: bool = False, **options: Any
     ) -> None:
         super().__init__(**options)
-        if target is not None and target not in get_args(Target):
-            raise InputError(f"target must be one of {get_args(Target)}, got {target!r}")
         self.target, self.normalise = target, normalise
 
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:

@@ -9,10 +9,8 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
-from hpme.errors import InputError
-from hpme.explainers.shared.checks import at_least
-from hpme.explainers.shared.lift import from_edges, from_nodes, squash
-from hpme.explainers.shared.masks import Masks
+from hpme.explainers.shared.masks import Masks, from_edges, from_nodes, squash
+from hpme.explainers.shared.options import one_of, table, whole
 from hpme.explainers.shared.replicas import explained_output, predicted
 from hpme.explainers.shared.training_free import TrainingFreeExplainer, no_edges, weighted_model
 from hpme.graphs import GraphBatch
@@ -48,12 +46,10 @@ class IntegratedGradientsExplainer(TrainingFreeExplainer):
     summary = "Integrated gradients by node features, or by edge weights."
     typical_seconds = 0.5
     hetero = True
+    constraints = table(over=one_of(*get_args(Over)), steps=whole(1))
 
     def __init__(self, *, over: Over = "features", steps: int = 16, **options: Any) -> None:
         super().__init__(**options)
-        if over not in get_args(Over):
-            raise InputError(f"over must be one of {get_args(Over)}, got {over!r}")
-        at_least("steps", steps, 1)
         self.over, self.steps = over, steps
 
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from hpme.explainers.hpme.method.pool import PoolSize
 from hpme.explainers.shared.base import GraphExplainer
-from hpme.explainers.shared.checks import at_least
 from hpme.explainers.shared.context import Context, batches
 from hpme.explainers.shared.masks import Masks
+from hpme.explainers.shared.options import real, table, whole
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.segment import TIE, exclusive_cumsum
 from hpme.models.adapter import ModelAdapter
@@ -59,6 +59,11 @@ class MatchExplainer(GraphExplainer):
     title = "MatchExplainer"
     summary = "Nodes whose embeddings match those of other graphs with the same prediction."
     typical_seconds = 0.3
+    constraints = table(
+        ratio=real(above=0, most=1, words=(None,)),
+        k=whole(1, words=(None,)),
+        references=whole(1),
+    )
 
     task: Task
     h: Tensor
@@ -76,7 +81,6 @@ class MatchExplainer(GraphExplainer):
         **options: Any,
     ) -> None:
         super().__init__(**options)
-        at_least("references", references, 1)
         self.ratio, self.k, self.references = ratio, k, references
         self.size = PoolSize(ratio, k)
         self.register_buffer("anchors", None)

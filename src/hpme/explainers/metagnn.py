@@ -7,22 +7,21 @@ import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from hpme.errors import InputError, ModelError, UnknownNameError
-from hpme.explainers.gnnexplainer import GNNExplainer
+from hpme.explainers.gnnexplainer import GNNExplainer, MaskDescent
 from hpme.explainers.grad import GradExplainer
+from hpme.explainers.metagnn_adaptation import Adaptation, AdaptationReport, report_on
 from hpme.explainers.pgexplainer import PGExplainer
-from hpme.explainers.shared.adaptation import Adaptation, AdaptationReport, report_on
 from hpme.explainers.shared.base import GraphExplainer, Self
-from hpme.explainers.shared.checks import at_least, positive
-from hpme.explainers.shared.context import Context, batches
-from hpme.explainers.shared.mask_descent import MaskDescent
+from hpme.explainers.shared.context import Context, batches, frozen_context, read_graphs
 from hpme.explainers.shared.masks import Masks
-from hpme.explainers.shared.questions import is_several
+from hpme.explainers.shared.options import Constraint, real, table, whole
+from hpme.explainers.shared.targets import is_several
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
 from hpme.models.explained import Model
@@ -72,7 +71,22 @@ class MetaGNNExplainer(GraphExplainer):
     title = "MetaGNN"
     summary = "MetaGNN (MATE): a copy of the model trained to be explainable, then explained."
     typical_seconds = 14.0
-    needs_labels: ClassVar[bool] = True
+    needs_labels = True
+    constraints = table(
+        posthoc=Constraint(str),
+        posthoc_options=Constraint(dict, words=(None,)),
+        epochs=whole(1),
+        lr=real(above=0),
+        inner_steps=whole(1),
+        inner_lr=real(above=0),
+        mask_graphs=whole(1),
+        mask_epochs=whole(1),
+        mask_lr=real(above=0),
+        size_weight=real(least=0),
+        entropy_weight=real(least=0),
+        train_batch_size=whole(1),
+        holdout=real(least=0, below=1),
+    )
 
     def __init__(
         self,
@@ -99,14 +113,6 @@ class MetaGNNExplainer(GraphExplainer):
         self.mask_graphs, self.mask_epochs, self.mask_lr = mask_graphs, mask_epochs, mask_lr
         self.size_weight, self.entropy_weight = size_weight, entropy_weight
         self.train_batch_size, self.holdout = train_batch_size, holdout
-        for name in ("epochs", "inner_steps", "mask_graphs", "mask_epochs", "train_batch_size"):
-            at_least(name, getattr(self, name), 1)
-        for name in ("lr", "inner_lr", "mask_lr"):
-            positive(name, getattr(self, name))
-        for name in ("size_weight", "entropy_weight", "holdout"):
-            at_least(name, getattr(self, name), 0)
-        if holdout >= 1:
-            raise InputError(f"holdout must be below 1, got {holdout}")
         self.explainer = self._make_posthoc()
         self.weights = _Weights({})
         self.report: AdaptationReport | None = None
@@ -155,10 +161,12 @@ class MetaGNNExplainer(GraphExplainer):
         if self._labelled is None:
             self._adapt(model, context, progress=progress)
         else:
-            with self._context(explained, self._read(explained, self._labelled)) as training:
+            labelled = read_graphs(self, explained, self._labelled).store
+            with frozen_context(self, explained, labelled) as training:
                 self._adapt(model, training, progress=progress)
         self.weights = _Weights({name: p.detach() for name, p in model.named_parameters()})
-        with self.explainer._context(replace(explained, model=model), context.store) as adapted:
+        copied = replace(explained, model=model)
+        with frozen_context(self.explainer, copied, context.store) as adapted:
             self.explainer._fit(adapted, progress=progress)
 
     def _adapt(self, model: nn.Module, context: Context, *, progress: bool) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hpme.explainers.shared.checks import at_least
 from hpme.explainers.shared.context import Context
 from hpme.explainers.shared.mixing import (
     MixingExplainer,
@@ -17,6 +16,7 @@ from hpme.explainers.shared.mixing import (
     matched,
     unite,
 )
+from hpme.explainers.shared.options import table, whole
 from hpme.explainers.shared.parametric import ParametricExplainer
 
 
@@ -39,6 +39,7 @@ class MixupExplainer(MixingExplainer, ParametricExplainer):
     title = "MixupExplainer"
     summary = "MixupExplainer: an edge MLP trained on unions with the complement of another graph."
     typical_seconds = 8.0
+    constraints = table(bridges=whole(0))
 
     def __init__(
         self,
@@ -50,7 +51,6 @@ class MixupExplainer(MixingExplainer, ParametricExplainer):
     ) -> None:
         super().__init__(epochs=epochs, size_weight=size_weight, **options)
         self.bridges = bridges
-        at_least("bridges", bridges, 0)
 
     def _loss(
         self, context: Context, ids: Tensor, temperature: float, generator: torch.Generator
@@ -71,7 +71,7 @@ class MixupExplainer(MixingExplainer, ParametricExplainer):
         return (prediction + penalty).mean()
 
     def _mixup_graphs(self, context: Context, generator: torch.Generator) -> MixupGraphs:
-        context = self._seen(context)
+        context = self._beside_target(context)
         ids = torch.arange(len(context.store), device=context.device)
         partners = draw_partners(ids, len(ids), generator)
         return joined(context, partners, self._logits, self.bridges, generator)

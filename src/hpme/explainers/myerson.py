@@ -11,10 +11,9 @@ import torch
 from torch import Tensor
 
 from hpme.errors import InputError, MissingPackageError
-from hpme.explainers.shared.checks import at_least
-from hpme.explainers.shared.lift import from_nodes, squash
-from hpme.explainers.shared.masks import Masks
+from hpme.explainers.shared.masks import Masks, from_nodes, squash
 from hpme.explainers.shared.noise import node_keys
+from hpme.explainers.shared.options import table, whole
 from hpme.explainers.shared.replicas import ReplicaModel, explained_output, predicted
 from hpme.explainers.shared.training_free import TrainingFreeExplainer
 from hpme.graphs import GraphBatch
@@ -57,11 +56,10 @@ class MyersonExplainer(TrainingFreeExplainer):
     title = "Myerson"
     summary = "Myerson values: what each node adds to the connected coalitions it joins."
     typical_seconds = 60.0
+    constraints = table(exact_nodes=whole(0), samples=whole(1))
 
     def __init__(self, *, exact_nodes: int = 12, samples: int = 50, **options: Any) -> None:
         super().__init__(**options)
-        at_least("exact_nodes", exact_nodes, 0)
-        at_least("samples", samples, 1)
         self.exact_nodes, self.samples = exact_nodes, samples
         _package()
 

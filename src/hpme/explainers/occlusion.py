@@ -7,9 +7,8 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
-from hpme.errors import InputError
-from hpme.explainers.shared.lift import from_edges, from_nodes, squash
-from hpme.explainers.shared.masks import Masks
+from hpme.explainers.shared.masks import Masks, from_edges, from_nodes, squash
+from hpme.explainers.shared.options import one_of, table
 from hpme.explainers.shared.replicas import (
     Change,
     ReplicaModel,
@@ -51,11 +50,10 @@ class OcclusionExplainer(TrainingFreeExplainer):
     summary = "Change of the prediction when one edge, or one node, is gone."
     typical_seconds = 0.5
     hetero = True
+    constraints = table(unit=one_of(*get_args(Unit)))
 
     def __init__(self, *, unit: Unit = "edge", **options: Any) -> None:
         super().__init__(**options)
-        if unit not in get_args(Unit):
-            raise InputError(f"unit must be one of {get_args(Unit)}, got {unit!r}")
         self.unit = unit
 
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hpme.explainers.shared.checks import at_least, positive
 from hpme.explainers.shared.context import Context
 from hpme.explainers.shared.mixing import MixingExplainer, MixupGraphs
+from hpme.explainers.shared.options import real, table, whole
 from hpme.explainers.shared.parametric import ParametricExplainer, seeded_linear
 from hpme.graphs import GraphBatch
 from hpme.graphs.segment import segment_mean, segment_sum
@@ -41,6 +41,11 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
     title = "ProxyExplainer"
     summary = "ProxyExplainer: an edge MLP trained on graphs rebuilt by an autoencoder."
     typical_seconds = 6.0
+    constraints = table(
+        proxy_steps=whole(1),
+        proxy_lr=real(above=0),
+        divergence_weight=real(least=0),
+    )
 
     autoencoder: GraphAutoencoder
 
@@ -56,9 +61,6 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
         super().__init__(epochs=epochs, **options)
         self.proxy_steps, self.proxy_lr = proxy_steps, proxy_lr
         self.divergence_weight = divergence_weight
-        at_least("proxy_steps", proxy_steps, 1)
-        positive("proxy_lr", proxy_lr)
-        at_least("divergence_weight", divergence_weight, 0)
 
     def _start(self, context: Context, generator: torch.Generator) -> None:
         super()._start(context, generator)
@@ -112,7 +114,7 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
 
     def _mixup_graphs(self, context: Context, generator: torch.Generator) -> MixupGraphs:
         """The proxy graphs; they have no other graph."""
-        context = self._seen(context)
+        context = self._beside_target(context)
         graphs = context.store.batch()
         pairs = SampledPairs.of(graphs, generator)
         mask = self._logits(context.embedded(graphs), graphs.edge_index).sigmoid()

@@ -8,9 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from hpme.explainers.shared.checks import at_least, positive
 from hpme.explainers.shared.context import Context
-from hpme.explainers.shared.edge_mlp import binary_concrete
 from hpme.explainers.shared.mixing import (
     MixingExplainer,
     MixupGraphs,
@@ -18,7 +16,8 @@ from hpme.explainers.shared.mixing import (
     joined,
     unite,
 )
-from hpme.explainers.shared.parametric import ParametricExplainer
+from hpme.explainers.shared.options import real, table, whole
+from hpme.explainers.shared.parametric import ParametricExplainer, binary_concrete
 from hpme.graphs import GraphBatch
 from hpme.graphs.segment import at
 
@@ -53,6 +52,12 @@ class RegExplainer(MixingExplainer, ParametricExplainer):
     title = "RegExplainer"
     summary = "RegExplainer: mixup with near and far graphs and a contrast of their embeddings."
     typical_seconds = 15.0
+    constraints = table(
+        contrast_weight=real(least=0),
+        prediction_weight=real(least=0),
+        contrast_temperature=real(above=0),
+        bridges=whole(0),
+    )
 
     def __init__(
         self,
@@ -74,9 +79,6 @@ class RegExplainer(MixingExplainer, ParametricExplainer):
         )
         self.contrast_weight, self.prediction_weight = contrast_weight, prediction_weight
         self.contrast_temperature, self.bridges = contrast_temperature, bridges
-        for name in ("contrast_weight", "prediction_weight", "bridges"):
-            at_least(name, getattr(self, name), 0)
-        positive("contrast_temperature", contrast_temperature)
 
     def _loss(
         self, context: Context, ids: Tensor, temperature: float, generator: torch.Generator
@@ -119,7 +121,7 @@ class RegExplainer(MixingExplainer, ParametricExplainer):
 
     def _mixup_graphs(self, context: Context, generator: torch.Generator) -> MixupGraphs:
         r"""The mixups :math:`G^{mix+}`, from which the prediction is learned."""
-        context = self._seen(context)
+        context = self._beside_target(context)
         ids = torch.arange(len(context.store), device=context.device)
         drawn = torch.stack([draw_partners(ids, len(ids), generator) for _ in range(2)])
         partners = by_distance(context.values, context.values, drawn)[0]

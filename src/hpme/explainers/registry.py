@@ -1,6 +1,6 @@
-"""All explainers by slug: those of this package, and those other packages register.
+"""All explainers by slug. Packages register theirs by an entry point, and this one does the same.
 
-Another package adds an explainer by an entry point, which processes started later see, too::
+The entry point names a class, or a module that names several; worker processes see it, too::
 
     [project.entry-points."hpme.explainers"]
     mine = "my_package.my_module:MyExplainer"
@@ -11,60 +11,27 @@ from __future__ import annotations
 import logging
 from collections import UserDict
 from collections.abc import Mapping
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from hpme.data.dataset import DEFAULT_POOL_RATIO, GraphDataset
 from hpme.errors import InputError, StorageError, UnknownNameError
-from hpme.explainers.att import AttentionExplainer
-from hpme.explainers.gnnexplainer import GNNExplainer
-from hpme.explainers.grad import GradExplainer
-from hpme.explainers.hpme import HPMEExplainer, HPMEGradientExplainer, HPMEPrintedExplainer
-from hpme.explainers.integratedgradients import IntegratedGradientsExplainer
-from hpme.explainers.matchexplainer import MatchExplainer
-from hpme.explainers.metagnn import MetaGNNExplainer
-from hpme.explainers.mixupexplainer import MixupExplainer
-from hpme.explainers.myerson import MyersonExplainer
-from hpme.explainers.occlusion import OcclusionExplainer
-from hpme.explainers.pgexplainer import PGExplainer
-from hpme.explainers.proxyexplainer import ProxyExplainer
-from hpme.explainers.random import RandomExplainer
-from hpme.explainers.regexplainer import RegExplainer
 from hpme.explainers.shared.base import GraphExplainer
-from hpme.explainers.subgraphx import SubgraphXExplainer
-from hpme.explainers.tagexplainer import TAGExplainer
 from hpme.storage import read_tensors
 
 GROUP = "hpme.explainers"
-"""Entry point group of explainers in other packages."""
-OURS: tuple[type[GraphExplainer], ...] = (
-    HPMEExplainer,
-    HPMEGradientExplainer,
-    HPMEPrintedExplainer,
-    RandomExplainer,
-    GradExplainer,
-    AttentionExplainer,
-    GNNExplainer,
-    PGExplainer,
-    MetaGNNExplainer,
-    TAGExplainer,
-    MatchExplainer,
-    MixupExplainer,
-    ProxyExplainer,
-    RegExplainer,
-    OcclusionExplainer,
-    IntegratedGradientsExplainer,
-    SubgraphXExplainer,
-    MyersonExplainer,
-)
+"""Entry point group of explainers."""
+OURS = EntryPoint("hpme", "hpme.explainers", GROUP)
+"""The module whose imports are the explainers of this package."""
 DESCRIPTION = ("slug", "title", "summary")
 """What an explainer says about itself."""
 logger = logging.getLogger("hpme")
 
 
 class Registry(UserDict[str, type[GraphExplainer]]):
-    """Explainers by slug; other packages are asked for theirs on first use.
+    """Explainers by slug; packages are asked for theirs on first use.
 
     Not when this module is imported: a package that registers an explainer imports this one.
     """
@@ -74,34 +41,36 @@ class Registry(UserDict[str, type[GraphExplainer]]):
 
     @property
     def data(self) -> dict[str, type[GraphExplainer]]:  # type: ignore[override]
-        """All explainers."""
+        """All explainers, ours first."""
         if self._found is None:
-            self._found = {explainer.slug: explainer for explainer in OURS}
-            self._found |= _registered_elsewhere(self._found)
+            self._found = {}
+            for point in (OURS, *entry_points(group=GROUP)):
+                _register(point, self._found)
         return self._found
 
 
-def _registered_elsewhere(
-    known: dict[str, type[GraphExplainer]],
-) -> dict[str, type[GraphExplainer]]:
+def built_in() -> dict[str, type[GraphExplainer]]:
+    """The explainers of this package alone."""
     found: dict[str, type[GraphExplainer]] = {}
-    for point in entry_points(group=GROUP):
-        try:
-            explainer = point.load()
-        except Exception as error:  # a broken package must not take the others with it
-            logger.warning(
-                "explainer '%s' (%s) cannot be loaded: %s", point.name, point.value, error
-            )
-            continue
-        if not (isinstance(explainer, type) and issubclass(explainer, GraphExplainer)):
-            logger.warning("'%s' (%s) is no GraphExplainer; left out", point.name, point.value)
-        elif missing := [name for name in DESCRIPTION if not hasattr(explainer, name)]:
-            logger.warning("%s has no %s; left out", point.value, " and no ".join(missing))
-        elif explainer.slug in known or explainer.slug in found:
-            logger.warning("'%s' is registered twice; %s is left out", explainer.slug, point.value)
-        else:
-            found[explainer.slug] = explainer
+    _register(OURS, found)
     return found
+
+
+def _register(point: EntryPoint, known: dict[str, type[GraphExplainer]]) -> None:
+    """Adds the explainers of an entry point to those that are known, in the order of a module."""
+    try:
+        found = point.load()
+    except Exception as error:  # a broken package must not take the others with it
+        logger.warning("explainer '%s' (%s) cannot be loaded: %s", point.name, point.value, error)
+        return
+    named = [one for one in vars(found).values() if hasattr(one, "slug")]
+    for kind in named if isinstance(found, ModuleType) else [found]:
+        if not (isinstance(kind, type) and issubclass(kind, GraphExplainer)):
+            logger.warning("'%s' (%s) is no GraphExplainer; left out", point.name, point.value)
+        elif missing := [name for name in DESCRIPTION if not hasattr(kind, name)]:
+            logger.warning("%s has no %s; left out", point.value, " and no ".join(missing))
+        elif known.setdefault(kind.slug, kind) is not kind:
+            logger.warning("'%s' is registered twice; %s is left out", kind.slug, point.value)
 
 
 EXPLAINERS = Registry()

@@ -9,11 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hpme.errors import InputError
-from hpme.explainers.shared.checks import at_least, positive
-from hpme.explainers.shared.lift import from_nodes
-from hpme.explainers.shared.masks import Masks
+from hpme.explainers.shared.masks import Masks, from_nodes
 from hpme.explainers.shared.noise import node_keys, uniform
+from hpme.explainers.shared.options import SHARE, real, table, whole
 from hpme.explainers.shared.replicas import ReplicaModel, predicted
 from hpme.explainers.shared.training_free import TrainingFreeExplainer
 from hpme.graphs import GraphBatch
@@ -71,6 +69,14 @@ class SubgraphXExplainer(TrainingFreeExplainer):
     title = "SubgraphX"
     summary = "SubgraphX: tree search for the connected subgraph of highest Shapley value."
     typical_seconds = 120.0
+    constraints = table(
+        ratio=SHARE,
+        rollouts=whole(1),
+        samples=whole(1),
+        hops=whole(0),
+        branches=whole(1),
+        exploration=real(above=0),
+    )
 
     def __init__(
         self,
@@ -84,14 +90,8 @@ class SubgraphXExplainer(TrainingFreeExplainer):
         **options: Any,
     ) -> None:
         super().__init__(**options)
-        if not 0 < ratio <= 1:
-            raise InputError(f"ratio must lie in (0, 1], got {ratio}")
         self.ratio, self.exploration = ratio, exploration
         self.rollouts, self.samples, self.hops, self.branches = rollouts, samples, hops, branches
-        for name in ("rollouts", "samples", "branches"):
-            at_least(name, getattr(self, name), 1)
-        at_least("hops", hops, 0)
-        positive("exploration", exploration)
 
     @torch.no_grad()
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:

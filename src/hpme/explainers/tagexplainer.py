@@ -10,12 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from hpme.errors import InputError
-from hpme.explainers.shared.checks import positive
 from hpme.explainers.shared.context import Context
-from hpme.explainers.shared.mask_descent import mask_penalty
 from hpme.explainers.shared.masks import Masks
-from hpme.explainers.shared.parametric import ParametricExplainer, seeded_linear
+from hpme.explainers.shared.options import one_of, real, table
+from hpme.explainers.shared.parametric import ParametricExplainer, mask_penalty, seeded_linear
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter, check_gradient
 from hpme.models.task import Task
@@ -51,7 +49,8 @@ class TAGExplainer(ParametricExplainer):
     title = "TAGExplainer"
     summary = "TAGE: an edge MLP conditioned on directions of the graph embedding, task-agnostic."
     typical_seconds = 11.0
-    sees_target = False  # the condition says what is explained
+    reads_target_node = False  # the condition says what is explained
+    constraints = table(contrast=one_of(*get_args(Contrast)), scale=real(above=0))
 
     gate: nn.Linear
     task: Task
@@ -66,9 +65,6 @@ class TAGExplainer(ParametricExplainer):
         **options: Any,
     ) -> None:
         super().__init__(epochs=epochs, size_weight=size_weight, **options)
-        if contrast not in get_args(Contrast):
-            raise InputError(f"contrast must be one of {get_args(Contrast)}, got {contrast!r}")
-        positive("scale", scale)
         self.contrast, self.scale = contrast, scale
 
     def _start(self, context: Context, generator: torch.Generator) -> None:

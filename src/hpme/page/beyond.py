@@ -18,9 +18,9 @@ from hpme.page.entries import text_or_none
 from hpme.page.template import whole_numbers
 
 if TYPE_CHECKING:
-    from hpme.explainers.hpme.insight.audit import Audit
-    from hpme.explainers.hpme.insight.counterfactual import Counterfactual
-    from hpme.explainers.hpme.insight.rulebook import RuleBook
+    from hpme.explainers.hpme.audit import Audit
+    from hpme.explainers.hpme.counterfactuals import Counterfactual
+    from hpme.explainers.hpme.rulebook import RuleBook
 
 Changes = Sequence[Sequence["Counterfactual"]]
 """Counterfactuals of each graph of the page."""

@@ -34,8 +34,8 @@ from hpme.page.template import decimals, render, whole_numbers
 from hpme.storage import write_atomically
 
 if TYPE_CHECKING:
-    from hpme.explainers.hpme.insight.audit import Audit
-    from hpme.explainers.hpme.insight.rulebook import RuleBook
+    from hpme.explainers.hpme.audit import Audit
+    from hpme.explainers.hpme.rulebook import RuleBook
 
 DEFAULT_KEEP = 0.2
 RANDOM = "random edges"

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 
-from hpme.explainers.hpme.insight.rulebook import Rule, RuleBook
+from hpme.explainers.hpme.rulebook import Rule, RuleBook
 from hpme.storage import write_atomically
 from hpme.viz.charts import BARS, OURS
 from hpme.viz.gallery import check_picture_path

@@ -8,7 +8,7 @@ from torch_geometric.data import Data
 
 from hpme.data import GraphStore
 from hpme.explainers.hpme.method.mixup import structural_mixup
-from hpme.explainers.hpme.method.selection import by_boundary, top_nodes
+from hpme.explainers.hpme.method.pool import by_boundary, top_nodes
 from hpme.explainers.hpme.search.subsets import _grow
 
 

@@ -64,7 +64,7 @@ def test_an_effect_is_the_change_of_the_output(fitted):
     """One node of a sum gives way to one of a host: the change is the difference of both."""
     explainer, graphs = fitted
     nodes = explainer.effects(Sum(), graphs[:2], draws=100)[1].nodes
-    hosts = explainer._hosts()
+    hosts = explainer.hosts
     host_mean = hosts.x[:, 0].mean()  # nodes of hosts are drawn in turns
     assert torch.allclose(nodes[:, 0], graphs[1].x[:, 0] - host_mean, atol=0.6)
 

@@ -1,5 +1,6 @@
 """The search on a planted case: a target that looks for one kind of node, and says so."""
 
+from collections import Counter
 from contextlib import suppress
 
 import pytest
@@ -7,12 +8,13 @@ import torch
 from torch import nn
 from torch_geometric.nn import global_add_pool
 
-from finder import PLANTED, Finder
+from finder import PLANTED, Finder, planted_graphs
 from hpme.errors import InputError
-from hpme.explainers import HPMEExplainer, HPMEGradientExplainer, HPMEPrintedExplainer
+from hpme.explainers import HPMEExplainer, HPMEPrintedExplainer
 from hpme.explainers.hpme import explainer
 from hpme.explainers.hpme.report import FitReport
 from hpme.explainers.hpme.search.hardmix import HardMix
+from hpme.explainers.shared.base import GraphExplainer
 
 
 def test_planted_nodes_are_found_and_reported(graphs, fitted):
@@ -43,12 +45,12 @@ def test_without_mixup_nothing_that_is_searched_or_chosen_has_a_host(graphs, mon
     asked = []
     predict = HardMix.predict
 
-    def counted(mix, *arguments):
+    def counted(mix, *arguments, **options):
         asked.append(mix.alone)
-        return predict(mix, *arguments)
+        return predict(mix, *arguments, **options)
 
     monkeypatch.setattr(HardMix, "predict", counted)
-    monkeypatch.setattr(explainer, "evidence", lambda *_: asked.append("report"))
+    monkeypatch.setattr(explainer, "report_on", lambda *_, **__: asked.append("report"))
     for mixup in (True, False):
         asked.clear()
         options = {"restarts": 1, "rounds": 1, "subsets": 4, "refine": 1, "epochs": 1}
@@ -56,6 +58,27 @@ def test_without_mixup_nothing_that_is_searched_or_chosen_has_a_host(graphs, mon
             HPMEExplainer(mixup=mixup, **options).fit(Finder(), graphs[:12], mode="regression")
         before = asked[: asked.index("report")]
         assert len(before) > 10 and set(before) == {not mixup}
+
+
+@pytest.mark.parametrize(("count", "attributed"), [(70, 1), (120, 2)])
+def test_what_a_fit_reads_of_graphs_is_computed_once(count, attributed, monkeypatch):
+    """Attributions of the graphs a ratio is tried on are their own if these are not all."""
+    made = Counter()
+
+    def count_calls(owner, name):
+        original = getattr(owner, name)
+
+        def counted(*args, **options):
+            made[name] += 1
+            return original(*args, **options)
+
+        monkeypatch.setattr(owner, name, counted)
+
+    count_calls(HardMix, "build")
+    count_calls(HPMEExplainer, "_represent")
+    count_calls(explainer, "attributions")
+    HPMEExplainer().fit(Finder(), planted_graphs(count), mode="regression", progress=False)
+    assert made == {"build": 1, "_represent": 1, "attributions": attributed}
 
 
 @pytest.mark.parametrize("score", ["edge", "node", "both"])
@@ -85,7 +108,7 @@ def test_pooled_nodes_are_the_most_important_ones(graphs, fitted):
         {"weight_decay": -1}, {"search_graphs": 0},
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("kind", [HPMEExplainer, HPMEGradientExplainer, HPMEPrintedExplainer])
+@pytest.mark.parametrize("kind", [HPMEExplainer, HPMEPrintedExplainer])
 def test_bad_arguments_of_all_are_named(kind, options):
     with pytest.raises(InputError, match=next(iter(options))):
         kind(k=3, **options)
@@ -100,9 +123,14 @@ def test_bad_arguments_are_named(options):
 
 
 def test_neither_takes_what_belongs_to_the_other():
-    own, others = (set(kind.option_names()) for kind in (HPMEExplainer, HPMEGradientExplainer))
+    own, others = (set(kind.option_names()) for kind in (HPMEExplainer, HPMEPrintedExplainer))
     assert own - others == {"restarts", "rounds", "subsets", "refine"}
     with pytest.raises(TypeError, match="bce_weight"):
         HPMEExplainer(k=3, bce_weight=1.0)
     with pytest.raises(TypeError, match="rounds"):
-        HPMEGradientExplainer(k=3, rounds=1)
+        HPMEPrintedExplainer(k=3, rounds=1)
+
+
+def test_few_classes_stand_between_it_and_the_contract():
+    ours = [kind for kind in HPMEExplainer.__mro__ if issubclass(kind, GraphExplainer)]
+    assert len(ours) <= 5

@@ -9,8 +9,8 @@ from hpme.errors import InputError
 from hpme.explainers import HPMEPrintedExplainer
 from hpme.explainers.hpme.method import mixer, training
 from hpme.explainers.hpme.method.pool import Pool
-from hpme.explainers.hpme.search.hosts import HostSampler
-from hpme.explainers.shared.edge_mlp import EdgeMLP
+from hpme.explainers.hpme.search.hardmix import HostSampler
+from hpme.explainers.shared.parametric import EdgeMLP
 
 POOLED = 6
 CHEAP = {"k": POOLED, "epochs": 4}
@@ -135,7 +135,8 @@ def test_explanations_are_probabilities_and_the_whole_pool(graphs, fitted):
 @pytest.mark.parametrize(
     "options",
     [{"mixup": False}, {"bce_weight": 0.0}, {"gate": None}, {"pool_layers": 2},
-     {"attach": "swap"}, {"neighbor": "contrast"}, {"score": "node"}, {"search_graphs": 4}],
+     {"attach": "swap"}, {"neighbor": "contrast"}, {"score": "node"}, {"search_graphs": 4},
+     {"temperature": 0.5}],
     ids=str,
 )  # fmt: skip
 def test_variants_differ(graphs, fitted, options):
@@ -153,3 +154,19 @@ def test_without_a_gate_the_pool_stays_as_it_was_drawn(graphs):
 def test_a_size_must_be_given(ratio):
     with pytest.raises(InputError, match="ratio"):
         HPMEPrintedExplainer(ratio=ratio)
+
+
+def test_several_layers_are_saved(graphs, tmp_path):
+    explainer = fit(graphs, pool_layers=2)
+    explainer.save(tmp_path / "e.safetensors")
+    loaded = HPMEPrintedExplainer.load(tmp_path / "e.safetensors")
+    assert loaded.pool.layers == 2
+    assert torch.equal(edge_mask(loaded, graphs), edge_mask(explainer, graphs))
+
+
+@pytest.mark.parametrize(
+    "options", [{"bce_weight": -1.0}, {"gate": "relu"}, {"pool_layers": 0}, {"temperature": 0.0}]
+)
+def test_bad_arguments_are_named(options):
+    with pytest.raises(InputError, match=next(iter(options))):
+        HPMEPrintedExplainer(k=3, **options)

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from hpme.explainers.shared.edge_mlp import EdgeMLP, binary_concrete
+from hpme.explainers.shared.parametric import EdgeMLP, binary_concrete
 from hpme.graphs import GraphBatch
 
 

@@ -7,8 +7,7 @@ from torch_geometric.data import Data
 from hpme.errors import InputError
 from hpme.explainers import RandomExplainer
 from hpme.explainers.hpme.effects import Effect
-from hpme.explainers.shared.explanation import Explanation
-from hpme.explainers.shared.showing import SHOWN, Explanations, report_html
+from hpme.explainers.shared.explanation import SHOWN, Explanation, Explanations, report_html
 from small_models import Net
 
 INDEX = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])

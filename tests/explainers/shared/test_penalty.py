@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.distributions import Bernoulli
 
-from hpme.explainers.shared.mask_descent import mask_penalty
+from hpme.explainers.shared.parametric import mask_penalty
 
 
 def test_is_reduced_graph_by_graph():

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from importlib import import_module
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from hpme.explainers.hpme.method.selection import by_boundary
+from hpme.explainers.hpme.method.pool import by_boundary
 from hpme.explainers.hpme.search.hardmix import HardMix
+from hpme.explainers.hpme.transplants import Transplants
 from hpme.graphs import GraphBatch
 from hpme.graphs.segment import exclusive_cumsum
 
@@ -53,25 +54,22 @@ class Effect:
 
 
 @torch.no_grad()
-def effects_of(
-    mix: HardMix, count: int, pool: nn.Module, *, draws: int, nodes: bool = True
-) -> list[Effect]:
-    """Effects in the first ``count`` graphs of a mix; the others are their hosts.
+def effects_of(transplants: Transplants, *, draws: int, nodes: bool = True) -> list[Effect]:
+    """Effects in graphs; hosts are drawn at random, since intervals are about chance.
 
     Args:
-        mix: The graphs, then the hosts.
-        count: Number of graphs asked about.
-        pool: Which nodes are pooled.
+        transplants: The graphs and the kept hosts.
         draws: Hosts per graph.
         nodes: Whether single nodes are asked about.
     """
+    mix, count = transplants.mix, transplants.count
     graphs, total = mix.graphs, mix.graphs.num_graphs
     device = mix.context.device
     hosts = torch.randint(count, total, (draws, count), generator=mix.generator).to(device)
     every = torch.arange(count, device=device)
     own = every.expand(draws, -1)
     before = _outcome(mix, mix.context.values[None, :count], every)[0]
-    pooled = mix.select(mix.scores(pool))[torch.zeros(draws, dtype=torch.long)]
+    pooled = mix.select(transplants.score)[torch.zeros(draws, dtype=torch.long)]
     output = _values(mix, mix.predict(hosts, pooled, own, pooled))
     region = before - _outcome(mix, output, every)
     overall = _interval(region)

@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from hpme.explainers.hpme.base import HPMEBase
-from hpme.explainers.hpme.report import FitReport, evidence
+from hpme.explainers.hpme.method.pool import PoolSize
+from hpme.explainers.hpme.report import FitReport, report_on
+from hpme.explainers.hpme.search.attributions import Attributions, attributions
 from hpme.explainers.hpme.search.chains import SubsetSearch
-from hpme.explainers.hpme.search.distil import fit_edge_mlp
+from hpme.explainers.hpme.search.distil import LinearPool, fit_edge_mlp
 from hpme.explainers.hpme.search.hardmix import HardMix
-from hpme.explainers.hpme.search.hetero import HeteroRepresentation, hetero_blocks_of
-from hpme.explainers.hpme.search.representation import Representation, blocks_of
-from hpme.explainers.hpme.search.scorer import LinearPool
-from hpme.explainers.hpme.search.starts import attributions
-from hpme.explainers.shared.checks import at_least
-from hpme.explainers.shared.context import Context, batches
+from hpme.explainers.hpme.search.ratio import (
+    RATIOS,
+    TRIAL_GRAPHS,
+    RatioPoint,
+    choose_ratio,
+    ratio_curve,
+)
+from hpme.explainers.hpme.search.representation import (
+    HeteroRepresentation,
+    Representation,
+    blocks_of,
+    representation_of,
+)
+from hpme.explainers.hpme.transplants import Transplants, least_needed, spread_over
+from hpme.explainers.shared.context import Context, batches, sampled
+from hpme.explainers.shared.options import table, whole
 from hpme.graphs import GraphBatch
 from hpme.models.embedding import Embedding
 from hpme.progress import progress_bar
+
+SEARCH_EDGES = 50_000
+"""A scorer for all graphs needs no more to be found, and large graphs would take long."""
+HELD_OUT, LEAST_GRAPHS = 64, 60
+"""Graphs kept from the search for evidence, a fifth of all at most; of fewer none is held out."""
 
 
 class HPMEExplainer(HPMEBase):
@@ -30,7 +48,7 @@ class HPMEExplainer(HPMEBase):
     the pooled subgraph of another real graph :math:`G'`. The pool is found by searching hard
     selections under which the model predicts :math:`f(G)` on the mix, and an edge MLP
     :math:`P_\theta` is distilled from it. :attr:`report` says how good the evidence for the result
-    is. :class:`HPMEGradientExplainer` trains both together, as the paper does.
+    is. :class:`HPMEPrintedExplainer` trains both together, as the paper does.
 
     Args:
         restarts: Chains of the search: the first begins where occlusion or gradients point, the
@@ -48,6 +66,12 @@ class HPMEExplainer(HPMEBase):
     summary = "Hard-perturbation mixup: a pooled subgraph that carries the prediction elsewhere."
     typical_seconds = 6.0
     hetero = True
+    constraints = table(
+        restarts=whole(1),
+        rounds=whole(1),
+        subsets=whole(4),
+        refine=whole(0),
+    )
 
     def __init__(
         self,
@@ -60,67 +84,77 @@ class HPMEExplainer(HPMEBase):
     ) -> None:
         super().__init__(**options)
         self.restarts, self.rounds, self.subsets, self.refine = restarts, rounds, subsets, refine
-        for name, least in (("restarts", 1), ("rounds", 1), ("subsets", 4), ("refine", 0)):
-            at_least(name, getattr(self, name), least)
-
         self.representation: Representation | HeteroRepresentation | None = None
 
-    def _prepare(self, context: Context) -> None:
+    def _fit(self, context: Context, *, progress: bool) -> None:
+        generator = torch.Generator().manual_seed(self.seed)
+        self._keep(context)
         # A part of the nodes says enough about centres and scales.
-        ids = next(batches(torch.arange(len(context.store)), self.batch_size))
-        graphs = context.store.batch(ids)
-        rows = graphs.node_ids
-        layers = tuple(layer[rows] for layer in context.layers)
-        seen = graphs.x, layers, context.h[rows], graphs
-        if graphs.schema is None:
-            self.representation = Representation.of(blocks_of(*seen))
-        else:
-            self.representation = HeteroRepresentation.of(hetero_blocks_of(*seen), graphs)
+        graphs = context.store.batch(
+            next(batches(torch.arange(len(context.store)), self.batch_size))
+        )
+        layers = tuple(layer[graphs.node_ids] for layer in context.layers)
+        blocks = blocks_of(graphs.x, layers, context.h[graphs.node_ids], graphs)
+        self.representation = representation_of(blocks, graphs)
+        searched, held_out = self._split(context, generator)
+        automatic = self.ratio == "auto" and self.k is None
+        if automatic:
+            self.size = PoolSize(RATIOS[0])  # each trial has its own
+        # All that is read of nodes is computed once; every step takes the graphs it needs.
+        mix = self.hard_mix(context.subset(torch.cat([searched, held_out])), generator)
+        fresh = None
+        if len(held_out):
+            fresh = mix.subset(torch.arange(len(searched), len(mix.context.store)))
+            mix = mix.subset(torch.arange(len(searched)))
+        few = replace(mix, alone=not self.mixup)
+        known, curve = attributions(mix.context), None
+        if automatic:
+            curve = self._ratio_curve(few, known, progress)
+            self.size = size = PoolSize(choose_ratio(curve))
+            mix, few = replace(mix, size=size), replace(few, size=size)
+            fresh = None if fresh is None else replace(fresh, size=size)
+        report = self._search(few, known, fresh, progress)
+        self._calibrate(mix)
+        self._finish(replace(report, ratio_curve=curve))
 
-    def _represent(
-        self, x: Tensor, layers: tuple[Tensor, ...], h: Tensor, graphs: GraphBatch
-    ) -> Tensor:
-        assert self.representation is not None
-        seen: Tensor
-        if isinstance(self.representation, HeteroRepresentation):
-            seen = self.representation(hetero_blocks_of(x, layers, h, graphs), graphs)
-        else:
-            seen = self.representation(blocks_of(x, layers, h, graphs))
-        return seen.unsqueeze(0)
+    def _split(self, context: Context, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Numbers of graphs to search on, and of graphs of all predictions that are held out."""
+        counts = context.store.edge_counts.cpu()
 
-    def _edge_input(self, features: Tensor, h: Tensor) -> Tensor:
-        assert self.representation is not None
-        return self.representation.summarised(features[0])
+        def some(ids: Tensor, count: int) -> Tensor:
+            chosen = sampled(counts[ids], count, SEARCH_EDGES, generator)
+            return ids if chosen is None else ids[chosen]
 
-    def _read_nodes(self, seen: Embedding, graphs: GraphBatch) -> tuple[Tensor, Tensor]:
-        assert self.representation is not None and isinstance(self.pool, LinearPool)
-        given = graphs.x, seen.layers, seen.nodes, graphs
-        if isinstance(self.representation, HeteroRepresentation):
-            blocks = hetero_blocks_of(*given)
-            read = self.representation.read(blocks, graphs, self.pool.weight[0])
-        else:
-            summary = self.representation.get_buffer("summary")
-            weights = torch.cat([self.pool.weight.T, summary], dim=1)
-            read = self.representation.reading(weights)(*given)
-        return read[:, :1].T, read[:, 1:]
+        left = torch.ones(len(counts), dtype=torch.bool)
+        held_out = torch.arange(0)
+        if len(counts) >= LEAST_GRAPHS:
+            held_out = spread_over(context.values, min(HELD_OUT, len(counts) // 5)).cpu()
+            left[held_out] = False
+            held_out = some(held_out, HELD_OUT)
+        return some(left.nonzero().view(-1), self.search_graphs), held_out
 
-    def _importance(self, score: Tensor, graphs: GraphBatch) -> Tensor:
-        # A node counts by its place in its graph, and by what all graphs say about its like:
-        # where nothing carries the prediction, the best of a graph should not look important.
-        return (super()._importance(score, graphs) + (score / 2).sigmoid()) / 2
+    def _ratio_curve(self, few: HardMix, known: Attributions, progress: bool) -> list[RatioPoint]:
+        trial = few.sample(TRIAL_GRAPHS, SEARCH_EDGES)
+        # Gradients are rounded differently in other batches, so those of fewer graphs are not a
+        # part of those of all.
+        known = known if trial is few else attributions(trial.context)
+        with progress_bar("choosing the ratio", len(RATIOS), enabled=progress) as advance:
+            return ratio_curve(trial, known, advance=advance)
 
     def _search(
-        self, few: HardMix, everything: Context, fresh: HardMix | None, *, progress: bool
+        self, few: HardMix, known: Attributions, fresh: HardMix | None, progress: bool
     ) -> FitReport:
+        """Finds the pool on a few graphs, trains the edge MLP, reports on fresh graphs."""
         search = SubsetSearch(self.restarts, self.rounds, self.subsets, self.refine)
         with progress_bar("searching the pool", search.steps(), enabled=progress) as advance:
-            candidates = search.find(few, attributions(few.context), advance=advance)
+            candidates = search.find(few, known, advance=advance)
         self.pool, rival = candidates.pool(candidates.chosen()), candidates.rival()
         # Scores of all nodes together have unit variance, for :meth:`_importance`.
         spread = float(few.scores(self.pool).std(unbiased=False))
         self.pool.weight.data /= spread if spread > 0 else 1.0
         self.rival = None if rival is None else candidates.pool(rival)
-        report = evidence(few, fresh, self.pool, candidates, "subsets")
+        measured, count = (few, 0) if fresh is None else (fresh, fresh.graphs.num_graphs)
+        report = report_on(measured, self.pool, candidates, "subsets", held_out=count)
         with progress_bar("training the edge MLP", self.epochs, enabled=progress) as advance:
             self.edge_mlp = fit_edge_mlp(
                 few,
@@ -131,6 +165,39 @@ class HPMEExplainer(HPMEBase):
                 advance=advance,
             )
         return report
+
+    @torch.no_grad()
+    def _calibrate(self, mix: HardMix) -> None:
+        """Finds the importance from which on nodes are needed, from what some graphs need."""
+        assert self.pool is not None
+        self.needed = torch.zeros(())  # a new one: the old may be of inference mode
+        trial = mix.sample(TRIAL_GRAPHS, SEARCH_EDGES)
+        score = trial.scores(self.pool)
+        importance, pooled = self._ranked(score, trial.graphs)
+        prefix = Transplants.among(trial, score).smallest_prefix()
+        self.needed = torch.tensor(least_needed(importance[pooled], prefix[pooled]))
+
+    def _represent(
+        self, x: Tensor, layers: tuple[Tensor, ...], h: Tensor, graphs: GraphBatch
+    ) -> Tensor:
+        assert self.representation is not None
+        features: Tensor = self.representation(blocks_of(x, layers, h, graphs), graphs)
+        return features.unsqueeze(0)
+
+    def _edge_input(self, features: Tensor, h: Tensor) -> Tensor:
+        assert self.representation is not None
+        return self.representation.summarised(features[0])
+
+    def _read_nodes(self, embedding: Embedding, graphs: GraphBatch) -> tuple[Tensor, Tensor]:
+        assert self.representation is not None and isinstance(self.pool, LinearPool)
+        given = graphs.x, embedding.layers, embedding.nodes, graphs
+        read = self.representation.read(*given, self.pool.weight[0])
+        return read[:, :1].T, read[:, 1:]
+
+    def _importance(self, score: Tensor, graphs: GraphBatch) -> Tensor:
+        # A node counts by its place in its graph, and by what all graphs say about its like:
+        # where nothing carries the prediction, the best of a graph should not look important.
+        return (super()._importance(score, graphs) + (score / 2).sigmoid()) / 2
 
     def _pool_meta(self) -> dict[str, Any]:
         assert self.representation is not None

@@ -2,42 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
-from hpme.errors import InputError
-from hpme.explainers.hpme.base import Score
+from hpme.explainers.hpme.base import HPMEBase, Score
 from hpme.explainers.hpme.method.mixup import Attach
-from hpme.explainers.hpme.method.pool import Pool
-from hpme.explainers.hpme.report import FitReport, report_on
-from hpme.explainers.hpme.search.hardmix import HardMix
-from hpme.explainers.hpme.search.hosts import Neighbor
-from hpme.explainers.hpme.trained import TrainedHPME
+from hpme.explainers.hpme.method.pool import MAX_LAYERS, Pool
+from hpme.explainers.hpme.method.training import Objective, train
+from hpme.explainers.hpme.report import report_on
+from hpme.explainers.hpme.search.hardmix import Neighbor
 from hpme.explainers.shared.context import Context
-from hpme.explainers.shared.edge_mlp import EdgeMLP
+from hpme.explainers.shared.options import one_of, real, table, whole
+from hpme.explainers.shared.parametric import EdgeMLP
 from hpme.progress import progress_bar
 
 
-class HPMEPrintedExplainer(TrainedHPME):
+class HPMEPrintedExplainer(HPMEBase):
     r"""The paper's Algorithm 1: one pool and one edge MLP, trained together from one start.
 
     :math:`G'` is any graph, boundary edges go by rank, the BCE is summed over the edges of a mixup
     graph (Eq. bce_loss) and an edge scores :math:`p_{ij}`. Nothing is chosen: neither among starts
-    nor among checkpoints, and no hard mix is asked; :attr:`report` measures one afterwards. What
-    the equations leave open is filled as in :class:`HPMEGradientExplainer`: with
-    ``gate=None`` the pool stays as it was drawn.
+    nor among checkpoints, and no hard mix is asked; :attr:`report` measures one afterwards. All of
+    the pool is shown: what of it is needed only a hard mix could tell.
 
     Args:
         ratio: Share of nodes that are pooled, :math:`r`, which the paper takes from the ground
             truth; this or ``k`` must be given.
         bce_weight: Weight :math:`\beta` of the summed BCE, in the paper's unit; 0 is the ablation
             w/o BCE.
+        pool_layers: Pooling layers :math:`L`.
+        gate: ``"tanh"`` multiplies transplanted features by :math:`\tanh(s)`; ``None`` is the
+            paper's equation to the letter, which leaves :math:`\phi` without a gradient, so the
+            pool stays as it was drawn.
+        temperature: :math:`\tau` of the binary concrete distribution.
         score, neighbor, attach: As in :class:`~hpme.explainers.hpme.base.HPMEBase`, with the
             paper's choices as defaults.
         epochs: Epochs, with one step for every ``batch_size`` graphs.
         search_graphs: At most this many of the graphs are trained on.
-        **options: Arguments of :class:`~hpme.explainers.hpme.trained.TrainedHPME`.
+        **options: Arguments of :class:`~hpme.explainers.hpme.base.HPMEBase`.
     """
 
     slug = "hpme-printed"
@@ -45,13 +48,23 @@ class HPMEPrintedExplainer(TrainedHPME):
     summary = "The paper's algorithm to the letter: one start, summed BCE, scores of the edge MLP."
     typical_seconds = 15.0
     chooses_size = False
-    summed = True
+    needs_weights = True
+    constraints = table(
+        ratio=real(above=0, most=1, words=(None,), reason="the paper's algorithm chooses no size"),
+        bce_weight=real(least=0),
+        pool_layers=whole(1, most=MAX_LAYERS),
+        gate=one_of("tanh", words=(None,)),
+        temperature=real(above=0),
+    )
 
     def __init__(
         self,
         *,
         ratio: float | None = None,
         bce_weight: float = 0.1,
+        pool_layers: int = 1,
+        gate: Literal["tanh"] | None = "tanh",
+        temperature: float = 1.0,
         score: Score = "edge",
         neighbor: Neighbor = "random",
         attach: Attach = "rank",
@@ -59,37 +72,33 @@ class HPMEPrintedExplainer(TrainedHPME):
         search_graphs: int = 512,
         **options: Any,
     ) -> None:
-        if isinstance(ratio, str):
-            raise InputError(
-                f"ratio must be a number, got {ratio!r}: the paper's algorithm chooses no size"
-            )
-        super().__init__(
-            ratio=ratio,
-            bce_weight=bce_weight,
-            score=score,
-            neighbor=neighbor,
-            attach=attach,
-            epochs=epochs,
-            search_graphs=search_graphs,
-            **options,
-        )
+        options |= {"score": score, "neighbor": neighbor, "attach": attach}
+        super().__init__(ratio=ratio, epochs=epochs, search_graphs=search_graphs, **options)
+        self.bce_weight, self.pool_layers = bce_weight, pool_layers
+        self.gate, self.temperature = gate, temperature
 
-    def _split(self, context: Context, generator: torch.Generator) -> tuple[Context, None]:
+    def _fit(self, context: Context, *, progress: bool) -> None:
+        generator = torch.Generator().manual_seed(self.seed)
+        self._keep(context)
         everything = int(context.store.edge_counts.sum())
-        return context.sample(self.search_graphs, everything, generator), None
-
-    def _search(
-        self, few: HardMix, everything: Context, fresh: HardMix | None, *, progress: bool
-    ) -> FitReport:
-        channels, device = few.context.h.shape[1], few.context.device
-        pool = Pool(channels, 1, self.pool_layers, generator=few.generator).to(device)
-        edge_mlp = EdgeMLP(channels, generator=few.generator).to(device)
+        mix = self.hard_mix(context.sample(self.search_graphs, everything, generator), generator)
+        channels = mix.context.h.shape[1]
+        pool = Pool(channels, 1, self.pool_layers, generator=generator).to(context.device)
+        edge_mlp = EdgeMLP(channels, generator=generator).to(context.device)
+        objective = Objective(mix, self.mixup, self.gate is not None, self.temperature)
+        parameters = [*pool.parameters(), *edge_mlp.parameters()]
+        optimiser = torch.optim.Adam(parameters, lr=self.lr, weight_decay=self.weight_decay)
         betas = [self.bce_weight] * self.epochs
         with progress_bar("training pool and edge MLP", self.epochs, enabled=progress) as advance:
-            for _ in self._train(few, pool, edge_mlp, betas, learn_pool=True):
+            for _ in train(objective, pool, edge_mlp, optimiser, betas, self.batch_size):
                 advance(1)
         self.pool, self.edge_mlp = pool, edge_mlp
-        return report_on(few, pool, None, "printed")
+        self._finish(report_on(mix, pool, None, "printed"))
 
-    def _calibrate(self, context: Context, generator: torch.Generator) -> None:
-        """Shows all of the pool: what of it is needed only a hard mix could tell."""
+    def _pool_meta(self) -> dict[str, Any]:
+        assert isinstance(self.pool, Pool)
+        return {"layers": self.pool.layers, "hops": self.pool.hops}
+
+    def _empty_pool(self, meta: dict[str, Any]) -> Pool:
+        form = (meta["channels"], 1, meta["layers"], tuple(meta["hops"]))
+        return Pool(*form, generator=torch.Generator())

@@ -1,15 +1,16 @@
-"""How good the explanation of one graph is, without ground truth."""
+"""How good the explanation of a graph is, and what else carries its prediction; no labels."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from hpme.explainers.hpme.method.selection import top_nodes
-from hpme.explainers.hpme.search.sufficient import Trials
+from hpme.explainers.hpme.method.pool import top_nodes
+from hpme.explainers.hpme.transplants import Transplants
+from hpme.graphs import GraphBatch
 
 Verdict = Literal["carried", "several", "absence", "unclear"]
 CARRIES = 0.5
@@ -51,21 +52,21 @@ class Quality:
 
 
 @torch.no_grad()
-def quality_of(trials: Trials, rival: nn.Module | None) -> list[Quality]:
-    """Quality for the graphs of the trials.
+def quality_of(transplants: Transplants, rival: nn.Module | None) -> list[Quality]:
+    """Quality for the graphs of the transplants.
 
     Args:
-        trials: The graphs and their hosts.
+        transplants: The graphs and their hosts.
         rival: The pool of another chain.
     """
-    keep = trials.pooled
-    near, chance = trials.inserted(keep), trials.inserted(trials.random(keep))
-    rest = trials.without(keep)
+    keep = transplants.pooled
+    near, chance = transplants.inserted(keep), transplants.inserted(transplants.random(keep))
+    rest = transplants.without(keep)
     verdicts = [verdict(*row) for row in torch.stack([near, chance, rest], dim=1).tolist()]
     there = torch.tensor([verdict != "absence" for verdict in verdicts]).to(near)
     kept = (near - chance).clamp(min=0) * there
     lost = (1 - rest) * there
-    stable = _stable(trials, rival).to(near) * there
+    stable = _stable(transplants, rival).to(near) * there
     columns = (kept.tolist(), lost.tolist(), stable.tolist(), chance.tolist(), verdicts)
     return [Quality(*values) for values in zip(*columns, strict=True)]
 
@@ -84,22 +85,103 @@ def verdict(near: float, chance: float, rest: float) -> Verdict:
     return "absence" if chance >= CARRIES else "unclear"
 
 
-def _stable(trials: Trials, rival: nn.Module | None) -> Tensor:
+def _stable(transplants: Transplants, rival: nn.Module | None) -> Tensor:
     """Share of the pooled nodes of every graph that a rival pools, too, beyond chance."""
-    graphs, m = trials.mix.graphs, trials.mix.m
+    graphs, m = transplants.graphs, transplants.mix.m
     if rival is None:
-        return trials.score.new_full((trials.count,), torch.nan)
-    other = top_nodes(trials.mix.scores(rival), graphs, m).keep[0]
-    both = trials.bound().keep[0] & other
-    share = torch.bincount(graphs.batch[both], minlength=graphs.num_graphs) / m.clamp(min=1)
+        return transplants.score.new_full((transplants.count,), torch.nan)
+    other = top_nodes(transplants.mix.scores(rival), graphs, m).keep[0]
+    both = transplants.pool & other
+    share = transplants.sizes(both) / m.clamp(min=1)
     chance = m / graphs.sizes
     beyond = (share - chance) / (1 - chance).clamp(min=1e-6)
-    return torch.where(m < graphs.sizes, beyond, 1.0).clamp(min=0)[: trials.count]
+    return torch.where(m < graphs.sizes, beyond, 1.0).clamp(min=0)[: transplants.count]
 
 
-def spread_over(values: Tensor, count: int = 32) -> Tensor:
-    """Numbers of at most ``count`` graphs whose predictions ``[B, C]`` cover those of all."""
-    classes = values.shape[1] > 1
-    order = (values.argmax(1) if classes else values[:, 0]).argsort(stable=True)
-    place = torch.linspace(0, len(order) - 1, min(count, len(order))).round().long()
-    return order[place]
+@dataclass(frozen=True)
+class Alternative:
+    """A subgraph that carries the prediction of its graph.
+
+    Args:
+        nodes: Boolean mask of the graph's nodes; where these have types, one mask for each type.
+        kept: How near it brings graphs of other predictions to the explained one, see
+            :class:`~hpme.explainers.hpme.quality.Quality`.
+        chance: How near as many random nodes of the graph do.
+    """
+
+    nodes: Any
+    kept: float
+    chance: float
+
+
+@torch.no_grad()
+def alternatives_of(transplants: Transplants, count: int) -> list[list[Alternative]]:
+    """At most ``count`` subgraphs of every graph, the first as in its explanation.
+
+    The next are the smallest sufficient prefixes of the ranking without the nodes of those before,
+    as long as there are any. Then each goes without every other node of the first, so that what
+    else could take part in the reason is seen; such a one shares at most half of its nodes with
+    one before. None if nothing in the graph carries the prediction.
+    """
+    found = _Found(transplants, count)
+    everything = torch.ones_like(transplants.pooled)
+    if not found.add(transplants.pooled):
+        return found.lists
+    for _ in range(count - 1):
+        if not found.add(_prefix(transplants, everything & ~found.used)):
+            break
+    rank = top_nodes(transplants.score, transplants.graphs, transplants.mix.m).order[0]
+    for odd in (0, 1):
+        left_out = transplants.pooled & (rank % 2 == odd)
+        found.add(_prefix(transplants, ~left_out))
+    return found.lists
+
+
+def _prefix(transplants: Transplants, allowed: Tensor) -> Tensor:
+    """The smallest sufficient prefix of allowed nodes; anchors are always there."""
+    keep = transplants.smallest_prefix(allowed)
+    return keep if transplants.graphs.anchors is not None else keep & allowed
+
+
+class _Found:
+    """Alternatives of all graphs, as they are found.
+
+    Args:
+        transplants: The graphs.
+        count: At most as many per graph.
+    """
+
+    def __init__(self, transplants: Transplants, count: int) -> None:
+        self.transplants, self.count = transplants, count
+        self.lists: list[list[Alternative]] = [[] for _ in range(transplants.count)]
+        self.rows: list[Tensor] = []
+        self.used = torch.zeros_like(transplants.pooled)
+
+    def add(self, keep: Tensor) -> bool:
+        """Takes the subgraphs that carry their predictions and are new; false if there is none."""
+        transplants, graphs = self.transplants, self.transplants.graphs
+        near, chance = transplants.inserted(keep), transplants.inserted(transplants.random(keep))
+        good = (near >= CARRIES) & (near - chance >= BEYOND_CHANCE)
+        own = transplants.sizes(keep)
+        for before in self.rows:
+            good &= (2 * transplants.sizes(keep & before) <= own)[: transplants.count]
+        full = torch.tensor([len(some) >= self.count for some in self.lists])
+        good &= ~full.to(good.device)
+        taken = keep & torch.cat([good, good.new_zeros(len(own) - len(good))])[graphs.batch]
+        self.rows.append(taken)
+        self.used |= taken
+        sizes = graphs.sizes[: transplants.count].tolist()
+        parts = keep[: sum(sizes)].split(sizes)  # type: ignore[no-untyped-call]
+        for number in good.nonzero().view(-1).tolist():
+            values = (float(near[number]), float(chance[number]))
+            nodes = _by_type(parts[number], graphs, number)
+            self.lists[number].append(Alternative(nodes, *values))
+        return bool(good.any())
+
+
+def _by_type(nodes: Tensor, graphs: GraphBatch, number: int) -> Tensor | dict[str, Tensor]:
+    """A mask of the nodes of a graph as users see them."""
+    if graphs.schema is None or graphs.node_type is None:
+        return nodes
+    kind = graphs.node_type[graphs.batch == number]
+    return {name: nodes[kind == i] for i, name in enumerate(graphs.schema.node_types)}

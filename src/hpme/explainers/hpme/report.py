@@ -9,13 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from hpme.errors import ModelError
-from hpme.explainers.hpme.method.selection import Selection
+from hpme.explainers.hpme.method.pool import Selection
 from hpme.explainers.hpme.search.chains import Candidates
 from hpme.explainers.hpme.search.criterion import closeness, criterion
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.search.ratio import RatioPoint
 from hpme.explainers.shared.context import Context
-from hpme.explainers.shared.showing import report_html
+from hpme.explainers.shared.explanation import report_html
 
 WEAK_EFFECT = 0.42
 """A pool that saves less than this of what random nodes lose is called weak."""
@@ -44,7 +44,7 @@ class FitReport:
         p_value: How probable such a difference is by chance, by random signs of the graphs'
             differences.
         held_out: Number of graphs the search did not use, on which all of this was measured; 0 if
-            it was given too few to spare any.
+            it was given too few to hold any out.
         edges: Whether the model's output depends on edges.
         agreement: Overlap of pooled nodes between chains that share no start, 0 for chance and 1
             for the same nodes; ``None`` if there was one chain.
@@ -164,19 +164,6 @@ def report_on(
         embedding=mix.context.adapter.describe(),
         search=search,
     )
-
-
-def evidence(
-    few: HardMix,
-    fresh: HardMix | None,
-    pool: nn.Module,
-    candidates: Candidates | None,
-    search: str,
-) -> FitReport:
-    """:func:`report_on` the graphs the search did not use, if there are any."""
-    if fresh is None:
-        return report_on(few, pool, candidates, search)
-    return report_on(fresh, pool, candidates, search, held_out=fresh.graphs.num_graphs)
 
 
 def _effect(mix: HardMix, selection: Selection, hosts: Tensor) -> tuple[float, float]:

@@ -1,54 +1,56 @@
-"""What all explainers share: PyG's contract, fitting, checks, saving."""
+"""The base of all explainers: PyG's contract, fitting, explaining, saving."""
 
 from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor
-from torch_geometric.data import HeteroData
 from torch_geometric.explain import ExplainerAlgorithm
 
 from hpme.data.info import Level
 from hpme.errors import NotFittedError
-from hpme.explainers.shared.asking import NO_EFFECT, Asking
-from hpme.explainers.shared.checks import at_least, check_seed, check_types
-from hpme.explainers.shared.configured import Configured
-from hpme.explainers.shared.context import Context
-from hpme.explainers.shared.explanation import Explanation, HeteroExplanation
-from hpme.explainers.shared.given import Given, Index
-from hpme.explainers.shared.hetero import as_hetero, by_type, hetero_batch, taken
-from hpme.explainers.shared.inputs import as_seen, checked_batch, natural_level
-from hpme.explainers.shared.masks import Masks
-from hpme.explainers.shared.questions import Targets, as_list, groups, is_several, numbered
+from hpme.explainers.shared import options, sources, targets
+from hpme.explainers.shared.context import (
+    Context,
+    at_level,
+    check_types,
+    frozen_context,
+    read_graphs,
+    resolve,
+)
+from hpme.explainers.shared.explanation import Explanation, Explanations, HeteroExplanation, by_type
+from hpme.explainers.shared.masks import Masks, common, joined_masks, wanted, with_node_masks
+from hpme.explainers.shared.options import TEXT, Constraint, table, whole
 from hpme.explainers.shared.saving import load_explainer, save_explainer
-from hpme.explainers.shared.showing import Explanations
-from hpme.explainers.shared.sources import Rooted, index_level
+from hpme.explainers.shared.sources import Index, Rooted, Tensors
+from hpme.explainers.shared.targets import Targets, groups, is_several, numbered
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.ego import NUM_HOPS, WholeGraph
 from hpme.graphs.schema import Schema
-from hpme.models.adapter import ModelAdapter, Weighting, device_of
+from hpme.limits import MAX_SEED
+from hpme.models.adapter import ModelAdapter, Weighting
 from hpme.models.calling import LINK
 from hpme.models.explained import ExplainedModel, Model, known_facts
-from hpme.models.task import Task
 from hpme.progress import progress_bar
 
 logger = logging.getLogger("hpme")
 Self = TypeVar("Self", bound="GraphExplainer")
+NO_EFFECT = """the model's output does not change with edge weights on the given graphs; \
+explanations of edges will be arbitrary"""
 
 
-class GraphExplainer(Asking, Given, Configured, ExplainerAlgorithm):  # type: ignore[misc]
+class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
     """Base of all explainers: a PyG ``ExplainerAlgorithm`` with :meth:`fit`, :meth:`save`, :meth:`load`.
 
     Constructor arguments are stored as given under their own names; they are what :meth:`save`
     writes beside the learned tensors. Subclasses implement :meth:`_explain` and, if they learn,
-    :meth:`_fit` and :meth:`_build`.
+    :meth:`_fit` and :meth:`_build`; what their own arguments may be stands in ``constraints``.
 
     Args:
         seed: Seed of the explainer's own random generator; the global state is never touched.
@@ -67,7 +69,7 @@ class GraphExplainer(Asking, Given, Configured, ExplainerAlgorithm):  # type: ig
     typical_seconds: ClassVar[float] = 1.0
     """CPU seconds for 200 graphs of 25 nodes; estimates begin with it."""
     default_model: ClassVar[str] = "gcn"
-    """The target a benchmark explains with it, a key of :obj:`hpme.models.MODELS`."""
+    """The model a benchmark explains with it, a key of :obj:`hpme.models.MODELS`."""
     chooses_size: ClassVar[bool] = False
     """Whether ``ratio="auto"`` lets it choose the size of explanations without ground truth."""
     needs_fit: ClassVar[bool] = True
@@ -78,12 +80,17 @@ class GraphExplainer(Asking, Given, Configured, ExplainerAlgorithm):  # type: ig
     levels: ClassVar[tuple[Level, ...]] = ("graph", "node", "edge")
     hetero: ClassVar[bool] = False
     """Whether it explains heterogeneous graphs."""
+    constraints: ClassVar[Mapping[str, Constraint]] = table(
+        seed=whole(-MAX_SEED, most=MAX_SEED),
+        batch_size=whole(1),
+        embedding_layer=TEXT,
+        num_hops=whole(1),
+    )
 
-    def __new__(cls: type[Self], *args: Any, **options: Any) -> Self:
-        """Checks the types of numbers, for all explainers in one place."""
-        check_types(options, cls._annotations())
-        made: Self = super().__new__(cls)
-        return made
+    def __new__(cls: type[Self], *args: Any, **given: Any) -> Self:
+        """Checks the arguments, for all explainers in one place."""
+        options.check_options(cls, given)
+        return super().__new__(cls)  # type: ignore[no-any-return]
 
     def __init__(
         self,
@@ -94,25 +101,34 @@ class GraphExplainer(Asking, Given, Configured, ExplainerAlgorithm):  # type: ig
         num_hops: int = NUM_HOPS,
     ) -> None:
         super().__init__()
-        at_least("batch_size", batch_size, 1)
-        at_least("num_hops", num_hops, 1)
-        check_seed(seed)
-        self.seed = seed
-        self.batch_size = batch_size
-        self.embedding_layer = embedding_layer
-        self.num_hops = num_hops
+        self.seed, self.batch_size = seed, batch_size
+        self.embedding_layer, self.num_hops = embedding_layer, num_hops
         self.weighting: Weighting | None = None
         self.width: int | None = None
         self.level: Level | None = None
         self.schema: Schema | None = None
         self.facts: dict[str, Any] = {}
-        self.answers: dict[Any, GraphExplainer] = {}
+        self.answers: dict[Any, GraphExplainer] = {}  # by target, if it was fitted to several
         self.fitted = not self.needs_fit
 
-    # What subclasses implement ##################################################################
+    @classmethod
+    def option_names(cls) -> list[str]:
+        """Names of all constructor arguments, those passed on to base classes included."""
+        return list(options.parameters_of(cls))
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Constructor arguments by name, as ``sklearn.base.clone`` wants; ``deep`` is not used."""
+        return {name: getattr(self, name) for name in self.option_names()}
+
+    config = get_params
+
+    def set_params(self: Self, **params: Any) -> Self:
+        """Sets constructor arguments; what was learned with others is forgotten."""
+        options.set_options(self, params)
+        return self
 
     def _fit(self, context: Context, *, progress: bool) -> None:
-        """Learns from the frozen target on the graphs."""
+        """Learns from the frozen model on the graphs."""
 
     def _build(self, meta: dict[str, Any]) -> None:
         """Creates the modules described by :meth:`_meta`, ready for their tensors."""
@@ -127,8 +143,6 @@ class GraphExplainer(Asking, Given, Configured, ExplainerAlgorithm):  # type: ig
     @abstractmethod
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
         """Masks of a batch of graphs, all at once."""
-
-    # What users call ############################################################################
 
     def fit(
         self: Self,
@@ -153,34 +167,40 @@ class GraphExplainer(Asking, Given, Configured, ExplainerAlgorithm):  # type: ig
             target: The class or task to explain, by name or number; several to be able to explain
                 each of them later. By default the predicted class.
             progress: Whether to draw a progress bar (on terminals and in notebooks only).
-            **facts: What else is known about the model, see
-                :class:`~hpme.models.explained.ExplainedModel`: ``mode`` (needed only if the model
-                returns one value per graph), ``level``, ``call``, ``contrast``, ``classes`` and
-                others. They are remembered.
+            **facts: What else is known about the model, to be remembered: ``mode`` (needed only if
+                it returns one value per graph), ``level``, ``call``, ``contrast``, ``classes`` and
+                others, see :class:`~hpme.models.explained.ExplainedModel`.
         """
-        explained = self._explained(model, **facts)
-        store = self._source(explained, graphs, index, anew=True).store
-        self.width = None
-        self.fitted = not self.needs_fit  # an interrupted fit must not pass for the one before
-        natural = natural_level(store.anchors) if index is None else index_level(index)
-        self.level = explained.known_level or natural
-        self.facts = known_facts(explained)
-        self.schema = store.schema
-        self.answers = {}
-        if is_several(target):
-            many: Any = store
-            for one in dict.fromkeys(as_list(target)):
-                answer = type(self)(**self.get_params())
-                answer.fit(explained, many, target=one, level=self.level, progress=progress)
-                self.answers[numbered(one, explained)] = answer
-            self.fitted = True
+        explained = resolve(self, model, facts, anew=True)
+        store = read_graphs(self, explained, graphs, index, anew=True).store
+        explained = at_level(explained, store.anchors, index)
+        if not is_several(target):
+            self._learn(explained, store, target, progress=progress)
             return self
+        self._forget(explained, store)
+        for one in dict.fromkeys(targets.as_list(target)):
+            answer = type(self)(**self.get_params())
+            answer._learn(explained, store, one, progress=progress)
+            self.answers[numbered(one, explained)] = answer
+        self.fitted = True
+        return self
+
+    def _forget(self, explained: ExplainedModel, store: GraphStore) -> None:
+        """Begins anew with a model and graphs; an interrupted fit must not pass for the last."""
+        self.level, self.schema, self.facts = explained.level, store.schema, known_facts(explained)
+        self.answers, self.width = {}, None
+        self.fitted = not self.needs_fit
+
+    def _learn(
+        self, explained: ExplainedModel, store: GraphStore, target: Any, *, progress: bool
+    ) -> None:
+        """Learns to explain one target, or predicted classes."""
         if target is not None:
             explained = replace(explained, target=groups(target, 1)[0][0])
-            self.facts["target"] = explained.target
+        self._forget(explained, store)
         if explained.contrast is not None:
-            store = self._told_apart(explained, store)
-        with self._context(explained, store) as context, torch.enable_grad():
+            store = targets.of_either_class(explained, store)
+        with frozen_context(self, explained, store) as context, torch.enable_grad():
             logger.info(context.adapter.describe())
             if context.adapter.weighting == "none" and self.needs_weights:
                 logger.warning(NO_EFFECT)
@@ -188,7 +208,61 @@ class GraphExplainer(Asking, Given, Configured, ExplainerAlgorithm):  # type: ig
             self.width = int(context.h.shape[1]) if self.needs_fit else None
             self._fit(context, progress=progress)
         self.fitted = True
-        return self
+
+    def explain(
+        self,
+        model: Model,
+        graphs: Iterable[Any],
+        *,
+        index: Index | None = None,
+        target: Targets | None = None,
+        progress: bool = True,
+        **facts: Any,
+    ) -> list[Any]:
+        """Explains many graphs in batches; one ``Explanation`` per graph, in the given order.
+
+        Heterogeneous graphs have a ``HeteroExplanation``, with masks by type.
+
+        Args:
+            model: The model; it is left exactly as it was.
+            graphs: A dataset, a list of ``Data`` or a loader. With ``index`` a single ``Data``.
+            index: Nodes to explain, for node-level models: one ``Explanation`` per node, of its ego
+                graph. ``anchors`` is the target node in it; ``node_ids`` and ``edge_ids`` are the
+                numbers of its nodes and edges in the given graph. Links ``[2, L]`` for models of
+                links.
+            target: The class or task to explain, by name or number: one, or one for each graph.
+                By default what the explainer was fitted to, else the predicted class.
+            progress: Whether to draw a progress bar (on terminals and in notebooks only).
+            **facts: As for :meth:`fit`; what that was given is known.
+        """
+        self._check_fitted()
+        explained = resolve(self, model, facts)
+        if index is not None:
+            explained = at_level(explained, None, index)
+        source = read_graphs(self, explained, graphs, index)
+        explained = at_level(explained, source.anchors, index)
+        made: dict[int, Any] = {}
+        with progress_bar("explaining", len(source), enabled=progress) as advance:
+            for one, numbers in groups(target, len(source)):
+                for ids, store in source.parts(numbers, self.batch_size):
+                    part = sources.as_batch(store, everything=explained.reads_all)
+                    masks = self._masks(explained, part, one)
+                    found = Explanations.of(source.shown(store), masks.given())
+                    made.update(zip(ids.tolist(), found, strict=True))
+                    advance(len(store))
+        return Explanations(made[number] for number in range(len(source)))
+
+    def masks(self, model: Model, graphs: GraphStore, **facts: Any) -> Masks:
+        """Masks of all nodes and edges of a store at once; also the output, where it is needed.
+
+        Args:
+            model: The model; it is left exactly as it was.
+            graphs: As many as fit into one batch; none may be empty.
+            **facts: As for :meth:`fit`; what that was given is known.
+        """
+        self._check_fitted()
+        explained = self._leveled(model, graphs.anchors, **facts)
+        return self._masks(explained, graphs.seen(everything=explained.reads_all).batch())
 
     def forward(
         self,
@@ -213,146 +287,54 @@ class GraphExplainer(Asking, Given, Configured, ExplainerAlgorithm):  # type: ig
 
         Args:
             model: The model; it is left exactly as it was.
-            x: Node features; of graphs with types a dictionary by type, as ``edge_index`` and
+            x: Node features; of heterogeneous graphs a dictionary by type, as ``edge_index`` and
                 ``batch_dict`` are then.
             edge_index: Directed edges.
             target: Classes to explain, one per graph or node; tasks of a model with several. PyG's
                 ``Explainer`` gives them with ``explanation_type="phenomenon"``; with ``"model"``
                 the model's own prediction is explained.
             index: Nodes to explain at node level; ignored at graph level.
-            batch: Graph number of every node.
-            edge_attr: Edge features.
-            edge_weight: Edge weights.
+            batch, edge_attr, edge_weight: Graph number of every node; edge features and weights.
             anchors: Node numbers :math:`[G, c]` the graphs are about, see :meth:`fit`; the graphs
                 are then taken as they are.
             **kwargs: Passed on to the model.
         """
         self._check_fitted()
+        tensors = x, edge_index, batch, edge_attr, edge_weight
         if isinstance(x, Mapping):
-            given = {"batch": batch, "edge_attr": edge_attr, "edge_weight": edge_weight}
-            kwargs.update({name: value for name, value in given.items() if value is not None})
-            data = as_hetero(x, edge_index, **taken(kwargs))
-            return self._forward_hetero(model, data, target, index, **kwargs)
-        links = kwargs.pop(LINK, None)
-        explained = self._leveled(model, anchors, index if links is None else links)
-        target = self._given_target(explained, target)
-        if explained.level != "graph" and anchors is None:
-            whole = WholeGraph(
-                x.detach(), edge_index, edge_attr, edge_weight, num_hops=self.num_hops
-            )
-            source = Rooted.at(whole, index if links is None else links, explained.known_level)
-            if is_several(target) and links is None:
-                target = torch.as_tensor(as_list(target))[source.roots]  # PyG gives all nodes'
-            masks = self._explain_roots(explained, source, target, **kwargs)
+            given, links, anchors = Tensors.by_type(kwargs, *tensors), None, None
         else:
-            graphs = checked_batch(x, edge_index, batch, edge_attr, edge_weight, anchors)
+            given, links = Tensors(*tensors, anchors), kwargs.pop(LINK, None)
+        index = index if links is None else links
+        explained = self._leveled(model, anchors, index)
+        config = getattr(self, "_explainer_config", None)
+        target = targets.asked(config, explained, target)
+        graphs: GraphBatch | WholeGraph
+        if explained.level == "graph" or anchors is not None:
+            graphs = given.graphs(self.schema)
+            check_types(self, graphs.schema)
             masks = self._masks(explained, graphs, target, **kwargs)
-        return Explanation(**self._wanted(masks))
-
-    def _forward_hetero(
-        self, model: Model, data: HeteroData, target: Targets | None, index: Any, **kwargs: Any
-    ) -> HeteroExplanation:
-        """:meth:`forward` of graphs with types."""
-        explained = self._leveled(model, None, index)
-        target = self._given_target(explained, target)
-        if explained.level == "graph":
-            graphs = hetero_batch(data, self.schema)
-            self._check_kind(graphs.schema)
-            masks, typed = self._masks(explained, graphs, target, **kwargs), graphs.type_rows
         else:
-            source = self._source(explained, data, index)
-            assert isinstance(source, Rooted)
-            if is_several(target):  # PyG gives those of all nodes of the type
-                place = torch.searchsorted(source.whole.numbers(explained.node_type), source.roots)
-                target = torch.as_tensor(as_list(target))[place]
-            masks = self._explain_roots(explained, source, target, **kwargs)
-            typed = source.whole.type_rows
-        return by_type(self._wanted(masks), typed, data, common=self._common)
-
-    def explain(
-        self,
-        model: Model,
-        graphs: Iterable[Any],
-        *,
-        index: Index | None = None,
-        target: Targets | None = None,
-        progress: bool = True,
-        **facts: Any,
-    ) -> list[Any]:
-        """Explains many graphs in batches; one ``Explanation`` per graph, in the given order.
-
-        Graphs with types have a ``HeteroExplanation``, with masks by type.
-
-        Args:
-            model: The model; it is left exactly as it was.
-            graphs: A dataset, a list of ``Data`` or a loader. With ``index`` a single ``Data``.
-            index: Nodes to explain, for node-level models: one ``Explanation`` per node, of its ego
-                graph. ``anchors`` is the target node in it; ``node_ids`` and ``edge_ids`` are the
-                numbers of its nodes and edges in the given graph. Links ``[2, L]`` for models of
-                links.
-            target: The class or task to explain, by name or number: one, or one for each graph.
-                By default what the explainer was fitted to, else the predicted class.
-            progress: Whether to draw a progress bar (on terminals and in notebooks only).
-            **facts: As for :meth:`fit`; what that was told is known.
-        """
-        self._check_fitted()
-        explained = self._leveled(model, None, index, **facts)
-        source = self._source(explained, graphs, index)
-        explained = self._leveled(model, source.anchors, index, **facts)
-        made: dict[int, Any] = {}
-        with progress_bar("explaining", len(source), enabled=progress) as advance:
+            graphs = given.whole(self.num_hops, everything=explained.reads_all)
+            check_types(self, graphs.schema)
+            kind = explained.node_type
+            source = Rooted.at(graphs, index, explained.level, kind, self.schema)
+            if is_several(target) and links is None:  # PyG gives those of all nodes of the type
+                place = torch.searchsorted(graphs.numbers(kind), source.roots)
+                target = torch.as_tensor(targets.as_list(target))[place]
+            columns: dict[str, Tensor] = {}  # the highest of all ego graphs
             for one, numbers in groups(target, len(source)):
-                for ids, store in source.parts(numbers, self.batch_size):
-                    part = as_seen(store.seen(everything=explained.reads_all).batch())
-                    masks = self._masks(explained, part, one)
-                    shown = _explanations(source.shown(store), masks)
-                    made.update(zip(ids.tolist(), shown, strict=True))
-                    advance(len(store))
-        return Explanations(made[number] for number in range(len(source)))
+                for _, store in source.parts(numbers, self.batch_size):
+                    masks = self._masks(explained, sources.as_batch(store), one, **kwargs)
+                    source.spread(store, masks.given(), columns)
+            masks = Masks(**columns)
+        if given.data is None:
+            return Explanation(**wanted(masks, config))
+        return by_type(wanted(masks, config), graphs.type_rows, given.data, common=common(config))
 
-    def masks(self, model: Model, graphs: GraphStore, **facts: Any) -> Masks:
-        """Masks of all graphs of a store at once, for those who want no object per graph.
-
-        Args:
-            model: The model; it is left exactly as it was.
-            graphs: As many as fit into one batch; none may be empty.
-            **facts: As for :meth:`fit`; what that was told is known.
-
-        Returns:
-            Masks with one row per node or edge of the store, and the model's output where the
-            method needed it.
-        """
-        self._check_fitted()
-        explained = self._leveled(model, graphs.anchors, **facts)
-        return self._masks(explained, graphs.seen(everything=explained.reads_all).batch())
-
-    def _explain_roots(
-        self, explained: ExplainedModel, source: Rooted, target: Targets | None, **kwargs: Any
-    ) -> Masks:
-        """Masks of the whole graph: the highest of all ego graphs."""
-        columns: dict[str, Tensor] = {}
-        for one, numbers in groups(target, len(source)):
-            for _, store in source.parts(numbers, self.batch_size):
-                masks = self._masks(explained, as_seen(store.seen().batch()), one, **kwargs)
-                source.spread(store, masks.given(), columns)
-        return Masks(**columns)
-
-    @contextmanager
-    def _context(
-        self, model: Model, store: GraphStore, *, task: Task | None = None, **facts: Any
-    ) -> Iterator[Context]:
-        """The frozen model on graphs; a ``task`` known before is not looked for again."""
-        explained = self._leveled(model, store.anchors, **facts)
-        with explained.frozen():
-            self.to(device_of(explained.model) or store.device)
-            yield Context.build(
-                explained, store, batch_size=self.batch_size, task=task, width=self.width
-            )
-
-    def _check_fitted(self) -> None:
-        if not self.fitted:
-            name = type(self).__name__
-            raise NotFittedError(f"{name} must learn first: call {name}.fit(model, graphs) or load")
+    def supports(self) -> bool:
+        """All settings of PyG's ``Explainer``."""
+        return True
 
     def save(self, path: str | Path) -> None:
         """Writes configuration and learned tensors to one safetensors file."""
@@ -365,14 +347,53 @@ class GraphExplainer(Asking, Given, Configured, ExplainerAlgorithm):  # type: ig
         """Reads an explainer written by :meth:`save`; it explains as before."""
         return load_explainer(cls, path)
 
+    def _check_fitted(self) -> None:
+        if not self.fitted:
+            name = type(self).__name__
+            raise NotFittedError(f"{name} must learn first: call {name}.fit(model, graphs) or load")
 
-def _explanations(store: GraphStore, masks: Masks) -> list[Any]:
-    """One explanation per graph: its masks, and the graph without its label."""
-    given = masks.given()
-    shown = replace(
-        store,
-        edge={**store.edge, "edge_mask": given.pop("edge_mask")},
-        node={**store.node, **given},
-        graph={name: value for name, value in store.graph.items() if name != "y"},
-    )
-    return shown.to_data_list(Explanation if store.schema is None else HeteroExplanation)
+    def _leveled(
+        self, model: Model, anchors: Tensor | None, index: Any = None, **facts: Any
+    ) -> ExplainedModel:
+        """The model with what is known about it, at its level."""
+        return at_level(resolve(self, model, facts), anchors, index)
+
+    def _masks(
+        self,
+        explained: ExplainedModel,
+        graphs: GraphBatch,
+        target: Targets | None = None,
+        **model_kwargs: Any,
+    ) -> Masks:
+        """Masks of a batch, those of every graph for its own target."""
+        if target is None:
+            target = explained.target
+        if target is None and self.answers:
+            target = targets.predicted_classes(explained, graphs, **model_kwargs)
+        other = self.answers or "target" in self.facts or not self.needs_fit
+        if target is not None and not other:  # it was fitted to predicted classes alone
+            targets.check_predicted(explained, graphs, target, **model_kwargs)
+            target = None
+        parts = []
+        for one, ids in groups(target, graphs.num_graphs):
+            asked = replace(explained, target=one)
+            explainer = targets.fitted_to(self, asked)
+            parts.append((explainer._masks_of_target(asked, graphs, **model_kwargs), ids))
+        return joined_masks(parts, graphs)
+
+    def _masks_of_target(
+        self, explained: ExplainedModel, graphs: GraphBatch, **model_kwargs: Any
+    ) -> Masks:
+        """Masks of a batch, those of all graphs for the target of the model."""
+        with explained.frozen(), torch.enable_grad():
+            adapter = explained.adapter(weighting=self.weighting)
+            adapter.width = self.width
+            there = graphs.to(adapter.device or graphs.x.device)
+            self.to(there.x.device)
+            masks = self._explain(adapter, there, **model_kwargs)
+            unknown = self.weighting is None and self.needs_weights
+            if unknown and adapter.weighting == "none" and graphs.num_edges:
+                logger.warning(NO_EFFECT)
+            config = getattr(self, "_explainer_config", None)
+            masks = with_node_masks(masks, config, adapter, there, **model_kwargs)
+        return masks.to(graphs.x.device)

@@ -1,19 +1,26 @@
-"""The frozen model on the graphs an explainer is fitted to: computed once, read by every step."""
+"""From a model, graphs and what is known of them to a context: the frozen model on the graphs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from hpme.errors import InputError
+from hpme.explainers.shared.sources import Collection, Rooted, is_whole, natural_level
 from hpme.graphs import GraphBatch, GraphStore
-from hpme.models.adapter import ModelAdapter
-from hpme.models.explained import ExplainedModel, Model
+from hpme.graphs.ego import WholeGraph
+from hpme.graphs.schema import Schema
+from hpme.models.adapter import ModelAdapter, device_of
+from hpme.models.explained import ExplainedModel, Model, known_facts
 from hpme.models.task import Task
+
+if TYPE_CHECKING:
+    from hpme.explainers.shared.base import GraphExplainer
 
 FEWEST_GRAPHS = 32
 """Fewer say little, however large they are."""
@@ -21,7 +28,7 @@ FEWEST_GRAPHS = 32
 
 @dataclass(frozen=True)
 class Context:
-    r"""A frozen target :math:`f` and what it computes on the graphs.
+    r"""A frozen model :math:`f` and what it computes on the graphs.
 
     Args:
         adapter: Calls the model.
@@ -102,12 +109,8 @@ class Context:
         If these have more than ``edges`` edges together, they are fewer, but at least
         :data:`FEWEST_GRAPHS`.
         """
-        counts = self.store.edge_counts
-        if count >= len(self.store) and int(counts.sum()) <= edges:
-            return self
-        ids = torch.randperm(len(self.store), generator=generator)[:count]
-        fitting = int((counts[ids].cumsum(0) <= edges).sum())
-        return self.subset(ids[: max(fitting, FEWEST_GRAPHS)])
+        ids = sampled(self.store.edge_counts, count, edges, generator)
+        return self if ids is None else self.subset(ids)
 
     def subset(self, ids: Tensor) -> Context:
         """The graphs with the given numbers."""
@@ -137,6 +140,110 @@ class Context:
         return self.adapter.predict(graphs, edge_weight)
 
 
+def sampled(
+    edge_counts: Tensor, count: int, edges: int, generator: torch.Generator
+) -> Tensor | None:
+    """Numbers of the graphs of :meth:`Context.sample`; ``None`` if that takes all."""
+    if count >= len(edge_counts) and int(edge_counts.sum()) <= edges:
+        return None
+    ids = torch.randperm(len(edge_counts), generator=generator)[:count]
+    fitting = int((edge_counts[ids].cumsum(0) <= edges).sum())
+    return ids[: max(fitting, FEWEST_GRAPHS)]
+
+
 def batches(ids: Tensor, batch_size: int) -> Iterator[Tensor]:
     """Consecutive parts of at most ``batch_size`` graph numbers."""
     yield from ids.split(batch_size)  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def frozen_context(
+    explainer: GraphExplainer,
+    explained: ExplainedModel,
+    store: GraphStore,
+    task: Task | None = None,
+) -> Iterator[Context]:
+    """The context of an explainer, while the model is frozen; it must be known as it is used."""
+    with explained.frozen():
+        explainer.to(device_of(explained.model) or store.device)
+        size, width = explainer.batch_size, explainer.width
+        yield Context.build(explained, store, batch_size=size, task=task, width=width)
+
+
+def resolve(
+    explainer: GraphExplainer, model: Model, facts: dict[str, Any], *, anew: bool = False
+) -> ExplainedModel:
+    """The model with all that is known about it; its level may still be open.
+
+    ``facts`` of a call count most, then those of the model, then those :meth:`fit` was given,
+    unless the explainer is fitted ``anew``.
+    """
+    known: dict[str, Any] = {}
+    if not anew:
+        own = known_facts(model) if isinstance(model, ExplainedModel) else {}
+        known = {**explainer.facts, **own}
+    given = {name: fact for name, fact in facts.items() if fact is not None}
+    known = {"embedding_layer": explainer.embedding_layer, **known, **given}
+    explained = ExplainedModel.of(model, **known)
+    if explained.model_config is None and hasattr(explainer, "_model_config"):
+        explained = replace(explained, model_config=explainer.model_config)  # of PyG's Explainer
+    return explained if anew else replace(explained, level=explained.known_level or explainer.level)
+
+
+def at_level(explained: ExplainedModel, anchors: Tensor | None, index: Any) -> ExplainedModel:
+    """The model at its level: as it is known, else as graphs or index suggest."""
+    return replace(explained, level=explained.known_level or natural_level(anchors, index))
+
+
+def read_graphs(
+    explainer: GraphExplainer,
+    explained: ExplainedModel,
+    graphs: Any,
+    index: Any = None,
+    *,
+    anew: bool = False,
+) -> Collection | Rooted:
+    """The graphs as they are, or the ego graphs of nodes or links of one graph.
+
+    They are brought into the types the explainer was fitted to, unless it is fitted ``anew``.
+    """
+    level, schema = explained.known_level, None if anew else explainer.schema
+    if index is None and not (level in ("node", "edge") and is_whole(graphs)):
+        store = explained.read(graphs)
+        check_types(explainer, store.schema, anew=anew)
+        store = store if schema is None else store.conformed(schema)
+        return Collection(store, copied=isinstance(graphs, list | tuple))
+    if level == "graph":
+        raise InputError(
+            "index names nodes or links, but the task level is 'graph': give another, or fit "
+            "with index if the explainer was fitted to a graph-level model"
+        )
+    hops, everything = explainer.num_hops, explained.reads_all
+    whole = WholeGraph.of(graphs, num_hops=hops, everything=everything)
+    check_types(explainer, whole.schema, anew=anew)
+    if index is None and level == "edge" and whole.schema is None:
+        index = graphs.get("edge_label_index")
+    return Rooted.at(whole, index, level, explained.node_type, schema)
+
+
+def check_types(explainer: GraphExplainer, schema: Schema | None, *, anew: bool = False) -> None:
+    """Refuses graphs with types of nodes and edges, or without, where the explainer needs others.
+
+    Raises:
+        InputError: If it does.
+    """
+    if schema is not None and not explainer.hetero:
+        from hpme.explainers.registry import EXPLAINERS  # which is built on this module
+
+        fitting = ", ".join(slug for slug, kind in EXPLAINERS.items() if kind.hetero)
+        raise InputError(
+            f"{type(explainer).__name__} does not explain heterogeneous graphs; those that do: "
+            f"{fitting}"
+        )
+    learned = explainer.fitted and (explainer.needs_fit or explainer.schema is not None)
+    if not anew and learned and (schema is None) != (explainer.schema is None):
+        kinds = ("homogeneous", "heterogeneous")
+        given, known = kinds if schema is None else kinds[::-1]
+        raise InputError(
+            f"the graphs are {given}, the explainer was fitted to {known} ones; fit it to these"
+        )

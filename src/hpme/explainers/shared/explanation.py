@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
+from dataclasses import replace
+from html import escape
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal, SupportsIndex, overload
 
 from torch import Tensor
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 from torch_geometric.explain import Explanation as PyGExplanation
 from torch_geometric.explain import HeteroExplanation as PyGHeteroExplanation
 
 from hpme.errors import InputError, MissingPackageError
+from hpme.graphs import GraphStore
 from hpme.graphs.hetero import flat_views, flattened
 from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE
 from hpme.graphs.type_rows import TypeRows
@@ -19,6 +23,10 @@ from hpme.graphs.type_rows import TypeRows
 Rows = Literal["edges", "nodes"]
 _SHOWN = ("x", "edge_index", "anchors", "smiles", "name")
 """What a picture shows of the graph itself."""
+SHOWN = 12
+"""Explanations of a list that are drawn; each picture is about 30 kB."""
+_ROW = "display:flex;flex-wrap:wrap;gap:8px;align-items:flex-end"
+_CELL = "margin:0;max-width:300px"
 
 
 class _Drawn:
@@ -150,6 +158,76 @@ class HeteroExplanation(_Drawn, PyGHeteroExplanation):  # type: ignore[misc]
         ((flat,),) = flat_views([self])
         names = (*_SHOWN, NODE_TYPE, "type_names")
         return Data(**{name: flat[name] for name in names if flat.get(name) is not None}), flat
+
+
+class Explanations(list[Any]):
+    """Explanations of many graphs: a list that notebooks show as pictures."""
+
+    @classmethod
+    def of(cls, store: GraphStore, masks: dict[str, Tensor]) -> Explanations:
+        """One explanation per graph: its masks, and the graph without its label."""
+        edge_mask = masks.pop("edge_mask")
+        shown = replace(
+            store,
+            edge={**store.edge, "edge_mask": edge_mask},
+            node={**store.node, **masks},
+            graph={name: value for name, value in store.graph.items() if name != "y"},
+        )
+        return cls(shown.to_data_list(Explanation if store.schema is None else HeteroExplanation))
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> Explanations: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> Any:
+        found = super().__getitem__(index)
+        return Explanations(found) if isinstance(index, slice) else found
+
+    def _repr_html_(self) -> str:
+        figures = "".join(
+            f'<figure style="{_CELL}">{one._repr_html_()}<figcaption>{number}</figcaption></figure>'
+            for number, one in enumerate(self[:SHOWN])
+        )
+        more = len(self) - SHOWN
+        rest = f"<p>and {more} more</p>" if more > 0 else ""
+        return f'<div style="{_ROW}">{figures}</div>{rest}'
+
+
+def report_html(summary: str, warnings: list[str]) -> str:
+    """A summary, and what it warns about."""
+    items = "".join(f"<li>{escape(text)}</li>" for text in warnings)
+    listed = f"<p><b>Take care:</b></p><ul>{items}</ul>" if items else "<p>No warnings.</p>"
+    lines = "".join(f"<p>{escape(line)}</p>" for line in summary.splitlines() if line.strip())
+    return f"<div>{lines}{listed}</div>"
+
+
+def by_type(
+    masks: Mapping[str, Tensor], typed: TypeRows, data: HeteroData, *, common: bool = False
+) -> HeteroExplanation:
+    """Masks of flat rows as an explanation with masks by type.
+
+    Args:
+        masks: Masks by name.
+        typed: Where the rows of every type are.
+        data: What was explained; types it lacks are left out.
+        common: Whether all nodes of a type share one row of ``node_mask``.
+    """
+    explanation, schema = HeteroExplanation(), typed.schema
+    for name, mask in masks.items():
+        if name == "edge_mask":
+            for kind, rows in typed.per_edge(mask).items():
+                if kind in data.edge_types:
+                    explanation[kind][name] = rows
+            continue
+        for number, (node_kind, rows) in enumerate(typed.per_node(mask).items()):
+            if node_kind not in data.node_types:
+                continue
+            if name == "node_mask":
+                wide = rows.shape[1] == schema.width and schema.width > 1
+                rows = rows[:, : schema.widths[number]] if wide else rows
+                rows = rows[:1] if common and len(rows) else rows
+            explanation[node_kind][name] = rows
+    return explanation
 
 
 def _numbers(rows: Tensor) -> Tensor:

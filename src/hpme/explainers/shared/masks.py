@@ -1,11 +1,16 @@
-"""What an explainer says."""
+"""What an explainer says about a batch of graphs; how scores become masks of nodes and edges."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch_geometric.explain.config import ExplainerConfig, MaskType
+
+from hpme.graphs import GraphBatch
+from hpme.models.adapter import ModelAdapter
 
 
 @dataclass(frozen=True)
@@ -29,3 +34,115 @@ class Masks:
         """The masks on another device."""
         output = None if self.output is None else self.output.to(device)
         return Masks(**{n: v.to(device) for n, v in self.given().items()}, output=output)
+
+
+def joined_masks(parts: list[tuple[Masks, Tensor]], graphs: GraphBatch) -> Masks:
+    """Masks of a batch, where different ones count for the graphs of different numbers."""
+    if len(parts) == 1:
+        return parts[0][0]
+    number = torch.zeros(graphs.num_graphs, dtype=torch.long, device=graphs.x.device)
+    for place, (_, ids) in enumerate(parts):
+        number[ids] = place
+    columns = {}
+    for name, first in parts[0][0].given().items():
+        rows = number[graphs.edge_batch if name == "edge_mask" else graphs.batch]
+        stacked = torch.stack([masks.given()[name] for masks, _ in parts])
+        columns[name] = stacked[rows, torch.arange(len(first), device=rows.device)]
+    return Masks(**columns)  # without outputs, which are about different targets
+
+
+def squash(score: Tensor) -> Tensor:
+    """Scores of at least 0 in [0, 1), in the same order, in the default precision."""
+    return (score / (1 + score)).to(torch.get_default_dtype())
+
+
+def from_edges(edge_mask: Tensor, graphs: GraphBatch) -> Masks:
+    """Every node is as important as its heaviest edge; without edges 0."""
+    return Masks(edge_mask, edge_to_node(edge_mask, graphs))
+
+
+def from_nodes(node_mask: Tensor, graphs: GraphBatch) -> Masks:
+    """Every edge is as important as the less important of its two ends.
+
+    An edge belongs to a set of nodes if both ends do. On BA-2Motifs (three seeds) nodes' occlusion
+    has an edge AUC of .98 this way, and of .93 with the mean of both ends.
+    """
+    return Masks(node_mask[graphs.edge_index].amin(0), node_mask.unsqueeze(1))
+
+
+def edge_to_node(edge_mask: Tensor, graphs: GraphBatch) -> Tensor:
+    """Importance ``[N, 1]`` of nodes: that of their most important edge."""
+    ends = graphs.edge_index.flatten()
+    nodes = edge_mask.new_zeros(graphs.num_nodes)
+    return nodes.scatter_reduce(0, ends, edge_mask.repeat(2), "amax").unsqueeze(1)
+
+
+@torch.no_grad()
+def feature_importance(
+    adapter: ModelAdapter, graphs: GraphBatch, nodes: Tensor, **model_kwargs: Any
+) -> Tensor:
+    """Importance ``[N, F]`` of every feature of every node.
+
+    A feature counts as much as the output changes when it is set to zero at all nodes of the graph,
+    relative to the feature that changes it most; and only at nodes that have it, as much as these
+    count themselves. One forward pass per feature.
+
+    Args:
+        adapter: Calls the model.
+        graphs: The graphs.
+        nodes: Importance of nodes, ``[N, 1]``.
+        **model_kwargs: Further arguments of the model.
+    """
+    output = adapter.predict(graphs, **model_kwargs)
+    task = adapter.task(output)
+    before = task.values(output)
+    # Column 0 of one type has nothing to do with column 0 of another.
+    kinds = [None] if graphs.schema is None else graphs.type_rows.nodes
+    widths = [graphs.x.shape[1]] if graphs.schema is None else graphs.schema.widths
+    change = nodes.new_zeros(len(widths), graphs.num_graphs, graphs.x.shape[1])
+    for kind, (rows, width) in enumerate(zip(kinds, widths, strict=True)):
+        for column in range(width):
+            without = graphs.with_column(column, 0.0, rows)
+            after = task.values(adapter.predict(without, **model_kwargs))
+            change[kind, :, column] = (after - before).abs().sum(1).to(change)
+    share = change / change.amax((0, 2), keepdim=True).clamp(min=torch.finfo(change.dtype).tiny)
+    kind_of = torch.zeros_like(graphs.batch) if graphs.node_type is None else graphs.node_type
+    return nodes * share[kind_of, graphs.batch] * (graphs.x != 0)
+
+
+def with_node_masks(
+    masks: Masks,
+    config: ExplainerConfig | None,
+    adapter: ModelAdapter,
+    graphs: GraphBatch,
+    **model_kwargs: Any,
+) -> Masks:
+    """The masks with those of nodes and features that a PyG ``Explainer`` is configured for."""
+    wanted = None if config is None else config.node_mask_type
+    if wanted is None:
+        return masks
+    nodes = masks.node_mask
+    if nodes is None:
+        nodes = edge_to_node(masks.edge_mask, graphs)
+    if wanted != MaskType.object:
+        nodes = feature_importance(adapter, graphs, nodes, **model_kwargs)
+    if wanted == MaskType.common_attributes and graphs.schema is None:
+        nodes = nodes.amax(0, keepdim=True)
+    elif wanted == MaskType.common_attributes:  # the same for all nodes of a type
+        for rows in graphs.type_rows.nodes:
+            if len(rows):
+                nodes = nodes.index_copy(0, rows, nodes[rows].amax(0).expand(len(rows), -1))
+    return replace(masks, node_mask=nodes)
+
+
+def wanted(masks: Masks, config: ExplainerConfig | None) -> dict[str, Tensor]:
+    """The masks that a PyG ``Explainer`` is configured for; without one all."""
+    given = masks.given()
+    if config is not None and config.edge_mask_type is None:
+        del given["edge_mask"]
+    return given
+
+
+def common(config: ExplainerConfig | None) -> bool:
+    """Whether a PyG ``Explainer`` wants one importance per feature, not per node."""
+    return config is not None and config.node_mask_type == MaskType.common_attributes

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from hpme.explainers.shared.base import GraphExplainer
-from hpme.explainers.shared.context import Context
+from hpme.explainers.shared.context import Context, frozen_context, read_graphs
 from hpme.graphs import GraphBatch
 from hpme.graphs.union import side_by_side, with_edges
 from hpme.models.explained import Model
@@ -76,8 +76,9 @@ class MixingExplainer(GraphExplainer):
             mode: See :meth:`fit`.
         """
         self._check_fitted()
-        store = self._read(self._leveled(model, None), graphs)
-        with torch.no_grad(), self._context(model, store, mode=mode) as context:
+        store = read_graphs(self, self._leveled(model, None), graphs).store
+        explained = self._leveled(model, store.anchors, mode=mode)
+        with torch.no_grad(), frozen_context(self, explained, store) as context:
             return self._mixup_graphs(context, torch.Generator().manual_seed(self.seed))
 
 

@@ -1,4 +1,4 @@
-"""The template of explainers that learn one edge MLP for all graphs."""
+"""Explainers that learn one edge MLP for all graphs: their template, the MLP, its samples."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ import torch
 from torch import Tensor, nn
 
 from hpme.explainers.shared.base import GraphExplainer
-from hpme.explainers.shared.checks import at_least, positive
 from hpme.explainers.shared.context import Context, batches
-from hpme.explainers.shared.edge_mlp import EdgeMLP, binary_concrete
-from hpme.explainers.shared.mask_descent import mask_penalty
 from hpme.explainers.shared.masks import Masks
+from hpme.explainers.shared.options import real, table, whole
 from hpme.graphs import GraphBatch
-from hpme.graphs.segment import exclusive_cumsum
+from hpme.graphs.segment import exclusive_cumsum, segment_mean, segment_sum
 from hpme.models.adapter import ModelAdapter
 from hpme.progress import progress_bar
+
+CHUNK = 1024
+"""Edges at a time without gradients: small temporaries are reused, large ones are paged in anew."""
+NARROW = 32
+"""Where embeddings are no wider, learning from what edges see costs less than from nodes."""
 
 
 class ParametricExplainer(GraphExplainer):
@@ -42,8 +45,18 @@ class ParametricExplainer(GraphExplainer):
         **options: Arguments of :class:`~hpme.explainers.shared.base.GraphExplainer`.
     """
 
+    constraints = table(
+        epochs=whole(1),
+        lr=real(above=0),
+        weight_decay=real(least=0),
+        size_weight=real(least=0),
+        entropy_weight=real(least=0),
+        start_temperature=real(above=0),
+        end_temperature=real(above=0),
+        hidden=whole(1),
+    )
     edge_mlp: EdgeMLP
-    sees_target: ClassVar[bool] = True
+    reads_target_node: ClassVar[bool] = True
     """Whether the edge MLP reads the target node's embedding beside that of every node."""
 
     def __init__(
@@ -64,12 +77,6 @@ class ParametricExplainer(GraphExplainer):
         self.size_weight, self.entropy_weight = size_weight, entropy_weight
         self.start_temperature, self.end_temperature = start_temperature, end_temperature
         self.hidden = hidden
-        at_least("epochs", epochs, 1)
-        at_least("hidden", hidden, 1)
-        for name in ("lr", "start_temperature", "end_temperature"):
-            positive(name, getattr(self, name))
-        for name in ("weight_decay", "size_weight", "entropy_weight"):
-            at_least(name, getattr(self, name), 0)
 
     # What subclasses implement or extend ########################################################
 
@@ -105,14 +112,14 @@ class ParametricExplainer(GraphExplainer):
 
     # What subclasses use ########################################################################
 
-    def _seen(self, context: Context) -> Context:
+    def _beside_target(self, context: Context) -> Context:
         r"""The context with node embeddings as the edge MLP reads them.
 
         Where a graph is about one of its nodes :math:`v`, they are :math:`[\mathbf{h}_i;
         \mathbf{h}_v]`: what matters in a neighbourhood depends on the node it is for.
         """
         anchors = context.store.anchors
-        if not self.sees_target or anchors is None or anchors.shape[1] != 1:
+        if not self.reads_target_node or anchors is None or anchors.shape[1] != 1:
             return context
         sizes = context.store.sizes
         target = (exclusive_cumsum(sizes) + anchors[:, 0]).repeat_interleave(sizes)
@@ -148,7 +155,7 @@ class ParametricExplainer(GraphExplainer):
 
     def _fit(self, context: Context, *, progress: bool) -> None:
         generator = torch.Generator().manual_seed(self.seed)
-        context = self._seen(context)
+        context = self._beside_target(context)
         self._start(context, generator)
         self.to(context.device)
         optimiser = self._optimiser()
@@ -166,7 +173,7 @@ class ParametricExplainer(GraphExplainer):
         if graphs.num_nodes == 0:
             return Masks(graphs.x.new_zeros(0, dtype=torch.float32))
         h = adapter.embed(graphs, **model_kwargs).nodes
-        if self.sees_target and graphs.anchors is not None and graphs.anchors_per_graph == 1:
+        if self.reads_target_node and graphs.anchors is not None and graphs.anchors_per_graph == 1:
             h = _beside(h, graphs.anchors[graphs.batch, 0])
         return Masks(self._logits(h, graphs.edge_index).sigmoid())
 
@@ -192,3 +199,86 @@ def seeded_linear(in_channels: int, out_channels: int, generator: torch.Generato
         for parameter in layer.parameters():
             parameter.uniform_(-bound, bound, generator=generator)
     return layer
+
+
+class EdgeMLP(nn.Module):
+    r"""Edge logits :math:`w_{ij}` from node embeddings :math:`[\mathbf{h}_i; \mathbf{h}_j]`.
+
+    A two-layer MLP, averaged over both directions: a pair of nodes has one logit.
+
+    Args:
+        channels: Width of the node embeddings.
+        hidden: Width of the hidden layer.
+        generator: Source of the initial weights.
+    """
+
+    def __init__(self, channels: int, hidden: int = 64, *, generator: torch.Generator) -> None:
+        super().__init__()
+        self.first = nn.Parameter(torch.empty(2 * channels, hidden))
+        self.first_bias = nn.Parameter(torch.empty(hidden))
+        self.second = nn.Parameter(torch.empty(hidden))
+        self.second_bias = nn.Parameter(torch.empty(()))
+        bounds = ((2 * channels) ** -0.5, hidden**-0.5)  # as torch.nn.Linear
+        with torch.no_grad():
+            for parameter, bound in zip(self.parameters(), [bounds[0]] * 2 + [bounds[1]] * 2,
+                                        strict=True):  # fmt: skip
+                parameter.uniform_(-bound, bound, generator=generator)
+
+    @property
+    def channels(self) -> int:
+        """Width of the node embeddings."""
+        return int(self.first.shape[0]) // 2
+
+    def forward(self, h: Tensor, edge_index: Tensor) -> Tensor:
+        """One logit per column of ``edge_index``, equal for ``(i, j)`` and ``(j, i)``."""
+        width = self.channels
+        if torch.is_grad_enabled() and width <= NARROW:
+            # Gradients of the hidden layer then need not be gathered at the nodes.
+            i, j = h.index_select(0, edge_index[0]), h.index_select(0, edge_index[1])
+            ways = torch.cat([i, j], dim=1), torch.cat([j, i], dim=1)
+            return self._last(*(torch.addmm(self.first_bias, way, self.first) for way in ways))
+        # The first layer is a sum over both ends, so it is computed once per node, not per edge.
+        near, far = torch.addmm(self.first_bias, h, self.first[:width]), h @ self.first[width:]
+        if torch.is_grad_enabled() or edge_index.shape[1] <= CHUNK:
+            return self._logits(near, far, edge_index)
+        parts = edge_index.split(CHUNK, dim=1)  # type: ignore[no-untyped-call]
+        return torch.cat([self._logits(near, far, part) for part in parts])
+
+    def at_edges(self, h: Tensor, graphs: GraphBatch) -> Tensor:
+        """One logit per edge of graphs; the two directions between nodes are asked about once."""
+        (source, target), reverse = graphs.edge_index, graphs.reverse
+        own = torch.arange(graphs.num_edges, device=h.device)
+        asked = torch.where((source <= target) | (reverse == own), own, reverse)
+        once = (asked == own).nonzero().view(-1)
+        logits: Tensor = self(h, graphs.edge_index.index_select(1, once))
+        return logits.new_empty(len(own)).scatter_(0, once, logits).index_select(0, asked)
+
+    def _logits(self, near: Tensor, far: Tensor, edge_index: Tensor) -> Tensor:
+        i, j = edge_index
+        there = near.index_select(0, i).add_(far.index_select(0, j))
+        return self._last(there, near.index_select(0, j).add_(far.index_select(0, i)))
+
+    def _last(self, there: Tensor, back: Tensor) -> Tensor:
+        """Logits from what enters the hidden layer in both directions, which is overwritten."""
+        return (there.relu_() + back.relu_()) @ (self.second / 2) + self.second_bias
+
+
+def binary_concrete(logits: Tensor, temperature: float, generator: torch.Generator) -> Tensor:
+    r"""Relaxed Bernoulli sample :math:`\sigma((\log\epsilon - \log(1-\epsilon) + w) / \tau)`."""
+    epsilon = torch.rand(logits.shape, generator=generator).to(logits).clamp(1e-4, 1 - 1e-4)
+    return ((epsilon.logit() + logits) / temperature).sigmoid()
+
+
+def mask_penalty(
+    mask: Tensor, segment: Tensor, num_segments: int, *, size: float, entropy: float
+) -> Tensor:
+    r"""Penalty :math:`c_s \sum_e w_e + c_e \, \mathrm{mean}_e H(w_e)` of every graph.
+
+    Reduced graph by graph, because a sum over a whole batch would shift the balance between
+    prediction, size and entropy with the number of graphs in it.
+    """
+    safe = mask.clamp(1e-6, 1 - 1e-6)  # the slope of the entropy is infinite at 0 and 1
+    binary_entropy = -safe * safe.log() - (1 - safe) * (1 - safe).log()
+    return size * segment_sum(mask, segment, num_segments) + entropy * segment_mean(
+        binary_entropy, segment, num_segments
+    )

@@ -35,7 +35,7 @@ def save_explainer(explainer: GraphExplainer, path: str | Path) -> None:
 
 
 def _state(explainer: GraphExplainer, prefix: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Tensors and what else was learned, the answers about several targets included."""
+    """Tensors and what else was learned, by each of the explainers of several targets."""
     facts = {name: explainer.facts[name] for name in REMEMBERED if name in explainer.facts}
     meta = {
         "weighting": explainer.weighting,

@@ -5,9 +5,8 @@ from torch_geometric.data import Data
 from torch_geometric.utils import to_dense_adj, to_undirected
 
 from hpme.data import GraphStore
-from hpme.explainers.hpme.method.mask import mix_mask
-from hpme.explainers.hpme.method.mixup import structural_mixup
-from hpme.explainers.hpme.method.selection import Selection
+from hpme.explainers.hpme.method.mixup import mix_mask, structural_mixup
+from hpme.explainers.hpme.method.pool import Selection
 
 
 def ring(nodes):

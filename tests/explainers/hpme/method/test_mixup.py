@@ -10,7 +10,7 @@ from torch_geometric.utils import to_dense_adj
 
 from hpme.data import GraphStore
 from hpme.explainers.hpme.method.mixup import structural_mixup
-from hpme.explainers.hpme.method.selection import Selection
+from hpme.explainers.hpme.method.pool import Selection
 
 
 @st.composite

@@ -12,7 +12,6 @@ from hpme.explainers.hpme.method.pool import (
     hop_features,
     propagate,
 )
-from hpme.explainers.hpme.method.selection import top_nodes
 
 CHANNELS = 4
 
@@ -101,18 +100,6 @@ def test_several_layers_are_top_k_pooling_one_graph_at_a_time(seed):
                 actual = scores[row, nodes]
                 torch.testing.assert_close(actual[kept], second)
                 assert float(actual[dropped].max()) < float(actual[kept].min())
-
-
-def test_pick_takes_operators_out_of_a_stack():
-    batch, pool = make_batch(), make_pool(4, layers=2)
-    features, m = hop_features(batch.x, batch), torch.full((4,), 2)
-    picked = pool.pick(torch.tensor([2, 0]))
-    assert (picked.count, picked.layers) == (2, 2)
-    chosen = [top_nodes(p(features, batch, m), batch, m).keep for p in (picked, pool)]
-    assert torch.equal(chosen[0], chosen[1][[2, 0]])
-    with torch.no_grad():
-        picked.bias.add_(1)
-    assert not torch.equal(picked.bias[0], pool.bias[2])
 
 
 def test_weights_come_from_the_generator():

@@ -8,7 +8,7 @@ from torch_geometric.data import Data
 from torch_geometric.utils import to_undirected
 
 from hpme.data import GraphStore
-from hpme.explainers.hpme.method.selection import by_boundary, top_nodes
+from hpme.explainers.hpme.method.pool import by_boundary, top_nodes
 
 
 def make_batch(sizes, seed=0):

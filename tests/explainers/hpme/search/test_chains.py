@@ -5,16 +5,16 @@ import torch
 
 from finder import Finder, mix_of, planted_graphs
 from hpme.explainers.hpme.search import chains
+from hpme.explainers.hpme.search.attributions import attributions
 from hpme.explainers.hpme.search.chains import (
+    ATTRIBUTION,
     COMBINED,
-    START,
     Candidates,
     SubsetSearch,
-    sharpened,
+    compared_again,
 )
 from hpme.explainers.hpme.search.criterion import joint_rank
-from hpme.explainers.hpme.search.scorer import LinearPool
-from hpme.explainers.hpme.search.starts import attributions
+from hpme.explainers.hpme.search.distil import LinearPool
 
 
 def quiet(_):
@@ -31,23 +31,23 @@ def found(mix):
     return SubsetSearch().find(mix, attributions(mix.context), advance=quiet)
 
 
-def test_never_worse_than_the_best_start(found):
-    starts = found.order(START)
-    assert len(starts) == 10
-    picked = [found.chosen(), *starts]
+def test_never_worse_than_the_best_attribution(found):
+    given = found.order(ATTRIBUTION)
+    assert len(given) == 10
+    picked = [found.chosen(), *given]
     ranks = joint_rank(torch.stack([found.values[n] for n in found.order()]))
     place = {n: i for i, n in enumerate(found.order())}
-    assert ranks[place[picked[0]]] <= min(ranks[place[n]] for n in starts)
+    assert ranks[place[picked[0]]] <= min(ranks[place[n]] for n in given)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_good_start_is_not_lost_by_bad_rounds(seed):
-    """One round of four proposals finds little, but the starts are still there."""
+def test_a_good_attribution_is_not_lost_by_bad_rounds(seed):
+    """One round of four proposals finds little, but the attributions are still there."""
     mix = mix_of(Finder(), planted_graphs(20, seed))
     search = SubsetSearch(chains=1, rounds=1, subsets=4, refine=1, combinations=2)
     found = search.find(mix, attributions(mix.context), advance=quiet)
     order = found.order()
-    assert order.index(found.chosen()) < order.index(found.order(START)[0]) or (
+    assert order.index(found.chosen()) < order.index(found.order(ATTRIBUTION)[0]) or (
         found.chosen() == order[0]
     )
 
@@ -73,10 +73,10 @@ def test_pools_are_compared_again_with_fewer_nodes(mix):
     large = mix_of(Finder(), planted_graphs(), k=8)
     search = SubsetSearch(chains=2, rounds=1, refine=0)
     before = search.find(large, attributions(large.context), advance=quiet)
-    after = sharpened(before)
+    after = compared_again(before)
     assert bool((after.inserted <= large.m).all()) and bool((after.inserted < large.m).any())
     assert torch.equal(after.mix.m, large.m)  # hosts give up all they did
-    assert len(after.order(START)) == len(before.order(START))
+    assert len(after.order(ATTRIBUTION)) == len(before.order(ATTRIBUTION))
     assert set(after.chains) == set(before.chains)
 
 
@@ -100,10 +100,10 @@ def test_pools_that_do_not_keep_predictions_go_on(mix, monkeypatch):
     assert evolved > len(few.order(COMBINED))
 
 
-def test_no_chain_is_started_where_a_start_has_settled(mix):
+def test_no_chain_is_started_where_an_attribution_has_settled(mix):
     found = attributions(mix.context)
-    search = SubsetSearch(chains=1, rounds=1, subsets=4, refine=0, spare=True)
-    assert set(search.find(mix, found, advance=quiet).chains) == {START}
+    search = SubsetSearch(chains=1, rounds=1, subsets=4, refine=0, hasty=True)
+    assert set(search.find(mix, found, advance=quiet).chains) == {ATTRIBUTION}
 
 
 def test_all_steps_are_counted(mix):

@@ -32,7 +32,8 @@ def test_correlation_is_pearson():
 
 
 def test_bounded_and_close_for_classes():
-    context = SimpleNamespace(task=Task("multiclass_classification"), target=torch.tensor([1, 0]))
+    task = Task("multiclass_classification")
+    context = SimpleNamespace(task=task, prediction=torch.tensor([1, 0]))
     output, wanted = torch.tensor([[[-9.0, 9.0], [0.0, 0.0]]]), torch.tensor([[0, 1]])
     close, loss = (measure(context, output, wanted) for measure in (closeness, bounded_loss))
     torch.testing.assert_close(close, torch.tensor([[1.0, 0.5]]))
@@ -40,7 +41,8 @@ def test_bounded_and_close_for_classes():
 
 
 def test_bounded_and_close_for_values():
-    context = SimpleNamespace(task=Task("regression", scale=2.0), target=torch.tensor([[0.0]] * 4))
+    task = Task("regression", scale=2.0)
+    context = SimpleNamespace(task=task, prediction=torch.tensor([[0.0]] * 4))
     output, wanted = torch.tensor([[[0.0], [1.0], [2.0], [200.0]]]), torch.arange(4)[None]
     assert closeness(context, output, wanted).tolist() == [[1, 0.5, 0, 0]]
     assert bounded_loss(context, output, wanted).tolist() == [[0, 0.25, 1, 4]]

@@ -30,3 +30,12 @@ def test_alone_the_target_sees_the_induced_subgraph():
             part = graph.subgraph(keep)
             alone = Finder()(part.x, part.edge_index, torch.zeros(len(part.x), dtype=torch.long))
             torch.testing.assert_close(output[row, number], alone[0])
+
+
+def test_a_subset_is_what_would_be_built_of_its_graphs():
+    graphs, ids = planted_graphs(9), torch.tensor([7, 2, 5])
+    part, built = mix_of(Finder(), graphs).subset(ids), mix_of(Finder(), [graphs[i] for i in ids])
+    torch.testing.assert_close(part.features, built.features)
+    torch.testing.assert_close(part.h, built.h)
+    assert torch.equal(part.m, built.m) and torch.equal(part.draw(4), built.draw(4))
+    assert part.sample(3, 10**6) is part

@@ -2,7 +2,7 @@
 
 import torch
 
-from hpme.explainers.hpme.search.hosts import HostSampler
+from hpme.explainers.hpme.search.hardmix import HostSampler
 
 
 def test_hosts():

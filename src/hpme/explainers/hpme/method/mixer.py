@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
 
 from hpme.explainers.hpme.method.mixup import Attach, Mix, structural_mixup
-from hpme.explainers.hpme.method.selection import Selection, by_boundary, top_nodes
+from hpme.explainers.hpme.method.pool import Selection, by_boundary, top_nodes
 from hpme.explainers.shared.context import Context
 from hpme.graphs import GraphBatch
 from hpme.graphs.segment import at
@@ -19,6 +20,9 @@ r"""Draws the number of one :math:`G'` for each of the given graph numbers."""
 
 PooledSize = Callable[[Tensor], Tensor]
 """Preserved nodes of graphs with the given numbers of nodes."""
+
+EdgeInput = Callable[[Tensor, Tensor], Tensor]
+r"""What the edge MLP reads of nodes, of what pools read ``[K, N, D]`` and :math:`\mathbf{H}`."""
 
 
 @dataclass(frozen=True)
@@ -42,18 +46,18 @@ class PooledMix:
 
 @dataclass(frozen=True)
 class Mixer:
-    r"""The frozen target, its graphs, and how they are pooled and mixed.
+    r"""The frozen model, its graphs, and how they are pooled and mixed.
 
     Args:
-        context: The frozen target on the graphs.
-        features: What pools see of all nodes, ``[K, N, D]``; of the paper's
+        context: The frozen model on the graphs.
+        features: What pools read of all nodes, ``[K, N, D]``; of the paper's
             :func:`~hpme.explainers.hpme.method.pool.hop_features`.
         size: Number of pooled nodes.
         draw_hosts: How :math:`G'` is drawn.
         generator: Source of all randomness.
         attach: Where boundary edges go, see
             :func:`~hpme.explainers.hpme.method.mixup.structural_mixup`.
-        edge_input: What the edge MLP sees of all nodes; by default :math:`\mathbf{H}`.
+        edge_input: What the edge MLP reads of nodes; by default :math:`\mathbf{H}`.
     """
 
     context: Context
@@ -62,12 +66,13 @@ class Mixer:
     draw_hosts: DrawHosts
     generator: torch.Generator
     attach: Attach = "swap"
-    edge_input: Tensor | None = None
+    edge_input: EdgeInput | None = None
 
-    @property
+    @cached_property
     def h(self) -> Tensor:
-        """What the edge MLP sees of all nodes."""
-        return self.context.h if self.edge_input is None else self.edge_input
+        """What the edge MLP reads of all nodes."""
+        h = self.context.h
+        return h if self.edge_input is None else self.edge_input(self.features, h)
 
     def score(self, pool: nn.Module, graphs: GraphBatch) -> Tensor:
         """Scores ``[P, N]`` of graphs taken from the store (Eq. graph_pooling)."""

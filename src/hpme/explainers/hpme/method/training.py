@@ -1,26 +1,64 @@
-"""Training by gradient (Algorithm 1)."""
+r"""Training by gradient: the losses (Eqs. bce_loss and finall_loss) and Algorithm 1."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from hpme.explainers.hpme.method.mask import mix_mask
 from hpme.explainers.hpme.method.mixer import Mixer
-from hpme.explainers.hpme.method.mixup import Mix
-from hpme.explainers.hpme.method.objective import (
-    bce_loss,
-    final_loss,
-    prediction_loss,
-    summed_bce_loss,
-)
+from hpme.explainers.hpme.method.mixup import mix_mask
 from hpme.explainers.hpme.method.pool import Pool
-from hpme.explainers.shared.context import batches
-from hpme.explainers.shared.edge_mlp import EdgeMLP, binary_concrete
+from hpme.explainers.shared.context import Context, batches
+from hpme.explainers.shared.parametric import EdgeMLP, binary_concrete
+
+
+def prediction_loss(context: Context, output: Tensor, ids: Tensor) -> Tensor:
+    r""":math:`\mathcal{L}_{pred}(f(G), f(G^{(mix)}))` of every graph: cross entropy, or MSE.
+
+    Args:
+        context: The frozen model on the graphs.
+        output: :math:`f(G^{(mix)})`, one row for each of ``ids``.
+        ids: Graph numbers of :math:`G`.
+    """
+    return context.task.loss(output, context.prediction[ids])
+
+
+def bce_loss(logits: Tensor, inside: Tensor) -> Tensor:
+    r""":math:`\mathcal{L}_{BCE}` (Eq. bce_loss), as a mean over edges in place of the sum.
+
+    Args:
+        logits: :math:`w_{ij}`, so that :math:`p_{ij} = \sigma(w_{ij})`.
+        inside: Boolean labels :math:`\tilde{\mathbf{M}}`, true inside the pooled subgraph.
+    """
+    return F.binary_cross_entropy_with_logits(logits, inside.to(logits.dtype))
+
+
+def summed_bce_loss(logits: Tensor, inside: Tensor, num_graphs: int) -> Tensor:
+    r""":math:`\mathcal{L}_{BCE}` (Eq. bce_loss), the sum over the edges of a graph as printed.
+
+    Args:
+        logits: :math:`w_{ij}` of every edge of a batch, both directions.
+        inside: As in :func:`bce_loss`.
+        num_graphs: Number of graphs in the batch; the result is the mean of their sums.
+    """
+    total = F.binary_cross_entropy_with_logits(logits, inside.to(logits.dtype), reduction="sum")
+    return total / num_graphs
+
+
+def final_loss(prediction: Tensor, bce: Tensor, beta: float) -> Tensor:
+    r""":math:`\mathcal{L} = \mathcal{L}_{pred} + \beta \mathcal{L}_{BCE}` (Eq. finall_loss).
+
+    Args:
+        prediction: :func:`prediction_loss` of every graph.
+        bce: :func:`bce_loss` or :func:`summed_bce_loss`.
+        beta: :math:`\beta`; 0 is the paper's w/o BCE.
+    """
+    loss = prediction.mean()
+    return loss + beta * bce if beta else loss
 
 
 @dataclass(frozen=True)
@@ -28,31 +66,25 @@ class Objective:
     r"""The loss of a mini-batch of graphs (lines 4 to 9 of Algorithm 1).
 
     Args:
-        mixer: The frozen target, its graphs and how they are mixed.
-        mixup: If false, the target sees the pooled subgraph alone (the paper's w/o Mix).
+        mixer: The frozen model, its graphs and how they are mixed.
+        mixup: If false, the model sees the pooled subgraph alone (the paper's w/o Mix).
         gated: Whether transplanted features are multiplied by :math:`\tanh(s)`. A hard selection
             has no gradient; this is the path by which :math:`\phi` learns.
         temperature: :math:`\tau` of the binary concrete distribution.
-        summed: Whether the BCE is the sum over the edges of a graph, as printed, in place of the
-            mean over pairs.
     """
 
     mixer: Mixer
     mixup: bool = True
     gated: bool = True
     temperature: float = 1.0
-    summed: bool = False
 
-    def __call__(
-        self, pool: Pool, edge_mlp: EdgeMLP, ids: Tensor, *, beta: float, gate: bool = True
-    ) -> Tensor:
-        """Mean loss over the graphs ``ids``; ``gate=False`` trains the edge MLP alone."""
+    def __call__(self, pool: Pool, edge_mlp: EdgeMLP, ids: Tensor, *, beta: float) -> Tensor:
+        """Mean loss over the graphs ``ids``."""
         mixer, context = self.mixer, self.mixer.context
-        gate = gate and self.gated
         hosts = mixer.draw_hosts if self.mixup else None
-        pooled = mixer.pooled_mixup(pool, ids, hosts, learn=gate)
+        pooled = mixer.pooled_mixup(pool, ids, hosts, learn=self.gated)
         mix, mixed = pooled.mix, pooled.mix.graphs
-        if gate:
+        if self.gated:
             mixed = replace(mixed, x=mixed.x * pooled.gate.to(mixed.x).unsqueeze(1))
         logits = edge_mlp(pooled.h, mix.pair_index)
         sample = binary_concrete(logits, self.temperature, mixer.generator)
@@ -61,12 +93,8 @@ class Objective:
             weight = weight[pooled.inserted[mixed.edge_index].all(0)]
             mixed = mixed.nodes(pooled.inserted)
         prediction = prediction_loss(context, context.predict(mixed, weight), ids)
-        return final_loss(prediction, self._bce(mix, logits, ids.numel()), beta)
-
-    def _bce(self, mix: Mix, logits: Tensor, count: int) -> Tensor:
-        if self.summed:
-            return summed_bce_loss(mix.per_edge(logits), mix.per_edge(mix.transplanted), count)
-        return bce_loss(logits, mix.transplanted)
+        inside = mix.per_edge(mix.transplanted)
+        return final_loss(prediction, summed_bce_loss(mix.per_edge(logits), inside, len(ids)), beta)
 
 
 def train(
@@ -76,8 +104,6 @@ def train(
     optimiser: torch.optim.Optimizer,
     betas: Iterable[float],
     batch_size: int,
-    *,
-    gate: bool,
 ) -> Iterator[int]:
     r"""Training Explainer (Algorithm 1).
 
@@ -88,27 +114,14 @@ def train(
         optimiser: Of the parameters that learn.
         betas: :math:`\beta` of every epoch.
         batch_size: Graphs per step.
-        gate: Whether the pool is among what learns.
 
     Yields:
         The number of epochs done, after each.
     """
     total, generator = len(objective.mixer.context.store), objective.mixer.generator
     for number, beta in enumerate(betas, 1):
-        loss = partial(objective, pool, edge_mlp, beta=beta, gate=gate)
-        train_epoch(optimiser, loss, total, batch_size, generator)
+        for ids in batches(torch.randperm(total, generator=generator), batch_size):
+            optimiser.zero_grad()
+            objective(pool, edge_mlp, ids, beta=beta).backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
         yield number
-
-
-def train_epoch(
-    optimiser: torch.optim.Optimizer,
-    loss: Callable[[Tensor], Tensor],
-    total: int,
-    batch_size: int,
-    generator: torch.Generator,
-) -> None:
-    """Steps on the loss of random mini-batches, given by their graph numbers, of all graphs."""
-    for ids in batches(torch.randperm(total, generator=generator), batch_size):
-        optimiser.zero_grad()
-        loss(ids).backward()  # type: ignore[no-untyped-call]
-        optimiser.step()

@@ -1,1 +1,1 @@
-"""How the pool is found: hosts, hard mixes, what makes a pool good, and the searches themselves."""
+"""How the pool is found: hard mixes, what makes a pool good, and the searches themselves."""

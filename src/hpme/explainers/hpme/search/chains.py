@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from hpme.explainers.hpme.method.selection import Selection, by_boundary, top_nodes
+from hpme.explainers.hpme.method.pool import Selection, by_boundary, top_nodes
+from hpme.explainers.hpme.search.attributions import Attributions
 from hpme.explainers.hpme.search.criterion import criterion, joint_rank
+from hpme.explainers.hpme.search.distil import Distiller, LinearPool, side_by_side
 from hpme.explainers.hpme.search.hardmix import HardMix
-from hpme.explainers.hpme.search.scorer import Distiller, LinearPool, side_by_side
-from hpme.explainers.hpme.search.starts import Attributions
 from hpme.explainers.hpme.search.subsets import search_subsets
-from hpme.explainers.hpme.search.sufficient import Trials, smallest_prefix
+from hpme.explainers.hpme.transplants import Transplants
 
 SETTLED = 0.02
 """A chain whose pool disagrees less than this has nothing left to find."""
@@ -22,8 +22,8 @@ UNSETTLED = 0.1
 """A chain has further rounds as long as its pool disagrees more than this."""
 PENALTIES = (0.3, 3.0, 30.0)
 """How strongly a distilled pool is smoothed; the criterion decides which is best."""
-START_PENALTIES = (0.3, 10.0)
-START, COMBINED = -1, -2
+ATTRIBUTION_PENALTIES = (0.3, 10.0)
+ATTRIBUTION, COMBINED = -1, -2
 """In place of a chain's number: a pool distilled from an attribution, a combination of pools."""
 FEWEST, MOST = 6, 12
 """How many of the equally good pools are combined."""
@@ -47,7 +47,7 @@ class Candidates:
         inserted: How many nodes of every graph hosts are given, all pooled ones by default. Hosts
             always give up their whole pool.
         weights: Weights of the pools.
-        chains: The chain each comes from, or :data:`START` or :data:`COMBINED`.
+        chains: The chain each comes from, or :data:`ATTRIBUTION` or :data:`COMBINED`.
         values: The criterion of each.
     """
 
@@ -99,14 +99,14 @@ class Candidates:
     def chosen(self) -> int:
         """The consensus if it is as good as the best candidate, else the best candidate.
 
-        The consensus is the last of the combinations. It never wins over a start that is better.
+        The consensus is the last of the combinations. It never wins over a better attribution.
         """
         order = self.order()
         last = len(self.values) - 1
         if self.chains[last] != COMBINED:
             return order[0]
-        starts = self.order(START)
-        behind = bool(starts) and order.index(starts[0]) < order.index(last)
+        given = self.order(ATTRIBUTION)
+        behind = bool(given) and order.index(given[0]) < order.index(last)
         return last if self._near(last, order[0]) and not behind else order[0]
 
     def rival(self) -> int | None:
@@ -136,7 +136,7 @@ class SubsetSearch:
         more: Further rounds of a chain whose pool goes on to disagree.
         evolve: Steps in the span of the best pools where these go on to disagree, if any are
             combined.
-        spare: Whether no chain is started where a start has settled.
+        hasty: Whether no chain is started where an attribution has settled.
     """
 
     chains: int = 3
@@ -148,7 +148,7 @@ class SubsetSearch:
     combinations: int = 8
     more: int = 2
     evolve: int = 6
-    spare: bool = False
+    hasty: bool = False
 
     def steps(self) -> int:
         """Rounds and steps together."""
@@ -177,13 +177,13 @@ class SubsetSearch:
         starts = torch.rand(self.chains, mix.graphs.num_nodes, generator=mix.generator)
         starts = starts.to(mix.features)
         if attributions is not None:
-            enter_starts(candidates, distiller, attributions)
+            add_attributions(candidates, distiller, attributions)
         if known is not None:
-            candidates.add(known, START)
+            candidates.add(known, ATTRIBUTION)
         if candidates.weights:
-            best = candidates.order(START)[0]
+            best = candidates.order(ATTRIBUTION)[0]
             starts[0] = mix.scores(candidates.pool(best))[0]
-            if self.spare and float(candidates.values[best][0]) < SETTLED:
+            if self.hasty and float(candidates.values[best][0]) < SETTLED:
                 return candidates
         for chain in range(self.chains):
             score = starts[chain]
@@ -198,7 +198,7 @@ class SubsetSearch:
                     break
         if self.refine:
             self._evolve(candidates, distiller, advance)
-            candidates = sharpened(candidates)
+            candidates = compared_again(candidates)
             self._combine(candidates, distiller, advance)
         return candidates
 
@@ -252,17 +252,19 @@ def _unit(candidates: Candidates, distiller: Distiller, numbers: list[int]) -> T
     return weights / spread.unsqueeze(1)
 
 
-def enter_starts(candidates: Candidates, distiller: Distiller, attributions: Attributions) -> None:
+def add_attributions(
+    candidates: Candidates, distiller: Distiller, attributions: Attributions
+) -> None:
     """Lets attributions compete, distilled into pools."""
     rows = zip(attributions.scores, attributions.graphs, strict=True)
     for score, graphs in rows:
         if bool(graphs.any()):
-            weights = distiller.fit(score, graphs.to(score), START_PENALTIES)
-            candidates.add(weights, START)
+            weights = distiller.fit(score, graphs.to(score), ATTRIBUTION_PENALTIES)
+            candidates.add(weights, ATTRIBUTION)
 
 
-def sharpened(candidates: Candidates) -> Candidates:
-    """The best candidates and all starts, compared where fewer nodes are inserted.
+def compared_again(candidates: Candidates) -> Candidates:
+    """The best candidates and all attributions, compared where fewer nodes are inserted.
 
     Where the pool is larger than it need be, many pools keep the prediction. So hosts are given
     only as many nodes of each graph as the best pool needs there. They give up their whole pool: a
@@ -270,15 +272,15 @@ def sharpened(candidates: Candidates) -> Candidates:
     """
     mix, hosts = candidates.mix, candidates.hosts
     score = mix.scores(candidates.pool(candidates.order()[0]))
-    needed = smallest_prefix(Trials.among(mix, score, hosts))
+    needed = Transplants.among(mix, score, hosts).smallest_prefix()
     sizes = torch.bincount(mix.graphs.batch[needed], minlength=mix.graphs.num_graphs)
-    sharp = Candidates(mix, hosts, inserted=sizes)
+    again = Candidates(mix, hosts, inserted=sizes)
     chains = sorted({chain for chain in candidates.chains if chain >= 0})
     best = candidates.order(*chains, COMBINED)[:COMPARED] if chains else []
-    for chain in (START, *chains, COMBINED):
+    for chain in (ATTRIBUTION, *chains, COMBINED):
         order = candidates.order(chain)
-        pick = [n for n in order if chain == START or n in best]
+        pick = [n for n in order if chain == ATTRIBUTION or n in best]
         pick = pick or (order[:1] if chain >= 0 else [])
         if pick:
-            sharp.add(torch.stack([candidates.weights[n] for n in pick]), chain)
-    return sharp
+            again.add(torch.stack([candidates.weights[n] for n in pick]), chain)
+    return again

@@ -9,8 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hpme.explainers.hpme.method.objective import prediction_loss
-from hpme.explainers.hpme.method.selection import Selection
+from hpme.explainers.hpme.method.pool import Selection
+from hpme.explainers.hpme.method.training import prediction_loss
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.shared.context import Context
 
@@ -67,25 +67,25 @@ def closeness(context: Context, output: Tensor, wanted: Tensor) -> Tensor:
     predictions.
 
     Args:
-        context: The frozen target on the graphs.
+        context: The frozen model on the graphs.
         output: Outputs ``[R, B, C]``.
         wanted: Numbers ``[R, B]`` of the graphs whose predictions are wanted.
     """
-    values, target = _compared(context, output, wanted)
+    values, predicted = _compared(context, output, wanted)
     if context.task.classification:
-        return values.gather(2, target.unsqueeze(2)).squeeze(2)
-    return (1 - (values - target).abs().mean(2)).clamp(min=0)
+        return values.gather(2, predicted.unsqueeze(2)).squeeze(2)
+    return (1 - (values - predicted).abs().mean(2)).clamp(min=0)
 
 
 def bounded_loss(context: Context, output: Tensor, wanted: Tensor) -> Tensor:
     r""":math:`\mathcal{L}_{pred}` with a bound, 1 for classes and 4 for values; as :func:`closeness`.
 
-    A confident target makes unbounded losses depend on a few graphs.
+    A confident model makes unbounded losses depend on a few graphs.
     """  # noqa: E501
     if context.task.classification:
         return 1 - closeness(context, output, wanted)
-    values, target = _compared(context, output, wanted)
-    return ((values - target) ** 2).mean(2).clamp(max=4)
+    values, predicted = _compared(context, output, wanted)
+    return ((values - predicted) ** 2).mean(2).clamp(max=4)
 
 
 def _compared(context: Context, output: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,17 +1,17 @@
-"""Scores compared inside graphs, and the edge MLP that generalises a selection."""
+"""Scorers and the edge MLP that generalise over graphs what was found graph by graph."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from hpme.explainers.hpme.method.objective import bce_loss
+from hpme.explainers.hpme.method.training import bce_loss
 from hpme.explainers.hpme.search.hardmix import HardMix
-from hpme.explainers.shared.edge_mlp import EdgeMLP
+from hpme.explainers.shared.parametric import EdgeMLP
 from hpme.graphs import GraphBatch
-from hpme.graphs.segment import standardise_in_segment
+from hpme.graphs.segment import segment_mean, standardise_in_segment
 
 PAIRS = 20_000
 """Pairs of nodes the edge MLP learns from; more teach it little."""
@@ -20,6 +20,73 @@ PAIRS = 20_000
 def standardise(scores: Tensor, graphs: GraphBatch) -> Tensor:
     """Zero mean and unit variance inside every graph, for each row of ``[P, N]`` scores."""
     return standardise_in_segment(scores.T, graphs.batch, graphs.num_graphs).T
+
+
+class LinearPool(nn.Module):
+    r"""A stack of :math:`P` pools that score nodes by weighing what they see.
+
+    The same role as :class:`~hpme.explainers.hpme.method.pool.Pool`. Pools of this kind can be
+    averaged, and the average is one of them.
+
+    Args:
+        weight: Weights ``[P, K d]``.
+    """
+
+    def __init__(self, weight: Tensor) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(weight.clone())
+
+    def forward(self, features: Tensor, graphs: GraphBatch, m: Tensor) -> Tensor:
+        """Scores ``[P, N]``; the ``m`` highest of every graph are its pooled nodes.
+
+        Args:
+            features: What pools see of the nodes, ``[K, N, d]``.
+            graphs: The graphs.
+            m: Preserved nodes of every graph; scores do not depend on it.
+        """
+        return (side_by_side(features) @ self.weight.T).T
+
+
+def side_by_side(features: Tensor) -> Tensor:
+    """Features ``[K, N, d]`` as ``[N, K d]``."""
+    return features[0] if len(features) == 1 else torch.cat(features.unbind(), dim=1)
+
+
+class Distiller:
+    """Ridge regression of labels on features, both centred inside every graph.
+
+    Only differences between the nodes of a graph count, as they do for a pool. One scorer for all
+    graphs averages out the noise of what each graph's search found; the penalty decides how much.
+
+    Args:
+        features: What scorers see, ``[N, D]``.
+        graphs: The graphs.
+    """
+
+    def __init__(self, features: Tensor, graphs: GraphBatch) -> None:
+        self.graphs = graphs
+        mean = segment_mean(features, graphs.batch, graphs.num_graphs)
+        self.centred = features - mean[graphs.batch]
+        if graphs.anchors is not None:  # all subsets hold them, so their labels say nothing
+            self.centred = self.centred.index_fill(0, graphs.anchors.flatten(), 0.0)
+
+    def fit(self, labels: Tensor, weights: Tensor, penalties: tuple[float, ...]) -> Tensor:
+        """Weights ``[len(penalties), D]`` of scorers.
+
+        Args:
+            labels: Node labels ``[N]``; only their order and spread inside a graph count.
+            weights: Weight of every graph.
+            penalties: In units of the mean eigenvalue of the weighted covariance.
+        """
+        wanted = standardise(labels.unsqueeze(0), self.graphs)[0]
+        share = (weights / weights.mean().clamp(min=1e-12))[self.graphs.batch].to(wanted)
+        weighted = (self.centred * share.unsqueeze(1)).T
+        values, vectors = torch.linalg.eigh((weighted @ self.centred).double())
+        values = values.clamp(min=0)
+        projected = vectors.T @ (weighted @ wanted).double()
+        unit = values.mean().clamp(min=1e-12)
+        rows = [vectors @ (projected / (values + penalty * unit)) for penalty in penalties]
+        return torch.stack(rows).to(wanted)
 
 
 def fit_edge_mlp(

@@ -1,44 +1,113 @@
-"""Hard mixes of the fitted graphs: many selections evaluated in one forward pass of the target."""
+r"""Hard mixes of graphs: which :math:`G'` is drawn, and many selections in one forward pass."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from hpme.explainers.hpme.method.mixer import Mixer
+from hpme.explainers.hpme.method.mixer import EdgeInput, Mixer
 from hpme.explainers.hpme.method.mixup import Attach, structural_mixup
-from hpme.explainers.hpme.method.pool import PoolSize, hop_features
-from hpme.explainers.hpme.method.selection import Selection, by_boundary, top_nodes
-from hpme.explainers.hpme.search.hosts import HostSampler, Neighbor
-from hpme.explainers.shared.context import Context, batches
+from hpme.explainers.hpme.method.pool import (
+    PoolSize,
+    Selection,
+    by_boundary,
+    hop_features,
+    top_nodes,
+)
+from hpme.explainers.shared.context import Context, batches, sampled
 from hpme.graphs import GraphBatch
 
+Neighbor = Literal["contrast", "random", "near", "far"]
 Represent = Callable[[Tensor, tuple[Tensor, ...], Tensor, GraphBatch], Tensor]
-r"""What pools see ``[K, N, D]``, of input features, the layers' outputs, H and the graphs."""
+r"""What pools read ``[K, N, D]``, of input features, the layers' outputs, H and the graphs."""
 
 
-def seen_by_paper(x: Tensor, layers: tuple[Tensor, ...], h: Tensor, graphs: GraphBatch) -> Tensor:
-    r"""What the paper's pool sees: :math:`\hat{\mathbf{A}}^k\mathbf{H}`."""
+def read_by_paper(x: Tensor, layers: tuple[Tensor, ...], h: Tensor, graphs: GraphBatch) -> Tensor:
+    r"""What the paper's pool reads: :math:`\hat{\mathbf{A}}^k\mathbf{H}`."""
     return hop_features(h, graphs)
 
 
 @dataclass(frozen=True)
+class HostSampler:
+    r"""Draws one :math:`G'` for every graph.
+
+    Args:
+        graph_embedding: :math:`\mathbf{h}_G` of all graphs.
+        values: Predictions of all graphs, see :meth:`~hpme.models.task.Task.values`.
+        generator: Source of randomness.
+        neighbor: ``"contrast"`` takes a graph of another prediction: on a host of the same one,
+            every selection looks right. It is the one whose prediction is farthest of a few
+            random graphs; few, lest extreme predictions host everything. ``"random"`` draws
+            uniformly; ``"near"`` and ``"far"`` take the most and the least similar (cosine) of a
+            few random graphs, so the cost stays linear.
+        tries: How many random graphs a choice by similarity is made from; half as many for one by
+            prediction.
+        apart: Whether only graphs on the other side of a yes or no are drawn: a question "why this
+            class, not that one" takes hosts of that one.
+    """
+
+    graph_embedding: Tensor
+    values: Tensor
+    generator: torch.Generator
+    neighbor: Neighbor = "contrast"
+    tries: int = 8
+    apart: bool = False
+
+    def __call__(self, ids: Tensor) -> Tensor:
+        """Graph numbers of the hosts of the graphs ``ids``."""
+        ids = ids.to(self.values.device)
+        if self.neighbor == "random":
+            return self._random(ids, 1)[0]
+        if self.neighbor == "contrast":
+            drawn = self._random(ids, self.tries // 2)
+            return _pick(drawn, (self.values[drawn] - self.values[ids]).norm(dim=-1))
+        drawn = self._random(ids, self.tries)
+        similarity = F.cosine_similarity(
+            self.graph_embedding[drawn], self.graph_embedding[ids].unsqueeze(0), dim=-1
+        )
+        return _pick(drawn, similarity if self.neighbor == "near" else -similarity)
+
+    def _random(self, ids: Tensor, tries: int) -> Tensor:
+        total = self.values.shape[0]
+        if self.apart:
+            return self._across(ids, tries)
+        return torch.randint(total, (tries, ids.numel()), generator=self.generator).to(ids.device)
+
+    def _across(self, ids: Tensor, tries: int) -> Tensor:
+        """Random graphs of the other side; where that is empty, of both."""
+        side = self.values.argmax(1)
+        order, total = side.argsort(stable=True), side.numel()
+        zeros = int((side == 0).sum())
+        if zeros in (0, total):
+            first, count = torch.zeros_like(ids), torch.full_like(ids, total)
+        else:
+            at_zero = side[ids] == 0
+            first = torch.where(at_zero, zeros, 0)
+            count = torch.where(at_zero, total - zeros, zeros)
+        share = torch.rand(tries, ids.numel(), generator=self.generator).to(ids.device)
+        return order[first + (share * count).long()]
+
+
+def _pick(drawn: Tensor, preference: Tensor) -> Tensor:
+    return drawn.gather(0, preference.argmax(0, keepdim=True)).squeeze(0)
+
+
+@dataclass(frozen=True)
 class HardMix(Mixer):
-    """A mixer that asks the target about many selections of all its graphs; all weights are one.
+    """A mixer that asks the model about many selections of all its graphs; all weights are one.
 
     Args:
         max_nodes: Nodes per forward pass; few enough for the processor's cache.
-        drawn: Whether boundary edges meet at random; if not, the mix of two graphs is always the
-            same, whatever else is mixed.
-        alone: Whether the target is shown the inserted subgraph without a host: no mix at all.
+        alone: Whether the model is shown the inserted subgraph without a host: no mix at all.
     """
 
     max_nodes: int = 8_000
-    drawn: bool = True
     alone: bool = False
 
     @classmethod
@@ -50,7 +119,8 @@ class HardMix(Mixer):
         attach: Attach,
         generator: torch.Generator,
         batch_size: int,
-        represent: Represent = seen_by_paper,
+        represent: Represent = read_by_paper,
+        edge_input: EdgeInput | None = None,
     ) -> HardMix:
         """Prepares the graphs of a context, a part at a time."""
         parts = []
@@ -63,7 +133,24 @@ class HardMix(Mixer):
         hosts = HostSampler(
             context.graph_embedding, context.values, generator, neighbor, apart=apart
         )
-        return cls(context, torch.cat(parts, dim=1), size, hosts, generator, attach)
+        features = torch.cat(parts, dim=1)
+        return cls(context, features, size, hosts, generator, attach, edge_input)
+
+    def subset(self, ids: Tensor) -> HardMix:
+        """The same for some of the graphs, which host one another; nothing is computed again."""
+        assert isinstance(self.draw_hosts, HostSampler)
+        context, rows = self.context.subset(ids), self.context.store.batch(ids).node_ids
+        assert rows is not None
+        hosts = replace(
+            self.draw_hosts, graph_embedding=context.graph_embedding, values=context.values
+        )
+        features = self.features.index_select(1, rows)
+        return replace(self, context=context, features=features, draw_hosts=hosts)
+
+    def sample(self, count: int, edges: int) -> HardMix:
+        """At most ``count`` of the graphs, see :meth:`Context.sample`; itself if that is all."""
+        ids = sampled(self.context.store.edge_counts, count, edges, self.generator)
+        return self if ids is None else self.subset(ids)
 
     @cached_property
     def graphs(self) -> GraphBatch:
@@ -92,7 +179,13 @@ class HardMix(Mixer):
 
     @torch.no_grad()
     def predict(
-        self, source: Tensor, chosen: Selection, host: Tensor, removed: Selection
+        self,
+        source: Tensor,
+        chosen: Selection,
+        host: Tensor,
+        removed: Selection,
+        *,
+        drawn: bool = True,
     ) -> Tensor:
         """Outputs ``[R, B, C]`` of hard mixes, in as few forward passes as memory allows.
 
@@ -101,6 +194,8 @@ class HardMix(Mixer):
             chosen: Selections ``[R, N]`` over all nodes of the store.
             host: Graph numbers ``[R, B]`` whose ``removed`` nodes make room.
             removed: Selections ``[R, N]``.
+            drawn: Whether boundary edges meet at random; if not, the mix of two graphs is always
+                the same, whatever else is mixed.
         """
         per_row = int(self.graphs.sizes[source[0]].sum())
         share = max(1, self.max_nodes // max(1, per_row))
@@ -120,7 +215,7 @@ class HardMix(Mixer):
                 inserted,
                 take,
                 removed.at(start.index_select(0, take.batch) + take.node_ids),
-                self.generator if self.drawn else None,
+                self.generator if drawn else None,
                 self.attach,
             )
             outputs.append(self.context.predict(mix.graphs))

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from hpme.explainers.hpme.method.pool import PoolSize
+from hpme.explainers.hpme.search.attributions import Attributions
 from hpme.explainers.hpme.search.chains import SubsetSearch
 from hpme.explainers.hpme.search.criterion import criterion
 from hpme.explainers.hpme.search.hardmix import HardMix
-from hpme.explainers.hpme.search.starts import Attributions, attributions
 
 RATIOS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 """Ratios that are tried."""
@@ -56,7 +56,9 @@ def choose_ratio(curve: list[RatioPoint]) -> float:
     return min(point.ratio for point in curve if point.left <= best + TOLERANCE)
 
 
-def ratio_curve(mix: HardMix, *, advance: Callable[[int], None]) -> list[RatioPoint]:
+def ratio_curve(
+    mix: HardMix, attributions: Attributions, *, advance: Callable[[int], None]
+) -> list[RatioPoint]:
     """A short search with :data:`RATIOS`, on draws of :math:`G'` that all of them share.
 
     From the largest ratio down, each beginning with the best pools of the one before, until two in
@@ -64,23 +66,24 @@ def ratio_curve(mix: HardMix, *, advance: Callable[[int], None]) -> list[RatioPo
 
     Args:
         mix: The graphs; its pooled size is ignored.
+        attributions: Where the first search begins.
         advance: Called with the number of ratios done.
 
     Returns:
         The points that were tried, the smallest ratio first.
     """
     search = SubsetSearch(
-        chains=1, rounds=1, subsets=8, refine=0, draws=1, more=0, evolve=0, spare=True
+        chains=1, rounds=1, subsets=8, refine=0, draws=1, more=0, evolve=0, hasty=True
     )
-    starts: Attributions | None = attributions(mix.context)
     hosts = mix.draw(2)
     noise = torch.rand(1, mix.graphs.num_nodes, generator=mix.generator).to(mix.features)
     curve: list[RatioPoint] = []
+    begin: Attributions | None = attributions
     known: Tensor | None = None
     for ratio in reversed(RATIOS):
         sized = replace(mix, size=PoolSize(ratio))
-        candidates = search.find(sized, starts, known, advance=lambda _: None)
-        starts, order = None, candidates.order()
+        candidates = search.find(sized, begin, known, advance=lambda _: None)
+        begin, order = None, candidates.order()
         known = torch.stack([candidates.weights[number] for number in order[:HANDED_ON]])
         score = sized.scores(candidates.pool(order[0]))
         values = criterion(sized, sized.select(torch.cat([score, noise])), hosts)[:, 0]

@@ -1,4 +1,7 @@
-"""What a scorer sees of a node: what the model sees of it, at every depth."""
+"""What a scorer reads of a node: what the model sees of it, at every depth.
+
+Of heterogeneous graphs, the blocks of each type of nodes are kept apart from the others.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from torch import Tensor, nn
 from hpme.errors import ModelError
 from hpme.explainers.hpme.method.pool import hop_features
 from hpme.graphs import GraphBatch
+from hpme.graphs.schema import padded
 
 HOPS = 2
 """Hops over which input features and embeddings are averaged."""
@@ -21,6 +25,8 @@ SUMMARY = 32
 """Principal directions of all blocks together that the edge MLP sees; it need not see more."""
 SUMMARY_SCALE = 5.0
 """Blocks have unit variance in total; the edge MLP learns faster from larger numbers."""
+LEAST = 8
+"""Principal directions of a block that are seen however many types there are."""
 
 
 class Representation(nn.Module):
@@ -76,8 +82,8 @@ class Representation(nn.Module):
         """Width of the whole."""
         return sum(min(width, self.widest) for width in self.widths)
 
-    def forward(self, blocks: Sequence[Tensor]) -> Tensor:
-        """Features ``[N, channels]`` of nodes."""
+    def forward(self, blocks: Sequence[Tensor], graphs: GraphBatch | None = None) -> Tensor:
+        """Features ``[N, channels]`` of nodes, whatever the graphs."""
         parts = [
             (block - self.get_buffer(f"mean_{number}")) @ self.get_buffer(f"map_{number}")
             for number, block in enumerate(blocks)
@@ -89,26 +95,37 @@ class Representation(nn.Module):
         summary: Tensor = features @ self.get_buffer("summary")
         return summary
 
-    def reading(self, weights: Tensor) -> Reading:
+    def read(
+        self, x: Tensor, layers: Sequence[Tensor], h: Tensor, graphs: GraphBatch, weight: Tensor
+    ) -> Tensor:
+        """Scores by ``weight [channels]`` beside the summary of nodes, ``[N, 1 + C]``."""
+        weights = torch.cat([weight.unsqueeze(1), self.get_buffer("summary")], dim=1)
+        return self.reading(weights)(x, layers, h, graphs)
+
+    def reading(self, weights: Tensor) -> LinearReading:
         """``weights [channels, C]`` of features, to be read without the features themselves."""
         widths = [min(width, self.widest) for width in self.widths]
         rows = weights.split(widths)  # type: ignore[no-untyped-call]
-        maps = [self.get_buffer(f"map_{number}") @ row for number, row in enumerate(rows)]
-        means = [self.get_buffer(f"mean_{number}") for number in range(len(maps))]
-        own, *hops = ((1 + hop, len(maps) - HOPS - 1 + hop) for hop in range(HOPS + 1))
-        here = (0, *range(HOPS + 2, len(maps) - HOPS - 1), *own)
-        away = torch.cat([torch.cat([maps[b] for b in hop]) for hop in hops[::-1]], dim=1)
-        centre = torch.cat([means[number] for number in own])
-        lost = torch.stack([means[number] @ maps[number] for hop in hops for number in hop]).sum(0)
-        return Reading(
-            centre=torch.cat([*(means[number] for number in here), centre.new_zeros(1)]),
-            here=torch.cat([*(maps[number] for number in here), -lost.unsqueeze(0)]),
-            away=torch.cat([away, (centre @ away).unsqueeze(0)]),
+        plan = block_plan(len(rows))
+        mean = {block: self.get_buffer(f"mean_{number}") for number, block in enumerate(plan)}
+        maps = {block: self.get_buffer(f"map_{n}") @ rows[n] for n, block in enumerate(plan)}
+        moved = [part for part, hop in plan if hop == HOPS]
+        parts = [part for part, hop in plan if hop == 0 and part not in moved] + moved
+        hops = range(1, HOPS + 1)
+        away = [torch.cat([maps[part, hop] for part in moved]) for hop in reversed(hops)]
+        centre = torch.cat([mean[part, 0] for part in moved])
+        lost = [mean[part, hop] @ maps[part, hop] for hop in hops for part in moved]
+        far = torch.cat(away, dim=1)
+        return LinearReading(
+            parts,
+            centre=torch.cat([*(mean[part, 0] for part in parts), centre.new_zeros(1)]),
+            here=torch.cat([*(maps[p, 0] for p in parts), -torch.stack(lost).sum(0).unsqueeze(0)]),
+            away=torch.cat([far, (centre @ far).unsqueeze(0)]),
         )
 
 
 @dataclass(frozen=True)
-class Reading:
+class LinearReading:
     r"""Weighted features of nodes, from what they are made of.
 
     Averages over hops are linear, so only what is wanted takes the way over the edges:
@@ -118,11 +135,13 @@ class Reading:
     the last, brings back what averages keep of the centre.
 
     Args:
-        centre: Mean of degree, layers, input features, :math:`\mathbf{H}`; 0 for the ones.
+        parts: Numbers of the :func:`parts_of` nodes, those that are averaged over hops last.
+        centre: Mean of these; 0 for the ones.
         here: Weights of these, ``[K, C]``.
         away: Weights of the last of them two hops and one hop away, side by side, ``[k, 2 C]``.
     """
 
+    parts: Sequence[int]
     centre: Tensor
     here: Tensor
     away: Tensor
@@ -133,7 +152,8 @@ class Reading:
         """What is wanted of every node, ``[N, C]``; arguments are those of :func:`blocks_of`."""
         source, start = graphs.incoming
         count = start.diff().to(h).unsqueeze(1)
-        seen = torch.cat([count.log1p(), *layers, x.to(h), h, torch.ones_like(count)], dim=1)
+        given = parts_of(count, x, layers, h)
+        seen = torch.cat([*(given[part] for part in self.parts), torch.ones_like(count)], dim=1)
         if seen.shape[1] != len(self.centre):
             raise ModelError(
                 f"the explainer was fitted to a model whose layers and features have "
@@ -154,10 +174,25 @@ def _with_neighbours(rows: Tensor, source: Tensor, start: Tensor) -> Tensor:
     return summed.add_(rows)
 
 
+def parts_of(degree: Tensor, x: Tensor, layers: Sequence[Tensor], h: Tensor) -> tuple[Tensor, ...]:
+    """What is read of nodes: their degree ``[N, 1]``, features, layers' outputs and embeddings."""
+    return (degree.log1p(), x.to(h), *layers, h)
+
+
+def block_plan(count: int) -> list[tuple[int, int]]:
+    """For each of ``count`` blocks its part, see :func:`parts_of`, and over how many hops."""
+    hops, last = range(HOPS + 1), count - 2 * HOPS - 1
+    features, embeddings = ([(part, hop) for hop in hops] for part in (1, last))
+    return [(0, 0), *features, *((layer, 0) for layer in range(2, last)), *embeddings]
+
+
 def blocks_of(
     x: Tensor, layers: Sequence[Tensor], h: Tensor, graphs: GraphBatch
 ) -> tuple[Tensor, ...]:
-    r"""The blocks of :class:`Representation`.
+    r"""The blocks of :class:`Representation`, in the order of :func:`block_plan`.
+
+    Those of heterogeneous graphs count degrees by the type of edge, and average features of
+    neighbours by their type.
 
     Args:
         x: Input features.
@@ -165,9 +200,132 @@ def blocks_of(
         h: Node embeddings :math:`\mathbf{H}`.
         graphs: The graphs.
     """
+    if graphs.schema is not None:
+        return _hetero_blocks(x, layers, h, graphs)
     degree = torch.bincount(graphs.edge_index[1], minlength=graphs.num_nodes).to(h)
-    depth = hop_features(x.to(h), graphs, HOPS)
-    return (degree.log1p().unsqueeze(1), *depth, *layers, *hop_features(h, graphs, HOPS))
+    parts = parts_of(degree.unsqueeze(1), x, layers, h)
+    plan = block_plan(len(parts) + 2 * HOPS)
+    averaged = {p: hop_features(parts[p], graphs, HOPS) for p, hop in plan if hop == HOPS}
+    return tuple(averaged[part][hop] if part in averaged else parts[part] for part, hop in plan)
+
+
+class HeteroRepresentation(nn.Module):
+    """A :class:`Representation` of the nodes of every type, and of which type a node is.
+
+    A linear scorer of these features is one scorer per type: a node has zeros in the columns of
+    all types but its own. Types share the directions a block is seen through, so that many types
+    do not take longer than one.
+
+    Args:
+        widths: Widths of the blocks of every type; none for a type without nodes.
+    """
+
+    def __init__(self, widths: Sequence[Sequence[int]]) -> None:
+        super().__init__()
+        widest = max(LEAST, WIDEST // max(1, len(widths)))
+        self.parts = nn.ModuleList([Representation(width, widest) for width in widths])
+
+    @classmethod
+    def of(cls, blocks: Sequence[Tensor], graphs: GraphBatch) -> HeteroRepresentation:
+        """Takes centres, scales and directions of every type from the blocks of some nodes."""
+        rows = graphs.type_rows.nodes
+        made = cls([[block.shape[1] for block in blocks] if len(row) else [] for row in rows])
+        for number, row in enumerate(rows):
+            if len(row):
+                widest = made.representations[number].widest
+                made.parts[number] = Representation.of([block[row] for block in blocks], widest)
+        return made
+
+    @property
+    def representations(self) -> list[Representation]:
+        """Those of all types."""
+        return [part for part in self.parts if isinstance(part, Representation)]
+
+    @property
+    def widths(self) -> list[list[int]]:
+        """Widths of the blocks of every type."""
+        return [list(part.widths) for part in self.representations]
+
+    @property
+    def channels(self) -> int:
+        """Width of the whole."""
+        return sum(part.channels for part in self.representations) + len(self.parts)
+
+    def forward(self, blocks: Sequence[Tensor], graphs: GraphBatch) -> Tensor:
+        """Features ``[N, channels]`` of nodes."""
+        seen = blocks[0].new_zeros(graphs.num_nodes, self.channels)
+        first = 0
+        for part, rows in zip(self.representations, graphs.type_rows.nodes, strict=True):
+            if part.channels and len(rows):
+                own = part([block[rows] for block in blocks])
+                seen[rows, first : first + part.channels] = own
+            first += part.channels
+        assert graphs.node_type is not None
+        seen[:, first:] = F.one_hot(graphs.node_type, len(self.parts)).to(seen)
+        return seen
+
+    def read(
+        self, x: Tensor, layers: Sequence[Tensor], h: Tensor, graphs: GraphBatch, weight: Tensor
+    ) -> Tensor:
+        """Scores by ``weight [channels]`` beside the summary, ``[N, 1 + C]``, type by type.
+
+        As of :meth:`forward` and :meth:`summarised`, without the columns of other types.
+        """
+        assert graphs.node_type is not None
+        blocks = _hetero_blocks(x, layers, h, graphs)
+        kind = F.one_hot(graphs.node_type, len(self.parts)).to(blocks[0])
+        read = blocks[0].new_zeros(graphs.num_nodes, 1 + SUMMARY)
+        first = 0
+        for part, rows in zip(self.representations, graphs.type_rows.nodes, strict=True):
+            if part.channels and len(rows):
+                summary = padded(part.get_buffer("summary"), SUMMARY)
+                wanted = weight[first : first + part.channels].unsqueeze(1)
+                own = part([block.index_select(0, rows) for block in blocks])
+                read.index_copy_(0, rows, own @ torch.cat([wanted, summary], dim=1))
+            first += part.channels
+        read[:, 0] += weight[first:].index_select(0, graphs.node_type)
+        return torch.cat([read, kind], dim=1)
+
+    def summarised(self, seen: Tensor) -> Tensor:
+        """The principal directions of every type, over each other, and which type it is."""
+        first, parts = 0, []
+        for part in self.representations:
+            own = part.summarised(seen[:, first : first + part.channels])
+            parts.append(padded(own, SUMMARY))
+            first += part.channels
+        return torch.cat([torch.stack(parts).sum(0), seen[:, first:]], dim=1)
+
+
+def _hetero_blocks(
+    x: Tensor, layers: Sequence[Tensor], h: Tensor, graphs: GraphBatch
+) -> tuple[Tensor, ...]:
+    schema, node_type, edge_type = graphs.schema, graphs.node_type, graphs.edge_type
+    assert schema is not None and node_type is not None and edge_type is not None
+    kinds, relations = len(schema.node_types), max(1, len(schema.edge_types))
+    degree = torch.bincount(
+        graphs.edge_index[1] * relations + edge_type, minlength=graphs.num_nodes * relations
+    )
+    x, kind = x.to(h), F.one_hot(node_type, kinds).to(h)
+    apart = [kind] + [
+        x[:, :width] * kind[:, number : number + 1] for number, width in enumerate(schema.widths)
+    ]
+    depth = hop_features(torch.cat(apart, dim=1), graphs)
+    return (
+        degree.view(-1, relations).to(h).log1p(),
+        x,
+        *depth[1:],
+        *layers,
+        *hop_features(h, graphs),
+    )
+
+
+def representation_of(
+    blocks: Sequence[Tensor], graphs: GraphBatch
+) -> Representation | HeteroRepresentation:
+    """What is read of nodes, with centres and scales from the blocks of some graphs."""
+    if graphs.schema is None:
+        return Representation.of(blocks)
+    return HeteroRepresentation.of(blocks, graphs)
 
 
 def _principal(centred: Tensor, count: int) -> Tensor:

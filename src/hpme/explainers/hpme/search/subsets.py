@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from hpme.explainers.hpme.method.selection import by_boundary, top_nodes
+from hpme.explainers.hpme.method.pool import by_boundary, top_nodes
 from hpme.explainers.hpme.search.criterion import bounded_loss
 from hpme.explainers.hpme.search.distil import standardise
 from hpme.explainers.hpme.search.hardmix import HardMix

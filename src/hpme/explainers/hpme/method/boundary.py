@@ -1,0 +1,278 @@
+"""How an inserted subgraph and what is left of its host are joined: where boundary edges go.
+
+A boundary edge has one end inside a pooled subgraph; that of the host loses its inner end. What is
+more to do in heterogeneous graphs stands at the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from hpme.explainers.hpme.method.pool import Selection
+from hpme.graphs import GraphBatch
+from hpme.graphs.segment import at, exclusive_cumsum
+
+GOLDEN_RATIO = 0.6180339887498949
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two batches of graphs of a mixup, and its pooled nodes."""
+
+    graphs: GraphBatch
+    pooled: Selection
+
+    @cached_property
+    def inside(self) -> Tensor:
+        """Which ends of all pairs are pooled, boolean ``[2, P]``."""
+        return at(self.pooled.keep, self.graphs.pairs.index)
+
+    @cached_property
+    def boundary(self) -> Tensor:
+        """Numbers of the pairs with one end inside."""
+        return (self.inside[0] != self.inside[1]).nonzero().squeeze(1)
+
+    @cached_property
+    def ends(self) -> Tensor:
+        """The end of every boundary pair that is inside."""
+        index = self.graphs.pairs.index.index_select(1, self.boundary)
+        return torch.where(at(self.inside[0], self.boundary), index[0], index[1])
+
+    @property
+    def group(self) -> Tensor:
+        """The graph of every boundary pair, told apart by whether its end is an anchor."""
+        graphs, graph = self.graphs, at(self.graphs.pairs.graph, self.boundary)
+        if graphs.anchor_order is None:
+            return graph
+        return graph * (1 + graphs.anchors_per_graph) + graphs.anchor_order[self.ends]
+
+    def shuffled(self, pairs: Tensor, group: Tensor, generator: torch.Generator | None) -> Tensor:
+        """A random order of pairs within their groups; without a generator always the same one."""
+        if generator is not None:
+            noise = torch.rand(pairs.shape, generator=generator).to(pairs.device).double()
+        else:  # multiples of the golden ratio look random, and know nothing of other graphs
+            own = self.graphs.pairs
+            noise = ((pairs - own.start[own.graph[pairs]] + 1).double() * GOLDEN_RATIO).frac()
+        return (group + noise).argsort()
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where nodes are in the mixup graphs.
+
+    Args:
+        source: Places of the source's nodes, if they are inserted.
+        host: Places of the host's nodes; of removed ones that of the node that takes theirs.
+        origin: For every node its row in all host nodes followed by all source nodes.
+        inserted: Number of inserted nodes of every graph.
+        sizes: Number of nodes of every graph.
+    """
+
+    source: Tensor
+    host: Tensor
+    origin: Tensor
+    inserted: Tensor
+    sizes: Tensor
+
+    @property
+    def total(self) -> int:
+        """Number of nodes of all graphs."""
+        return self.origin.numel()
+
+
+@dataclass(frozen=True)
+class HostPairs:
+    """What is left of the hosts.
+
+    Args:
+        pairs: Numbers of pairs of the hosts.
+        index: Their nodes ``[2, P]`` in the mixup graphs.
+        boundary: Which of them were boundary pairs.
+    """
+
+    pairs: Tensor
+    index: Tensor
+    boundary: Tensor
+
+
+def swapped(
+    source: Side, host: Side, places: Places, generator: torch.Generator | None
+) -> HostPairs:
+    """Boundary pairs of the host go to the inner ends of those of the source."""
+    gone = host.inside
+    outer = (~(gone[0] | gone[1])).nonzero().squeeze(1)
+    inner_end, partner = _meeting(source, host, generator)
+    host_index = at(places.host, host.graphs.pairs.index)
+    joined = torch.where(
+        gone.index_select(1, partner),
+        at(places.source, inner_end),
+        host_index.index_select(1, partner),
+    )
+    index = torch.cat([host_index.index_select(1, outer), joined], dim=1)
+    boundary = torch.arange(outer.numel(), index.shape[1], device=outer.device)
+    return HostPairs(torch.cat([outer, partner]), index, boundary)
+
+
+def by_rank(source: Side, host: Side, places: Places) -> HostPairs:
+    """Boundary pairs of the host go to the inserted node of the rank of the removed one."""
+    gone, pairs, host_at = host.inside, host.graphs.pairs, places.host
+    touched = gone[0] | gone[1]
+    # A host pair goes with the removed subgraph, or if nothing was inserted to attach to.
+    dropped = (places.inserted == 0)[pairs.graph]
+    if host.graphs.schema is not None:
+        host_at, alone = _ranked_in_type(source, host, places)
+        dropped = dropped | alone[pairs.index].any(0)
+    outer = (~gone.all(0) & ~(touched & dropped)).nonzero().squeeze(1)
+    index = at(host_at, pairs.index).index_select(1, outer)
+    return HostPairs(outer, index, at(touched, outer).nonzero().squeeze(1))
+
+
+def _meeting(source: Side, host: Side, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+    """Inner ends of the boundary edges of the source, and for each a boundary pair of its host.
+
+    Boundary edges of source and host are shuffled; the first of one meets the first of the other,
+    and so on in turns. Those at an anchor meet those at the same anchor, all others meet others.
+    """
+    groups = source.graphs.num_graphs * (1 + source.graphs.anchors_per_graph)
+    keys = [(source.group, host.group, groups)]
+    if source.graphs.schema is not None:
+        keys = _told_apart_by_type(source, host, *keys[0])
+    ends, partners = [], []
+    left = torch.arange(source.boundary.numel(), device=source.boundary.device)
+    for ours_in, theirs_in, several in keys:
+        order = source.shuffled(at(source.boundary, left), at(ours_in, left), generator)
+        left = at(left, order)
+        wanting = host.shuffled(host.boundary, theirs_in, generator)
+        group = at(ours_in, left)
+        supply = torch.bincount(group, minlength=several)
+        demand = torch.bincount(theirs_in, minlength=several)
+        turn = torch.arange(left.numel(), device=group.device)
+        turn = turn - at(exclusive_cumsum(supply), group)
+        wanted = at(demand, group)
+        served = (wanted > 0).nonzero().squeeze(1)
+        group, turn = at(group, served), at(turn, served)
+        ends.append(at(source.ends, at(left, served)))
+        place = at(exclusive_cumsum(demand), group) + turn % at(wanted, served)
+        partners.append(at(host.boundary, at(wanting, place)))
+        left = left[wanted == 0]
+    return torch.cat(ends), torch.cat(partners)
+
+
+def merged(left: HostPairs, host: Side, total: int) -> tuple[Tensor, Tensor]:
+    """Makes one pair of boundary pairs that fall together; only they can.
+
+    Args:
+        left: What is left of the hosts.
+        host: The hosts.
+        total: Number of nodes of the mixup graphs.
+
+    Returns:
+        Nodes of the pairs, and their forward and backward edges ``[2, P]``, -1 for none. In each
+        direction the first of several pairs that has an edge gives it.
+    """
+    index, place, pairs = left.index, left.boundary, host.graphs.pairs
+    ways = torch.stack([at(pairs.forward, left.pairs), at(pairs.backward, left.pairs)])
+    one, other = index.index_select(1, place)
+    key = torch.minimum(one, other) * total + torch.maximum(one, other)
+    if host.graphs.schema is not None and len(place):  # types tell pairs of the same nodes apart
+        kinds = _edge_types(host, left.pairs[place])
+        key = key * (int(kinds.max()) + 1) + kinds
+    key, order = key.sort(stable=True)
+    is_first = torch.ones_like(key, dtype=torch.bool)
+    is_first[1:] = key[1:] != key[:-1]
+    if bool(is_first.all()):
+        return index, ways
+    pair = at(place, order)
+    if bool((ways < 0).any()):
+        ways = _gather_ways(index, ways, pair, is_first)
+    once = torch.ones_like(ways[0], dtype=torch.bool)
+    once[pair[~is_first]] = False
+    kept = once.nonzero().squeeze(1)
+    return index.index_select(1, kept), ways.index_select(1, kept)
+
+
+def _gather_ways(index: Tensor, ways: Tensor, pair: Tensor, is_first: Tensor) -> Tensor:
+    """Gives the first of the pairs that fall together the directions that only others have."""
+    group, first = is_first.cumsum(0) - 1, pair[is_first]
+    turned = index[0, pair] != index[0, first[group]]
+    mine = torch.where(turned, ways[:, pair].flip(0), ways[:, pair])
+    none = pair.numel()
+    position = torch.where(mine < 0, none, torch.arange(none, device=pair.device))
+    best = position.new_full((2, first.numel()), none)
+    best = best.scatter_reduce(1, group.expand(2, -1), position, "amin")
+    gathered = torch.cat([mine, mine.new_full((2, 1), -1)], dim=1).gather(1, best)
+    ways = ways.clone()
+    ways[:, first] = gathered
+    return ways
+
+
+# Heterogeneous graphs ##########################################################################
+
+
+def _told_apart_by_type(
+    source: Side, host: Side, ours: Tensor, theirs: Tensor, groups: int
+) -> list[tuple[Tensor, Tensor, int]]:
+    """Groups of boundary pairs that may meet, told apart by type, the strictest first.
+
+    An edge of another type will do if its end is of the same type: cut off from the host, a
+    subgraph would look to the model as it never did.
+    """
+    assert source.graphs.node_type is not None and host.graphs.node_type is not None
+    edges = _edge_types(source, source.boundary), _edge_types(host, host.boundary)
+    nodes = source.graphs.node_type[source.ends], host.graphs.node_type[host.ends]
+    keys = []
+    for own, other in (edges, nodes):
+        there = torch.bincount(torch.cat([own, other])) > 0
+        number, count = there.cumsum(0) - 1, int(there.sum())  # of the kinds that there are
+        keys.append((ours * count + number[own], theirs * count + number[other], groups * count))
+    return keys
+
+
+def _edge_types(side: Side, pairs: Tensor) -> Tensor:
+    """Types of the edges of some pairs, seen from the end inside the subgraph; 0 is no edge."""
+    graphs = side.graphs
+    assert graphs.schema is not None and graphs.edge_type is not None
+    kinds = torch.cat([graphs.edge_type + 1, graphs.edge_type.new_zeros(1)])  # -1 is no edge
+    forward, backward = kinds[graphs.pairs.forward[pairs]], kinds[graphs.pairs.backward[pairs]]
+    first_inside = side.inside[0][pairs]
+    leaving = torch.where(first_inside, forward, backward)
+    entering = torch.where(first_inside, backward, forward)
+    return leaving * (len(graphs.schema.edge_types) + 1) + entering
+
+
+def _ranked_in_type(source: Side, host: Side, places: Places) -> tuple[Tensor, Tensor]:
+    """Places of removed nodes: those of the inserted nodes of the same type and rank in it.
+
+    Returns:
+        Places of all host nodes, and which of the removed ones found none.
+    """
+    (ours, our_cell, _), (theirs, their_cell, rank) = _ranks(source), _ranks(host)
+    assert source.graphs.schema is not None
+    cells = source.graphs.num_graphs * len(source.graphs.schema.node_types)
+    per_cell = torch.bincount(our_cell, minlength=cells)
+    count, start = per_cell[their_cell], exclusive_cumsum(per_cell)[their_cell]
+    alone = torch.zeros_like(host.pooled.keep)
+    alone[theirs[count == 0]] = True
+    found = count > 0
+    partner = ours[start[found] + rank[found] % count[found]]
+    host_at = places.host.clone()
+    host_at[theirs[found]] = places.source[partner]
+    return host_at, alone
+
+
+def _ranks(side: Side) -> tuple[Tensor, Tensor, Tensor]:
+    """Pooled nodes by graph, type and order; their cell of graph and type, and rank in it."""
+    graphs, keep, order = side.graphs, side.pooled.keep, side.pooled.order
+    assert graphs.schema is not None and graphs.node_type is not None
+    kinds = len(graphs.schema.node_types)
+    nodes = keep.nonzero().squeeze(1)
+    nodes = nodes[order[nodes].argsort(stable=True)]
+    cell = graphs.batch[nodes] * kinds + graphs.node_type[nodes]
+    by_cell = cell.argsort(stable=True)
+    nodes, cell = nodes[by_cell], cell[by_cell]
+    first = exclusive_cumsum(torch.bincount(cell, minlength=graphs.num_graphs * kinds))
+    return nodes, cell, torch.arange(len(nodes), device=nodes.device) - first[cell]

@@ -1,0 +1,254 @@
+"""Patterns that may matter: what they are called, and how they are found in pooled subgraphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import networkx as nx
+import torch
+from torch import Tensor
+
+from hpme.data.molecules.fragments import molecule_labels, smarts_of
+from hpme.graphs import GraphStore
+from hpme.graphs.patterns import LabelledGraphs, Pattern
+
+NODE_KINDS, EDGE_KINDS = 64, 16
+"""Kinds of features up to which they are labels; with more, features are taken for measurements,
+and patterns are of structure alone."""
+Kinds = Mapping[bytes, int]
+"""Numbers of rows of features."""
+LARGEST = 12
+"""Nodes of the largest pattern; larger ones occur in hardly more than one graph."""
+SEEDS, BEAM, KEPT = 24, 6, 60
+"""Groups of pooled subgraphs to begin with; for each prediction, patterns of a size whose parts are
+tried; and patterns that are kept in the end."""
+LEAST_GRAPHS = 3
+"""A group has at least so many subgraphs; what occurs once or twice is no habit of a model."""
+MOST_LEAVING = 4
+"""Edges from a match to the rest of its graph, up to which a limit of them may be part of a
+condition."""
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Labels of nodes and edges, the same for all graphs of a kind.
+
+    Args:
+        molecules: Whether labels are those of molecules.
+        nodes: Labels of rows of node features; empty if features are not told apart.
+        edges: Labels of rows of edge features.
+    """
+
+    molecules: bool
+    nodes: Kinds = field(default_factory=dict)
+    edges: Kinds = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, store: GraphStore) -> Vocabulary:
+        """What suits some graphs: molecules if all have SMILES that RDKit can read."""
+        if "smiles" in store.text and _molecules(store) is not None:
+            return cls(True)
+        return cls(False, _kinds(store.x, NODE_KINDS), _kinds(store.edge_attr, EDGE_KINDS))
+
+    def read(self, store: GraphStore) -> LabelledGraphs:
+        """Graphs with their labels; nodes that graphs are about have labels of their own."""
+        found = _molecules(store) if self.molecules else None
+        if found is not None:
+            node, edge = found
+        else:
+            node = _labels(store.x, self.nodes, len(store.x))
+            edge = _labels(store.edge_attr, self.edges, store.local_edge_index.shape[1])
+        if store.anchors is not None:
+            is_anchor = torch.zeros(len(node), dtype=torch.bool)
+            is_anchor[(store.anchors + store.node_start.unsqueeze(1)).flatten()] = True
+            node = torch.where(is_anchor, -2 - node, node)
+        return LabelledGraphs.of(store, node, edge)
+
+    def name(self, pattern: Pattern) -> str:
+        """A pattern in a few letters: SMARTS, or what its form is called."""
+        if self.molecules:
+            return smarts_of(pattern)
+        if pattern.leaving is None:
+            return form(pattern)
+        edges = "1 edge" if pattern.leaving == 1 else f"{pattern.leaving} edges"
+        return f"{form(pattern)} (at most {edges} out)"
+
+
+def form(pattern: Pattern) -> str:
+    """What the form of a graph is called, else its numbers of nodes and edges."""
+    graph, count = pattern.graph, len(pattern)
+    degrees = sorted(degree for _, degree in graph.degree)
+    edges = graph.number_of_edges()
+    if count == 1:
+        return "node"
+    if edges == count * (count - 1) // 2:
+        return {2: "edge", 3: "triangle"}.get(count, f"clique of {count}")
+    if edges == count and degrees[-1] == 2:
+        return f"cycle of {count}"
+    if edges == count - 1:
+        if degrees[-1] == 2:
+            return f"path of {count}"
+        return f"star of {count}" if degrees[-1] == count - 1 else f"tree of {count}"
+    if nx.faster_could_be_isomorphic(graph, nx.house_graph()) and nx.is_isomorphic(
+        graph, nx.house_graph()
+    ):
+        return "house"
+    for width in range(2, int(count**0.5) + 1):
+        if count % width == 0 and nx.is_isomorphic(graph, nx.grid_2d_graph(width, count // width)):
+            return f"grid {width} x {count // width}"
+    return f"{count} nodes, {edges} edges"
+
+
+def _molecules(store: GraphStore) -> tuple[Tensor, Tensor] | None:
+    ends = torch.split(store.local_edge_index, store.edge_counts.tolist(), dim=1)
+    found = molecule_labels(store.text["smiles"], store.sizes, ends)
+    return None if found is None else (found.atom, found.bond)
+
+
+def _kinds(rows: Tensor | None, most: int) -> dict[bytes, int]:
+    if rows is None:
+        return {}
+    kinds = torch.unique(rows.view(len(rows), -1), dim=0) if len(rows) else rows
+    return {row.numpy().tobytes(): i for i, row in enumerate(kinds)} if len(kinds) <= most else {}
+
+
+def _labels(rows: Tensor | None, kinds: Kinds, count: int) -> Tensor:
+    if rows is None or not kinds:
+        return torch.zeros(count, dtype=torch.long)
+    known, place = torch.unique(rows.view(len(rows), -1), dim=0, return_inverse=True)
+    number = [kinds.get(row.numpy().tobytes(), len(kinds)) for row in known]
+    return torch.tensor(number, dtype=torch.long)[place]
+
+
+@dataclass(frozen=True)
+class FoundPatterns:
+    """Patterns, in which graphs they are, and how often they were pooled as a whole.
+
+    Args:
+        patterns: The patterns, no two isomorphic.
+        has: Whether graphs have them, boolean ``[P, B]``.
+        pooled: How often each is a whole component of the pooled subgraph.
+    """
+
+    patterns: list[Pattern]
+    has: Tensor
+    pooled: Tensor
+
+
+class _Catalogue:
+    """Patterns by hash; isomorphic ones are one."""
+
+    def __init__(self) -> None:
+        self.patterns: list[Pattern] = []
+        self.count: list[int] = []
+        self._by_hash: dict[str, list[int]] = {}
+
+    def add(self, pattern: Pattern, count: int = 0) -> int:
+        """Number of the pattern."""
+        known = self._by_hash.setdefault(pattern.wl_hash, [])
+        for number in known:
+            if self.patterns[number].same_as(pattern):
+                self.count[number] = max(self.count[number], count)
+                return number
+        known.append(len(self.patterns))
+        self.patterns.append(pattern)
+        self.count.append(count)
+        return known[-1]
+
+
+def find_candidates(
+    graphs: LabelledGraphs,
+    regions: list[Tensor],
+    gain: Callable[[Tensor], Tensor],
+    speaks_for: Callable[[Tensor], Tensor],
+    advance: Callable[[int], None],
+    *,
+    least: float | None,
+) -> FoundPatterns:
+    """Groups components of pooled subgraphs, and tries parts of those that tell graphs apart.
+
+    Args:
+        graphs: The graphs.
+        regions: Boolean node masks; components of all of them are grouped.
+        gain: How well patterns tell predictions apart, from ``has`` ``[P, B]``.
+        speaks_for: Number of the prediction that patterns speak for, from the same; patterns for
+            one prediction do not crowd out those for another.
+        advance: Called once for each size of patterns, of which there are :data:`LARGEST`.
+        least: What a limit of the edges that leave a match must gain; without it there are none.
+    """
+    catalogue = _Catalogue()
+    for region in regions:
+        for pattern, count in _groups(graphs, region):
+            catalogue.add(pattern, count)
+    has: dict[int, Tensor] = {}
+    for size in range(LARGEST, 0, -1):
+        of_size = [i for i, pattern in enumerate(catalogue.patterns) if len(pattern) == size]
+        for i in of_size:
+            pattern = catalogue.patterns[i]
+            catalogue.patterns[i], has[i] = _limited(graphs, pattern, gain, least)
+        if of_size:
+            rows = torch.stack([has[i] for i in of_size])
+            for place in _best(gain(rows), speaks_for(rows), BEAM):
+                for part in catalogue.patterns[of_size[place]].parts():
+                    catalogue.add(part)
+        advance(1)
+    if not has:
+        return FoundPatterns([], torch.zeros(0, graphs.count, dtype=torch.bool), torch.zeros(0))
+    rows = torch.stack([has[i] for i in range(len(catalogue.patterns))])
+    pooled = torch.tensor(catalogue.count, dtype=torch.float)
+    often = (rows.sum(1) >= LEAST_GRAPHS).nonzero().view(-1)
+    sides = speaks_for(rows[often])
+    each = -(-KEPT // max(1, len(torch.unique(sides))))
+    chosen = often[_best(gain(rows[often]), sides, each)]
+    return FoundPatterns(
+        [catalogue.patterns[i] for i in chosen.tolist()], rows[chosen], pooled[chosen]
+    )
+
+
+def _best(gain: Tensor, side: Tensor, count: int) -> list[int]:
+    """Places of the largest gains of each side, the largest first."""
+    order = gain.argsort(descending=True, stable=True)
+    mine = side[order].unsqueeze(0) == torch.unique(side).unsqueeze(1)
+    before = (mine.cumsum(1) * mine).sum(0)
+    return [int(place) for place in order[before <= count]]
+
+
+def _limited(
+    graphs: LabelledGraphs,
+    pattern: Pattern,
+    gain: Callable[[Tensor], Tensor],
+    least: float | None,
+) -> tuple[Pattern, Tensor]:
+    """A pattern, with a limit of leaving edges if that tells graphs apart better."""
+    leaving = graphs.least_leaving(pattern)
+    limits = torch.arange(MOST_LEAVING + 1)
+    has = torch.cat([leaving.isfinite().unsqueeze(0), leaving <= limits.unsqueeze(1)])
+    if least is None:
+        return pattern, has[0]
+    gains = gain(has)
+    best = int(gains.argmax())
+    if best == 0 or float(gains[best] - gains[0]) < least:
+        return pattern, has[0]
+    return replace(pattern, leaving=best - 1), has[best]
+
+
+def _groups(graphs: LabelledGraphs, region: Tensor) -> list[tuple[Pattern, int]]:
+    """The most frequent components of a region, and in how many graphs each is one."""
+    component, code = graphs.components(region)
+    inside = region.nonzero().view(-1)
+    roots, sizes = torch.unique(component[inside], return_counts=True)
+    roots = roots[sizes <= LARGEST]
+    kinds, kind = torch.unique(code[roots], return_inverse=True)
+    once = torch.unique(torch.stack([kind, graphs.graph[roots]]), dim=1)[0]
+    count = torch.bincount(once, minlength=len(kinds))
+    first = torch.full((len(kinds),), len(roots)).scatter_reduce(
+        0, kind, torch.arange(len(roots)), "amin"
+    )
+    found = []
+    for number in count.argsort(descending=True, stable=True)[:SEEDS].tolist():
+        if int(count[number]) < min(LEAST_GRAPHS, graphs.count):
+            break
+        nodes = (component == roots[first[number]]).nonzero().view(-1)
+        found.append((graphs.pattern_of(nodes), int(count[number])))
+    return found

@@ -1,0 +1,280 @@
+"""Explainers that keep real graphs as hosts, and what transplants into them tell."""
+
+from __future__ import annotations
+
+import logging
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from hpme.errors import InputError
+from hpme.explainers.hpme.audit import Audit, audit_of, named_pattern
+from hpme.explainers.hpme.counterfactuals import Counterfactual, Flip, graph_counterfactuals
+from hpme.explainers.hpme.effects import Effect, effects_of
+from hpme.explainers.hpme.molecules import (
+    Featurise,
+    default_featurise,
+    molecule_counterfactuals,
+)
+from hpme.explainers.hpme.patterns import LARGEST, Vocabulary
+from hpme.explainers.hpme.quality import Alternative, Quality, alternatives_of, quality_of
+from hpme.explainers.hpme.rulebook import RuleBook
+from hpme.explainers.hpme.rules import learn_rules, learned_part
+from hpme.explainers.hpme.search.hardmix import HardMix
+from hpme.explainers.hpme.transplants import (
+    HOST,
+    Transplants,
+    host_tensors,
+    hosts_from,
+    spread_over,
+)
+from hpme.explainers.shared.context import Context, batches, frozen_context, read_graphs
+from hpme.explainers.shared.explanation import Explanation, HeteroExplanation
+from hpme.explainers.shared.mixing import MixingExplainer
+from hpme.explainers.shared.options import at_least
+from hpme.graphs import GraphBatch, GraphStore
+from hpme.models.explained import Model
+from hpme.models.task import Task
+from hpme.progress import progress_bar
+
+logger = logging.getLogger("hpme")
+T = TypeVar("T")
+ONE_ANSWER = (
+    "the model gives all graphs the same answer, so none has a region that could change it; give "
+    "graphs with another answer as well (for molecules as donors), or another threshold"
+)
+
+
+class TransplantingExplainer(MixingExplainer):
+    """Base of explainers with a pool, which can put nodes of any graph into the hosts they keep.
+
+    Each public method makes :class:`~hpme.explainers.hpme.transplants.Transplants` of the graphs
+    and hands them to the function that holds the mathematics.
+    """
+
+    task: Task | None
+    pool: nn.Module | None
+    rival: nn.Module | None
+
+    @abstractmethod
+    def hard_mix(self, context: Context, generator: torch.Generator) -> HardMix:
+        """Hard mixes of the graphs of a context, as this explainer pools and joins them."""
+
+    @abstractmethod
+    def _ranked(self, score: Tensor, graphs: GraphBatch) -> tuple[Tensor, Tensor]:
+        """Importance of nodes, and which are pooled, by scores ``[P, N]``."""
+
+    def quality(self, model: Model, graphs: Iterable[Any]) -> list[Quality]:
+        """What can be said about the explanation of every graph without ground truth.
+
+        Args:
+            model: The model the explainer was fitted to; it is left exactly as it was.
+            graphs: A dataset, a list of ``Data`` or of explanations, or a loader.
+        """
+        return self._for_each(model, graphs, lambda part: quality_of(part, self.rival))
+
+    def alternatives(
+        self, model: Model, graphs: Iterable[Any], n: int = 3
+    ) -> list[list[Alternative]]:
+        """At most ``n`` distinct subgraphs of every graph that carry its prediction, best first.
+
+        None where nothing in the graph carries it, as where it rests on something missing.
+
+        Args:
+            model: The model the explainer was fitted to; it is left exactly as it was.
+            graphs: A dataset, a list of ``Data`` or of explanations, or a loader.
+            n: How many to look for.
+        """
+        at_least("n", n, 1)
+        return self._for_each(model, graphs, lambda part: alternatives_of(part, n))
+
+    def effects(
+        self, model: Model, graphs: Iterable[Any], *, draws: int = 16, nodes: bool = True
+    ) -> list[Effect]:
+        """Whether pooled regions and single nodes raise or lower the output, and by how much.
+
+        Args:
+            model: The model the explainer was fitted to; it is left exactly as it was.
+            graphs: A dataset, a list of ``Data`` or of explanations, or a loader. Explanations in
+                a list have their ``effect`` as an attribute afterwards.
+            draws: Hosts per graph; more give narrower intervals.
+            nodes: Whether single nodes are asked about; that takes a mix per node and host.
+        """
+        at_least("draws", draws, 1)
+        found = self._for_each(
+            model, graphs, lambda part: effects_of(part, draws=draws, nodes=nodes)
+        )
+        if isinstance(graphs, list):
+            for explanation, effect in zip(graphs, found, strict=True):
+                if isinstance(explanation, Explanation | HeteroExplanation):
+                    explanation.effect = effect
+        return found
+
+    def rules(
+        self,
+        model: Model,
+        graphs: Iterable[Any],
+        *,
+        unseen: float = 0.3,
+        classes: Sequence[str] | None = None,
+        progress: bool = True,
+    ) -> RuleBook:
+        """What the model has learned, as a short ordered list of rules about subgraphs.
+
+        Pooled subgraphs of the graphs are grouped; those that tell predictions apart become
+        conditions, alone or together. Among conditions that do so equally well, the one is taken
+        that carries the prediction when it is transplanted, and is pooled as a whole.
+
+        Args:
+            model: The model the explainer was fitted to; it is left exactly as it was.
+            graphs: A dataset, a list of ``Data`` or a loader; all of them are held at once.
+            unseen: Share of the graphs that rules are not learned from, to measure them on.
+            classes: Names of the classes; by default those the model is known with.
+            progress: Whether to draw a progress bar (on terminals only).
+
+        Raises:
+            InputError: If there are fewer than two graphs to learn from.
+        """
+        explained = self._leveled(model, None)
+        store = explained.read(graphs)
+        learned = learned_part(len(store), unseen, self.seed)
+        with (
+            self._transplants(model, store) as transplants,
+            progress_bar("learning rules", LARGEST, enabled=progress) as advance,
+        ):
+            names = classes or explained.classes
+            return learn_rules(transplants, store, names, learned, advance)
+
+    def counterfactuals(
+        self,
+        model: Model,
+        graphs: Iterable[Any],
+        n: int = 3,
+        *,
+        threshold: float | None = None,
+        donors: Iterable[Any] | None = None,
+        featurise: Featurise | None = None,
+        progress: bool = True,
+    ) -> list[list[Counterfactual]]:
+        """What would change the answer: small regions replaced by regions of other real graphs.
+
+        Graphs with ``smiles`` give molecules that RDKit sanitises, and what counts is the model's
+        prediction for these. Of a graph for which nothing was found, the list is empty; if all
+        graphs get the same answer, all lists are, and a warning says so.
+
+        Args:
+            model: The model the explainer was fitted to; it is left exactly as it was.
+            graphs: A dataset, a list of ``Data`` or a loader; all of them are held at once.
+            n: How many different ones to return for each graph, the smallest change first.
+            threshold: For values: the answer is on which side of it they are.
+            donors: For molecules: others that may give regions; by default only ``graphs`` do.
+                Regions come from molecules with another answer, so some are needed.
+            featurise: For molecules: graphs of a list of SMILES, as the model was trained on them;
+                by default hpme's own features.
+            progress: Whether to draw a progress bar (on terminals only).
+
+        Raises:
+            InputError: If a threshold is missing or not needed, or molecules have features that
+                are not hpme's own and no ``featurise`` is given.
+        """
+        at_least("n", n, 1)
+        explained = self._leveled(model, None)
+        store = explained.read(graphs)
+        count = len(store)
+        if donors is not None and Vocabulary.of(store).molecules:
+            store = store.joined(explained.read(donors))
+        with self._transplants(model, store) as transplants:
+            flip = Flip(transplants.context, threshold)
+            molecules = Vocabulary.of(store).molecules
+            made = featurise or default_featurise(store) if molecules else None
+            if not flip.differ(len(store) if molecules else None):
+                logger.warning(ONE_ANSWER)
+                return [[] for _ in range(count)]
+            if made is None:
+                return graph_counterfactuals(transplants, flip, n)
+            score = transplants.score[0, : len(store.x)].sigmoid().cpu()
+            with progress_bar("editing molecules", count, enabled=progress) as advance:
+                return molecule_counterfactuals(store, count, score, flip, n, made, advance)
+
+    def audit(
+        self,
+        model: Model,
+        graphs: Iterable[Any],
+        should: str | Sequence[Tensor],
+        should_not: str | Sequence[Tensor] | None = None,
+    ) -> Audit:
+        """Does the model read what it should? Transplants of given patterns say so.
+
+        Args:
+            model: The model the explainer was fitted to; it is left exactly as it was.
+            graphs: A dataset, a list of ``Data`` or a loader; all of them are held at once.
+            should: What should matter: SMARTS for molecules, else a node mask for each graph.
+            should_not: What should not.
+
+        Raises:
+            InputError: If a pattern is no SMARTS, or masks do not fit the graphs.
+        """
+        store = self._leveled(model, None).read(graphs)
+        ours = named_pattern(store, should, "should")
+        other = None if should_not is None else named_pattern(store, should_not, "should_not")
+        with self._transplants(model, store) as transplants:
+            return audit_of(transplants, ours, other)
+
+    def _for_each(
+        self, model: Model, graphs: Iterable[Any], ask: Callable[[Transplants], list[T]]
+    ) -> list[T]:
+        """An answer for every graph, a batch at a time."""
+        self._check_one_target()
+        store = read_graphs(self, self._leveled(model, None), graphs).store
+        found: list[T] = []
+        for ids in batches(torch.arange(len(store)), self.batch_size):
+            with self._transplants(model, store.subset(ids)) as transplants:
+                found += ask(transplants)
+        return found
+
+    @contextmanager
+    def _transplants(self, model: Model, store: GraphStore) -> Iterator[Transplants]:
+        """Transplants between graphs and the kept hosts, while the model is frozen."""
+        self._check_one_target()
+        assert self.pool is not None
+        mixed = store.joined(self.hosts)
+        explained = self._leveled(model, mixed.anchors)
+        with torch.no_grad(), frozen_context(self, explained, mixed, self.task) as context:
+            mix = self.hard_mix(context, torch.Generator().manual_seed(self.seed))
+            score = mix.scores(self.pool)
+            yield Transplants.of(mix, len(store), score, self._ranked(score, mix.graphs)[1])
+
+    def _check_one_target(self) -> None:
+        self._check_fitted()
+        if self.answers:
+            raise InputError(
+                "the explainer was fitted to several targets; ask explainer.answers[target]"
+            )
+
+    def _keep(self, context: Context) -> None:
+        """What the model's output means, and a few graphs as hosts, stay with the explainer."""
+        self.task = context.task
+        self._set_hosts(host_tensors(context.store.subset(spread_over(context.values))))
+
+    @property
+    def hosts(self) -> GraphStore:
+        """Graphs of all predictions that stay with the explainer, as hosts of transplants."""
+        return hosts_from(dict(self.named_buffers()))
+
+    def _set_hosts(self, tensors: Mapping[str, Tensor]) -> None:
+        for name in [name for name in self._buffers if name.startswith(HOST)]:
+            del self._buffers[name]
+        for name, value in tensors.items():
+            self.register_buffer(name, value)
+
+    def _check_learned(self) -> None:
+        self.hosts.check()
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """Takes the sizes of the kept hosts from the saved tensors."""
+        self._set_hosts({name: v for name, v in state_dict.items() if name.startswith(HOST)})
+        return super().load_state_dict(state_dict, *args, **kwargs)

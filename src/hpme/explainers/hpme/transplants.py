@@ -1,0 +1,238 @@
+"""Transplants between real graphs: what an explainer can say without labels rests on them.
+
+Nodes of a graph are put into hosts of other predictions, or neutral nodes of hosts take their
+place in the graph; both times the model is asked how much of the prediction is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from hpme.explainers.hpme.method.boundary import GOLDEN_RATIO
+from hpme.explainers.hpme.method.pool import Selection, by_boundary, top_nodes
+from hpme.explainers.hpme.search.criterion import closeness
+from hpme.explainers.hpme.search.hardmix import HardMix
+from hpme.explainers.shared.context import Context
+from hpme.graphs import GraphBatch, GraphStore
+from hpme.graphs.tensors import from_tensors, to_tensors
+
+HOST = "host_"
+"""What names of tensors of kept hosts begin with."""
+TOLERANCE = 0.1
+"""By how much less the smallest sufficient subgraph may keep the prediction than the whole pool."""
+DRAWS = 4
+"""Hosts every graph meets."""
+MISSED = 2.0
+"""How many nodes too many weigh as much as one that is needed and left out."""
+
+
+def spread_over(values: Tensor, count: int = 32) -> Tensor:
+    """Numbers of at most ``count`` graphs whose predictions ``[B, C]`` cover those of all."""
+    classes = values.shape[1] > 1
+    order = (values.argmax(1) if classes else values[:, 0]).argsort(stable=True)
+    place = torch.linspace(0, len(order) - 1, min(count, len(order))).round().long()
+    return order[place]
+
+
+def host_tensors(store: GraphStore) -> dict[str, Tensor]:
+    """Graphs without their labels, as tensors that are saved and moved with an explainer."""
+    node, graph = (
+        {k: v for k, v in part.items() if k != "y"} for part in (store.node, store.graph)
+    )
+    parts = (store.sizes, store.edge_counts, store.local_edge_index, node, store.edge, graph)
+    tensors = to_tensors(GraphStore(*parts, schema=store.schema))
+    return {HOST + name.replace(".", "__"): value for name, value in tensors.items()}
+
+
+def hosts_from(tensors: Mapping[str, Tensor]) -> GraphStore:
+    """The graphs of :func:`host_tensors`; tensors of other names are ignored."""
+    kept = {name.removeprefix(HOST): v for name, v in tensors.items() if name.startswith(HOST)}
+    return from_tensors({name.replace("__", ".", 1): value for name, value in kept.items()})
+
+
+@dataclass(frozen=True)
+class Transplants:
+    """Transplants between some graphs and hosts that stay the same for each of them.
+
+    Every graph meets the hosts whose predictions are farthest from its own. Nothing is drawn at
+    random and no graph knows of another, so the answer for a graph does not depend on the others.
+
+    Args:
+        mix: The graphs, followed by the hosts.
+        count: Number of graphs that are not hosts.
+        score: Scores of all nodes.
+        hosts: Numbers of the hosts of every graph, ``[D, count]``.
+        pooled: Nodes that explanations show, boolean ``[N]``.
+    """
+
+    mix: HardMix
+    count: int
+    score: Tensor
+    hosts: Tensor
+    pooled: Tensor
+
+    @classmethod
+    def of(
+        cls, mix: HardMix, count: int, score: Tensor, pooled: Tensor, *, draws: int = DRAWS
+    ) -> Transplants:
+        """Transplants of the first ``count`` graphs of a mix; the others are hosts."""
+        values = mix.context.values.double()
+        distance = torch.cdist(values[:count], values[count:])
+        nearest_last = distance.argsort(dim=1, descending=True, stable=True)
+        hosts = count + nearest_last[:, : min(draws, distance.shape[1])].T
+        return cls(mix, count, score, hosts, pooled)
+
+    @classmethod
+    def among(cls, mix: HardMix, score: Tensor, hosts: Tensor | None = None) -> Transplants:
+        """Transplants of all graphs of a mix, which host one another; hosts are drawn or given."""
+        hosts = mix.draw(DRAWS) if hosts is None else hosts
+        everything = top_nodes(score, mix.graphs, mix.m).keep[0]
+        return cls(mix, hosts.shape[1], score, hosts, everything)
+
+    @property
+    def context(self) -> Context:
+        """The frozen model on the graphs and the hosts."""
+        return self.mix.context
+
+    @property
+    def graphs(self) -> GraphBatch:
+        """The graphs, followed by the hosts."""
+        return self.mix.graphs
+
+    @cached_property
+    def pool(self) -> Tensor:
+        """The whole pool of every graph, boolean ``[N]``; explanations may show less of it."""
+        return top_nodes(self.score, self.graphs, self.mix.m).keep[0]
+
+    def sizes(self, keep: Tensor) -> Tensor:
+        """Number of nodes of every graph in a mask ``[N]``."""
+        return torch.bincount(self.graphs.batch[keep], minlength=self.graphs.num_graphs)
+
+    def with_hosts(self, keep: Tensor) -> Tensor:
+        """A mask of the graphs' own nodes, continued over the hosts' nodes, none of them in it."""
+        return torch.cat([keep, keep.new_zeros(self.graphs.num_nodes - len(keep))])
+
+    def inserted(self, keep: Tensor, ids: Tensor | None = None) -> Tensor:
+        """How well nodes of graphs keep their predictions in the hosts, ``[count]``.
+
+        Args:
+            keep: Boolean ``[N]``, or ``[D, N]`` with other nodes for every host.
+            ids: Numbers of the graphs; by default all.
+        """
+        if ids is None:
+            ids = torch.arange(self.count, device=self.hosts.device)
+        hosts = self.hosts[:, ids]
+        own = ids.expand_as(hosts)
+        chosen, gaps = self._selection(keep), self._selection(self.pool)
+        output = self.mix.predict(own, chosen, hosts, gaps, drawn=False)
+        return closeness(self.context, output, own).mean(0)
+
+    def without(self, keep: Tensor) -> Tensor:
+        """How well graphs keep their predictions where neutral nodes replace ``keep``, ``[count]``.
+
+        Neutral are the nodes of the hosts that the pool ranks lowest, as many as are replaced.
+
+        Args:
+            keep: As in :meth:`inserted`.
+        """
+        graphs = self.graphs
+        removed = self._selection(keep)
+        count = self.score.new_zeros(len(self.hosts), graphs.num_graphs)
+        count = count.index_add(1, graphs.batch, removed.keep.to(count))[:, : self.count]
+        order = top_nodes(-self.score, graphs, graphs.sizes).order
+        kept = self.score.new_zeros(self.count)
+        for row, hosts in enumerate(self.hosts):
+            # A host serves graphs that replace different numbers of nodes.
+            for size in set(count[row].tolist()):
+                ids = (count[row] == size).nonzero().view(1, -1)
+                neutral = by_boundary(order < size, graphs, None)
+                gaps = removed[row : row + 1]
+                output = self.mix.predict(hosts[ids], neutral, ids, gaps, drawn=False)
+                kept[ids[0]] += closeness(self.context, output, ids)[0].to(kept)
+        return kept / max(1, len(self.hosts))
+
+    def random(self, keep: Tensor) -> Tensor:
+        """As many nodes of every graph as ``keep`` has, others for every host, ``[D, N]``.
+
+        Pseudo-random by node number: the same whatever the other graphs are.
+        """
+        graphs = self.graphs
+        draw = torch.arange(1, len(self.hosts) + 1, device=self.hosts.device).unsqueeze(1)
+        noise = ((self.node_number + 1).double() * (GOLDEN_RATIO * draw**1.5)).frac()
+        return top_nodes(noise.float(), graphs, self.sizes(keep)).keep
+
+    def carried(self, keep: Tensor, ids: Tensor) -> Tensor:
+        """How much nearer nodes bring hosts to predictions than as many random nodes do.
+
+        Args:
+            keep: Boolean mask of the graphs' own nodes.
+            ids: Numbers of the graphs.
+        """
+        nodes = self.with_hosts(keep)
+        return self.inserted(nodes, ids) - self.inserted(self.random(nodes), ids)
+
+    @property
+    def node_number(self) -> Tensor:
+        """Number of every node in its own graph."""
+        graphs = self.graphs
+        nodes = torch.arange(graphs.num_nodes, device=graphs.batch.device)
+        return nodes - graphs.ptr[graphs.batch]
+
+    def smallest_prefix(self, allowed: Tensor | None = None) -> Tensor:
+        """The first nodes of every graph's ranking, as few as keep the prediction, boolean ``[N]``.
+
+        Few enough that one less would not keep it to within :data:`TOLERANCE` of what the whole
+        pool keeps, found by halving; anchors are always among them. Hosts keep their pool.
+
+        Args:
+            allowed: Boolean ``[N]``: other nodes come last; by default all nodes are allowed.
+        """
+        graphs, m, score = self.graphs, self.mix.m, self.score
+        if allowed is not None:
+            score = torch.where(allowed, score, score.min() - 1)
+        order = top_nodes(score, graphs, m).order[0]
+        low = m.clamp(max=max(1, graphs.anchors_per_graph))
+        high = m.clone()
+        low[self.count :] = m[self.count :]
+        wanted = self.inserted(order < m[graphs.batch]) - TOLERANCE
+        own = slice(None, self.count)
+        while bool((low < high).any()):
+            middle = (low + high) // 2
+            enough = self.inserted(order < middle[graphs.batch]) >= wanted
+            unsettled = low[own] < high[own]
+            high[own] = torch.where(enough & unsettled, middle[own], high[own])
+            low[own] = torch.where(~enough & unsettled, middle[own] + 1, low[own])
+        return order < high[graphs.batch]
+
+    def _selection(self, keep: Tensor) -> Selection:
+        stacked = keep if keep.dim() == 2 else keep.expand(len(self.hosts), -1)
+        return by_boundary(stacked, self.graphs, None)
+
+
+def least_needed(importance: Tensor, needed: Tensor) -> float:
+    """The importance that tells nodes that are needed from others with the least error.
+
+    One that is needed and left out counts :data:`MISSED` times.
+
+    What one graph needs is found with few hosts; over all graphs the noise averages out, so the
+    bound picks more truly than a prefix of each graph does, and it costs no mix.
+
+    Args:
+        importance: Importance of pooled nodes of many graphs.
+        needed: Whether they are in the smallest prefix of theirs.
+    """
+    if not bool(needed.any()):
+        return 0.0
+    order = importance.argsort()
+    missed = MISSED * needed[order].double().cumsum(0)
+    left_out = (~needed[order]).double().cumsum(0)
+    place = int((missed - left_out).argmin())
+    if float(missed[place]) >= float(left_out[place]):
+        return 0.0
+    # Half-way to the next one, so that rounding does not decide about the node it was taken from.
+    return float(importance[order][place : place + 2].mean())

@@ -1,0 +1,205 @@
+"""Constructor arguments: what each may be is declared once, in the table ``constraints`` of a class.
+
+Errors, and the descriptions of :func:`describe_options`, are made from these tables.
+"""  # noqa: E501
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Integral, Real
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from hpme.errors import InputError
+
+_KINDS = {
+    int: ("a whole number", Integral),
+    float: ("a number", Real),
+    str: ("a text", str),
+    dict: ("a dictionary", Mapping),
+}
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """What an argument may be.
+
+    Args:
+        kind: Its type; of a ``float`` any real number will do.
+        least: The lowest number.
+        above: All numbers are higher.
+        most: The highest number.
+        below: All numbers are lower.
+        choices: Values to choose from, for a ``kind`` of ``None``.
+        words: What may be given in place of a value of the kind, such as ``"auto"`` or ``None``.
+        reason: Why nothing of another kind may be given, where that is not obvious.
+    """
+
+    kind: type | None = None
+    least: float | None = None
+    above: float | None = None
+    most: float | None = None
+    below: float | None = None
+    choices: tuple[Any, ...] = ()
+    words: tuple[str | None, ...] = ()
+    reason: str = ""
+
+    def check(self, name: str, value: Any) -> None:
+        """Raises :class:`InputError` if an argument is something else."""
+        if (value is None or isinstance(value, str)) and value in self.words:
+            return
+        wrong = self._wrong(value)
+        if wrong:
+            given = repr(value) if isinstance(value, str) else value
+            reason = f": {self.reason}" if self.reason and isinstance(value, str) else ""
+            raise InputError(f"{name} must {wrong}, got {given}{reason}")
+
+    def _wrong(self, value: Any) -> str:
+        """What the value must be and is not, if anything."""
+        if self.kind is None:
+            known = isinstance(value, str | bool | Real) and value in self.choices
+            return "" if known else f"be one of {self.choices}"
+        text, kind = _KINDS[self.kind]
+        if not isinstance(value, kind) or isinstance(value, bool):
+            return f"be {text}"
+        if not isinstance(value, Real):
+            return ""
+        if not isinstance(value, Integral) and math.isinf(value):
+            return "be finite"
+        # Written so that NaN, of which nothing is true, is refused.
+        inside = (
+            (self.least is None or value >= self.least)
+            and (self.above is None or value > self.above)
+            and (self.most is None or value <= self.most)
+            and (self.below is None or value < self.below)
+        )
+        return "" if inside else self._bounds
+
+    @property
+    def _bounds(self) -> str:
+        """Where numbers must lie; upper bounds alone are not needed."""
+        low = self.above if self.least is None else self.least
+        high = self.below if self.most is None else self.most
+        if low is None:
+            return ""
+        if high is None:
+            return f"be {'above' if self.least is None else 'at least'} {low}"
+        ends = "(" if self.least is None else "[", ")" if self.most is None else "]"
+        return f"lie in {ends[0]}{low}, {high}{ends[1]}"
+
+    def __str__(self) -> str:
+        if self.kind is None:
+            text = " or ".join(repr(value) for value in self.choices)
+        else:
+            bounds = self._bounds.replace("be at", "of at").removeprefix("be ").removeprefix("lie ")
+            text = f"{_KINDS[self.kind][0]} {bounds}".strip()
+        return " or ".join([text, *(repr(word) for word in self.words)])
+
+
+def whole(least: int | None = None, **others: Any) -> Constraint:
+    """A whole number; the others are fields of :class:`Constraint`, as below."""
+    return Constraint(int, least=least, **others)
+
+
+def real(**others: Any) -> Constraint:
+    """A finite number."""
+    return Constraint(float, **others)
+
+
+def one_of(*choices: Any, **others: Any) -> Constraint:
+    """One of several values."""
+    return Constraint(choices=choices, **others)
+
+
+FLAG = one_of(True, False)
+SHARE = real(above=0, most=1)
+"""A part of a whole that is not empty."""
+TEXT = Constraint(str, words=(None,))
+
+
+def at_least(name: str, value: int, minimum: int) -> None:
+    """Raises :class:`InputError` if an argument of a method is no whole number, or too small."""
+    whole(minimum).check(name, value)
+
+
+def table(**constraints: Constraint) -> Mapping[str, Constraint]:
+    """What the arguments of a class may be, by name."""
+    return MappingProxyType(constraints)
+
+
+def check_options(kind: type, options: Mapping[str, Any]) -> None:
+    """Raises :class:`InputError` if an argument of a class is not what its table says."""
+    known = constraints_of(kind)
+    for name, value in options.items():
+        if name in known:
+            known[name].check(name, value)
+
+
+def set_options(thing: Any, params: Mapping[str, Any]) -> None:
+    """Makes an object anew with other constructor arguments; what it learned is forgotten.
+
+    Raises:
+        InputError: If there is no such argument, or its value is refused; nothing has changed then.
+    """
+    valid = thing.option_names()
+    for name in params:
+        if name not in valid:
+            raise InputError(
+                f"{type(thing).__name__} has no argument '{name}'; valid: {', '.join(valid)}"
+            )
+    if params:
+        options = {**thing.get_params(), **params}
+        type(thing)(**options)  # refuses before anything here has changed
+        thing.__init__(**options)
+
+
+def constraints_of(kind: type) -> dict[str, Constraint]:
+    """What the arguments of a class may be, those passed on to base classes included."""
+    found: dict[str, Constraint] = {}
+    for base in reversed(kind.__mro__):
+        found |= vars(base).get("constraints", {})
+    return found
+
+
+def parameters_of(kind: type) -> dict[str, inspect.Parameter]:
+    """Keyword arguments of a class, those passed on to base classes included."""
+    found: dict[str, inspect.Parameter] = {}
+    for base in reversed(kind.__mro__):
+        if "__init__" in vars(base):
+            parameters = inspect.signature(vars(base)["__init__"]).parameters.values()
+            found.update({p.name: p for p in parameters if p.kind is p.KEYWORD_ONLY})
+    return found
+
+
+class Option(NamedTuple):
+    """A constructor argument, for people: its default, what it may be, and what it means."""
+
+    name: str
+    default: Any
+    constraint: str
+    meaning: str
+
+
+def describe_options(kind: type) -> list[Option]:
+    """All constructor arguments of an explainer; what they mean is taken from docstrings."""
+    table, meanings = constraints_of(kind), _meanings(kind)
+    return [
+        Option(name, parameter.default, str(table.get(name, "")), meanings.get(name, ""))
+        for name, parameter in parameters_of(kind).items()
+    ]
+
+
+def _meanings(kind: type) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        text = inspect.cleandoc(vars(base).get("__doc__") or "")
+        section = re.search(r"^Args:\n(.*?)(?=^\S|\Z)", text, re.DOTALL | re.MULTILINE)
+        if section:
+            entries = r"^    (\w+): (.*?)(?=^    \S|\Z)"
+            for name, meaning in re.findall(entries, section[1], re.DOTALL | re.MULTILINE):
+                found[name] = " ".join(meaning.split())
+    return found

@@ -1,0 +1,130 @@
+"""Rules about graphs whose reasons are known."""
+
+import json
+
+import networkx as nx
+import pytest
+import torch
+from torch import nn
+from torch_geometric.data import Data
+from torch_geometric.nn import global_add_pool
+
+from hpme.data import from_smiles
+from hpme.errors import InputError, NotFittedError
+from hpme.explainers import HPMEExplainer
+from hpme.explainers.hpme.rulebook import RuleBook
+
+CHEAP = {"epochs": 2, "restarts": 1, "rounds": 2, "subsets": 8, "refine": 0}
+
+
+class Both(nn.Module):
+    """Logits: whether a graph has a node of kind 1 joined to one of kind 2."""
+
+    def forward(self, x, edge_index, batch):
+        joined = x[edge_index[0], 1] * x[edge_index[1], 2]
+        h = torch.zeros_like(x).index_add(0, edge_index[1], joined.unsqueeze(1) * torch.ones(3))
+        count = global_add_pool(torch.cat([x, h], 1), batch)[:, 3:4]
+        return torch.cat([4 - 8 * count, 8 * count - 4], 1)
+
+
+def graph_of(seed, planted):
+    generator = torch.Generator().manual_seed(seed)
+    tree = nx.random_labeled_tree(9, seed=seed)
+    kind = torch.zeros(9, dtype=torch.long)
+    first, second = next(iter(tree.edges))
+    if planted:
+        kind[first], kind[second] = 1, 2
+    else:  # one of the two alone
+        kind[int(torch.randint(9, (1,), generator=generator))] = 1 + seed % 2
+    edges = torch.tensor(list(tree.edges)).t()
+    return Data(x=torch.eye(3)[kind], edge_index=torch.cat([edges, edges.flip(0)], 1))
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    graphs = [graph_of(seed, seed % 3 == 0) for seed in range(60)]
+    return HPMEExplainer(k=2, **CHEAP).fit(Both(), graphs, progress=False), graphs
+
+
+def test_the_planted_pair_is_the_rule(fitted):
+    explainer, graphs = fitted
+    book = explainer.rules(Both(), graphs, classes=["without", "with"], progress=False)
+    assert (book.learned_graphs, book.unseen_graphs, book.fidelity) == (42, 18, 1.0)
+    rule = book[0]
+    assert (rule.label, rule.prediction, len(rule.patterns)) == ("with", 1.0, 1)
+    assert rule.precision == rule.recall == 1
+    assert rule.lift == pytest.approx(1 / rule.coverage)
+    assert rule.effect > 0.9 and len(rule.effects) == round(rule.coverage * 18)
+    assert rule.graphs[0].number_of_edges() == 1
+    assert int(rule.exemplar.nodes.sum()) == 2
+    json.dumps(book.to_dict(), allow_nan=False)
+    assert "1. IF edge" in str(book) and "OTHERWISE without" in str(book)
+
+
+def test_rules_predict_other_graphs(fitted):
+    explainer, graphs = fitted
+    book = explainer.rules(Both(), graphs, progress=False)
+    others = [graph_of(seed, seed % 2 == 0) for seed in range(100, 120)]
+    assert book.predict(others).tolist() == [1.0, 0.0] * 10
+
+
+def test_values_are_explained_by_their_variance(fitted):
+    class Value(Both):
+        def forward(self, x, edge_index, batch):
+            return super().forward(x, edge_index, batch)[:, 1:]
+
+    graphs = fitted[1]
+    explainer = HPMEExplainer(k=2, **CHEAP)
+    explainer.fit(Value(), graphs, mode="regression", progress=False)
+    book = explainer.rules(Value(), graphs, progress=False)
+    assert book.fidelity > 0.99
+    assert book[0].prediction == pytest.approx(4, abs=0.1)
+    assert book[0].precision != book[0].precision  # undefined
+
+
+def test_one_prediction_only_is_said_clearly(fitted):
+    explainer, graphs = fitted
+    book = explainer.rules(Both(), graphs[::3], progress=False)
+    assert (len(book), book.default, book.fidelity) == (0, 1.0, 1.0)
+    assert "same prediction" in str(book)
+    assert b"nothing to tell apart" in book.draw().encode()
+
+
+def test_graphs_without_edges_have_rules_about_nodes():
+    class Kind(nn.Module):
+        def forward(self, x, edge_index, batch):
+            return global_add_pool(8 * x - 1, batch)[:, 1:]
+
+    graphs = [Data(x=torch.eye(3)[[0, 1 + i % 2, 0]], edge_index=torch.zeros(2, 0).long())
+              for i in range(30)]  # fmt: skip
+    explainer = HPMEExplainer(k=1, **CHEAP).fit(Kind(), graphs, progress=False)
+    book = explainer.rules(Kind(), graphs, progress=False)
+    assert book.fidelity == 1
+    assert all(len(pattern) == 1 for rule in book for pattern in rule.patterns)
+
+
+def test_molecules_have_smarts_and_a_picture(tmp_path):
+    class Fluorine(nn.Module):
+        def forward(self, x, edge_index, batch):
+            count = global_add_pool(x, batch)[:, 4:5]
+            return torch.cat([1 - 2 * count, 2 * count - 1], 1)
+
+    smiles = [f"{'C' * n}{end}" for n in range(2, 17) for end in ("F", "O", "(=O)C", "Cl")]
+    graphs = list(from_smiles(smiles, [0] * len(smiles), progress=False))
+    explainer = HPMEExplainer(k=1, **CHEAP).fit(Fluorine(), graphs, progress=False)
+    book = explainer.rules(Fluorine(), graphs, progress=False)
+    assert (book[0].name, book.fidelity) == ("F", 1.0)
+    picture = book.draw(tmp_path / "rules.svg").read_text()
+    assert picture.startswith("<?xml") and picture.count("</svg>") >= 1
+    assert book._repr_html_()
+
+
+def test_what_cannot_be_learned_from_is_refused(fitted):
+    explainer, graphs = fitted
+    with pytest.raises(InputError, match="too few to learn"):
+        explainer.rules(Both(), graphs[:1])
+    with pytest.raises(InputError, match="unseen is a share"):
+        explainer.rules(Both(), graphs, unseen=1.0)
+    with pytest.raises(NotFittedError):
+        HPMEExplainer(**CHEAP).rules(Both(), graphs)
+    assert isinstance(explainer.rules(Both(), graphs, unseen=0, progress=False), RuleBook)
