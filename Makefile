@@ -11,7 +11,7 @@ CORE = $(shell $(BIN)/python -c 'import sys; print("sysmon" if sys.version_info 
 WHEEL := .venv-wheel
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage nightly lint bench docs wheel oldest chemprop clean
+.PHONY: help demo quick test coverage nightly lint bench docs wheel oldest chemprop clean
 
 help:  ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -20,8 +20,12 @@ demo: $(READY)  ## Explain a GCN on BA-2Motifs with HPME; writes out/demo
 	$(BIN)/hpme demo --out out/demo
 
 # One thread per process: two workers with several threads each would only wait for each other.
+quick: $(READY)  ## Run the tests that are not marked slow, browser, cluster or notebooks: 90 seconds
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal \
+		-m 'not slow and not browser and not cluster and not notebooks'
+
 # Python 3.12 and newer count lines almost for free.
-test: lint coverage  ## Lint, type-check and run all tests
+test: lint coverage  ## Lint, type-check and run all tests: 8 minutes
 
 coverage: $(READY)  ## Run all tests and fail if they reach less than 95 % of src
 	OMP_NUM_THREADS=1 COVERAGE_CORE=$(CORE) $(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-fail-under=95

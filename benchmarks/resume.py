@@ -51,7 +51,8 @@ def run(folder: Path, options: argparse.Namespace, kill_after: int | None = None
 
 
 def count(folder: Path) -> int:
-    return len(list((folder / "out" / "results").glob("*.json")))
+    path = ResultStore(folder / "out").path("table1")
+    return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
 def main() -> None:

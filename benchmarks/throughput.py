@@ -16,7 +16,7 @@ import tempfile
 import time
 
 from hpme.bench import Experiment, Plan, ResultStore
-from hpme.bench.execute.jobs import Job, run_plan, work
+from hpme.bench.jobs import Job, run_plan, work
 from hpme.execute.local import LocalExecutor
 
 

@@ -7,6 +7,7 @@ from hypothesis import settings
 
 from hpme.bench import Experiment, Record
 from hpme.data import load_dataset
+from markers import markers_of
 
 # Timings vary too much between machines for a deadline; the same examples in every run.
 settings.register_profile("hpme", deadline=None, derandomize=True, max_examples=50)
@@ -15,6 +16,13 @@ settings.register_profile("nightly", deadline=None, max_examples=1000, print_blo
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "hpme"))
 
 SHARED = Path(__file__).parents[1] / ".." / "shared" / "data"
+
+
+def pytest_collection_modifyitems(items):
+    """Markers stand in one place, ``tests/support/markers.py``."""
+    for item in items:
+        for marker in markers_of(item):
+            item.add_marker(marker)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -2,10 +2,13 @@
 
 import ast
 import re
+from collections import Counter
 from pathlib import Path
 
 import networkx as nx
 import pytest
+
+from hpme.explainers import HPMEExplainer
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
@@ -97,3 +100,27 @@ def test_no_file_is_long():
     files = [*SOURCE.rglob("*.py"), *(ROOT / "tests").rglob("*.py")]
     lengths = {str(file.relative_to(ROOT)): len(file.read_text().splitlines()) for file in files}
     assert {name: lines for name, lines in lengths.items() if lines > 400} == {}
+
+
+def test_the_house_does_not_grow_unnoticed():
+    assert len(MODULES) <= 240
+    assert sum(len(path.read_text("utf-8").splitlines()) for path in MODULES.values()) <= 36_000
+    assert len(list((SOURCE / "hpme" / "explainers" / "shared").glob("*.py"))) <= 14
+    records = (ROOT / "docs" / "results" / "records").rglob("*")
+    assert sum(path.is_file() for path in records) <= 60
+
+
+def test_a_public_class_has_a_name_of_its_own():
+    trees = [ast.parse(path.read_text("utf-8")) for path in MODULES.values()]
+    names = Counter(
+        node.name
+        for tree in trees
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_hpme_is_composed_not_inherited():
+    own = [kind for kind in HPMEExplainer.__mro__ if kind.__module__.startswith("hpme.")]
+    assert len(own) <= 5, own

@@ -31,7 +31,7 @@ def test_help_comes_at_once():
     heavy = ("torch", "matplotlib", "sklearn", "scipy", "rdkit", "ray")
     program = (
         "import sys; from typer.testing import CliRunner; from hpme.cli import app\n"
-        "for command in ([], ['bench'], ['run'], ['explain'], ['report'], ['demo'], ['list']):\n"
+        "for command in ([], ['bench'], ['run'], ['explain'], ['tables'], ['demo'], ['list']):\n"
         "    assert CliRunner().invoke(app, [*command, '--help']).exit_code == 0\n"
         f"print([name for name in {heavy} if name in sys.modules])"
     )

@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+import markers
+from hpme.explainers import EXPLAINERS
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -92,3 +95,12 @@ def test_workflows_run_targets_that_exist():
         steps = [step.get("run", "") for job in jobs.values() for step in job["steps"]]
         used = {name for text in steps for name in re.findall(r"\bmake ([a-z]+)", text)}
         assert used <= targets, path.name
+
+
+def test_what_is_marked_exists():
+    """A test that was renamed must not become a quick one by that."""
+    files = list((ROOT / "tests").rglob("test_*.py"))
+    names = re.findall(r"^def (test_\w+)", "".join(f.read_text("utf-8") for f in files), re.M)
+    assert markers.SLOW - {*names} == set()
+    assert markers.FILES.keys() - {file.name for file in files} == set()
+    assert EXPLAINERS.keys() >= markers.QUICK_EXPLAINERS

@@ -10,8 +10,17 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from hpme.errors import StorageError
-from hpme.storage import locked, read_tensors, write_atomically, write_tensors
+from hpme.errors import InputError, StorageError
+from hpme.storage import (
+    FileContent,
+    append_line,
+    locked,
+    read_tensors,
+    sealed,
+    unsealed,
+    write_atomically,
+    write_tensors,
+)
 
 
 def test_round_trip(tmp_path):
@@ -146,3 +155,51 @@ def test_without_a_folder_to_lock_in_work_goes_on(tmp_path):
     (tmp_path / "file").write_text("")
     with locked(tmp_path / "file" / "below"):
         pass
+
+
+def test_lines_are_added_behind_a_torn_one(tmp_path):
+    path = tmp_path / "new" / "lines"
+    append_line(path, b"one")
+    append_line(path, b"two")
+    assert path.read_bytes() == b"one\ntwo\n"
+    path.write_bytes(b"one\ntw")
+    append_line(path, b"three")
+    assert path.read_bytes() == b"one\ntw\nthree\n"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_lines_of_several_processes_stay_apart(tmp_path):
+    path = tmp_path / "lines"
+    program = (
+        "import sys; from pathlib import Path; from hpme.storage import append_line\n"
+        "for number in range(40):"
+        "    append_line(Path(sys.argv[1]), (sys.argv[2] * 20_000 + str(number)).encode())"
+    )
+    writers = [
+        subprocess.Popen([sys.executable, "-c", program, str(path), letter]) for letter in "abc"
+    ]
+    assert [writer.wait() for writer in writers] == [0, 0, 0]
+    lines = path.read_text().splitlines()
+    expected = [letter * 20_000 + str(number) for letter in "abc" for number in range(40)]
+    assert sorted(lines) == sorted(expected)
+
+
+def test_a_seal_shows_every_change():
+    content = {"b": [1, {"c": None}], "a": "ü"}
+    assert unsealed(sealed(content)) == content
+    for changed in ({**sealed(content), "a": "u"}, {**sealed(content), "d": 1}, content):
+        with pytest.raises(InputError, match="does not fit its sha256"):
+            unsealed(changed)
+
+
+def test_the_content_of_a_file_is_read_as_the_file(tmp_path):
+    path = tmp_path / "file"
+    write_tensors(path, {"x": torch.arange(5.0), "none": torch.zeros(0, 3)}, {"a": [1]})
+    content = path.read_bytes()
+    tensors, meta = read_tensors(FileContent("sent", content))
+    assert meta == {"a": [1]} and tensors["none"].shape == (0, 3)
+    assert torch.equal(tensors["x"], torch.arange(5.0))
+    flipped = content[:-1] + bytes([content[-1] ^ 1])
+    for damaged in (b"", content[:20], content[:-1], flipped):
+        with pytest.raises(StorageError, match="'sent' is damaged"):
+            read_tensors(FileContent("sent", damaged))

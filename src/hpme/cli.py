@@ -16,8 +16,8 @@ from hpme.commands.beyond import audit, counterfactual, rules
 from hpme.commands.demo import demo
 from hpme.commands.explain import explain
 from hpme.commands.list import list_names
-from hpme.commands.report import report
 from hpme.commands.run import run
+from hpme.commands.tables import report, tables
 
 app = typer.Typer(
     name="hpme",
@@ -28,9 +28,10 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_show_locals=False,
 )
-for function in (apply, bench, explain, rules, counterfactual, audit, report, run, demo):
+for function in (apply, bench, explain, rules, counterfactual, audit, tables, run, demo):
     app.command()(function)
 app.command("list")(list_names)
+app.command("report", hidden=True)(report)
 
 
 def main() -> None:

@@ -88,7 +88,7 @@ class _Lines:
 
 
 def _in_notebook() -> Any:
-    """The bar of tqdm: rich draws none in a notebook without widgets, tqdm falls back to text."""
+    """The bar of tqdm: rich draws none in a notebook without widgets, tqdm writes text."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about the missing widgets
         from tqdm.auto import tqdm

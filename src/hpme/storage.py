@@ -1,4 +1,8 @@
-"""Tensors and their description in one file: safetensors with JSON metadata, written atomically."""
+"""Files that are whole and checked, whatever ends the process that writes them.
+
+Tensors with a description (safetensors with JSON metadata), JSON values with their digest, lines
+of a file that grows; and files that are made once, by one process at a time.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +11,29 @@ import json
 import logging
 import os
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from filelock import FileLock, Timeout
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors.torch import load, save
 from torch import Tensor
 
-from hpme.errors import StorageError
+from hpme.errors import InputError, StorageError
 
+CACHE_DIR_VARIABLE = "HPME_CACHE_DIR"
 logger = logging.getLogger("hpme")
-_META, _DIGEST = "hpme", "digest"
+_META, _DIGEST, _SEAL = "hpme", "digest", "sha256"
+_Content = TypeVar("_Content")
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Keeps other processes from making the same file at the same time.
+def locked(path: Path) -> Iterator[bool]:
+    """Keeps other processes from making the same file at the same time; whether it could.
 
     The system frees the lock when its holder ends in any way, so that it is never stale. Where
     locks or the folder are not to be had, work goes on without: then a file may be made twice, and
@@ -43,7 +50,7 @@ def locked(path: Path) -> Iterator[None]:
     except (OSError, NotImplementedError) as error:
         logger.debug("no lock for '%s': %s", path, error)
     try:
-        yield
+        yield lock.is_locked
     finally:
         if lock.is_locked:
             # Whoever waits for a file that is gone makes a new one.
@@ -54,9 +61,7 @@ def locked(path: Path) -> Iterator[None]:
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Writes a whole file or nothing: a kill at any moment leaves the old file or none."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.is_dir():
-        raise StorageError(f"'{path}' is a folder; remove it, a file belongs there")
+    _make_room(path)
     # Not from tempfile, whose files only their owner may read.
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
@@ -65,6 +70,91 @@ def write_atomically(path: Path, content: bytes) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def append_line(path: Path, line: bytes) -> None:
+    """Adds a line to a file, and returns when it is on the disk.
+
+    Processes take turns. A kill leaves the whole line, nothing of it, or a torn end: the next line
+    begins behind that, and whoever reads the torn one sees that it is damaged.
+    """
+    _make_room(path)
+    with locked(path), path.open("ab+", buffering=0) as file:
+        torn = False
+        if file.tell():
+            file.seek(-1, os.SEEK_END)
+            torn = file.read(1) != b"\n"
+        rest = b"\n" * torn + line + b"\n"
+        while rest:
+            rest = rest[file.write(rest) :]
+        os.fsync(file.fileno())
+
+
+def _make_room(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir():
+        raise StorageError(f"'{path}' is a folder; remove it, a file belongs there")
+
+
+def read_or_make(
+    path: Path,
+    read: Callable[[], _Content],
+    make: Callable[[], _Content],
+    write: Callable[[_Content], None],
+    *,
+    what: str,
+    making: str,
+) -> _Content:
+    """What a file of the cache holds; if there is none, or none that can be used, it is made.
+
+    One process makes it while others wait. A cache that is damaged or cannot be written is worth a
+    warning, not a failure.
+
+    Args:
+        path: The file.
+        read: Reads it.
+        make: Makes its content.
+        write: Writes that.
+        what: What it is, for messages.
+        making: What making it is called.
+    """
+    with locked(path):
+        if path.exists():
+            try:
+                return read()
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                text = "cached %s '%s' cannot be used (%s); %s anew"
+                logger.warning(text, what, path, error, making)
+        made = make()
+        try:
+            write(made)
+        except OSError as error:
+            text = "%s not cached at '%s' (%s); set %s"
+            logger.warning(text, what, path, error, CACHE_DIR_VARIABLE)
+        return made
+
+
+def canonical_json(content: Any) -> bytes:
+    """The same bytes for the same content, whatever the order of keys."""
+    text = json.dumps(content, sort_keys=True, indent=1, allow_nan=False)
+    return text.encode() + b"\n"
+
+
+def sealed(content: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON values with a digest of all of them."""
+    return {**content, _SEAL: hashlib.sha256(canonical_json(content)).hexdigest()}
+
+
+def unsealed(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that :func:`sealed` was given.
+
+    Raises:
+        InputError: If they were changed since.
+    """
+    values = {name: value for name, value in content.items() if name != _SEAL}
+    if sealed(values) != content:
+        raise InputError(f"its content does not fit its {_SEAL}")
+    return values
 
 
 def read_json(text: str | bytes) -> Any:
@@ -91,20 +181,37 @@ def write_tensors(path: str | Path, tensors: dict[str, Tensor], meta: dict[str, 
     write_atomically(Path(path), content)
 
 
+@dataclass(frozen=True)
+class FileContent:
+    """What a file holds, to be read where the file is not."""
+
+    name: str  # for messages
+    content: bytes
+
+    def __str__(self) -> str:
+        return self.name
+
+
 def read_tensors(
-    path: str | Path, *, undigested: bool = False
+    path: str | Path | FileContent, *, undigested: bool = False
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Loads what :func:`write_tensors` saved.
 
     Args:
-        path: The file.
+        path: The file, or its content.
         undigested: Whether to take files of older versions, which have no digest.
 
     Raises:
         StorageError: If the file is missing, damaged or of another kind.
     """
-    with open_tensors(path) as (file, meta):
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    if isinstance(path, FileContent):
+        with _checked(path):
+            size = int.from_bytes(path.content[:8], "little")
+            tensors, header = load(path.content), read_json(path.content[8 : 8 + size])
+            meta = _description(header.get("__metadata__"))
+    else:
+        with open_tensors(path) as (file, meta):
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     if _DIGEST in meta:
         if meta.pop(_DIGEST) != _digest(tensors, meta):
             raise StorageError(f"'{path}' is damaged: its content does not fit its digest")
@@ -125,19 +232,28 @@ def open_tensors(path: str | Path) -> Iterator[tuple[Any, dict[str, Any]]]:
     path = Path(path)
     if not path.is_file():
         raise StorageError(f"no file '{path}'; check the path, or save again")
+    with _checked(path), safe_open(path, framework="pt") as file:
+        yield file, _description(file.metadata())
+
+
+@contextmanager
+def _checked(source: Path | FileContent) -> Iterator[None]:
     try:
-        with safe_open(path, framework="pt") as file:
-            text = (file.metadata() or {})[_META]
-            meta = read_json(text)
-            if not isinstance(meta, dict):
-                raise ValueError("its description is no JSON object")
-            if text != json.dumps(meta, sort_keys=True):
-                raise ValueError("its description is spelled in another way")
-            yield file, meta
+        yield
     except StorageError:
         raise
     except (SafetensorError, KeyError, ValueError, OSError) as error:
-        raise StorageError(f"'{path}' is damaged or was not written by hpme: {error}") from error
+        raise StorageError(f"'{source}' is damaged or was not written by hpme: {error}") from error
+
+
+def _description(metadata: Mapping[str, str] | None) -> dict[str, Any]:
+    text = (metadata or {})[_META]
+    meta = read_json(text)
+    if not isinstance(meta, dict):
+        raise ValueError("its description is no JSON object")
+    if text != json.dumps(meta, sort_keys=True):
+        raise ValueError("its description is spelled in another way")
+    return meta
 
 
 def _digest(tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> str:

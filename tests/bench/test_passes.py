@@ -7,7 +7,7 @@ import torch
 from torch_geometric.data import Data, HeteroData
 
 from hpme.bench import Experiment
-from hpme.bench.passes import counted
+from hpme.bench.outcome import counted
 from hpme.bench.run import run_on, subject
 
 

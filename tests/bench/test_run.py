@@ -78,7 +78,7 @@ def test_a_record_survives_writing_and_damage_shows(dataset, target):
     content = record.to_bytes()
     assert Record.from_bytes(content) == record
     assert Record.from_bytes(content).to_bytes() == content
-    changed = content.replace(b'"auc": 0', b'"auc": 1')
+    changed = content.replace(b'"auc":0', b'"auc":1')
     assert changed != content
     for damaged in (changed, content[:-30], b"", b"[]", b"null"):
         with pytest.raises(OSError, match="not an intact result"):

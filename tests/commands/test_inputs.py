@@ -8,7 +8,7 @@ from torch_geometric.data import Data
 
 from hpme.commands.inputs import read_chemprop
 from hpme.models import chemprop
-from hpme.models.chemprop import package
+from hpme.models.chemprop import files
 
 rdkit = pytest.importorskip("rdkit.Chem", reason="molecules need RDKit: pip install 'hpme[chem]'")
 
@@ -33,7 +33,7 @@ def test_chemprop_gets_molecules_that_are_parsed_once(tmp_path, monkeypatch):
     monkeypatch.setattr(chemprop, "molecules", as_chemprop)
     monkeypatch.setattr(chemprop, "explained", lambda model, tasks: model)
     data = SimpleNamespace(MoleculeDatapoint=Point)
-    monkeypatch.setattr(package, "chemprop_module", lambda name: data)
+    monkeypatch.setattr(files, "chemprop_module", lambda name: data)
     parsed, parse = [], rdkit.MolFromSmiles
     monkeypatch.setattr(
         rdkit, "MolFromSmiles", lambda text, **more: parsed.append(text) or parse(text, **more)

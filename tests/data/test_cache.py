@@ -1,4 +1,3 @@
-import json
 import os
 
 import pytest
@@ -7,6 +6,7 @@ import torch
 from hpme.data import DATASETS, load_dataset
 from hpme.data.cache import default_root
 from hpme.errors import InputError
+from hpme.storage import read_tensors, write_tensors
 
 NAME = "ba-2motifs"
 
@@ -26,8 +26,8 @@ def builds(monkeypatch):
     return calls
 
 
-def stored(root, suffix):
-    (path,) = (root / "datasets").glob(f"*{suffix}")
+def stored(root):
+    (path,) = (root / "datasets").glob("*.safetensors")
     return path
 
 
@@ -66,7 +66,6 @@ def flip_a_byte(path):
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize("suffix", [".safetensors", ".json"])
 @pytest.mark.parametrize(
     "damage",
     [
@@ -77,9 +76,9 @@ def flip_a_byte(path):
         os.remove,
     ],
 )
-def test_damaged_files_are_built_anew(tmp_path, builds, suffix, damage):
+def test_damaged_files_are_built_anew(tmp_path, builds, damage):
     first = load_dataset(NAME, root=tmp_path, size=20)
-    damage(stored(tmp_path, suffix))
+    damage(stored(tmp_path))
     assert same(first, load_dataset(NAME, root=tmp_path, size=20))
     assert len(builds) == 2
     load_dataset(NAME, root=tmp_path, size=20)  # and the repaired cache is used
@@ -88,17 +87,16 @@ def test_damaged_files_are_built_anew(tmp_path, builds, suffix, damage):
 
 def test_a_wrong_file_under_the_right_name_is_not_used(tmp_path, builds):
     load_dataset(NAME, root=tmp_path, size=20)
-    note = stored(tmp_path, ".json")
-    content = json.loads(note.read_text())
-    content["request"]["seed"] = 5
-    note.write_text(json.dumps(content))
+    tensors, meta = read_tensors(stored(tmp_path))
+    meta["request"]["seed"] = 5
+    write_tensors(stored(tmp_path), tensors, meta)
     load_dataset(NAME, root=tmp_path, size=20)
     assert len(builds) == 2
 
 
 def test_no_temporary_files_are_left(tmp_path):
     load_dataset(NAME, root=tmp_path, size=20)
-    assert sorted(p.suffix for p in (tmp_path / "datasets").iterdir()) == [".json", ".safetensors"]
+    assert sorted(p.suffix for p in (tmp_path / "datasets").iterdir()) == [".safetensors"]
 
 
 def test_a_cache_that_cannot_be_written_is_no_failure(tmp_path, caplog):
@@ -112,6 +110,6 @@ def test_default_root(monkeypatch, tmp_path):
     monkeypatch.setenv("HPME_CACHE_DIR", str(tmp_path))
     assert default_root() == tmp_path
     load_dataset(NAME, size=20)
-    assert stored(tmp_path, ".safetensors").exists()
+    assert stored(tmp_path).exists()
     monkeypatch.delenv("HPME_CACHE_DIR")
     assert default_root().name == "hpme"

@@ -4,8 +4,7 @@ import torch
 from torch_geometric.data import HeteroData
 
 from hpme.data import load_dataset
-from hpme.data.hetero.fraud import RING
-from hpme.data.hetero.motifs import RELATIONS
+from hpme.data.synthetic.hetero import RELATIONS, RING
 from hpme.errors import InputError
 
 

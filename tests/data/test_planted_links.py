@@ -6,7 +6,7 @@ import torch
 from torch_geometric.utils import to_undirected
 
 from hpme.data import LinkDataset, load_dataset
-from hpme.data.links.planted import planted_graphs
+from hpme.data.links import planted_graphs
 from hpme.errors import InputError
 from hpme.graphs.enclosing import BaseGraph, cut_out
 

@@ -6,7 +6,7 @@ from torch_geometric.data import Batch, Data
 from contract import call, make_graph, make_graphs, make_target, permuted
 from hpme.errors import InputError
 from hpme.explainers import OcclusionExplainer
-from hpme.graphs import perturb
+from hpme.graphs import transforms
 from planted import MARKED, MarkedEdges, marked_graphs, regression_target
 
 UNITS = ("edge", "node")
@@ -110,7 +110,7 @@ def test_deleted_edges_reach_no_layer_and_no_pass_is_wasted():
 def test_parts_that_fit_memory_change_nothing(unit, limit, monkeypatch):
     model, batch = make_target("gcn"), Batch.from_data_list(make_graphs())
     whole = call(OcclusionExplainer(unit=unit), model, batch)
-    monkeypatch.setattr(perturb, "MAX_ELEMENTS", limit)
+    monkeypatch.setattr(transforms, "MAX_ELEMENTS", limit)
     assert_close(
         call(OcclusionExplainer(unit=unit), model, batch), (whole.edge_mask, whole.node_mask)
     )

@@ -181,7 +181,7 @@ def test_attributes_beside_those_that_are_read_stay_behind_unless_asked_for():
         "x", "edge_attr", "edge_weight", "y", "anchors",
     }  # fmt: skip
     whole = GraphStore.from_graphs(carrying(), attributes="all")
-    assert whole.seen().to_data_list()[1].keys() == store.to_data_list()[1].keys()
+    assert whole.detached().to_data_list()[1].keys() == store.to_data_list()[1].keys()
     assert GraphStore.from_graphs(whole) is whole
 
 

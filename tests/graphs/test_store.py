@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hpme.data.synthetic.sketch import CRANE, CYCLE, GRID, HOUSE, GraphSketch, flatten
 from hpme.errors import InputError
 from hpme.graphs import GraphStore
-from hpme.graphs.shuffling import shuffled as shuffle
 from hpme.graphs.tensors import from_tensors, to_tensors
+from hpme.graphs.transforms import shuffled as shuffle
 
 
 def graphs_of(store):

@@ -6,8 +6,8 @@ from torch import nn
 
 from hpme.data import GraphStore
 from hpme.errors import ModelError
-from hpme.graphs import perturb
-from hpme.graphs.perturb import keep_edges
+from hpme.graphs import transforms
+from hpme.graphs.transforms import keep_edges
 from hpme.metrics import deletion, robust_fidelity, simoar
 from slow_metrics import both_ways, edges, explained, make_model, random_explanation
 
@@ -63,7 +63,7 @@ def test_cuts_into_forward_passes_change_nothing(limit, monkeypatch):
         "predict",
         lambda self, graphs: calls.append(graphs.num_graphs) or forward(self, graphs),
     )
-    monkeypatch.setattr(perturb, "MAX_ELEMENTS", limit)
+    monkeypatch.setattr(transforms, "MAX_ELEMENTS", limit)
     torch.testing.assert_close(values(), whole, atol=1e-6, rtol=0)
     assert len(calls) > 3
     # An output on the originals for each of the two metrics, and three sets of samples.

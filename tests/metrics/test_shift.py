@@ -10,7 +10,7 @@ from torch_geometric.nn import global_add_pool, global_mean_pool
 
 from hpme.data import GraphStore
 from hpme.errors import InputError, ModelError
-from hpme.graphs import GraphBatch, perturb
+from hpme.graphs import GraphBatch, transforms
 from hpme.metrics import shift, truth_shift
 from hpme.models import build_model
 from slow_metrics import (
@@ -87,7 +87,7 @@ def test_edges_of_a_batch_may_come_in_any_order():
 
 @pytest.mark.parametrize("limit", [1, 50, 10_000])
 def test_every_graph_equals_the_slow_way(limit, monkeypatch):
-    monkeypatch.setattr(perturb, "MAX_ELEMENTS", limit)
+    monkeypatch.setattr(transforms, "MAX_ELEMENTS", limit)
     model, _ = make_model("classes")
     graphs = [random_explanation(seed) for seed in range(5)]
     others = list(odd_explanations().values())[:5]

@@ -119,7 +119,7 @@ def test_a_call_of_ones_own():
 
     own = HPMEExplainer(**CHEAP).fit(model, found, call=call, progress=False)
     alone = ExplainedModel(model, call=lambda batch: call(model, batch))
-    for explained in (model, alone):  # what fit was told is known
+    for explained in (model, alone):  # what fit was given is known
         masks = own.explain(explained, found, progress=False)
         for one, other in zip(masks, by_name.explain(model, found, progress=False), strict=True):
             assert torch.equal(one.edge_mask, other.edge_mask)
@@ -175,5 +175,5 @@ def test_a_copy_needs_a_call_that_names_the_model():
 
 
 def test_unknown_facts_are_refused():
-    with pytest.raises(InputError, match="'modus' is nothing that can be told about a model"):
+    with pytest.raises(InputError, match="'modus' is nothing known about models"):
         HPMEExplainer(**CHEAP).fit(TakesBatch(), graphs(), modus="regression", progress=False)

@@ -127,7 +127,7 @@ def test_targets_are_trained_stored_and_read(tmp_path):
 
 def test_names_of_models_for_types():
     assert name_for("hetero", "node", hetero=True) == "node-hetero"
-    with pytest.raises(InputError, match="no model of graphs with types"):
+    with pytest.raises(InputError, match="no model of heterogeneous graphs"):
         name_for("gcn", "graph", hetero=True)
     with pytest.raises(InputError):
         name_for("hetero", "graph")

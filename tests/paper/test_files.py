@@ -1,4 +1,4 @@
-"""The report on a folder of results: what is in it, that it repeats, that it can be checked."""
+"""Tables of a folder of results: what is in them, that they repeat, that they can be checked."""
 
 import re
 from dataclasses import replace
@@ -12,11 +12,11 @@ from hpme.bench.measures import drawn
 from hpme.cli import app
 from hpme.data import load_dataset
 from hpme.errors import InputError, UnknownNameError
-from hpme.paper.files import differences, report_files, write_report
+from hpme.paper.files import differences, table_files, write_files
 from hpme.paper.shared.blocks import second_best, truth_ratio
 from hpme.paper.shared.cells import Results
 from hpme.paper.shared.suite import Suite
-from hpme.paper.suites import EVERYTHING, SUITES
+from hpme.paper.suites import EVERYTHING, REPORTED, SUITES, home
 
 SEEDS = (100, 101)
 runner = CliRunner()
@@ -29,10 +29,11 @@ def put(tmp_path, make_record):
 
     def put(name, value=lambda e: {"auc": 0.5}, seeds=SEEDS, only=lambda e: True, **parts):
         suite = EVERYTHING if name == EVERYTHING.name else SUITES[name]
+        store.begin([name] if name in SUITES else REPORTED)
         for e in suite.experiments(seeds):
             if only(e):
                 record = make_record(values=value(e), variant=e.variant, **parts)
-                store.put(replace(record, experiment=e))
+                store.put(replace(record, experiment=e), name if name in SUITES else home(e))
         return store.folder
 
     put.store = store
@@ -67,7 +68,7 @@ class Page(HTMLParser):
 
 def test_main_table_in_all_formats(put):
     folder = put("table1", score, only=of_two)
-    files = report_files(folder)
+    files = table_files(folder)
     assert {"index.md", "table1.md", "report.html", "files.txt"} <= set(files)
     assert "tables/table1-classification.tex" in files
     assert files["figures/table1-ranks.png"].startswith(b"\x89PNG")
@@ -80,7 +81,7 @@ def test_main_table_in_all_formats(put):
 
 
 def test_one_html_page_that_needs_nothing_else(put):
-    page = Page(report_files(put("table1", score, only=of_two))["report.html"])
+    page = Page(table_files(put("table1", score, only=of_two))["report.html"])
     assert "script" not in page.tags and "link" not in page.tags
     assert page.sources
     assert all(source.startswith(("data:image/", "#")) for source in page.sources)
@@ -90,7 +91,7 @@ def test_one_html_page_that_needs_nothing_else(put):
 
 def test_same_results_same_bytes(put):
     folder = put("table1", score, only=of_two)
-    assert report_files(folder) == report_files(folder)
+    assert table_files(folder) == table_files(folder)
 
 
 def test_curious_names_stay_text(tmp_path, make_record):
@@ -106,7 +107,7 @@ def test_curious_names_stay_text(tmp_path, make_record):
     store = ResultStore(tmp_path)
     for name in ("<script>", "a_b&c"):
         store.put(make_record(name, "$x|y"))
-    files = report_files(tmp_path, suites=suites)
+    files = table_files(tmp_path, suites=suites)
     page = Page(files["report.html"])
     assert "script" not in page.tags and "b" not in page.tags
     assert "<script>" in page.text and "a_b&c" in page.text and "$x|y" in page.text
@@ -121,7 +122,7 @@ def test_ablation_and_curves(put):
     put("ablation", score, **some)
     put("ratio", score, context=told, **some)
     folder = put("beta", score, **some)
-    files = report_files(folder)
+    files = table_files(folder)
     for name in ("ablation", "beta", "ratio"):
         assert f"figures/{name}.png" in files
     text = files["ablation.md"].decode()
@@ -150,7 +151,7 @@ def test_means_over_graphs(put):
     folder = put(
         "shift", lambda e: values, only=lambda e: e.dataset == "ba-housegrid", spread=spread
     )
-    page = report_files(folder)["shift.md"].decode()
+    page = table_files(folder)["shift.md"].decode()
     assert "| Ground truth | 0.900 ± 0.100<br>0.688 ± 0.102 |" in page
     assert "over all graphs of 2 seeds" in page
     assert "two different values" in page
@@ -167,7 +168,7 @@ def test_every_suite_has_a_page(put, name):
     first = SUITES[name].experiments(SEEDS)[0].dataset
     values = metrics.get(name, {"auc": 0.5})
     folder = put(name, lambda e: values, SEEDS[:1], lambda e: e.dataset == first)
-    files = report_files(folder, [name])
+    files = table_files(folder, [name])
     text = files[f"{name}.md"].decode()
     assert text.startswith("# ") and "|---|" in text
 
@@ -175,10 +176,10 @@ def test_every_suite_has_a_page(put, name):
 def test_only_suites_that_were_run(put):
     folder = put("table1", score, SEEDS[:1], lambda e: of_two(e) and e.dataset == "benzene")
     # HPME on Benzene is also the first bar of the ablation.
-    assert "ablation.md" not in report_files(folder)
-    assert "ablation.md" in report_files(folder, ["ablation"])
+    assert "ablation.md" not in table_files(folder)
+    assert "ablation.md" in table_files(folder, ["ablation"])
     lonely = put("ablation", score, only=lambda e: e.options.get("mixup") is False)
-    assert "ablation.md" in report_files(lonely)
+    assert "ablation.md" in table_files(lonely)
 
 
 def test_what_was_run_for_all_suites_is_shown_by_each(put):
@@ -186,39 +187,41 @@ def test_what_was_run_for_all_suites_is_shown_by_each(put):
         return (e.dataset, e.explainer, e.options) == ("benzene", "mixupexplainer", {})
 
     folder = put("all", score, only=only)
-    shown = Results.read(ResultStore(folder), SUITES).run()
+    shown = Results.read(ResultStore(folder), SUITES).shown
     assert shown == ["table1", "baselines", "second", "shift", "cases"]
+    lines = [line for path in (folder / "results").iterdir() for line in path.open()]
+    assert len(lines) == len(set(lines)) == len(list(put.store.records()))
 
 
 def test_a_second_target_has_its_own_table(put):
     for name, value in (("table1", 0.5), ("second", 0.7)):
         put(name, lambda e, v=value: {"auc": v}, only=lambda e: of_two(e) and is_told(e))
-    files = report_files(put.store.folder, ["table1", "second"])
+    files = table_files(put.store.folder, ["table1", "second"])
     assert "| HPME | 0.500 ± 0.000" in files["table1.md"].decode()
     assert "| HPME | 0.700 ± 0.000" in files["second.md"].decode()
 
 
 def test_a_single_shared_result_is_shown_once(put):
     folder = put("table1", only=lambda e: e.dataset == "benzene" and is_told(e))
-    files = report_files(folder)
+    files = table_files(folder)
     assert [name for name in files if re.fullmatch(r"(?!index)\w+\.md", name)] == ["table1.md"]
 
 
 def test_failures_alone_make_a_page(put):
     experiment = SUITES["table1"].experiments([100])[0]
     put.store.put_failure(experiment, Failure("OSError", "disk full", "trace"))
-    files = report_files(put.store.folder)
+    files = table_files(put.store.folder)
     assert "0 results, 1 failed experiment." in files["index.md"].decode()
 
 
 def test_nothing_to_report(tmp_path, put):
     with pytest.raises(InputError, match="holds no results; run 'hpme bench SUITE"):
-        report_files(tmp_path)
+        table_files(tmp_path)
     folder = put("table1", only=of_two)
     with pytest.raises(InputError, match="no result of shift; run 'hpme bench shift"):
-        report_files(folder, ["shift"])
+        table_files(folder, ["shift"])
     with pytest.raises(UnknownNameError, match="unknown suite 'nosuch'"):
-        report_files(folder, ["nosuch"])
+        table_files(folder, ["nosuch"])
 
 
 @pytest.fixture
@@ -254,11 +257,11 @@ def test_exhibits_become_pictures(put, make_record, exhibits):
     for explainer in ("hpme", "mixupexplainer"):
         put.store.put(make_record("ba-housegrid", explainer, 100, **common))
     put.store.put(make_record("ba-housegrid", "hpme", 100, options={"neighbor": "near"}, **common))
-    files = report_files(put.store.folder)
+    files = table_files(put.store.folder)
     for name in ("mixups", "sizes"):
         assert files[f"drawings/{name}-ba-housegrid.png"].startswith(b"\x89PNG")
         assert "a dataset of 30 graphs" in files[f"{name}.md"].decode()
-    assert files == report_files(put.store.folder)
+    assert files == table_files(put.store.folder)
 
 
 def test_cases_become_pictures(put, make_record, exhibits, tmp_path):
@@ -266,10 +269,10 @@ def test_cases_become_pictures(put, make_record, exhibits, tmp_path):
     record = make_record("ba-housegrid", "hpme", 0, **common)
     put.store.put(record)
     suites = {"cases": replace(SUITES["cases"], experiments=lambda seeds: [record.experiment])}
-    files = report_files(put.store.folder, suites=suites)
+    files = table_files(put.store.folder, suites=suites)
     name = "drawings/cases-ba-housegrid.pdf"
     assert files[name].startswith(b"%PDF")
-    write_report(files, tmp_path)
+    write_files(files, tmp_path)
     (tmp_path / name).write_bytes(b"the same nodes elsewhere")
     assert differences(files, tmp_path) == []
     (tmp_path / name).unlink()
@@ -278,10 +281,10 @@ def test_cases_become_pictures(put, make_record, exhibits, tmp_path):
 
 def test_command_writes_and_checks(put, tmp_path):
     folder, out = put("table1", score, only=of_two), tmp_path / "docs"
-    result = runner.invoke(app, ["report", str(folder), "--out", str(out)])
+    result = runner.invoke(app, ["tables", str(folder), "--out", str(out)])
     assert result.exit_code == 0, result.output
     assert (out / "report.html").is_file() and (out / "tables/table1-ranks.tex").is_file()
-    check = ["report", str(folder), "--check", str(out)]
+    check = ["tables", str(folder), "--check", str(out)]
     assert runner.invoke(app, check).exit_code == 0
     (out / "report.html").write_text("another page")
     assert "differs: report.html" in runner.invoke(app, check).output
@@ -296,26 +299,38 @@ def test_command_writes_and_checks(put, tmp_path):
     assert "-| HPME | **0.999" in result.output and "+| HPME | **0.895" in result.output
 
 
+def test_the_old_name_of_the_command_warns_and_does_the_same(put, tmp_path):
+    folder, out = str(put("table1", score, only=of_two)), str(tmp_path / "docs")
+    for arguments, code in (([], 1), (["--out", out], 0), (["--check", out], 0), (["-x"], 2)):
+        place = folder if arguments else str(tmp_path)  # a folder without results
+        old, new = (runner.invoke(app, [n, place, *arguments]) for n in ("report", "tables"))
+        assert old.exit_code == new.exit_code == code
+        assert old.stdout == new.stdout
+        assert code == 2 or "now called hpme tables" in old.stderr
+        assert "now called" not in new.stderr
+    assert "report" not in runner.invoke(app, ["--help"]).stdout
+
+
 def test_usage(put, tmp_path):
     folder = str(put("table1", only=of_two))
-    result = runner.invoke(app, ["report", folder, "--suite", "tabel1"])
+    result = runner.invoke(app, ["tables", folder, "--suite", "tabel1"])
     assert result.exit_code == 2 and "did you mean 'table1'" in result.output
-    result = runner.invoke(app, ["report", folder, "--check", folder, "--out", folder])
+    result = runner.invoke(app, ["tables", folder, "--check", folder, "--out", folder])
     assert result.exit_code == 2
-    assert runner.invoke(app, ["report", str(tmp_path / "none")]).exit_code == 2
-    assert runner.invoke(app, ["report", str(tmp_path)]).exit_code == 1
+    assert runner.invoke(app, ["tables", str(tmp_path / "none")]).exit_code == 2
+    assert runner.invoke(app, ["tables", str(tmp_path)]).exit_code == 1
 
 
 def test_files_of_an_earlier_report_go_others_stay(put, tmp_path):
     folder, out = put("table1", only=of_two), tmp_path / "docs"
     put("shift", lambda e: {"cosine": 0.5}, SEEDS[:1], lambda e: e.dataset == "benzene")
-    write_report(report_files(folder), out)
+    write_files(table_files(folder), out)
     (out / "mine.md").write_text("kept")
     (out / "files.txt").write_text((out / "files.txt").read_text() + "../outside.md\n")
     (tmp_path / "outside.md").write_text("kept")
-    fewer = report_files(folder, ["shift"])
+    fewer = table_files(folder, ["shift"])
     assert "stale: table1.md" in differences(fewer, out)
-    write_report(fewer, out)
+    write_files(fewer, out)
     assert not (out / "table1.md").exists() and not (out / "figures/table1-ranks.png").exists()
     assert (out / "mine.md").is_file() and (tmp_path / "outside.md").is_file()
     assert differences(fewer, out) == []

@@ -5,10 +5,13 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.explain import Explanation
 
-from hpme.paper.cases import case_picture, heaviest
-from hpme.paper.mixups import mixup_picture
-from hpme.paper.shared.pictures import MOST_EDGES
-from hpme.paper.sizes import partner_picture
+from hpme.paper.pictures import (
+    MOST_EDGES,
+    case_picture,
+    heaviest,
+    mixup_picture,
+    partner_picture,
+)
 from hpme.viz.style import EXPLAINED, OTHERS, render
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from hpme import paper
 from hpme.bench import ALL_EDGES, GROUND_TRUTH, MEASURES, make_explainer
 from hpme.bench.measures import EXHIBITS
 from hpme.data import DATASETS
@@ -32,6 +33,10 @@ def test_everything_that_is_named_exists(suite, load):
             assert experiment.explainer in (None, GROUND_TRUTH, ALL_EDGES)
         if "mixups" in experiment.metrics:
             assert issubclass(explainer_class(experiment.explainer), MixingExplainer)
+
+
+def test_names_are_those_of_the_suites():
+    assert tuple(SUITES) == paper.NAMES
 
 
 def test_all_has_every_experiment_once_with_all_its_metrics():

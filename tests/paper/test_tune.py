@@ -13,7 +13,6 @@ from hpme.errors import InputError
 from hpme.explainers import EXPLAINERS, explainer_class
 from hpme.paper import tune
 from hpme.paper.baselines import blocks as baseline_blocks
-from hpme.paper.shared import tuned
 from hpme.paper.shared.cells import Results, gather
 from hpme.paper.shared.document import Table, fill
 from hpme.paper.suites import EVERYTHING, SUITES
@@ -23,43 +22,43 @@ SETTINGS = [(0.9, 0.5, 2.0, 0.1), (0.7, 0.1, 1.0, 0.2), (0.8, 0.2, 3.0, 0.9)]
 
 
 def test_every_method_has_as_many_settings():
-    assert {len(grid) for grid in tuned.GRIDS.values()} == {len(tuned.DESIGN)}
-    for method, settings in tuned.GRIDS.items():
-        assert len({json.dumps(options) for options in settings}) == len(tuned.DESIGN)
+    assert {len(grid) for grid in tune.GRIDS.values()} == {len(tune.DESIGN)}
+    for method, settings in tune.GRIDS.items():
+        assert len({json.dumps(options) for options in settings}) == len(tune.DESIGN)
         for options in settings:
             explainer_class(method)(**options)
     learned = {name for name, kind in EXPLAINERS.items() if "size_weight" in kind.option_names()}
-    assert learned == set(tuned.GRIDS)
+    assert learned == set(tune.GRIDS)
 
 
 def test_ways_to_choose():
-    assert tuned.best_auc(SETTINGS) == 0
-    assert tuned.best_mix(SETTINGS) == 1
-    assert tuned.best_fidelity(SETTINGS) == 2
+    assert tune.best_auc(SETTINGS) == 0
+    assert tune.best_mix(SETTINGS) == 1
+    assert tune.best_fidelity(SETTINGS) == 2
     ranked = {"a": SETTINGS, "b": [(0.1, 0, 0, 0), (0.6, 0, 0, 0), (0.7, 0, 0, 0)]}
-    assert tuned.best_rank(ranked) == 2  # ranks 2 and 1; the first has 1 and 3
+    assert tune.best_rank(ranked) == 2  # ranks 2 and 1; the first has 1 and 3
     level = {"a": [(0.9, 0, 0, 0), (0.8, 0, 0, 0)], "b": [(0.1, 0, 0, 0), (0.6, 0, 0, 0)]}
-    assert tuned.best_rank(level) == 1  # equal ranks, the higher mean
+    assert tune.best_rank(level) == 1  # equal ranks, the higher mean
 
 
 def test_the_page_shows_what_was_measured():
     page = (Path(__file__).parents[2] / "docs" / "measured" / "settings.md").read_text()
-    for table in tune.tables(tuned.tuning()):
+    for table in tune.tables(tune.tuning()):
         assert fill("table.md.j2", table=table).strip() in page
 
 
 def test_all_settings_were_measured():
-    known = tuned.tuning()
-    assert set(known) == set(tuned.GRIDS)
+    known = tune.tuning()
+    assert set(known) == set(tune.GRIDS)
     for by_dataset in known.values():
-        assert list(by_dataset) == list(tune.DATASETS)
-        assert all(len(settings) == len(tuned.DESIGN) for settings in by_dataset.values())
+        assert list(by_dataset) == list(tune.GRAPH_DATASETS)
+        assert all(len(settings) == len(tune.DESIGN) for settings in by_dataset.values())
 
 
-@pytest.mark.parametrize("method", tuned.GRIDS)
+@pytest.mark.parametrize("method", tune.GRIDS)
 def test_defaults_are_a_setting_of_the_grid(method):
-    assert tuned.setting(method, "benzene", "default") == {}
-    options = tuned.GRIDS[method][tune.default_number(method)]
+    assert tune.setting(method, "benzene", "default") == {}
+    options = tune.GRIDS[method][tune.default_number(method)]
     default, made = explainer_class(method)(), explainer_class(method)(**options)
     if method == "metagnn":  # of what explains the copy
         default, made = default.explainer, made.explainer
@@ -84,9 +83,9 @@ def record(experiment, values):
 def test_from_results_to_settings(tmp_path):
     draws = random.Random(0)
     known = {
-        method: {name: [[draws.random() for _ in tuned.VALUES] for _ in grid]
-                 for name in tune.DATASETS}
-        for method, grid in tuned.GRIDS.items()
+        method: {name: [[draws.random() for _ in tune.VALUES] for _ in grid]
+                 for name in tune.GRAPH_DATASETS}
+        for method, grid in tune.GRIDS.items()
     }  # fmt: skip
     places: dict[tuple[str, str], int] = {}
     store = ResultStore(tmp_path)
@@ -94,7 +93,7 @@ def test_from_results_to_settings(tmp_path):
         place = experiment.explainer, experiment.dataset
         number = places[place] = places.get(place, -1) + 1
         values = known[experiment.explainer][experiment.dataset][number]
-        store.put(record(experiment, dict(zip(tuned.VALUES, values, strict=True))))
+        store.put(record(experiment, dict(zip(tune.VALUES, values, strict=True))))
     records = list(store.records())
     assert tune.measured(records) == {
         method: {name: [[round(v, 4) for v in row] for row in rows] for name, rows in sets.items()}
@@ -126,9 +125,9 @@ def test_a_result_stands_where_each_rule_leads_to_it():
     ]  # fmt: skip
     shown = {row: entries[0].text for row, entries in table.rows}
     title = EXPLAINERS[method].title
-    assert set(shown) == {f"{title}, {rule}" for rule in get_args(tuned.Rule)}
-    for rule in get_args(tuned.Rule):
-        options = tuned.setting(method, dataset, rule)
+    assert set(shown) == {f"{title}, {rule}" for rule in get_args(tune.Rule)}
+    for rule in get_args(tune.Rule):
+        options = tune.setting(method, dataset, rule)
         value = next(r.values["auc"] for r in rows if dict(r.experiment.options) == options)
         assert shown[f"{title}, {rule}"] == f"{value:.3f}"
     assert table.columns[0].title == DATASETS[dataset].title

@@ -156,7 +156,7 @@ def test_deeply_nested_json(tmp_path):
 def test_damaged_files_of_a_store(tmp_path, caplog, make_record):
     store, record = ResultStore(tmp_path), make_record()
     store.put_failure(record.experiment, Failure("ModelError", "it broke", ""))
-    path = store.path(record.experiment, "failures")
+    path = store.failure_path(record.experiment)
     for content in (b"{", b"[" * 100_000, b"3", b"\xff"):
         path.write_bytes(content)
         assert list(store.failures()) == []
@@ -168,13 +168,14 @@ def test_damaged_files_of_a_store(tmp_path, caplog, make_record):
 
 def test_a_folder_where_a_record_should_be(tmp_path, caplog, make_record):
     store, record = ResultStore(tmp_path), make_record()
-    store.path(record.experiment).mkdir(parents=True)
+    store.path().mkdir(parents=True)
     assert store.get(record.experiment) is None and list(store.records()) == []
     with pytest.raises(StorageError, match="is a folder; remove it"):
         store.put(record)
-    deep = store.path(make_record(seed=1).experiment)
-    write_atomically(deep, b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}")
-    assert store.get(make_record(seed=1).experiment) is None
+    key = record.experiment.key.encode()
+    deep = b'{"key": "' + key + b'", "a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    write_atomically(store.path("table1"), deep)
+    assert store.get(record.experiment) is None
 
 
 CONSOLES = {"ascii": ("ascii", "80"), "cp1252": ("cp1252", "80"), "narrow": ("utf-8", "20")}

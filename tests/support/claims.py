@@ -96,7 +96,7 @@ def read_claims() -> dict[str, list[Claim]]:
 def read_tables() -> dict[str, Table]:
     """Tables of the committed records by name."""
     results = Results.read(ResultStore(RESULTS / "records"), SUITES)
-    blocks = [block for page in pages_of(results, results.run()) for block in page.blocks]
+    blocks = [block for page in pages_of(results, results.shown) for block in page.blocks]
     return {block.name: block for block in blocks if isinstance(block, Table)}
 
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from hpme.bench.execute.jobs import work
+from hpme.bench.jobs import work
 
 
 class Inline:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from hpme.apply.rows import GraphFile, Part, SmilesTable
 from hpme.apply.shards import ShardFolder
@@ -58,30 +60,27 @@ def apply(
     """
     there = folder.done()
     kept, attempts = sum(there.values()), Counter[int]()
-    todo = (part for part in rows.parts(rows_per_shard) if part.number not in there)
-    again: list[Part] = []
+    parts = rows.parts(rows_per_shard)
+    waiting: Iterator[Part] = (part for part in parts if part.number not in there)
     running = 0
-    following = next(todo, None)
     with progress_bar("explaining", rows.total, enabled=progress, done=kept, rate=True) as advance:
-        while following is not None or again or running:
-            while executor.free and (again or following is not None):
-                part = again.pop() if again else following
-                assert part is not None
-                if part is following:
-                    following = next(todo, None)
+        while True:
+            while executor.free and (part := next(waiting, None)) is not None:
                 executor.submit(part)
                 running += 1
+            if not running:
+                break
             for done in executor.wait(1.0):
                 running -= 1
                 part = done.job
                 if done.failure is None:
-                    folder.put(part.number, done.result.content)
+                    folder.put(part.number, done.result)
                     there[part.number] = len(part)
                     advance(len(part))
                 else:
                     attempts[part.number] += 1
                     _check_lost(done, attempts[part.number])
-                    again.append(part)
+                    waiting = chain([part], waiting)
     skipped = folder.write_skipped()
     return Applied(len(there), sum(there.values()) - skipped, skipped, kept)
 

@@ -26,7 +26,6 @@ META = b"hpme"
 SETTINGS, SKIPPED = "_apply.json", "_skipped.csv"  # readers of Parquet leave these alone
 DIGITS = 16
 """Of a shard's SHA-256, in its name: enough to tell damage."""
-TEXTS = ("name", "smiles", "verdict")
 
 
 def arrow(name: str = "pyarrow") -> Any:
@@ -53,46 +52,50 @@ Column = Lists | Tensor | Sequence[int] | Sequence[str] | None
 """One value per row; nothing at all where ``None``."""
 
 
-def lists(values: Tensor, counts: Tensor) -> Lists:
-    """A column of lists."""
-    return Lists(values.detach().cpu(), counts.cpu())
-
-
 class Table:
-    """Rows of a shard, added a batch at a time."""
+    """Rows of the shard of a part, added a batch at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, part: Part) -> None:
+        pa = self._pa = arrow()
+        columns = {
+            "id": pa.int64(),
+            "name": part.names is not None and pa.string(),
+            "smiles": part.smiles is not None and pa.string(),
+            "prediction": pa.list_(pa.float32()),
+            "class": pa.int32(),
+            "pooled_nodes": pa.list_(pa.int32()),
+            "edge_weights": pa.list_(pa.float32()),
+            "node_weights": pa.list_(pa.float32()),
+            "verdict": pa.string(),
+        }
+        self._part = part
         self._batches: list[Any] = []
-
-    def __len__(self) -> int:
-        return sum(batch.num_rows for batch in self._batches)
+        self._schema = pa.schema([(name, kind) for name, kind in columns.items() if kind])
 
     def add(self, columns: dict[str, Column]) -> None:
-        """Adds rows; all batches have the same columns."""
-        pa, types = arrow(), _types(columns)
+        """Adds rows."""
         rows = len(columns["id"])  # type: ignore[arg-type]
-        arrays = [_array(pa, column, types[name], rows) for name, column in columns.items()]
-        self._batches.append(pa.record_batch(arrays, schema=pa.schema(list(types.items()))))
+        arrays = [_array(self._pa, columns[c.name], c.type, rows) for c in self._schema]
+        self._batches.append(self._pa.record_batch(arrays, schema=self._schema))
 
-    def arrow(self, names: Sequence[str]) -> Any:
-        """The whole as PyArrow's table; its columns have ``names``, also if there are no rows."""
-        pa = arrow()
-        schema = pa.schema(list(_types(names).items()))
-        return pa.Table.from_batches(self._batches, schema=schema)
-
-
-def _types(names: Any) -> dict[str, Any]:
-    pa = arrow()
-    known = {
-        "id": pa.int64(),
-        **dict.fromkeys(TEXTS, pa.string()),
-        "prediction": pa.list_(pa.float32()),
-        "class": pa.int32(),
-        "pooled_nodes": pa.list_(pa.int32()),
-        "edge_weights": pa.list_(pa.float32()),
-        "node_weights": pa.list_(pa.float32()),
-    }
-    return {name: known[name] for name in names}
+    def encoded(self, skipped: Sequence[SkippedRow], settings: dict[str, Any]) -> bytes:
+        """Content of the file of the shard; its description lists rows that were skipped."""
+        meta = {
+            "shard": self._part.number,
+            "input_rows": len(self._part),
+            "skipped": [[row.row, row.smiles, row.reason] for row in skipped],
+            "settings": settings,
+        }
+        rows = self._pa.Table.from_batches(self._batches, schema=self._schema)
+        sink = io.BytesIO()
+        # Dictionaries do not pay for numbers that hardly repeat.
+        arrow("pyarrow.parquet").write_table(
+            rows.replace_schema_metadata({META: json.dumps(meta)}),
+            sink,
+            use_dictionary=["verdict"],
+            write_statistics=["id"],
+        )
+        return sink.getvalue()
 
 
 def _array(pa: Any, column: Column, kind: Any, rows: int) -> Any:
@@ -101,34 +104,10 @@ def _array(pa: Any, column: Column, kind: Any, rows: int) -> Any:
     if isinstance(column, Lists):
         offsets = torch.cat([column.counts.new_zeros(1), column.counts.cumsum(0)]).int()
         number = torch.int32 if kind.value_type == pa.int32() else torch.float32
-        values = pa.array(column.values.to(number).contiguous().numpy())
-        return pa.ListArray.from_arrays(pa.array(offsets.numpy()), values)
+        values = pa.array(column.values.detach().cpu().to(number).contiguous().numpy())
+        return pa.ListArray.from_arrays(pa.array(offsets.cpu().numpy()), values)
     values = column.cpu().numpy() if isinstance(column, Tensor) else column
     return pa.array(values, type=kind)
-
-
-def encoded(
-    table: Table, part: Part, skipped: Sequence[SkippedRow], settings: dict[str, Any]
-) -> bytes:
-    """Content of the file of a shard; rows that were skipped are listed in its description."""
-    names = ["id", "prediction", "class", "pooled_nodes", "edge_weights", "node_weights", "verdict"]
-    if part.smiles is not None:
-        names.insert(1, "smiles")
-    if part.names is not None:
-        names.insert(1, "name")
-    meta = {
-        "shard": part.number,
-        "input_rows": len(part),
-        "skipped": [[row.row, row.smiles, row.reason] for row in skipped],
-        "settings": settings,
-    }
-    rows = table.arrow(names).replace_schema_metadata({META: json.dumps(meta)})
-    sink = io.BytesIO()
-    # Dictionaries do not pay for numbers that hardly repeat.
-    arrow("pyarrow.parquet").write_table(
-        rows, sink, use_dictionary=["verdict"], write_statistics=["id"]
-    )
-    return sink.getvalue()
 
 
 class ShardFolder:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,7 +11,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from hpme.apply.rows import Part
-from hpme.apply.shards import Column, Table, encoded, lists
+from hpme.apply.shards import Column, Lists, Table
 from hpme.data.molecules.columns import SkippedRow
 from hpme.data.molecules.stream import stream_molecules
 from hpme.errors import HPMEError, InputError
@@ -24,19 +22,10 @@ from hpme.explainers.shared.masks import Masks, edge_to_node
 from hpme.graphs import GraphStore
 from hpme.models.explained import ExplainedModel
 from hpme.models.task import check_rows
+from hpme.storage import FileContent
 
 TRIAL = 8
 """Rows that show whether explainer and model belong together."""
-
-
-@dataclass(frozen=True)
-class Shard:
-    """A shard that is ready to be written."""
-
-    number: int
-    content: bytes
-    rows: int
-    skipped: int
 
 
 @dataclass
@@ -44,7 +33,7 @@ class ShardWork:
     """Explains parts of the rows; it travels to other processes, and reads its model there.
 
     Args:
-        explainer: Content of the file of a saved explainer.
+        explainer: The file of a saved explainer.
         build: Makes the model, and says what is known about it.
         state: Its parameters and buffers, as :func:`state_of` gives them.
         settings: What shards say about how they were made.
@@ -52,9 +41,10 @@ class ShardWork:
         hydrogens: Whether hydrogens of molecules become nodes.
         device: Where the model runs; by default where it is.
         threads: Threads for computing.
+        loaded: The explainer, where it is loaded already; it does not travel.
     """
 
-    explainer: bytes
+    explainer: FileContent
     build: Callable[[], ExplainedModel]
     state: bytes
     settings: dict[str, Any]
@@ -62,10 +52,11 @@ class ShardWork:
     hydrogens: bool = False
     device: str | None = None
     threads: int = 1
+    loaded: GraphExplainer | None = None
     _ready: tuple[GraphExplainer, ExplainedModel] | None = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_ready": None}
+        return {**self.__dict__, "loaded": None, "_ready": None}
 
     def __call__(self, part: Part) -> Done:
         """Makes a shard; what goes wrong with all of its rows is a failure."""
@@ -75,17 +66,16 @@ class ShardWork:
         except Exception as error:
             return Done(part, failure=Failure.of(error))
 
-    def shard(self, part: Part) -> Shard:
-        """Explains the rows of a part; those that cannot be explained are listed in the shard."""
+    def shard(self, part: Part) -> bytes:
+        """Explains the rows of a part; the shard lists those that cannot be explained."""
         explainer, _ = self.ready()
-        table, skipped = Table(), list(part.skipped)
+        table, skipped = Table(part), list(part.skipped)
         for first in range(0, len(part.ids), explainer.batch_size):
             rows = slice(first, first + explainer.batch_size)
             store, numbers = self._read(part, rows, skipped)
             self._explain(part, store, numbers, table, skipped)
         skipped.sort(key=lambda row: row.row)
-        content = encoded(table, part, skipped, self.settings)
-        return Shard(part.number, content, len(table), len(skipped))
+        return table.encoded(skipped, self.settings)
 
     def check(self, part: Part) -> None:
         """Explains a few rows of a part, so that what is wrong with the model shows early.
@@ -108,10 +98,7 @@ class ShardWork:
     def ready(self) -> tuple[GraphExplainer, ExplainedModel]:
         """The explainer and the model, read when they are first needed."""
         if self._ready is None:
-            with tempfile.TemporaryDirectory() as folder:
-                file = Path(folder, "explainer.safetensors")
-                file.write_bytes(self.explainer)
-                explainer = load_explainer(file)
+            explainer = self.loaded or load_explainer(self.explainer)
             subject = self.build()
             subject.model.load_state_dict(load(self.state))
             if self.device is not None:
@@ -171,22 +158,21 @@ class ShardWork:
         check_rows(output, len(store))
         task = subject.task(output)
         values = task.values(output) if task.classification else output.view(len(store), -1)
-        columns: dict[str, Column] = {"id": [part.ids[i] for i in numbers]}
-        if part.names is not None:
-            columns["name"] = [part.names[i] for i in numbers]
-        if part.smiles is not None:
-            columns["smiles"] = [part.smiles[i] for i in numbers]
-        ones = torch.ones_like(store.sizes)
-        columns["prediction"] = lists(values.flatten(), ones * values.shape[1])
-        columns["class"] = values.argmax(1) if task.classification else None
-        columns["pooled_nodes"] = _pooled(masks, store)
-        columns["edge_weights"] = lists(masks.edge_mask, store.edge_counts)
-        columns["node_weights"] = lists(_node_weights(masks, store), store.sizes)
-        columns["verdict"] = None
+        ones, quality = torch.ones_like(store.sizes), None
         if self.verdict:
-            quality: Any = explainer
-            columns["verdict"] = [one.verdict for one in quality.quality(subject, store)]
-        return columns
+            judge: Any = explainer
+            quality = [one.verdict for one in judge.quality(subject, store)]
+        return {
+            "id": [part.ids[i] for i in numbers],
+            "name": part.names and [part.names[i] for i in numbers],
+            "smiles": part.smiles and [part.smiles[i] for i in numbers],
+            "prediction": Lists(values.flatten(), ones * values.shape[1]),
+            "class": values.argmax(1) if task.classification else None,
+            "pooled_nodes": _pooled(masks, store),
+            "edge_weights": Lists(masks.edge_mask, store.edge_counts),
+            "node_weights": Lists(_node_weights(masks, store), store.sizes),
+            "verdict": quality,
+        }
 
 
 def state_of(subject: ExplainedModel) -> bytes:
@@ -206,7 +192,7 @@ def _problem(store: GraphStore, number: int) -> str | None:
 
 @torch.no_grad()
 def _output(subject: ExplainedModel, store: GraphStore) -> Tensor:
-    graphs = store.seen(everything=subject.reads_all).batch()
+    graphs = store.detached(everything=subject.reads_all).batch()
     with subject.frozen():
         return subject.adapter().predict(graphs)
 
@@ -217,7 +203,7 @@ def _pooled(masks: Masks, store: GraphStore) -> Column:
         return None
     graph, nodes = store.node_graph, masks.pooled.nonzero().view(-1)
     counts = torch.bincount(graph[nodes], minlength=len(store))
-    return lists((nodes - store.node_start[graph[nodes]]).int(), counts)
+    return Lists((nodes - store.node_start[graph[nodes]]).int(), counts)
 
 
 def _node_weights(masks: Masks, store: GraphStore) -> Tensor:

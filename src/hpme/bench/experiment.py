@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -11,6 +10,7 @@ from typing import Any
 
 from hpme.errors import InputError
 from hpme.limits import MAX_SEED, MAX_SEEDS
+from hpme.storage import canonical_json
 
 RESULT_VERSION = 3
 """Part of every key; raise it when a change to explainers or metrics alters results."""
@@ -92,12 +92,6 @@ class Experiment:
         options = "".join(f" {name}={value}" for name, value in self.options.items())
         explainer = "" if self.explainer is None else f", {self.explainer}{options}"
         return f"{self.dataset}{variant}, {self.model}{explainer}, seed {self.seed}"
-
-
-def canonical_json(content: Any) -> bytes:
-    """The same bytes for the same content, whatever the order of keys."""
-    text = json.dumps(content, sort_keys=True, indent=1, allow_nan=False)
-    return text.encode() + b"\n"
 
 
 def parse_seeds(text: str) -> list[int]:

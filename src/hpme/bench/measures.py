@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from hpme import metrics
-from hpme.bench.choice import choice
 from hpme.bench.experiment import ALL_EDGES, GROUND_TRUTH
 from hpme.bench.outcome import Outcome, without_ground_truth
 from hpme.data import GraphDataset, GraphStore
 from hpme.errors import InputError
-from hpme.explainers import MixingExplainer
+from hpme.explainers import HPMEExplainer, MixingExplainer
+from hpme.explainers.hpme.method.pool import PoolSize
+from hpme.explainers.hpme.search.criterion import criterion
+from hpme.explainers.hpme.search.hardmix import HardMix
+from hpme.explainers.shared.masks import from_edges
 from hpme.metrics import GraphScores, MetricValue
 from hpme.metrics.simoar import simoar_references
 from hpme.models import predict
@@ -21,6 +26,11 @@ from hpme.models import predict
 Measured = dict[str, MetricValue | GraphScores]
 EXHIBITED = 3
 """Graphs per experiment, as in the paper's figures."""
+SHARES = (0.1, 0.2, 0.3, 0.5)
+"""Sizes that are tried, since the right one is not known: shares of the pairs, or of the nodes."""
+SAMPLES = 10
+DRAWS = 2
+"""Hosts every graph meets."""
 
 
 def auc(outcome: Outcome) -> Measured:
@@ -108,6 +118,66 @@ def _of_explanations(metric: Callable[..., Any], outcome: Outcome) -> Any:
         size = metrics.truth_sizes(outcome.graphs)
     model, seed = outcome.target.model, outcome.experiment.seed
     return metric(model, outcome.explanations, size, mode=outcome.mode, seed=seed)
+
+
+def choice(outcome: Outcome) -> Measured:
+    """Robust fidelity and the hard mix of explanations, averaged over sizes; neither needs labels.
+
+    ``choice_fidelity`` is robust Fid+ minus robust Fid-, the higher, the better.
+    ``choice_disagreement`` and ``choice_loss`` are the criterion of HPME for the nodes at the best
+    edges, the lower, the better.
+    """
+    disagreement, loss = hard_mix(outcome)
+    return {
+        "choice_fidelity": _mean([_fidelity(outcome, share) for share in SHARES]),
+        "choice_disagreement": MetricValue(disagreement),
+        "choice_loss": MetricValue(loss),
+    }
+
+
+def hard_mix(outcome: Outcome) -> tuple[float, float]:
+    """Disagreement and loss of hard mixes, see :func:`criterion`, averaged over sizes."""
+    judge = HPMEExplainer()
+    companions = without_ground_truth(outcome.companions)  # where one class is explained: the other
+    graphs = GraphStore.from_graphs(without_ground_truth(outcome.graphs) + companions)
+    explanations = list(outcome.explanations)
+    if companions:
+        assert outcome.explainer is not None
+        model = outcome.target.model
+        explanations += outcome.explainer.explain(model, companions, progress=False)
+    edge_mask = torch.cat([explanation.edge_mask for explanation in explanations])
+    found: list[Tensor] = []
+    with judge.context(outcome.target.model, graphs, mode=outcome.mode) as context:
+        generator = torch.Generator().manual_seed(0)  # the same hosts for all settings
+        for share in SHARES:
+            mix = HardMix.build(
+                context,
+                PoolSize(share),
+                judge.neighbor,
+                judge.attach,
+                generator,
+                judge.batch_size,
+            )
+            score = from_edges(edge_mask, mix.graphs).node_mask
+            assert score is not None
+            selection = mix.select(score.view(1, -1).to(mix.features))
+            found.append(criterion(mix, selection, mix.draw(DRAWS))[0])
+    disagreement, loss = torch.stack(found).mean(0).tolist()
+    return disagreement, loss
+
+
+def _fidelity(outcome: Outcome, share: float) -> MetricValue:
+    explanations = outcome.explanations
+    sides = metrics.robust_fidelity(
+        outcome.target.model, explanations, share, samples=SAMPLES, mode=outcome.mode
+    )
+    plus, minus = sides.plus.mean, sides.minus.mean
+    return plus if plus.reason else MetricValue(plus - minus)
+
+
+def _mean(values: list[MetricValue]) -> MetricValue:
+    undefined = [value for value in values if value.reason]
+    return undefined[0] if undefined else MetricValue(statistics.fmean(values))
 
 
 MEASURES: dict[str, Callable[[Outcome], Measured]] = {

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.explain import Explanation, HeteroExplanation
 
 from hpme.bench.experiment import ALL_EDGES, GROUND_TRUTH, Experiment
-from hpme.bench.passes import counted
 from hpme.data import GraphDataset, GraphStore
 from hpme.explainers import GraphExplainer
 from hpme.explainers.registry import make_explainer
@@ -131,20 +131,22 @@ def explain(
     seed, count = experiment.seed, experiment.graphs
     numbers, others = dataset.explained(seed, count), dataset.companions(seed, count)
     graphs = [dataset[int(number)] for number in numbers]
-    company = [dataset[int(number)] for number in others]
+    companions = [dataset[int(number)] for number in others]
     inputs = without_ground_truth(graphs)
-    chosen = Outcome(experiment, dataset, target, numbers.tolist(), graphs, company, [])
+    chosen = Outcome(experiment, dataset, target, numbers.tolist(), graphs, companions, [])
     if experiment.explainer == GROUND_TRUTH:
         pairs = zip(inputs, graphs, strict=True)
-        return replace(chosen, explanations=[_truth(seen, graph) for seen, graph in pairs])
+        found = [_sure(*pair, lambda edges: edges.edge_mask.float()) for pair in pairs]
+        return replace(chosen, explanations=found)
     if experiment.explainer == ALL_EDGES:
-        return replace(chosen, explanations=[_everything(seen) for seen in inputs])
+        found = [_sure(seen, seen, lambda edges: torch.ones(edges.num_edges)) for seen in inputs]
+        return replace(chosen, explanations=found)
     explainer, source = make_explainer(experiment.explainer, dataset, seed, experiment.options)
     start, began = time.perf_counter(), time.process_time()
     known: dict[str, Any] = {}
     if explainer.needs_labels:
         known["labelled"] = _labelled(dataset, seed)
-    fit_graphs = inputs + without_ground_truth(company)
+    fit_graphs = inputs + without_ground_truth(companions)
     with counted(target.model) as passes:
         explainer.fit(target.model, fit_graphs, mode=chosen.mode, progress=progress, **known)
         fitted = time.perf_counter()
@@ -188,21 +190,62 @@ def _only(graph: Any, names: tuple[str, ...]) -> Any:
     return kept
 
 
-def _truth(seen: Any, graph: Any) -> Any:
-    """The ground truth of a graph as its explanation."""
+def _sure(seen: Any, edges: Any, weight: Callable[[Any], Tensor]) -> Any:
+    """The explanation of a graph that nobody had to find: ``weight`` of its edges, by type."""
     if not isinstance(seen, HeteroData):
-        return Explanation(**seen.to_dict(), edge_mask=graph.edge_mask.float())
-    explanation = HeteroExplanation(**seen.to_dict())
-    for kind in graph.edge_types:
-        explanation[kind].edge_mask = graph[kind].edge_mask.float()
-    return explanation
-
-
-def _everything(seen: Any) -> Any:
-    """All edges of a graph as its explanation."""
-    if not isinstance(seen, HeteroData):
-        return Explanation(**seen.to_dict(), edge_mask=torch.ones(seen.num_edges))
+        return Explanation(**seen.to_dict(), edge_mask=weight(edges))
     explanation = HeteroExplanation(**seen.to_dict())
     for kind in seen.edge_types:
-        explanation[kind].edge_mask = torch.ones(seen[kind].num_edges)
+        explanation[kind].edge_mask = weight(edges[kind])
     return explanation
+
+
+class Passes:
+    """Edges a model was shown while it was watched; one pass shows every edge of the graphs once.
+
+    Edges, not calls, because calls differ in how many graphs they are about, and mixes are larger
+    than the graphs they come from.
+    """
+
+    def __init__(self) -> None:
+        self.edges = 0
+
+    def over(self, graphs: Iterable[Any]) -> float | None:
+        """Passes over some graphs; ``None`` if they have no edge."""
+        once = sum(_edges_of(graph) for graph in graphs)
+        return self.edges / once if once else None
+
+
+@contextmanager
+def counted(model: nn.Module) -> Iterator[Passes]:
+    """Watches a model, and copies that are made of it meanwhile."""
+    passes = Passes()
+
+    def watch(_: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        passes.edges += _edges_seen((*args, *kwargs.values()))
+
+    handle = model.register_forward_pre_hook(watch, with_kwargs=True)
+    try:
+        yield passes
+    finally:
+        handle.remove()
+
+
+def _edges_seen(values: Iterable[Any]) -> int:
+    """Number of edges among the arguments of a call: integers in two rows, or several by type."""
+    for value in values:
+        parts = list(value.values()) if isinstance(value, Mapping) else [value]
+        if parts and all(_is_edge_index(part) for part in parts):
+            return sum(part.shape[1] for part in parts)
+    return 0
+
+
+def _is_edge_index(value: Any) -> bool:
+    integer = isinstance(value, Tensor) and value.dtype == torch.long
+    return integer and value.dim() == 2 and value.shape[0] == 2
+
+
+def _edges_of(graph: Any) -> int:
+    if isinstance(graph, HeteroData):
+        return sum(graph[kind].edge_index.shape[1] for kind in graph.edge_types)
+    return int(graph.edge_index.shape[1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import json
 import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,11 +10,21 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hpme.bench.experiment import Experiment, canonical_json
+from hpme.bench.experiment import Experiment
 from hpme.errors import InputError, StorageError
 from hpme.execute.jobs import Failure
-from hpme.storage import read_json, write_atomically
+from hpme.storage import (
+    append_line,
+    canonical_json,
+    locked,
+    read_json,
+    sealed,
+    unsealed,
+    write_atomically,
+)
 
+OTHER = "other"
+"""File of results that were computed for no suite."""
 logger = logging.getLogger("hpme")
 
 
@@ -50,18 +60,17 @@ class Record:
 
     def to_dict(self) -> dict[str, Any]:
         """The record as JSON values, with a digest of all the others."""
-        content: dict[str, Any] = json_values(
-            {**asdict(self), "experiment": self.experiment.to_dict(), "key": self.experiment.key}
-        )
-        return {**content, "sha256": _digest(content)}
+        content = {"experiment": self.experiment.to_dict(), "key": self.experiment.key}
+        return sealed(json_values({**asdict(self), **content}))
 
     def to_bytes(self) -> bytes:
-        """Content of a result file."""
-        return canonical_json(self.to_dict())
+        """The record as a line of a file."""
+        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return text.encode()
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Record:
-        """The record of a result file.
+        """The record of a line.
 
         Raises:
             StorageError: If the content is damaged or of another version.
@@ -79,9 +88,7 @@ class Record:
         Raises:
             InputError: If it was changed since.
         """
-        values = dict(content)
-        if values.pop("sha256", None) != _digest(values):
-            raise InputError("its content does not fit its sha256")
+        values = unsealed(content)
         experiment = Experiment.from_dict(values.pop("experiment"))
         if values.pop("key") != experiment.key:
             raise InputError("its key is of another version of hpme")
@@ -99,53 +106,60 @@ def json_values(value: Any) -> Any:
     return value
 
 
-def _digest(content: Mapping[str, Any]) -> str:
-    return hashlib.sha256(canonical_json(content)).hexdigest()
-
-
 class ResultStore:
-    """A folder of results; a kill at any moment leaves every file whole or absent.
+    """A folder of results, a file for each suite; a kill at any moment loses none.
+
+    A suite has a file as soon as it is run. Its lines are results, and nothing is stored twice:
+    what several suites share is in the file of the one that was run first. A line that is damaged,
+    or torn because its writer was killed, is left out, so that its experiment is run again.
 
     Args:
-        folder: Holds ``results/<key>.json`` and ``failures/<key>.json``.
+        folder: Holds ``results/<suite>.jsonl`` and ``failures/<key>.json``; files of single
+            results, ``results/<key>.json``, are from older versions and are read, too.
     """
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
 
-    def path(self, experiment: Experiment, kind: str = "results") -> Path:
-        """Where the result of an experiment is stored, or its failure (``"failures"``)."""
-        return self.folder / kind / f"{experiment.key}.json"
+    def path(self, suite: str = OTHER) -> Path:
+        """Where the results of a suite are stored."""
+        return self.folder / "results" / f"{suite}.jsonl"
+
+    def failure_path(self, experiment: Experiment) -> Path:
+        """Where it is stored why an experiment failed."""
+        return self.folder / "failures" / f"{experiment.key}.json"
+
+    def begin(self, suites: Iterable[str]) -> None:
+        """Notes that suites are run, even if all their results are there already."""
+        for path in map(self.path, suites):
+            if not path.exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.touch()
+
+    def suites(self) -> set[str]:
+        """The suites that were run; none if there are results of which that is not known."""
+        names = {path.stem for path in self._files("jsonl")}
+        return set() if OTHER in names or self._files("json") else names
 
     def get(self, experiment: Experiment) -> Record | None:
         """The intact result of an experiment; ``None`` if there is none, so that it must be run."""
-        path = self.path(experiment)
-        try:
-            record = Record.from_bytes(path.read_bytes())
-        except FileNotFoundError:
-            return None
-        except OSError as error:  # StorageError is one
-            logger.warning("'%s' is damaged and will be computed again: %s", path, error)
-            return None
-        return record if record.experiment.key == experiment.key else None
+        found = [r for r in self._records(experiment.key) if r.experiment.key == experiment.key]
+        return found[-1] if found else None
 
-    def put(self, record: Record) -> None:
+    def put(self, record: Record, suite: str = OTHER) -> None:
         """Stores a result, and forgets that the experiment failed before."""
-        write_atomically(self.path(record.experiment), record.to_bytes())
-        self.path(record.experiment, "failures").unlink(missing_ok=True)
+        append_line(self.path(suite), record.to_bytes())
+        self.failure_path(record.experiment).unlink(missing_ok=True)
 
     def put_failure(self, experiment: Experiment, failure: Failure) -> None:
         """Stores why an experiment failed; it is tried again in the next run."""
         content = {"key": experiment.key, "experiment": experiment.to_dict(), **asdict(failure)}
-        write_atomically(self.path(experiment, "failures"), canonical_json(content))
+        write_atomically(self.failure_path(experiment), canonical_json(content))
 
     def records(self) -> Iterator[Record]:
         """All intact results, in the order of their keys."""
-        for path in sorted((self.folder / "results").glob("*.json")):
-            try:
-                yield Record.from_bytes(path.read_bytes())
-            except OSError as error:
-                logger.warning("'%s' is left out: %s", path, error)
+        found = {record.experiment.key: record for record in self._records()}
+        return (found[key] for key in sorted(found))
 
     def failures(self) -> Iterator[dict[str, str]]:
         """All failures, in the order of their keys."""
@@ -154,6 +168,45 @@ class ResultStore:
                 yield dict(read_json(path.read_bytes()))
             except (OSError, ValueError, TypeError) as error:
                 logger.warning("'%s' is left out: %s", path, error)
+
+    def sort(self, suites: Iterable[str]) -> None:
+        """Puts the lines of files into the order of their keys, and drops damaged ones.
+
+        Only while nobody else can write: a line that is added meanwhile would be lost.
+        """
+        for path in map(self.path, suites):
+            with locked(path) as alone:
+                if not alone or not path.is_file():
+                    continue
+                content, lines = path.read_bytes(), {}
+                for line in content.splitlines():
+                    try:  # results of other versions are whole as well
+                        lines[str(unsealed(read_json(line))["key"])] = line
+                    except (ValueError, TypeError, KeyError, AttributeError):
+                        logger.warning("a damaged line of '%s' is dropped", path)
+                ordered = b"".join(lines[key] + b"\n" for key in sorted(lines))
+                if ordered != content:
+                    write_atomically(path, ordered)
+
+    def _files(self, suffix: str) -> list[Path]:
+        return sorted((self.folder / "results").glob(f"*.{suffix}"))
+
+    def _records(self, key: str = "") -> Iterator[Record]:
+        """Intact results, those with a key if one is given; the newest of an experiment last."""
+        for path in self._files("json") + self._files("jsonl"):
+            try:
+                content = path.read_bytes()
+            except OSError as error:
+                logger.warning("'%s' is left out: %s", path, error)
+                continue
+            lines = [content] if path.suffix == ".json" else content.splitlines()
+            for number, line in enumerate(lines, 1):
+                if key.encode() not in line:
+                    continue
+                try:
+                    yield Record.from_bytes(line)
+                except StorageError as error:
+                    logger.warning("line %d of '%s' is left out: %s", number, path, error)
 
 
 @dataclass(frozen=True)
@@ -177,20 +230,14 @@ class Plan:
         A result that has more metrics than an experiment asks for is a result of it, too.
         """
         unique = list({experiment.key: experiment for experiment in experiments}.values())
-        found = [store.get(experiment) for experiment in unique]
-        if None in found:
-            stored: dict[str, list[Record]] = {}
-            for record in store.records():
-                stored.setdefault(_bare(record.experiment), []).append(record)
-            found = [
-                record or _covering(experiment, stored.get(_bare(experiment), []))
-                for experiment, record in zip(unique, found, strict=True)
-            ]
-        pairs = list(zip(unique, found, strict=True))
+        stored: dict[str, list[Record]] = {}
+        for record in store.records():
+            stored.setdefault(_bare(record.experiment), []).append(record)
+        found = {e.key: _covering(e, stored.get(_bare(e), [])) for e in unique}
         return cls(
             experiments=unique,
-            done=[record for _, record in pairs if record is not None],
-            todo=[experiment for experiment, record in pairs if record is None],
+            done=[record for record in found.values() if record is not None],
+            todo=[experiment for experiment in unique if found[experiment.key] is None],
         )
 
     @property
@@ -208,5 +255,7 @@ def _bare(experiment: Experiment) -> str:
 
 
 def _covering(experiment: Experiment, records: Iterable[Record]) -> Record | None:
+    """A record with the metrics of an experiment, if possible with these alone."""
     wanted = set(experiment.metrics)
-    return next((r for r in records if wanted <= set(r.experiment.metrics)), None)
+    enough = [record for record in records if wanted <= set(record.experiment.metrics)]
+    return max(enough, key=lambda record: record.experiment.key == experiment.key, default=None)

@@ -111,20 +111,20 @@ def apply(
     from hpme.commands.inputs import build_model, find_function
     from hpme.explainers import load_explainer
     from hpme.models.explained import ExplainedModel
-    from hpme.storage import locked
+    from hpme.storage import FileContent, locked
 
     arrow("pyarrow.parquet")
     if device is not None:
         usage("--device", check_device, device)
-    load_explainer(explainer)  # says what is wrong with it before anything is read
+    loaded = load_explainer(explainer)  # says what is wrong with it before anything is read
     rows = usage("--data", partial(open_rows, data, smiles_column=smiles_column,
                                    name_column=name_column))  # fmt: skip
     function = None if call is None else usage("--call", find_function, call)
     explained = ExplainedModel(build_model(model, weights), call=function)
-    state, content = state_of(explained), explainer.read_bytes()
+    state, content = state_of(explained), FileContent(str(explainer), explainer.read_bytes())
     settings: dict[str, Any] = {
         "hpme": __version__,
-        "explainer": hashlib.sha256(content).hexdigest(),
+        "explainer": hashlib.sha256(content.content).hexdigest(),
         "model": hashlib.sha256(state).hexdigest(),
         "data": rows.digest,
         "columns": rows.columns,
@@ -141,6 +141,7 @@ def apply(
         hydrogens=hydrogens,
         device=device,
         threads=shared.threads if workers is None else 1,
+        loaded=loaded,
     )
     first = next(rows.parts(min(rows_per_shard, FIRST_LOOK)), None)
     if first is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
@@ -19,7 +19,7 @@ from hpme.limits import MAX_SIZE
 
 if TYPE_CHECKING:
     from hpme.bench import Experiment, Failure, Plan, ResultStore
-    from hpme.bench.execute.watch import CostModel
+    from hpme.bench.watch import CostModel
     from hpme.execute.jobs import Executor
     from hpme.paper.shared.suite import Suite
 
@@ -71,7 +71,7 @@ def bench(
         typer.Option(min=1, help="Longest training of a model, in steps, to try things out."),
     ] = None,
     out: Annotated[
-        Path, typer.Option(file_okay=False, help="Folder of the results; see hpme report.")
+        Path, typer.Option(file_okay=False, help="Folder of the results; see hpme tables.")
     ] = Path("out/bench"),
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")
@@ -81,8 +81,8 @@ def bench(
 
     Many tables share experiments; with "all" each is run once.
 
-    Every finished experiment is kept in a file of its own: a run that was stopped, or killed, goes
-    on where it was when started again. An experiment that fails does not stop the others; it is
+    Every finished experiment is kept at once: a run that was stopped, or killed, goes on where it
+    was when started again. An experiment that fails does not stop the others; it is
     tried again in the next run.
 
     Exit codes: 0 done, 1 something failed, 2 wrong usage, 130 interrupted.
@@ -93,13 +93,14 @@ def bench(
     if executor is ExecutorName.local and address is not None:
         refuse("belongs to --executor ray", "--address")
     from hpme.bench import Plan, ResultStore
-    from hpme.bench.execute.cluster import ExperimentCluster
-    from hpme.bench.execute.jobs import work
-    from hpme.bench.execute.watch import CostModel
+    from hpme.bench.cluster import ExperimentCluster
+    from hpme.bench.jobs import work
+    from hpme.bench.watch import CostModel
     from hpme.execute.local import LocalExecutor
-    from hpme.paper.suites import EVERYTHING, SUITES
+    from hpme.paper.suites import EVERYTHING, REPORTED, SUITES, home
 
-    chosen = EVERYTHING if suite == paper.ALL else SUITES[suite]
+    everything = suite == paper.ALL
+    chosen = EVERYTHING if everything else SUITES[suite]
     experiments = chosen_experiments(
         chosen,
         seeds=seeds,
@@ -112,14 +113,22 @@ def bench(
     store = ResultStore(out)
     plan, costs = Plan.of(experiments, store), CostModel(store.records())
     _show_plan(chosen.title, plan, costs, workers or 1)
-    if dry_run or not plan.todo:
+    if dry_run:
         return
-    usage("--out", check_writable, store.path(plan.todo[0]))
+    if plan.todo:
+        usage("--out", check_writable, store.path(suite))
+    names = list(REPORTED) if everything else [suite]
+    store.begin(names)
+    if not plan.todo:
+        return
+    suite_of = home if everything else lambda experiment: suite
     if executor is ExecutorName.ray:
         cluster = ExperimentCluster(address)
-        failures = _run(plan, store, cluster, costs, cluster.cores)
+        failures = _run(plan, store, suite_of, cluster, costs, cluster.cores)
     else:
-        failures = _run(plan, store, LocalExecutor(workers or 1, work), costs, workers or 1)
+        pool = LocalExecutor(workers or 1, work)
+        failures = _run(plan, store, suite_of, pool, costs, workers or 1)
+    store.sort(names)
     done = len(plan.todo) - len(failures)
     say(f"{done} done, {len(failures)} failed; results are in {out / 'results'}")
     if failures:
@@ -155,16 +164,23 @@ def chosen_experiments(
 
 
 def _run(
-    plan: Plan, store: ResultStore, executor: Executor, costs: CostModel, workers: int
+    plan: Plan,
+    store: ResultStore,
+    suite_of: Callable[[Experiment], str],
+    executor: Executor,
+    costs: CostModel,
+    workers: int,
 ) -> list[tuple[Experiment, Failure]]:
-    from hpme.bench.execute.cluster import is_prepared
-    from hpme.bench.execute.jobs import run_plan
-    from hpme.bench.execute.watch import Watch
+    from hpme.bench.cluster import is_prepared
+    from hpme.bench.jobs import run_plan
+    from hpme.bench.watch import Watch
 
     untrained = [experiment for experiment in plan.targets if not is_prepared(experiment)]
     watch = Watch(plan.todo, costs, workers, Console(stderr=True), untrained=untrained)
     try:
-        return run_plan(plan, store, executor, ended=watch.ended, pulse=watch.pulse)
+        return run_plan(
+            plan, store, executor, suite_of=suite_of, ended=watch.ended, pulse=watch.pulse
+        )
     except KeyboardInterrupt:
         watch.close()
         say("interrupted; finished results are kept, the same command goes on from here")
@@ -190,9 +206,9 @@ def _only(
 
 
 def _show_plan(title: str, plan: Plan, costs: CostModel, workers: int) -> None:
-    from hpme.bench.execute.cluster import is_prepared
-    from hpme.bench.execute.watch import duration, target_seconds
+    from hpme.bench.cluster import is_prepared
     from hpme.bench.run import versions
+    from hpme.bench.watch import duration, target_seconds
 
     table = Table(title=title, title_justify="left", header_style="bold")
     for name in ("dataset", "experiments", "done", "to do", "targets to train", "estimate"):

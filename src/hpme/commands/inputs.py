@@ -340,7 +340,7 @@ def read_chemprop(
         rules, task, hydrogens, columns: As in :func:`~hpme.data.from_smiles_csv`.
     """
     from hpme.models.chemprop import explained, molecules, read_model
-    from hpme.models.chemprop.package import chemprop_module
+    from hpme.models.chemprop.files import chemprop_module
 
     read, left_out = parse_smiles(
         read_columns(table, **columns), rules or {}, task=task, hydrogens=hydrogens

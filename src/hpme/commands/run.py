@@ -160,9 +160,10 @@ def run(
     more = {"task": task and task.value, "on_error": on_error and on_error.value}
     own |= {name: value for name, value in (more | {"workers": workers}).items() if value}
     _check_source(dataset, smiles, variant, own)
-    from hpme.bench import Experiment, Plan, ResultStore, make_explainer, parse_seeds, run_on
+    from hpme.bench import Experiment, Plan, ResultStore, parse_seeds, run_on
     from hpme.data import from_smiles_csv, load_dataset
     from hpme.explainers import EXPLAINERS
+    from hpme.explainers.registry import make_explainer
     from hpme.models.registry import default_name
 
     numbers = usage("--seeds", parse_seeds, seeds)
@@ -198,7 +199,7 @@ def run(
         for seed in numbers
     ]
     store = ResultStore(out)
-    usage("--out", check_writable, store.path(experiments[0]))
+    usage("--out", check_writable, store.path())
     done = {record.experiment.seed: record for record in Plan.of(experiments, store).done}
     if gallery_file is not None:
         done.pop(numbers[0], None)  # a result does not keep what is drawn

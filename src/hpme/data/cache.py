@@ -1,29 +1,21 @@
-"""Built datasets on disk: a safetensors file, and a JSON file that says what it must contain."""
+"""Built datasets on disk, found again by all that decides about them."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import platformdirs
-import safetensors.torch
-from safetensors import SafetensorError
 
-from hpme.errors import InputError
 from hpme.graphs import GraphStore
 from hpme.graphs.tensors import from_tensors, to_tensors
-from hpme.storage import locked, read_json, write_atomically
+from hpme.storage import CACHE_DIR_VARIABLE, read_or_make, read_tensors, write_tensors
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 """Part of every key; raise it when a builder or the file format changes."""
-CACHE_DIR_VARIABLE = "HPME_CACHE_DIR"
-
-logger = logging.getLogger(__name__)
 
 Request = Mapping[str, str | int]
 
@@ -39,51 +31,23 @@ def cached(root: Path, request: Request, build: Callable[[], GraphStore]) -> Gra
 
     A cache that cannot be written is worth a warning, not a failure.
     """
-    path = cached_path(root, request)
-    request = {**request, "format": FORMAT_VERSION}
-    with locked(path):
-        stored = _read(path, request)
-        if stored is not None:
-            return stored
-        store = build()
-        try:
-            _write(path, request, store)
-        except OSError as error:
-            logger.warning(
-                "dataset not cached at '%s' (%s); set %s", path, error, CACHE_DIR_VARIABLE
-            )
-        return store
+    path, meta = cached_path(root, request), {"request": dict(request)}
+
+    def read() -> GraphStore:
+        tensors, stored = read_tensors(path)
+        if stored != meta:
+            raise ValueError("it is of another request")
+        # Own memory, as that of what was just built: parts of a file are not aligned.
+        return from_tensors({name: tensor.clone() for name, tensor in tensors.items()})
+
+    def write(store: GraphStore) -> None:
+        write_tensors(path, to_tensors(store), meta)
+
+    return read_or_make(path, read, build, write, what="dataset", making="building it")
 
 
 def cached_path(root: Path, request: Request) -> Path:
     """Where :func:`cached` keeps the graphs of a request; its name holds a digest of all of it."""
-    request = {**request, "format": FORMAT_VERSION}
-    digest = hashlib.sha256(json.dumps(dict(request), sort_keys=True).encode()).hexdigest()
+    content = {**request, "format": FORMAT_VERSION}
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
     return root / "datasets" / f"{request['name']}-{request['variant']}-{digest[:16]}.safetensors"
-
-
-def _read(path: Path, request: Request) -> GraphStore | None:
-    """``None`` if nothing is stored, or what is stored is damaged."""
-    try:
-        note = read_json(path.with_suffix(".json").read_bytes())
-        payload = path.read_bytes()
-        if note == _note(request, payload):
-            return from_tensors(safetensors.torch.load(payload))
-        logger.warning("cached dataset '%s' is damaged; building it anew", path)
-    except FileNotFoundError:
-        pass
-    except (OSError, ValueError, SafetensorError, KeyError, InputError) as error:
-        logger.warning("cached dataset '%s' is unreadable (%s); building it anew", path, error)
-    return None
-
-
-def _write(path: Path, request: Request, store: GraphStore) -> None:
-    payload = safetensors.torch.save(to_tensors(store))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, payload)
-    note = json.dumps(_note(request, payload), indent=2)
-    write_atomically(path.with_suffix(".json"), note.encode())
-
-
-def _note(request: Request, payload: bytes) -> dict[str, Any]:
-    return {"request": dict(request), "sha256": hashlib.sha256(payload).hexdigest()}

@@ -44,16 +44,16 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
         attributes = {**store.node, **store.edge, **store.graph, **store.match, **texts}
         self._data = Data(edge_index=store.local_edge_index, **attributes)
         self.slices = store.slices()
-        self._typed = None if store.schema is None else store
+        self._hetero = None if store.schema is None else store
 
     @property
     def schema(self) -> Schema | None:
         """Types of nodes and edges, if the graphs have any."""
-        return None if self._typed is None else self._typed.schema
+        return None if self._hetero is None else self._hetero.schema
 
     def get(self, idx: int) -> Any:
-        """The graph with a number; one with types is a ``HeteroData``."""
-        return super().get(idx) if self._typed is None else self._typed[idx]
+        """The graph with a number; a heterogeneous one is a ``HeteroData``."""
+        return super().get(idx) if self._hetero is None else self._hetero[idx]
 
     @property
     def num_classes(self) -> int:
@@ -150,7 +150,7 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
         """Numbers of graphs to fit on beside the explained ones; usually none.
 
         Where only one class is explained, the explained graphs alone would not show an explainer
-        any other prediction: then graphs of the other classes keep them company.
+        any other prediction: then graphs of the other classes are added.
         """
         y = self._data.y[: len(self)]
         if self.info.task == "regression" or len(y[self.explainable].unique()) != 1:
@@ -172,7 +172,7 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
         return float(torch.quantile(share, 0.9))
 
     def training_store(self) -> GraphStore:
-        """What target models are trained on: all graphs."""
+        """What models are trained on: all graphs."""
         return GraphStore.from_graphs(self)
 
     def _permutation(self) -> Tensor:

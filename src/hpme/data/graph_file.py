@@ -16,6 +16,7 @@ from hpme.graphs.tensors import from_tensors, to_tensors
 from hpme.storage import open_tensors, read_tensors, write_tensors
 
 KIND, VERSION = "graphs", 1
+_COUNTS = ("sizes", "edge_counts", "match_counts")
 
 
 def save_graphs(path: str | Path, graphs: Iterable[Any]) -> None:
@@ -45,8 +46,7 @@ def load_graphs(path: str | Path) -> list[Data]:
         StorageError: If the file is missing, damaged or holds something else.
     """
     tensors, meta = read_tensors(path, undigested=True)
-    if (meta.get("kind"), meta.get("version")) != (KIND, VERSION):
-        raise StorageError(f"'{path}' holds no graphs; write them with hpme.data.save_graphs()")
+    _check_kind(path, meta)
     try:
         store = from_tensors(tensors)
         _check(store, meta)
@@ -68,10 +68,7 @@ class GraphSlices:
     def __init__(self, path: str | Path) -> None:
         self.path = path
         with open_tensors(path) as (file, meta):
-            if (meta.get("kind"), meta.get("version")) != (KIND, VERSION):
-                raise StorageError(
-                    f"'{path}' holds no graphs; write them with hpme.data.save_graphs()"
-                )
+            _check_kind(path, meta)
             names = list(file.keys())
             counts = {name: file.get_tensor(name) for name in names if name in _COUNTS}
             texts = [name for name in names if name.startswith("lengths.")]
@@ -91,9 +88,9 @@ class GraphSlices:
             return {name: self._rows(file, name, first, last) for name in self._names}
 
     def _rows(self, file: Any, name: str, first: int, last: int) -> Tensor:
-        level, _, key = name.partition(".")
+        group, _, key = name.partition(".")
         counts = {"node": "sizes", "edge": "edge_counts", "edge_index": "edge_counts",
-                  "match": "match_counts", "letters": f"lengths.{key}"}.get(level)  # fmt: skip
+                  "match": "match_counts", "letters": f"lengths.{key}"}.get(group)  # fmt: skip
         if counts is not None:
             ends = self._ends[counts]
             first, last = (0 if place == 0 else int(ends[place - 1]) for place in (first, last))
@@ -102,7 +99,9 @@ class GraphSlices:
         return rows
 
 
-_COUNTS = ("sizes", "edge_counts", "match_counts")
+def _check_kind(path: str | Path, meta: dict[str, Any]) -> None:
+    if (meta.get("kind"), meta.get("version")) != (KIND, VERSION):
+        raise StorageError(f"'{path}' holds no graphs; write them with hpme.data.save_graphs()")
 
 
 def _check(store: GraphStore, meta: dict[str, Any]) -> None:

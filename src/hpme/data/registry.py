@@ -5,33 +5,28 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from hpme.data import links
 from hpme.data.cache import cached, cached_path, default_root
 from hpme.data.dataset import GraphDataset
-from hpme.data.hetero import fraud as hetero_fraud
-from hpme.data.hetero import motifs as hetero_motifs
 from hpme.data.info import DatasetInfo, DatasetLevel
-from hpme.data.links import dataset as links
+from hpme.data.links import LinkDataset
 from hpme.data.molecules import datasets as molecules
-from hpme.data.nodes import motifs as node_motifs
-from hpme.data.nodes.dataset import NodeDataset
-from hpme.data.synthetic import ba, spmotif, triangles
+from hpme.data.nodes import NodeDataset
+from hpme.data.synthetic import ba, hetero, nodes, spmotif, triangles
 from hpme.errors import InputError, UnknownNameError
 from hpme.graphs import GraphStore
 from hpme.limits import MAX_SEED, MAX_SIZE
 
 DATASETS: dict[str, DatasetInfo] = {
     info.name: info
-    for family in (
-        *(ba, spmotif, triangles, molecules, node_motifs, links),
-        *(hetero_motifs, hetero_fraud),
-    )
+    for family in (ba, spmotif, triangles, molecules, nodes, links, hetero)
     for info in family.INFOS
 }
 """Every known dataset; a new entry can be loaded like the others."""
 KINDS: dict[DatasetLevel, type[GraphDataset]] = {
     "graph": GraphDataset,
     "node": NodeDataset,
-    "link": links.LinkDataset,
+    "link": LinkDataset,
 }
 
 

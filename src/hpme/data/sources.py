@@ -123,8 +123,8 @@ def _in_data_dir(folder: str, name: str) -> Path | None:
 
 def _where_to_put(folder: str, name: str) -> str:
     base = os.environ.get(DATA_DIR_VARIABLE)
-    seen = f"it is '{base}'" if base else "it is not set"
+    now = f"it is '{base}'" if base else "it is not set"
     return (
         f"put the file at ${DATA_DIR_VARIABLE}/{folder}/{name} or ${DATA_DIR_VARIABLE}/{name} and "
-        f"set the environment variable {DATA_DIR_VARIABLE} to that folder ({seen})"
+        f"set the environment variable {DATA_DIR_VARIABLE} to that folder ({now})"
     )

@@ -123,7 +123,7 @@ class MaskDescent:
         count = int(classes.max()) + 1 if len(classes) else 0
         start = start.new_zeros(count).scatter(0, classes, start)
         with torch.no_grad():
-            target = task.target(predict(None))
+            target = task.prediction(predict(None))
         logits = start.clone().requires_grad_()
         optimiser = torch.optim.Adam([logits], lr=self.lr)
         for _ in range(self.epochs):

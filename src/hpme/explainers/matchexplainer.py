@@ -111,7 +111,7 @@ class MatchExplainer(GraphExplainer):
         if graphs.num_nodes == 0:
             return Masks(edges, nodes.unsqueeze(1), pooled)
         embedding = adapter.embed(graphs, **model_kwargs)
-        target = self.task.target(embedding.output)
+        target = self.task.prediction(embedding.output)
         graph, reference = self._references(embedding, graphs)
         choices, losses = [], []
         cells = int(graphs.sizes.max()) * int(self.sizes.max())

@@ -101,7 +101,7 @@ class Adaptation:
     ) -> None:
         predict = weighted_model(adapter, graphs, {})
         with torch.no_grad():
-            target = task.target(predict(None))
+            target = task.prediction(predict(None))
         optimiser = torch.optim.Adam(parameters, lr=self.inner_lr)
         for _ in range(self.inner_steps):
             _set_gradients(task.loss(predict(mask), target).mean(), parameters)
@@ -173,7 +173,7 @@ def report_on(
     task: Task, before: Tensor, after: Tensor, labels: Tensor, chosen: Tensor, held_out: bool
 ) -> AdaptationReport:
     """Compares outputs before and after on all graphs, and with the labels of the chosen ones."""
-    first, second = task.target(before), task.target(after)
+    first, second = task.prediction(before), task.prediction(after)
     if task.classification:
         metric, shift = "accuracy", float((first != second).float().mean())
         scores = [float((t == labels)[chosen].float().mean()) for t in (first, second)]

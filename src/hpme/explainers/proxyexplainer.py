@@ -14,7 +14,7 @@ from hpme.explainers.shared.options import real, table, whole
 from hpme.explainers.shared.parametric import ParametricExplainer, seeded_linear
 from hpme.graphs import GraphBatch
 from hpme.graphs.segment import segment_mean, segment_sum
-from hpme.graphs.union import with_edges
+from hpme.graphs.transforms import with_edges
 
 
 class ProxyExplainer(MixingExplainer, ParametricExplainer):

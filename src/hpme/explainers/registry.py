@@ -19,7 +19,7 @@ from typing import Any
 from hpme.data.dataset import DEFAULT_POOL_RATIO, GraphDataset
 from hpme.errors import InputError, StorageError, UnknownNameError
 from hpme.explainers.shared.base import GraphExplainer
-from hpme.storage import read_tensors
+from hpme.storage import FileContent, read_tensors
 
 GROUP = "hpme.explainers"
 """Entry point group of explainers."""
@@ -84,8 +84,8 @@ def explainer_class(name: str) -> type[GraphExplainer]:
     return EXPLAINERS[name]
 
 
-def load_explainer(path: str | Path) -> GraphExplainer:
-    """Reads a saved explainer, whichever it is.
+def load_explainer(path: str | Path | FileContent) -> GraphExplainer:
+    """Reads a saved explainer, whichever it is, from a file or the content of one.
 
     Raises:
         StorageError: If the file is missing, damaged, or holds no explainer that is known here.

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch_geometric.data import Data, HeteroData
 
-from hpme.graphs.pairs import Pairs
-from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, EdgeType, Schema
+from hpme.graphs.edges import Pairs
+from hpme.graphs.hetero import split_hetero
+from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, EdgeType, Schema, TypeRows
 from hpme.graphs.segment import exclusive_cumsum, reverse_edge_index
-from hpme.graphs.split import split_graphs
-from hpme.graphs.type_rows import TypeRows
 
 
 @dataclass(frozen=True)
@@ -228,14 +228,14 @@ class GraphBatch:
         if all(v is None or (v.device == device and not v.is_inference()) for v in given.values()):
             return self
         changes: dict[str, Any] = {name: _moved(value, device) for name, value in given.items()}
-        for level in ("node", "edge", "graph"):
-            values = getattr(self, level).items()
-            changes[level] = {name: _moved(value, device) for name, value in values}
+        for group in ("node", "edge", "graph"):
+            values = getattr(self, group).items()
+            changes[group] = {name: _moved(value, device) for name, value in values}
         pairs = self.known_pairs
         return replace(self, known_pairs=None if pairs is None else pairs.to(device), **changes)
 
-    def levels(self) -> dict[str, dict[str, Tensor]]:
-        """All attributes by level and name; anchors number nodes from each graph's first."""
+    def groups(self) -> dict[str, dict[str, Tensor]]:
+        """All attributes by group and name; anchors number nodes from each graph's first."""
         anchors = None if self.anchors is None else self.anchors - self.ptr.unsqueeze(1)
         named: dict[str, dict[str, Tensor | None]] = {
             "node": {"x": self.x},
@@ -243,11 +243,11 @@ class GraphBatch:
             "graph": {"anchors": anchors},
         }
         return {
-            level: {
+            group: {
                 **{name: value for name, value in values.items() if value is not None},
-                **getattr(self, level),
+                **getattr(self, group),
             }
-            for level, values in named.items()
+            for group, values in named.items()
         }
 
     @property
@@ -260,12 +260,12 @@ class GraphBatch:
 
         Args:
             kind: What to make of each, such as PyG's ``Explanation``; by default ``Data``, or
-                ``HeteroData`` if they have types.
+                ``HeteroData`` if they are heterogeneous.
         """
         graphs = self.grouped()
         counts = {"node": self.sizes, "edge": self.edge_counts}
         return split_graphs(
-            graphs.local_edge_index, counts, graphs.levels(), kind=kind, schema=self.schema
+            graphs.local_edge_index, counts, graphs.groups(), kind=kind, schema=self.schema
         )
 
 
@@ -278,3 +278,47 @@ def _moved(value: Tensor | None, device: torch.device) -> Tensor | None:
 
 def _rows(value: Tensor | None, which: Tensor) -> Tensor | None:
     return None if value is None else value[which]
+
+
+def split_graphs(
+    local_edge_index: Tensor,
+    counts: Mapping[str, Tensor],
+    groups: Mapping[str, Mapping[str, Tensor]],
+    text: Mapping[str, Sequence[str]] | None = None,
+    *,
+    kind: Any = None,
+    schema: Schema | None = None,
+) -> list[Any]:
+    """The graphs one by one.
+
+    Args:
+        local_edge_index: Edges that number nodes from each graph's first, grouped by graph.
+        counts: Rows of every graph by group; one row per graph where a group is missing.
+        groups: Attributes by group and name.
+        text: Attributes with one text per graph.
+        kind: What to make of each graph; by default ``Data``, or ``HeteroData`` with a schema.
+        schema: Types of nodes and edges, if the graphs have any.
+    """
+    if schema is not None:
+        return split_hetero(local_edge_index, counts, groups, schema, text, kind=kind or HeteroData)
+    kind = kind or Data
+    total = counts["node"].numel()
+    rows = {group: count.tolist() for group, count in counts.items()}
+    columns: dict[str, Sequence[Any]] = {
+        name: value.split(rows.get(group, 1))  # type: ignore[no-untyped-call]
+        for group, values in groups.items()
+        for name, value in values.items()
+    }
+    columns["edge_index"] = local_edge_index.split(rows["edge"], dim=1)  # type: ignore[no-untyped-call]
+    if "anchors" in columns:
+        columns["anchors"] = groups["graph"]["anchors"].view(total, -1).unbind()
+    columns.update(text or {})
+    return [_made(kind, columns, i) for i in range(total)]
+
+
+def _made(kind: type[Data], columns: Mapping[str, Sequence[Any]], number: int) -> Data:
+    graph = kind()
+    (attributes,) = graph.stores
+    # A new graph has nothing cached, so what its store does for every attribute is left out.
+    attributes._mapping.update({name: parts[number] for name, parts in columns.items()})
+    return graph

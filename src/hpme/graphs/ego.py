@@ -12,14 +12,13 @@ from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
 from hpme.errors import InputError
-from hpme.graphs.adjacency import Adjacency
 from hpme.graphs.checks import check_graph_tensors, check_node_numbers
+from hpme.graphs.edges import Adjacency
 from hpme.graphs.hetero import flattened
 from hpme.graphs.reading import read_graphs
-from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, Schema
+from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, Schema, TypeRows
 from hpme.graphs.segment import exclusive_cumsum, segment_sum
-from hpme.graphs.store import SEEN, GraphStore
-from hpme.graphs.type_rows import TypeRows
+from hpme.graphs.store import MODEL_INPUTS, GraphStore
 
 NUM_HOPS = 3
 """Radius of ego graphs: as many layers as most node-level models have."""
@@ -104,7 +103,7 @@ class WholeGraph:
         Args:
             data: The graph.
             num_hops: Radius of the ego graphs.
-            schema: Of a flat graph with typed rows, its types.
+            schema: Of a flat graph with a type for every row, its types.
             everything: Whether to take attributes along that not every model reads.
         """
         if isinstance(data, HeteroData):
@@ -151,9 +150,9 @@ class WholeGraph:
             edge_place[rows] = torch.arange(len(rows), device=rows.device)
         places = {"node": ("node_ids", rows_of.place), "edge": ("edge_ids", edge_place)}
         changes = {
-            level: {name: place[getattr(store, level)[name]]}
-            for level, (name, place) in places.items()
-            if name in getattr(store, level)
+            group: {name: place[getattr(store, group)[name]]}
+            for group, (name, place) in places.items()
+            if name in getattr(store, group)
         }
         return store.with_attributes(**changes)
 
@@ -202,20 +201,20 @@ class WholeGraph:
         num_nodes, device = len(self.x), nodes.device
         own = torch.arange(len(nodes), device=device).unsqueeze(1) * num_nodes
         roots = own + nodes.view(len(nodes), -1)
-        seen = frontier = torch.unique(roots)
+        reached = frontier = torch.unique(roots)
         for _ in range(self.num_hops):
             rows, owner = self._inward.rows(frontier % num_nodes)
             found = frontier[owner] // num_nodes * num_nodes + self._inward.target[rows]
             found = torch.unique(found)
-            frontier = found[~_among(found, seen)[1]]
-            seen = torch.cat([seen, frontier]).sort().values
-        graph, node_ids = seen // num_nodes, seen % num_nodes
+            frontier = found[~_among(found, reached)[1]]
+            reached = torch.cat([reached, frontier]).sort().values
+        graph, node_ids = reached // num_nodes, reached % num_nodes
         sizes = torch.bincount(graph, minlength=len(nodes))
         start = exclusive_cumsum(sizes)
 
         rows, target = self._inward.rows(node_ids)
         source = graph[target] * num_nodes + self._inward.target[rows]
-        source, inside = _among(source, seen)
+        source, inside = _among(source, reached)
         source, target, rows = source[inside], target[inside], rows[inside]
         edge_ids, edge_graph = self._inward.edge[rows], graph[target]
         order = torch.argsort(edge_graph * max(1, self.edge_index.shape[1]) + edge_ids)
@@ -229,7 +228,7 @@ class WholeGraph:
             edge_attr=None if self.edge_attr is None else self.edge_attr[edge_ids],
             edge_weight=None if self.edge_weight is None else self.edge_weight[edge_ids],
             y=None if self.y is None or nodes.dim() == 2 else self.y[nodes],
-            anchors=torch.searchsorted(seen, roots) - start.unsqueeze(1),
+            anchors=torch.searchsorted(reached, roots) - start.unsqueeze(1),
         )
         node, edge = {"node_ids": node_ids}, {"edge_ids": edge_ids}
         if self.schema is not None:
@@ -250,8 +249,8 @@ def _others(data: Data) -> dict[str, dict[str, Tensor]]:
         return {}  # what is missing is said by the checks of a whole graph
     parts = read_graphs([data], "fitting")
     return {
-        level: {name: value.detach() for name, value in parts[level].items() if name not in SEEN}
-        for level in ("node", "edge", "graph")
+        group: {name: v.detach() for name, v in parts[group].items() if name not in MODEL_INPUTS}
+        for group in ("node", "edge", "graph")
     }
 
 

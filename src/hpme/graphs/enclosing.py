@@ -12,8 +12,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from hpme.errors import InputError
-from hpme.graphs.adjacency import Adjacency
 from hpme.graphs.checks import check_edge_index, check_node_numbers
+from hpme.graphs.edges import Adjacency
 from hpme.graphs.store import GraphStore
 
 NUM_LABELS = 24

@@ -1,4 +1,4 @@
-"""PyG's heterogeneous graphs as flat graphs with typed rows, and back."""
+"""PyG's heterogeneous graphs as flat graphs with a type for every row, and back."""
 
 from __future__ import annotations
 
@@ -278,21 +278,21 @@ def _described(value: Any) -> str:
     return type(value).__name__
 
 
-def split_typed(
+def split_hetero(
     local_edge_index: Tensor,
     counts: Mapping[str, Tensor],
-    levels: Mapping[str, Mapping[str, Tensor]],
+    groups: Mapping[str, Mapping[str, Tensor]],
     schema: Schema,
     text: Mapping[str, Sequence[str]] | None = None,
     *,
     kind: type[HeteroData] = HeteroData,
 ) -> list[HeteroData]:
-    """Flat graphs with typed rows one by one; see :func:`~hpme.graphs.split.split_graphs`.
+    """Flat graphs with types one by one; see :func:`~hpme.graphs.batch.split_graphs`.
 
     Every graph has all types of the schema, empty where it has no such nodes or edges.
     """
     total = counts["node"].numel()
-    node_type, edge_type = levels["node"][NODE_TYPE], levels["edge"][EDGE_TYPE]
+    node_type, edge_type = groups["node"][NODE_TYPE], groups["edge"][EDGE_TYPE]
     edge_graph = torch.repeat_interleave(counts["edge"])
     node_cell = node_type * total + torch.repeat_interleave(counts["node"])
     node_rows, node_counts = _sorted(node_cell, len(schema.node_types) * total)
@@ -305,14 +305,14 @@ def split_typed(
     counted = (node_counts.view(-1, total).tolist(), edge_counts.view(-1, total).tolist())
     wide = {
         name: schema.widths
-        for name, value in levels["node"].items()
+        for name, value in groups["node"].items()
         if name == "x" or (name == "node_mask" and value.shape[1:] == (schema.width,))
     }
-    nodes_of = _by_type(levels["node"], node_rows, counted[0], wide)
-    edges_of = _by_type(levels["edge"], edge_rows, counted[1], {"edge_attr": schema.edge_widths})
+    nodes_of = _by_type(groups["node"], node_rows, counted[0], wide)
+    edges_of = _by_type(groups["edge"], edge_rows, counted[1], {"edge_attr": schema.edge_widths})
     edges = edges[:, edge_rows].split(edge_counts.tolist(), dim=1)  # type: ignore[no-untyped-call]
-    whole = {name: value.unbind() for name, value in levels["graph"].items() if name != "anchors"}
-    anchors = levels["graph"].get("anchors")
+    whole = {name: value.unbind() for name, value in groups["graph"].items() if name != "anchors"}
+    anchors = groups["graph"].get("anchors")
     about = None if anchors is None else anchors.view(total, -1) + start.unsqueeze(1)
     made = []
     for graph in range(total):

@@ -10,7 +10,7 @@ import networkx as nx
 import torch
 from torch import Tensor
 
-from hpme.graphs.adjacency import Adjacency
+from hpme.graphs.edges import Adjacency
 from hpme.graphs.segment import rank_in_segment, segment_sum
 from hpme.graphs.store import GraphStore
 

@@ -18,7 +18,7 @@ from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE
 
 Parts = dict[str, Any]
 """Arguments of a :class:`~hpme.graphs.store.GraphStore`, and as ``chosen`` which of its graphs."""
-Attributes = Literal["seen", "fitting", "all"]
+Attributes = Literal["inputs", "fitting", "all"]
 """Which attributes of graphs are read, see :meth:`~hpme.graphs.store.GraphStore.from_graphs`."""
 SHOWN = ("smiles", "name")
 """Texts that pictures of explanations show."""
@@ -41,7 +41,7 @@ def read_graphs(graphs: GraphBatch | Iterable[Any], attributes: Attributes) -> P
         return _of_batch(graphs)
     if isinstance(graphs, BaseData):
         graphs = graphs.to_data_list() if isinstance(graphs, Batch) else [graphs]
-    if isinstance(graphs, InMemoryDataset) and attributes == "seen":
+    if isinstance(graphs, InMemoryDataset) and attributes == "inputs":
         parts = _of_dataset(graphs)
         if parts is not None:
             return parts
@@ -49,12 +49,12 @@ def read_graphs(graphs: GraphBatch | Iterable[Any], attributes: Attributes) -> P
     for item in graphs:
         items.extend(item.to_data_list() if isinstance(item, Batch) else [item])
     if any(isinstance(item, HeteroData) for item in items):
-        return _of_typed(items, attributes)
+        return _of_hetero(items, attributes)
     return _of_list(items, attributes)
 
 
-def _of_typed(graphs: Sequence[HeteroData], attributes: Attributes) -> Parts:
-    schema, flat = flattened(graphs, others=attributes != "seen")
+def _of_hetero(graphs: Sequence[HeteroData], attributes: Attributes) -> Parts:
+    schema, flat = flattened(graphs, others=attributes != "inputs")
     if not schema.node_types:
         raise InputError("no graph has nodes: every node type needs x")
     parts = _of_list(flat, attributes)
@@ -70,7 +70,7 @@ def _of_batch(graphs: GraphBatch) -> Parts:
         "sizes": graphs.sizes,
         "edge_counts": graphs.edge_counts,
         "local_edge_index": graphs.local_edge_index,
-        **graphs.levels(),
+        **graphs.groups(),
         "schema": graphs.schema,
     }
 
@@ -112,7 +112,7 @@ def _of_list(items: Sequence[Any], attributes: Attributes) -> Parts:
         }
     except (RuntimeError, TypeError, AttributeError, IndexError) as error:
         raise InputError(f"the graphs cannot be put into one batch: {error}") from error
-    if attributes == "seen":
+    if attributes == "inputs":
         texts = {name: [graph.get(name) for graph in graphs] for name in SHOWN}
         parts["text"] = {name: values for name, values in texts.items() if _are_texts(values)}
         return parts
@@ -207,12 +207,12 @@ def _of_dataset(dataset: InMemoryDataset) -> Parts | None:
 
 
 def _with_others(parts: Parts, graphs: Sequence[Graph], *, strict: bool) -> Parts:
-    """All other attributes, each at the level its rows or its name say.
+    """All other attributes, each in the group its rows or its name say.
 
     Those that do not fit are refused if ``strict``, else left out.
     """
-    levels: dict[str, dict[str, Any]] = {"match": {}, "text": {}}
-    levels.update({level: dict(parts[level]) for level in ("node", "edge", "graph")})
+    groups: dict[str, dict[str, Any]] = {"match": {}, "text": {}}
+    groups.update({group: dict(parts[group]) for group in ("node", "edge", "graph")})
     names = {*graphs[0], "num_nodes"}
     for number, graph in enumerate(graphs if strict else ()):
         if odd := graph.keys() - names:
@@ -221,20 +221,20 @@ def _with_others(parts: Parts, graphs: Sequence[Graph], *, strict: bool) -> Part
         if name not in _OWN:
             values: list[Any] = [graph.get(name) for graph in graphs]
             try:
-                level = _level(name, values, parts)
-                levels[level][name] = values if level == "text" else torch.cat(values)
+                group = _group(name, values, parts)
+                groups[group][name] = values if group == "text" else torch.cat(values)
             except (InputError, RuntimeError):
                 if strict:
                     raise
     if not strict:
-        levels["match"] = {}  # ground truth
-    if levels["match"]:
-        first = min(levels["match"])
+        groups["match"] = {}  # ground truth
+    if groups["match"]:
+        first = min(groups["match"])
         parts["match_counts"] = parts["sizes"].new_tensor([len(graph[first]) for graph in graphs])
-    return {**parts, **levels}
+    return {**parts, **groups}
 
 
-def _level(name: str, values: Sequence[Any], parts: Parts) -> str:
+def _group(name: str, values: Sequence[Any], parts: Parts) -> str:
     """Where an attribute belongs; the name decides where the number of rows does not."""
     if _are_texts(values):
         return "text"
@@ -248,12 +248,8 @@ def _level(name: str, values: Sequence[Any], parts: Parts) -> str:
     if name.startswith("match_"):
         return "match"
     rows = parts["sizes"].new_tensor([value.shape[0] for value in values])
-    counts = {
-        "node": parts["sizes"],
-        "edge": parts["edge_counts"],
-        "graph": torch.ones_like(rows),
-    }
-    fitting = [level for level, count in counts.items() if torch.equal(rows, count)]
+    counts = {"node": parts["sizes"], "edge": parts["edge_counts"], "graph": torch.ones_like(rows)}
+    fitting = [group for group, count in counts.items() if torch.equal(rows, count)]
     named = _FIXED.get(name, "edge" if name.startswith("edge") else "")
     if not fitting:
         raise InputError(

@@ -12,18 +12,18 @@ from torch import Tensor
 from torch_geometric.utils import cumsum
 
 from hpme.errors import InputError
-from hpme.graphs.batch import GraphBatch
+from hpme.graphs.batch import GraphBatch, split_graphs
 from hpme.graphs.checks import check_graph_tensors, check_own_nodes
-from hpme.graphs.pairs import Pairs
+from hpme.graphs.edges import Pairs
 from hpme.graphs.reading import Attributes, Parts, read_graphs
 from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, Schema, padded
 from hpme.graphs.segment import at, concatenated_ranges, exclusive_cumsum
-from hpme.graphs.split import split_graphs
 
 Graphs = Iterable[Any]
 """What :func:`GraphStore.from_graphs` accepts: a store, a dataset, a list of ``Data``, a loader."""
-LEVELS = ("node", "edge", "graph", "match")
-SEEN = ("x", "edge_attr", "edge_weight", "y", "anchors")
+GROUPS = ("node", "edge", "graph", "match")
+"""Attributes are grouped by what they have a row for."""
+MODEL_INPUTS = ("x", "edge_attr", "edge_weight", "y", "anchors")
 """What training and explaining read; other attributes travel along where they are asked for."""
 MATCH_NODE = "match_index"
 """The node of every row of the match table; PyG renumbers ``*index`` when it makes batches."""
@@ -64,17 +64,17 @@ class GraphStore:
 
     def __post_init__(self) -> None:
         counts = self.counts()
-        rows = {level: int(count.sum()) for level, count in counts.items()}
+        rows = {group: int(count.sum()) for group, count in counts.items()}
         if any(count.numel() != len(self) for count in counts.values()):
             raise InputError("the counts per graph disagree on the number of graphs")
         shape = tuple(self.local_edge_index.shape)
         if shape[1:] != (rows["edge"],):
             raise InputError(f"edge_index has shape {shape}, expected (2, {rows['edge']})")
-        for level in LEVELS:
-            for name, value in getattr(self, level).items():
-                if value.shape[0] != rows[level]:
-                    kinds = f"{level}es" if level == "match" else f"{level}s"
-                    raise InputError(f"{name} has {value.shape[0]} rows for {rows[level]} {kinds}")
+        for group in GROUPS:
+            for name, value in getattr(self, group).items():
+                if value.shape[0] != rows[group]:
+                    kinds = f"{group}es" if group == "match" else f"{group}s"
+                    raise InputError(f"{name} has {value.shape[0]} rows for {rows[group]} {kinds}")
         for name, texts in self.text.items():
             if len(texts) != len(self):
                 raise InputError(f"'{name}' has {len(texts)} texts, expected {len(self)}")
@@ -108,7 +108,7 @@ class GraphStore:
 
     @classmethod
     def from_graphs(
-        cls, graphs: GraphStore | GraphBatch | Graphs, *, attributes: Attributes = "seen"
+        cls, graphs: GraphStore | GraphBatch | Graphs, *, attributes: Attributes = "inputs"
     ) -> GraphStore:
         """Reads a dataset, a list of ``Data`` or a loader once, and checks it.
 
@@ -116,9 +116,9 @@ class GraphStore:
 
         Args:
             graphs: The graphs.
-            attributes: Which are read: those of :data:`SEEN`, with names and SMILES; ``"fitting"``,
-                besides them all that every graph has as a text or with a row per node, per edge or
-                for the graph; or ``"all"``, on which the graphs must then agree.
+            attributes: Which are read: ``"inputs"``, those of :data:`MODEL_INPUTS`, with names and
+                SMILES; ``"fitting"``, besides them all that every graph has as a text or with a row
+                per node, per edge or for the graph; or ``"all"``, on which graphs must then agree.
 
         Raises:
             InputError: If there is nothing to read, or features or edges are unusable.
@@ -269,8 +269,8 @@ class GraphStore:
         """The graphs with the given numbers, in that order."""
         ids, counts = ids.to(self.device), self.counts()
         rows = {
-            level: concatenated_ranges(exclusive_cumsum(count)[ids], count[ids])[0]
-            for level, count in counts.items()
+            group: concatenated_ranges(exclusive_cumsum(count)[ids], count[ids])[0]
+            for group, count in counts.items()
         }
         return GraphStore(
             sizes=self.sizes[ids],
@@ -281,8 +281,8 @@ class GraphStore:
             batch_device=self.batch_device,
             schema=self.schema,
             **{
-                level: {name: value[rows[level]] for name, value in getattr(self, level).items()}
-                for level in LEVELS
+                group: {name: value[rows[group]] for name, value in getattr(self, group).items()}
+                for group in GROUPS
             },
         )
 
@@ -293,11 +293,11 @@ class GraphStore:
         stores = (self, *(other.conformed(self.schema) for other in others))
         matches = [s.match_counts for s in stores if s.match_counts is not None]
 
-        def common(level: str) -> dict[str, Any]:
+        def common(group: str) -> dict[str, Any]:
             return {
-                name: [getattr(store, level)[name] for store in stores]
-                for name in getattr(self, level)
-                if all(name in getattr(store, level) for store in others)
+                name: [getattr(store, group)[name] for store in stores]
+                for name in getattr(self, group)
+                if all(name in getattr(store, group) for store in others)
             }
 
         def row(parts: Sequence[Tensor], dim: int = 0) -> Tensor:
@@ -313,8 +313,8 @@ class GraphStore:
                 for name, parts in common("text").items()
             },
             **{
-                level: {name: row(parts) for name, parts in common(level).items()}
-                for level in LEVELS
+                group: {name: row(parts) for name, parts in common(group).items()}
+                for group in GROUPS
             },
             batch_device=self.batch_device,
             schema=self.schema,
@@ -335,15 +335,15 @@ class GraphStore:
             graph={**self.graph, **(graph or {})},
         )
 
-    def seen(self, *, everything: bool = False) -> GraphStore:
-        """The graphs as models see them, without the history of tensors: :data:`SEEN`, or all."""
-        names = SEEN if self.schema is None else (*SEEN, NODE_TYPE, EDGE_TYPE)
+    def detached(self, *, everything: bool = False) -> GraphStore:
+        """The graphs without the history of tensors, with :data:`MODEL_INPUTS` or everything."""
+        names = MODEL_INPUTS if self.schema is None else (*MODEL_INPUTS, NODE_TYPE, EDGE_TYPE)
         node, edge, graph = (
-            {name: value.detach() for name, value in level.items() if everything or name in names}
-            for level in (self.node, self.edge, self.graph)
+            {name: value.detach() for name, value in group.items() if everything or name in names}
+            for group in (self.node, self.edge, self.graph)
         )
-        levels = {"node": node, "edge": edge, "graph": graph}
-        return replace(self, **levels, match={}, match_counts=None, text={})  # type: ignore[arg-type]
+        groups = {"node": node, "edge": edge, "graph": graph}
+        return replace(self, **groups, match={}, match_counts=None, text={})  # type: ignore[arg-type]
 
     def conformed(self, schema: Schema | None) -> GraphStore:
         """The same graphs with types numbered as in another schema.
@@ -368,24 +368,24 @@ class GraphStore:
     # Other forms ################################################################################
 
     def counts(self) -> dict[str, Tensor]:
-        """Rows of every graph, by level."""
+        """Rows of every graph, by group."""
         match = torch.zeros_like(self.sizes) if self.match_counts is None else self.match_counts
         graph = torch.ones_like(self.sizes)
         return {"node": self.sizes, "edge": self.edge_counts, "graph": graph, "match": match}
 
     def slices(self) -> dict[str, Tensor]:
         """Start positions per attribute, as PyG's in-memory datasets keep them."""
-        pointers = {level: cumsum(count) for level, count in self.counts().items()}
+        pointers = {group: cumsum(count) for group, count in self.counts().items()}
         slices = {"edge_index": pointers["edge"], **dict.fromkeys(self.text, pointers["graph"])}
-        for level in LEVELS:
-            slices.update(dict.fromkeys(getattr(self, level), pointers[level]))
+        for group in GROUPS:
+            slices.update(dict.fromkeys(getattr(self, group), pointers[group]))
         return slices
 
     def to_data_list(self, kind: Any = None) -> list[Any]:
         """The graphs one by one, with all their attributes; see :meth:`GraphBatch.to_data_list`."""
-        levels = {level: getattr(self, level) for level in LEVELS}
+        groups = {group: getattr(self, group) for group in GROUPS}
         how = {"kind": kind, "schema": self.schema}
-        return split_graphs(self.local_edge_index, self.counts(), levels, self.text, **how)
+        return split_graphs(self.local_edge_index, self.counts(), groups, self.text, **how)
 
     def check(self) -> None:
         """Raises :class:`InputError` naming the first unusable graph."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from hpme.graphs.schema import Schema
-from hpme.graphs.store import LEVELS, GraphStore
+from hpme.graphs.store import GROUPS, GraphStore
 
 
 def to_tensors(store: GraphStore) -> dict[str, Tensor]:
@@ -19,8 +19,8 @@ def to_tensors(store: GraphStore) -> dict[str, Tensor]:
         "edge_counts": store.edge_counts,
         "edge_index": store.local_edge_index,
     }
-    for level in LEVELS:
-        tensors.update({f"{level}.{key}": value for key, value in getattr(store, level).items()})
+    for group in GROUPS:
+        tensors.update({f"{group}.{key}": value for key, value in getattr(store, group).items()})
     if store.match_counts is not None:
         tensors["match_counts"] = store.match_counts
     for key, texts in store.text.items():
@@ -32,15 +32,15 @@ def to_tensors(store: GraphStore) -> dict[str, Tensor]:
 
 def from_tensors(tensors: Mapping[str, Tensor]) -> GraphStore:
     """Rebuilds the graphs from what :func:`to_tensors` gave."""
-    levels: dict[str, dict[str, Tensor]] = {level: {} for level in (*LEVELS, "letters", "lengths")}
+    groups: dict[str, dict[str, Tensor]] = {group: {} for group in (*GROUPS, "letters", "lengths")}
     for key, value in tensors.items():
-        level, dot, name = key.partition(".")
+        group, dot, name = key.partition(".")
         if dot:
-            levels[level][name] = value
-    anchors = levels["graph"].get("anchors")
+            groups[group][name] = value
+    anchors = groups["graph"].get("anchors")
     if anchors is not None:  # older files have a row of them if they are one per graph
-        levels["graph"]["anchors"] = anchors.view(tensors["sizes"].numel(), -1)
-    letters, lengths = levels.pop("letters"), levels.pop("lengths")
+        groups["graph"]["anchors"] = anchors.view(tensors["sizes"].numel(), -1)
+    letters, lengths = groups.pop("letters"), groups.pop("lengths")
     schema = tensors.get("schema")
     return GraphStore(
         schema=None if schema is None else Schema.from_text(bytes(schema.tolist()).decode()),
@@ -49,7 +49,7 @@ def from_tensors(tensors: Mapping[str, Tensor]) -> GraphStore:
         sizes=tensors["sizes"],
         edge_counts=tensors["edge_counts"],
         local_edge_index=tensors["edge_index"],
-        **{level: levels[level] for level in LEVELS},  # type: ignore[arg-type]
+        **{group: groups[group] for group in GROUPS},  # type: ignore[arg-type]
     )
 
 

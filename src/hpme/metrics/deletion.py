@@ -13,8 +13,8 @@ from torch import Tensor
 from hpme.data.info import Level
 from hpme.errors import InputError
 from hpme.graphs import GraphBatch, GraphStore, Pairs
-from hpme.graphs.perturb import keep_edges
 from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum, segment_sum
+from hpme.graphs.transforms import keep_edges
 from hpme.metrics.selection import Size, edge_scores, ranks, resolve_size
 from hpme.metrics.value import GraphScores
 from hpme.models.adapter import ModelAdapter
@@ -248,7 +248,7 @@ def examine(
     ``edge_weight`` and ``anchors``.
     """
     explained = ExplainedModel.of(model, **facts)
-    store = explained.read(explanations).seen(everything=explained.reads_all)
+    store = explained.read(explanations).detached(everything=explained.reads_all)
     table = store.pairs.proper
     score = table.mean(edge_scores(explanations))
     total = len(store)

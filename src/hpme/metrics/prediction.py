@@ -50,7 +50,7 @@ def mape(output: Tensor, labels: Tensor) -> MetricValue:
 
 
 def _of_classes(score: Score, task: Task | None) -> Score:
-    return lambda output, labels: score((task or Task.resolve(output)).target(output), labels)
+    return lambda output, labels: score((task or Task.resolve(output)).prediction(output), labels)
 
 
 def _value(score: Score, output: Tensor, labels: Tensor, why: str | None = None) -> MetricValue:

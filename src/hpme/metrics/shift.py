@@ -13,8 +13,7 @@ from torch import Tensor
 from hpme.data.info import Level
 from hpme.errors import InputError
 from hpme.graphs import GraphBatch, Graphs, GraphStore
-from hpme.graphs.moving import on_cpu
-from hpme.graphs.perturb import chunks, keep_edges
+from hpme.graphs.transforms import chunks, keep_edges, on_cpu
 from hpme.metrics.selection import truth_edges
 from hpme.metrics.value import GraphScores
 from hpme.models.adapter import ModelAdapter

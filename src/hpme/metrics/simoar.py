@@ -56,7 +56,7 @@ def simoar(
         ratio: Deleted share of a graph's pairs.
         samples: Perturbed graphs per graph.
         drop_isolated: Whether nodes left without an edge go, too; see
-            :func:`~hpme.graphs.perturb.keep_edges`.
+            :func:`~hpme.graphs.transforms.keep_edges`.
         **options: ``labels``, ``scale``, ``mode``, ``model_config``, ``level`` and ``seed``, see
             :class:`DeletionOptions`.
     """

@@ -11,8 +11,8 @@ from torch import Tensor
 from hpme.errors import InputError
 from hpme.graphs import GraphStore
 from hpme.graphs.hetero import flat_views
-from hpme.graphs.moving import masks_on_cpu, on_cpu
 from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum, segment_sum
+from hpme.graphs.transforms import masks_on_cpu, on_cpu
 from hpme.metrics.selection import Size, descending, edge_scores, resolve_size, truth_edges
 from hpme.metrics.value import GraphScores, MetricValue
 

@@ -1,4 +1,4 @@
-"""Models: target networks with their training, and any user's model behind one interface."""
+"""Models: networks with their training, and any user's model behind one interface."""
 
 from hpme.models.checkpoint import load_model, load_or_train, save_model
 from hpme.models.explained import ExplainedModel

@@ -1,4 +1,11 @@
-"""Any ``torch.nn.Module`` on graphs as a target: edge weights in, outputs and embeddings out."""
+"""Any ``torch.nn.Module`` on graphs: edge weights in, outputs and embeddings out.
+
+A :class:`ModelAdapter` moves graphs to the model, calls it (:mod:`hpme.models.calling`), and reads
+the part of its output that is explained, one row per graph (:mod:`hpme.models.output`). On real
+graphs it finds out how edge weights reach the model: by its ``edge_weight`` argument, else as masks
+on messages (:mod:`hpme.models.message_mask`). Where embeddings are wanted, it watches the forward
+pass (:mod:`hpme.models.embedding`). It knows nothing of explainers and does not change the model.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +23,7 @@ from hpme.errors import InputError, ModelError
 from hpme.graphs import GraphBatch
 from hpme.models.calling import Call, Caller, takes_model
 from hpme.models.embedding import Embedding, EmbeddingProbe, target_nodes, target_type
-from hpme.models.ground import as_its_user
+from hpme.models.freezing import users_settings
 from hpme.models.hetero_embedding import HeteroEmbeddingProbe
 from hpme.models.message_mask import hetero_message_mask, message_mask
 from hpme.models.output import OutputView
@@ -265,7 +272,7 @@ class ModelAdapter:
         weight = graphs.edge_weight
         if edge_weight is not None and weighting == "edge_weight":
             weight = edge_weight if weight is None else weight * edge_weight
-        with masks, as_its_user():
+        with masks, users_settings():
             return self.caller(graphs, weight, kwargs)
 
 

@@ -1,9 +1,16 @@
-"""How a model is called on a batch of graphs: by a function of the user's, or as it is found."""
+"""How a model is called on a batch of graphs: by a function of the user's, or as it is found.
+
+A :class:`Caller` reads the names of the arguments of ``forward``. A model that begins with
+``(x, edge_index)`` is called so, with those further fields of the graphs that it names; any other
+is tried with the ways its arguments suggest: a PyG ``Batch``, a dictionary, fields by name or in
+the usual order. The first that works is kept. How edge weights reach the model and how its output
+is read is left to :mod:`hpme.models.adapter`.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,17 +124,10 @@ class Caller:
         known = {*fields(graphs, None), *extra, "edge_weight"}
         if self.required and set(self.required) <= known:
             yield Way(f"model({', '.join(f'{n}=...' for n in self.required)})", self._by_name)
-        if len(self.required) == 3:
+        names = IN_ORDER.get(len(self.required))
+        if names is not None:
             yield Way(
-                "model(x, edge_index, batch)",
-                lambda g, w, e: self.model(*_some(g, w, "x", "edge_index", "batch"), **e),
-            )
-        if len(self.required) == 4:
-            yield Way(
-                "model(x, edge_index, edge_attr, batch)",
-                lambda g, w, e: self.model(
-                    *_some(g, w, "x", "edge_index", "edge_attr", "batch"), **e
-                ),
+                f"model({', '.join(names)})", lambda g, w, e: self.model(*_some(g, w, names), **e)
             )
 
     def _usual(self, graphs: GraphBatch, weight: Tensor | None, extra: dict[str, Any]) -> Any:
@@ -185,6 +185,8 @@ USUAL = frozenset(
     {"x", "edge_index", "edge_attr", LINK, "x_dict", "edge_index_dict", "edge_attr_dict"}
     | {*BATCH, *WEIGHT, "batch_size"}
 )
+IN_ORDER = {3: ("x", "edge_index", "batch"), 4: ("x", "edge_index", "edge_attr", "batch")}
+"""What the arguments of a model are likely to be, by their number."""
 OTHERS = frozenset({"data", "batch", "graphs", "graph", "inputs", "z", "pos"})
 """First arguments that are no node features, whatever follows."""
 
@@ -212,25 +214,25 @@ def fields(graphs: GraphBatch, weight: Tensor | None) -> dict[str, Any]:
 
 def _hetero_fields(graphs: GraphBatch, weight: Tensor | None) -> dict[str, Any]:
     """Fields by type, each as ``x`` and as ``x_dict``, since models know them by either name."""
-    typed = graphs.type_rows
-    node = {name: typed.per_node(v) for name, v in graphs.node.items() if name != NODE_TYPE}
-    edge = {name: typed.per_edge(v) for name, v in graphs.edge.items() if name != EDGE_TYPE}
+    rows = graphs.type_rows
+    node = {name: rows.per_node(v) for name, v in graphs.node.items() if name != NODE_TYPE}
+    edge = {name: rows.per_edge(v) for name, v in graphs.edge.items() if name != EDGE_TYPE}
     by_type: dict[str, Any] = {
-        "x": typed.features(graphs.x),
+        "x": rows.features(graphs.x),
         "edge_index": graphs.edge_index_dict,
         "batch": graphs.batch_dict,
         **node,
         **edge,
     }
     if graphs.edge_attr is not None:
-        by_type["edge_attr"] = typed.edge_features(graphs.edge_attr)
+        by_type["edge_attr"] = rows.edge_features(graphs.edge_attr)
     if weight is not None:
-        by_type["edge_weight"] = typed.per_edge(weight)
+        by_type["edge_weight"] = rows.per_edge(weight)
     others = {"batch_size": graphs.num_graphs, **graphs.graph}
     return {**by_type, **{f"{name}_dict": value for name, value in by_type.items()}, **others}
 
 
-def _some(graphs: GraphBatch, weight: Tensor | None, *names: str) -> list[Any]:
+def _some(graphs: GraphBatch, weight: Tensor | None, names: Sequence[str]) -> list[Any]:
     given = fields(graphs, weight)
     return [given.get(name) for name in names]
 

@@ -1,10 +1,9 @@
-"""Trained target models on disk, found again by everything that determines their weights."""
+"""Trained models on disk, found again by everything that determines their weights."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import logging
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,19 +14,17 @@ from torch import Tensor
 
 from hpme import __version__
 from hpme.data import GraphDataset, GraphStore
-from hpme.data.cache import CACHE_DIR_VARIABLE, default_root
+from hpme.data.cache import default_root
 from hpme.errors import InputError, ModelError, StorageError, UnknownNameError
 from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE
 from hpme.models.gnn import TargetGNN
 from hpme.models.hetero import HeteroGNN
 from hpme.models.registry import MODELS, build_model, default_name, model_class, name_for
 from hpme.models.train import Recipe, TrainReport, recipe_for, train_target
-from hpme.storage import locked, read_tensors, write_tensors
+from hpme.storage import read_or_make, read_tensors, write_tensors
 
 TRAINING_VERSION = 1
 """Part of every key; raise it when a change to models or training alters the weights."""
-
-logger = logging.getLogger(__name__)
 
 
 def save_model(model: TargetGNN, path: str | Path, meta: dict[str, Any] | None = None) -> None:
@@ -96,7 +93,7 @@ def load_or_train(
     Args:
         dataset: Graphs with labels and a split.
         model_name: One of :obj:`hpme.models.MODELS`; where nodes have labels, ``"gcn"`` stands
-            for ``"node-gcn"``. By default ``"gcn"``, ``"hetero"`` for graphs with types.
+            for ``"node-gcn"``. By default ``"gcn"``, ``"hetero"`` for heterogeneous graphs.
         seed: Seed of the initial weights and of training.
         recipe: How to train; by default :func:`recipe_for` the dataset.
         root: Cache folder; by default ``$HPME_CACHE_DIR`` or the platform's cache folder.
@@ -105,16 +102,20 @@ def load_or_train(
     recipe = recipe or recipe_for(dataset.info)
     model, request = _untrained(dataset, model_name, seed, recipe)
     path = checkpoint_path(default_root() if root is None else Path(root), request)
-    with locked(path):
-        found = _cached(path, request)
-        if found is not None:
-            return found
-        report = train_target(model, dataset, seed=seed, recipe=recipe, progress=progress)
-        try:
-            save_model(model, path, {"request": request, "report": asdict(report)})
-        except OSError as error:
-            logger.warning("model not cached at '%s' (%s); set %s", path, error, CACHE_DIR_VARIABLE)
-        return model, report
+
+    def read() -> tuple[TargetGNN, TrainReport]:
+        stored, meta = load_model(path)
+        if meta["request"] != request:
+            raise ValueError("it is of another request")
+        return stored, TrainReport(**meta["report"])
+
+    def train() -> tuple[TargetGNN, TrainReport]:
+        return model, train_target(model, dataset, seed=seed, recipe=recipe, progress=progress)
+
+    def write(trained: tuple[TargetGNN, TrainReport]) -> None:
+        save_model(model, path, {"request": request, "report": asdict(trained[1])})
+
+    return read_or_make(path, read, train, write, what="model", making="training")
 
 
 def target_path(
@@ -162,20 +163,6 @@ def _untrained(
     return model, request
 
 
-def _cached(path: Path, request: dict[str, Any]) -> tuple[TargetGNN, TrainReport] | None:
-    """``None`` if nothing is stored, or what is stored cannot be used."""
-    if not path.exists():
-        return None
-    try:
-        stored, meta = load_model(path)
-        if meta["request"] == request:
-            return stored, TrainReport(**meta["report"])
-        logger.warning("cached model '%s' is of another request; training anew", path)
-    except (StorageError, KeyError, TypeError) as error:
-        logger.warning("cached model cannot be used (%s); training anew", error)
-    return None
-
-
 def checkpoint_path(root: Path, request: dict[str, Any]) -> Path:
     """Where the model of a request is stored; the name holds a digest of the whole request."""
     digest = hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()[:16]
@@ -185,7 +172,7 @@ def checkpoint_path(root: Path, request: dict[str, Any]) -> Path:
 
 def _fingerprint(store: GraphStore, split: dict[str, Tensor]) -> str:
     """Digest of all that training sees of a dataset."""
-    seen = {
+    used = {
         "x": store.x,
         "edge_index": store.local_edge_index,
         "sizes": store.sizes,
@@ -195,7 +182,7 @@ def _fingerprint(store: GraphStore, split: dict[str, Tensor]) -> str:
         **({} if store.schema is None else {EDGE_TYPE: store.edge[EDGE_TYPE]}),
         **split,
     }
-    return _digest(seen)
+    return _digest(used)
 
 
 def _digest(tensors: dict[str, Tensor]) -> str:

@@ -1,4 +1,11 @@
-"""Where the embeddings of nodes and graphs come from: one forward pass, watched."""
+"""Where the embeddings of nodes and graphs come from: one forward pass, watched.
+
+Hooks on the layers of any model note what each of them computes. The node embedding is the input of
+the readout, a reduction of node rows over the batch vector; else the output of the last
+message-passing layer. The graph embedding is the input of the first linear layer after the readout,
+else the output of the model. Nothing has to be known about the model, and nothing stays on it. For
+heterogeneous graphs see :mod:`hpme.models.hetero_embedding`.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +28,7 @@ _REDUCTIONS = {
     "scatter_add", "scatter_add_", "scatter_reduce", "scatter_reduce_",
     "index_add", "index_add_", "index_reduce", "index_reduce_",
 }  # fmt: skip
+LINEAR = (nn.Linear, PyGLinear)
 
 
 @dataclass(frozen=True)
@@ -60,13 +68,13 @@ class EmbeddingProbe:
         self.model, self.graphs, self.level, self.layer = model, graphs, level, layer
         self.layers: list[tuple[str, Tensor]] = []
         self.passed: list[Tensor] = []
-        self.heads: list[tuple[int, Tensor]] = []
+        self.node_heads: list[tuple[int, Tensor]] = []
         self.readout = ReadoutProbe([graphs.batch])
 
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Call the model once inside."""
-        handles = []
+        handles: list[Any] = []
         inner = inside_layers(self.model) if self.level == "node" else set()
         for name, module in self.model.named_modules():
             wanted = self.layer
@@ -74,14 +82,11 @@ class EmbeddingProbe:
                 handles.append(module.register_forward_hook(self._on_passing))
             if name == wanted or (wanted is None and isinstance(module, MessagePassing)):
                 handles.append(module.register_forward_hook(self._on_layer(name)))
-            elif isinstance(module, nn.Linear | PyGLinear):
+            elif self.level != "graph" and isinstance(module, LINEAR):
                 if module not in inner:
-                    hook = self._on_head if self.level == "graph" else self._on_node_head
-                    handles.append(module.register_forward_pre_hook(hook))
-            elif isinstance(module, Aggregation) or is_norm(module):
-                enter, leave = self.readout.enter, self.readout.leave
-                handles.append(module.register_forward_pre_hook(enter, with_kwargs=True))
-                handles.append(module.register_forward_hook(leave))
+                    handles.append(module.register_forward_pre_hook(self._on_node_head))
+            else:
+                handles += self.readout.hooks(module)
         try:
             with self.readout:
                 yield
@@ -90,23 +95,22 @@ class EmbeddingProbe:
                 handle.remove()
 
     def found(self, output: Tensor) -> Embedding:
-        """What was seen.
+        """What was computed on the way.
 
         Args:
             output: What the model returned, one row per graph.
         """
         passed = tuple(self.passed)
         if self.level == "node":
-            heads = [h for n, h in self.heads if n == len(self.layers) and self.layers]
+            heads = [h for n, h in self.node_heads if n == len(self.layers) and self.layers]
             if heads and self.layer is None:
                 nodes, source = heads[0], "input of the head"
             else:
                 nodes, source = self._nodes(None)
             return Embedding(nodes, nodes[target_nodes(self.graphs)], output, source, passed)
         nodes, source = self._nodes(self.readout.found.get(0))
-        shape, last = (2, self.graphs.num_graphs), self.readout.count
-        heads = [h for n, h in self.heads if n == last and (h.dim(), h.shape[0]) == shape]
-        return Embedding(nodes, heads[0] if heads else output, output, source, passed)
+        graph = self.readout.graph_embedding(self.graphs.num_graphs, output)
+        return Embedding(nodes, graph, output, source, passed)
 
     def _nodes(self, pooled: Tensor | None) -> tuple[Tensor, str]:
         """Embeddings of nodes, and where they come from."""
@@ -144,15 +148,11 @@ class EmbeddingProbe:
         if isinstance(value, Tensor) and (value.dim(), value.shape[0]) == shape:
             self.passed.append(value)
 
-    def _on_head(self, _: nn.Module, inputs: tuple[Any, ...]) -> None:
-        if self.readout.inside == 0 and inputs and isinstance(inputs[0], Tensor):
-            self.heads.append((self.readout.count, inputs[0]))
-
     def _on_node_head(self, _: nn.Module, inputs: tuple[Any, ...]) -> None:
         value = inputs[0] if inputs else None
         shape = (2, self.graphs.num_nodes)
         if isinstance(value, Tensor) and (value.dim(), value.shape[0]) == shape:
-            self.heads.append((len(self.layers), value))
+            self.node_heads.append((len(self.layers), value))
 
 
 def target_nodes(graphs: GraphBatch) -> Tensor:
@@ -166,7 +166,7 @@ def target_nodes(graphs: GraphBatch) -> Tensor:
 
 
 def target_type(graphs: GraphBatch) -> str:
-    """The type of the nodes that graphs with types are about.
+    """The type of the nodes that heterogeneous graphs are about.
 
     Raises:
         InputError: If there are several.
@@ -185,7 +185,7 @@ class ReadoutProbe(TorchFunctionMode):
     """Watches for reductions of node rows over batch vectors; the last one of each is a readout.
 
     Reductions inside a normalisation are none; inside a PyG aggregation, which may weigh nodes
-    before it sums them, what entered it counts.
+    before it sums them, what entered it counts. A linear layer after the last readout is the head.
     """
 
     def __init__(self, batches: Sequence[Tensor]) -> None:
@@ -193,8 +193,23 @@ class ReadoutProbe(TorchFunctionMode):
         self.places = {v.untyped_storage().data_ptr(): i for i, v in enumerate(batches)}
         self.sizes = [batch.numel() for batch in batches]
         self.found: dict[int, Tensor] = {}
+        self.heads: list[tuple[int, Tensor]] = []
         self.count = 0
         self.inside = 0
+
+    def hooks(self, module: nn.Module) -> Iterator[Any]:
+        """Hooks that a linear layer, an aggregation or a normalisation needs; others need none."""
+        if isinstance(module, LINEAR):
+            yield module.register_forward_pre_hook(self._on_head)
+        elif isinstance(module, Aggregation) or _is_norm(module):
+            yield module.register_forward_pre_hook(self._enter, with_kwargs=True)
+            yield module.register_forward_hook(self._leave)
+
+    def graph_embedding(self, num_graphs: int, output: Tensor) -> Tensor:
+        """Input of the head, one row per graph; the output itself if no head was found."""
+        shape = (2, num_graphs)
+        found = [h for n, h in self.heads if n == self.count and (h.dim(), h.shape[0]) == shape]
+        return found[0] if found else output
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -203,14 +218,16 @@ class ReadoutProbe(TorchFunctionMode):
             self._see(tensors[1:])
         return func(*args, **kwargs)
 
-    def enter(self, module: nn.Module, args: Any, kwargs: Any) -> None:
-        """Before an aggregation or normalisation."""
+    def _on_head(self, _: nn.Module, inputs: tuple[Any, ...]) -> None:
+        if self.inside == 0 and inputs and isinstance(inputs[0], Tensor):
+            self.heads.append((self.count, inputs[0]))
+
+    def _enter(self, module: nn.Module, args: Any, kwargs: Any) -> None:
         if self.inside == 0 and isinstance(module, Aggregation):
             self._see([a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)])
         self.inside += 1
 
-    def leave(self, *_: Any) -> None:
-        """After an aggregation or normalisation."""
+    def _leave(self, *_: Any) -> None:
         self.inside -= 1
 
     def _see(self, tensors: list[Tensor]) -> None:
@@ -234,6 +251,5 @@ def inside_layers(model: nn.Module) -> set[nn.Module]:
     return {part for layer in layers for part in layer.modules()}
 
 
-def is_norm(module: nn.Module) -> bool:
-    """Whether a module normalises; reductions inside it are no readout."""
+def _is_norm(module: nn.Module) -> bool:
     return type(module).__module__.startswith("torch_geometric.nn.norm")

@@ -1,9 +1,16 @@
-"""The model that is explained, with all that must be known to call it and to read its output."""
+"""The model that is explained, with all that must be known to call it and to read its output.
+
+An :class:`ExplainedModel` is a module and facts about it: how it is called, at which level it
+predicts, what its outputs mean, which class or task is asked about. Users make one to say these
+things once; explainers, metrics and the page wrap bare modules in it. From it come the adapter that
+calls the model (:mod:`hpme.models.adapter`), the view of its output (:mod:`hpme.models.output`) and
+what that means (:mod:`hpme.models.task`); inside :meth:`ExplainedModel.frozen` nothing changes it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Any, cast
 
@@ -30,7 +37,7 @@ class ExplainedModel:
 
     Args:
         model: Called as ``model(x, edge_index, batch=..., [edge_weight=...], [edge_attr=...])``, or
-            ``model(x_dict, edge_index_dict, batch_dict=..., ...)`` on graphs with types.
+            ``model(x_dict, edge_index_dict, batch_dict=..., ...)`` on heterogeneous graphs.
         mode: ``"regression"``, ``"binary_classification"`` or ``"multiclass_classification"``;
             needed only if the model returns one value per graph.
         level: ``"graph"``, or ``"node"`` for a model that returns one row per node; by default
@@ -46,10 +53,10 @@ class ExplainedModel:
         classes: Names of the classes.
         target: The class or task to explain, by name or number, or ``(task, class)``; by default
             the predicted class.
-        contrast: The class that ``target`` is told apart from, see
+        contrast: The class that ``target`` is compared with, see
             :class:`~hpme.models.output.OutputView`.
-        node_type: For node-level models of graphs with types: the type of the nodes that ``index``
-            numbers.
+        node_type: For node-level models of heterogeneous graphs: the type of the nodes that
+            ``index`` numbers.
     """
 
     model: nn.Module
@@ -71,17 +78,13 @@ class ExplainedModel:
         check_module(self.model)
 
     @classmethod
-    def of(
-        cls,
-        model: nn.Module | ExplainedModel,
-        **facts: Any,
-    ) -> ExplainedModel:
+    def of(cls, model: nn.Module | ExplainedModel, **facts: Any) -> ExplainedModel:
         """The given one, or a bare module wrapped; facts that are given here count more."""
         valid = [field.name for field in fields(cls) if field.name != "model"]
         for name in facts:
             if name not in valid:
                 raise InputError(
-                    f"'{name}' is nothing that can be told about a model; valid: {', '.join(valid)}"
+                    f"'{name}' is nothing known about models; valid: {', '.join(valid)}"
                 )
         known = model if isinstance(model, ExplainedModel) else cls(model)
         given = {name: fact for name, fact in facts.items() if fact is not None}
@@ -132,7 +135,7 @@ class ExplainedModel:
 
     def read(self, graphs: Any) -> GraphStore:
         """The graphs with all that the model may read of them."""
-        attributes: Attributes = "fitting" if self.reads_all else "seen"
+        attributes: Attributes = "fitting" if self.reads_all else "inputs"
         return GraphStore.from_graphs(graphs, attributes=attributes)
 
     @property
@@ -147,22 +150,20 @@ class ExplainedModel:
             output: Its output for some graphs; regression losses are in units of its spread.
 
         Raises:
-            InputError: If that is not known, and cannot be told from the output.
+            InputError: If that is not known, and the output does not show it.
             ModelError: If the output does not fit.
         """
         task = self.view.task(output)
         task.check(output)
         return task
 
-    @contextmanager
-    def frozen(self) -> Iterator[None]:
+    def frozen(self) -> AbstractContextManager[None]:
         """Eval mode, no parameter gradients; everything as before afterwards, even on error."""
-        with frozen(self.model):
-            yield
+        return frozen(self.model)
 
 
 def known_facts(explained: ExplainedModel) -> dict[str, Any]:
-    """What is known about a model besides its level and embedding, to be told again."""
+    """What is known about a model besides its level and embedding, by name."""
     others = ("model", "level", "embedding_layer", "model_config")
     names = [field.name for field in fields(explained) if field.name not in others]
     return {name: value for name in names if (value := getattr(explained, name)) is not None}

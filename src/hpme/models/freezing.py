@@ -1,21 +1,34 @@
-"""A model that is looked at and not changed."""
+"""A model that is looked at and not changed, whatever settings of PyTorch its user has made.
+
+Whether the user has switched on autocast, inference mode, another default dtype or another default
+device: explainers compute in single precision, with gradients where they ask for them. The model
+itself is called with the defaults of its user.
+"""
 
 from __future__ import annotations
 
+import random
 from collections import OrderedDict, deque
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
+import numpy as np
+import torch
 from torch import Tensor, nn
 from torch.jit import ScriptModule
 from torch.nn.parameter import is_lazy
 
 from hpme.errors import ModelError
-from hpme.models.ground import modules_of, own_ground, same_random_state
 
 _CONTAINERS = (list, dict, set, deque, OrderedDict)
+_MODULE_ATTRIBUTES = frozenset(nn.Module().__dict__)
 Value = TypeVar("Value")
+Defaults = tuple[torch.dtype, torch.device]
+"""Default dtype and default device."""
+_OURS: Defaults = (torch.float32, torch.device("cpu"))
+_users: ContextVar[Defaults | None] = ContextVar("users", default=None)
 
 
 @contextmanager
@@ -24,7 +37,7 @@ def frozen(model: nn.Module) -> Iterator[None]:
 
     Whatever a forward pass writes goes into copies: buffers, attributes, lists and dictionaries of
     the modules. The originals are put back, even after an error, and so is the global random state.
-    Settings of PyTorch around the call do not reach inside, see :mod:`hpme.models.ground`.
+    Settings of PyTorch around the call do not reach inside, see :func:`own_settings`.
     """
     check_module(model)
     modules = modules_of(model)
@@ -36,7 +49,7 @@ def frozen(model: nn.Module) -> Iterator[None]:
         for parameter in module._parameters.values()
         if parameter is not None and not parameter.is_inference()
     }
-    with own_ground(modules), same_random_state(modules):
+    with own_settings(modules), same_random_state(modules):
         try:
             model.eval()
             for parameter in needs_grad:
@@ -89,9 +102,6 @@ def _swap_in_copies(modules: list[nn.Module]) -> None:
                 module.__dict__[name] = once(value, value.clone())
 
 
-_MODULE_ATTRIBUTES = frozenset(nn.Module().__dict__)
-
-
 def check_module(model: object) -> None:
     """Raises :class:`ModelError` unless this is a module that can be explained."""
     if not isinstance(model, nn.Module):
@@ -117,3 +127,93 @@ def check_module(model: object) -> None:
 def _has_lazy(module: nn.Module) -> bool:
     tensors = (*module._parameters.values(), *module._buffers.values())
     return any(tensor is not None and is_lazy(tensor) for tensor in tensors)
+
+
+def modules_of(model: nn.Module) -> list[nn.Module]:
+    """The modules of a model, each once; PyTorch's own walk spells their names on the way."""
+    found = {model: None}
+    waiting = [model]
+    while waiting:
+        children = waiting.pop()._modules.values()
+        new = [child for child in children if child is not None and child not in found]
+        found.update(dict.fromkeys(new))
+        waiting += new
+    return list(found)
+
+
+@contextmanager
+def own_settings(modules: Sequence[nn.Module]) -> Iterator[None]:
+    """No autocast, no inference mode, single precision on the CPU by default.
+
+    Args:
+        modules: Those of the model.
+    """
+    users = _users.get() or _defaults()
+    kinds = {"cpu", *(device.type for device in _devices(modules))}
+    token = _users.set(users)
+    with ExitStack() as stack:
+        stack.callback(_users.reset, token)
+        if torch.is_inference_mode_enabled():
+            stack.enter_context(torch.inference_mode(False))
+        for kind in kinds:
+            if kind != "meta" and torch.is_autocast_enabled(kind):
+                stack.enter_context(torch.autocast(kind, enabled=False))
+        if _is_compiled(modules):
+            # What compilers make of a model is the same function, but it cannot be watched.
+            stack.enter_context(torch.compiler.set_stance("force_eager"))
+        stack.enter_context(_with(_OURS))
+        yield
+
+
+@contextmanager
+def users_settings() -> Iterator[None]:
+    """Default dtype and device as they were outside of :func:`own_settings`."""
+    with _with(_users.get() or _defaults()):
+        yield
+
+
+@contextmanager
+def same_random_state(modules: Sequence[nn.Module]) -> Iterator[None]:
+    """Puts back the global random state, which the forward pass of a model may use.
+
+    Args:
+        modules: Those of the model.
+    """
+    ids = sorted(device.index for device in _devices(modules) if device.type == "cuda")
+    numpy_state, python_state = np.random.get_state(), random.getstate()
+    with torch.random.fork_rng(ids):
+        try:
+            yield
+        finally:
+            np.random.set_state(numpy_state)
+            random.setstate(python_state)
+
+
+def _defaults() -> Defaults:
+    return torch.get_default_dtype(), torch.get_default_device()
+
+
+@contextmanager
+def _with(wanted: Defaults) -> Iterator[None]:
+    dtype, device = wanted
+    before = _defaults()
+    with ExitStack() as stack:
+        if dtype != before[0]:
+            torch.set_default_dtype(dtype)
+            stack.callback(torch.set_default_dtype, before[0])
+        if device != before[1]:  # entering it slows every call down
+            stack.enter_context(device)
+        yield
+
+
+def _devices(modules: Sequence[nn.Module]) -> set[torch.device]:
+    """Where the parameters of modules are."""
+    parameters = (value for module in modules for value in module._parameters.values())
+    return {parameter.device for parameter in parameters if parameter is not None}
+
+
+def _is_compiled(modules: Sequence[nn.Module]) -> bool:
+    return any(
+        getattr(module, "_compiled_call_impl", None) is not None or "_orig_mod" in module._modules
+        for module in modules
+    )

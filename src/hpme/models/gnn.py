@@ -43,7 +43,7 @@ class TargetGNN(nn.Module):
 
     Biases of the layers start at random values, not at zero as in PyG: if all nodes have the same
     features and biases are zero, the rows entering a normalisation are all parallel,
-    normalisation makes them equal, and no graph can be told from another. Training then starts
+    normalisation makes them equal, and all graphs look alike. Training then starts
     from biases that suit the data (see :meth:`place_biases`).
 
     Args:
@@ -56,7 +56,7 @@ class TargetGNN(nn.Module):
 
     level: ClassVar[Level] = "graph"
     hetero: ClassVar[bool] = False
-    """Whether it is made for graphs with types."""
+    """Whether it is made for heterogeneous graphs."""
 
     def __init__(
         self,
@@ -220,7 +220,7 @@ class TargetGNN(nn.Module):
 
 
 class EdgeWeightedGNN(TargetGNN):
-    """A target model whose layers take edge weights; weight 0 equals deleting the edge."""
+    """A model whose layers take edge weights; weight 0 equals deleting the edge."""
 
     def forward(
         self,

@@ -1,4 +1,4 @@
-"""Target models for graphs with types: a convolution for every type of edge."""
+"""Models for heterogeneous graphs: a convolution for every type of edge."""
 
 from __future__ import annotations
 
@@ -74,12 +74,8 @@ class HeteroGNN(TargetGNN):
     @property
     def hyper_parameters(self) -> dict[str, Any]:
         """Arguments that build an untrained model of the same shape."""
-        edge_types = [list(kind) for kind in self.edge_types]
-        return {
-            **super().hyper_parameters,
-            "node_types": self.node_types,
-            "edge_types": edge_types,
-        }
+        types = {"node_types": self.node_types, "edge_types": [list(k) for k in self.edge_types]}
+        return {**super().hyper_parameters, **types}
 
     @torch.no_grad()
     def prepare(self, graphs: GraphBatch, y: Tensor, generator: torch.Generator) -> None:
@@ -173,10 +169,7 @@ class NodeHeteroGNN(HeteroGNN):
         return output
 
     def forward(  # type: ignore[override]
-        self,
-        x_dict: ByNode,
-        edge_index_dict: ByEdge,
-        edge_weight_dict: ByEdge | None = None,
+        self, x_dict: ByNode, edge_index_dict: ByEdge, edge_weight_dict: ByEdge | None = None
     ) -> Tensor:
         r"""Predictions :math:`[N, C]` for the nodes of the type."""
         layers = self._layers(x_dict, edge_index_dict, edge_weight_dict)

@@ -7,20 +7,19 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from torch import Tensor, nn
-from torch_geometric.nn import Aggregation, HeteroConv, MessagePassing
-from torch_geometric.nn.dense.linear import Linear as PyGLinear
+from torch_geometric.nn import HeteroConv, MessagePassing
 
 from hpme.data.info import Level
 from hpme.errors import InputError, ModelError
 from hpme.graphs import GraphBatch
-from hpme.models.embedding import Embedding, ReadoutProbe, is_norm, target_nodes
+from hpme.models.embedding import Embedding, ReadoutProbe, target_nodes
 from hpme.models.message_mask import EdgeTypeProbe, edge_types_of
 
 ByType = dict[str, Tensor]
 
 
 class HeteroEmbeddingProbe:
-    """:class:`~hpme.models.embedding.EmbeddingProbe` for graphs with types.
+    """:class:`~hpme.models.embedding.EmbeddingProbe` for heterogeneous graphs.
 
     A layer is one of PyG's that returns a dictionary by node type (``HeteroConv``, ``HGTConv``), or
     all of them that stand in one dictionary of modules (``to_hetero``), whose outputs are added up;
@@ -42,7 +41,6 @@ class HeteroEmbeddingProbe:
         self.sizes = {kind: len(batch) for kind, batch in graphs.batch_dict.items()}
         self.layers: list[tuple[str, ByType]] = []
         self.named: Tensor | None = None
-        self.heads: list[tuple[int, Tensor]] = []
         self.readout = ReadoutProbe(list(graphs.batch_dict.values()))
         self._calls: dict[tuple[str, int], ByType] = {}
 
@@ -72,29 +70,23 @@ class HeteroEmbeddingProbe:
     def _hooks(self, name: str, module: nn.Module) -> Iterator[Any]:
         if isinstance(module, MessagePassing | HeteroConv) or (name and name == self.layer):
             yield module.register_forward_hook(self._on_layer(name))
-        if isinstance(module, nn.Linear | PyGLinear):
-            yield module.register_forward_pre_hook(self._on_head)
-        elif isinstance(module, Aggregation) or is_norm(module):
-            enter, leave = self.readout.enter, self.readout.leave
-            yield module.register_forward_pre_hook(enter, with_kwargs=True)
-            yield module.register_forward_hook(leave)
+        yield from self.readout.hooks(module)
 
     def found(self, output: Tensor) -> Embedding:
-        """What was seen.
+        """What was computed on the way.
 
         Args:
             output: What the model returned, one row per graph.
         """
-        typed = self.graphs.type_rows
+        rows = self.graphs.type_rows
         layers = tuple(
-            flat for _, by_type in self.layers if (flat := typed.flat(by_type)) is not None
+            flat for _, by_type in self.layers if (flat := rows.flat(by_type)) is not None
         )
         nodes, source = self._nodes()
         if self.level == "node":
             return Embedding(nodes, nodes[target_nodes(self.graphs)], output, source, layers)
-        shape, last = (2, self.graphs.num_graphs), self.readout.count
-        heads = [h for n, h in self.heads if n == last and (h.dim(), h.shape[0]) == shape]
-        return Embedding(nodes, heads[0] if heads else output, output, source, layers)
+        graph = self.readout.graph_embedding(self.graphs.num_graphs, output)
+        return Embedding(nodes, graph, output, source, layers)
 
     def _nodes(self) -> tuple[Tensor, str]:
         """Embeddings of nodes, and where they come from."""
@@ -166,7 +158,3 @@ class HeteroEmbeddingProbe:
             for kind, rows in found.items()
         )
         return found if fits else {}
-
-    def _on_head(self, _: nn.Module, inputs: tuple[Any, ...]) -> None:
-        if self.readout.inside == 0 and inputs and isinstance(inputs[0], Tensor):
-            self.heads.append((self.readout.count, inputs[0]))

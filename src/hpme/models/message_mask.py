@@ -42,7 +42,7 @@ def message_mask(
 
 @contextmanager
 def hetero_message_mask(model: nn.Module, mask: Tensor, graphs: GraphBatch) -> Iterator[None]:
-    """:func:`message_mask` for graphs with types: every layer gets the mask of its edges' type.
+    """:func:`message_mask` for heterogeneous graphs: every layer gets the mask of its edges' type.
 
     A layer is known by the edges it gets, else by the type under which ``HeteroConv`` and
     ``to_hetero`` keep it. One that gets all edges at once, such as ``HGTConv``, has them in the
@@ -55,11 +55,11 @@ def hetero_message_mask(model: nn.Module, mask: Tensor, graphs: GraphBatch) -> I
     known = edge_types_of(model, graphs.schema)
 
     def on_type(layer: Any, explain_message: Explain) -> Explain:
-        seen = EdgeTypeProbe(layer, edges, known.get(layer))
-        watched.append(seen)
+        probe = EdgeTypeProbe(layer, edges, known.get(layer))
+        watched.append(probe)
 
         def explain(inputs: Tensor, dim_size: int | None) -> Tensor:
-            count, kind = inputs.shape[layer.node_dim], seen.kind
+            count, kind = inputs.shape[layer.node_dim], probe.kind
             if kind is None:
                 if count != len(everything):
                     return inputs

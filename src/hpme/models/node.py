@@ -1,4 +1,4 @@
-"""Target models for node-level tasks: the same layers, a head on every node."""
+"""Models for node-level tasks: the same layers, a head on every node."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hpme.models.gnn import GAT, GCN, GIN, TargetGNN
 
 
 class NodeLevel(TargetGNN):
-    """Makes a target model node-level: the outputs of all layers side by side, and a linear head.
+    """Makes a model node-level: the outputs of all layers side by side, and a linear head.
 
     Args:
         in_channels: Number of node features.

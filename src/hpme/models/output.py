@@ -34,7 +34,7 @@ class OutputView:
         tasks: Names of the tasks, by which ``target`` may name them.
         classes: Names of the classes.
         target: What is explained; by default the predicted class, or all values.
-        contrast: The class that ``target`` is told apart from. Without ``target``: why is it not
+        contrast: The class that ``target`` is compared with. Without ``target``: why is it not
             this class?
     """
 
@@ -93,7 +93,7 @@ class OutputView:
             output: The outputs for some graphs; regression losses are in units of their spread.
 
         Raises:
-            InputError: If that is not known, and cannot be told from the output.
+            InputError: If that is not known, and the output does not show it.
         """
         if self.asked and self.mode != "regression":
             several = output.dim() == 2 and output.shape[1] > 1

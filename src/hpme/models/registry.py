@@ -1,4 +1,4 @@
-"""All target models by name."""
+"""All models by name."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def name_for(name: str, level: Level, *, hetero: bool = False) -> str:
     fitting = ", ".join(
         other for other, kind in MODELS.items() if (kind.level, kind.hetero) == fits
     )
-    what = f"{level}s with types" if hetero else f"{level}s"
+    what = f"heterogeneous {level}s" if hetero else f"{level}s"
     raise InputError(f"'{name}' is no model of {what}; use one of: {fitting}")
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from hpme.graphs import GraphBatch, GraphStore
-from hpme.graphs.perturb import chunks
+from hpme.graphs.transforms import chunks
 from hpme.models.adapter import ModelAdapter
 from hpme.models.task import check_rows
 

@@ -11,43 +11,23 @@ from hpme.errors import InputError
 
 
 def accuracy(predicted: Tensor, labels: Tensor) -> float:
-    """Share of graphs whose class is right; NaN without graphs.
-
-    Args:
-        predicted: Predicted class of every graph.
-        labels: Class of every graph.
-    """
+    """Share of graphs whose class is right, given predicted and true ones; NaN without graphs."""
     return _score("accuracy_score", *_classes(predicted, labels))
 
 
 def macro_f1(predicted: Tensor, labels: Tensor) -> float:
-    r"""Mean of :math:`F_1` over the classes among labels or predictions; NaN without graphs.
-
-    Args:
-        predicted: Predicted class of every graph.
-        labels: Class of every graph.
-    """
+    r"""Mean of :math:`F_1` over the classes among labels or predictions; NaN without graphs."""
     predicted, labels = _classes(predicted, labels)
     return _score("f1_score", predicted, labels, average="macro")
 
 
 def rmse(predicted: Tensor, labels: Tensor) -> float:
-    """Root of the mean squared error, in the unit of the labels; NaN without graphs.
-
-    Args:
-        predicted: Predicted value of every graph.
-        labels: Value of every graph.
-    """
+    """Root of the mean squared error, in the unit of the labels; NaN without graphs."""
     return _score("root_mean_squared_error", *_values(predicted, labels))
 
 
 def mape(predicted: Tensor, labels: Tensor) -> float:
-    """Mean absolute error relative to the labels, as a fraction; NaN without graphs.
-
-    Args:
-        predicted: Predicted value of every graph.
-        labels: Value of every graph, none of them 0.
-    """
+    """Mean absolute error relative to the labels, none of them 0; NaN without graphs."""
     return _score("mean_absolute_percentage_error", *_values(predicted, labels))
 
 

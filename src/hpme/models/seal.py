@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.nn import Aggregation, GCNConv
+from torch_geometric.nn import Aggregation
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from hpme.data.info import TaskKind
 from hpme.errors import InputError
 from hpme.graphs.segment import exclusive_cumsum, rank_in_segment
-from hpme.models.gnn import EdgeWeightedGNN
+from hpme.models.gnn import GCN
 
 MIN_SORTED = 10
 """Shortest sequence: the pooling halves it, and the last convolution takes 5 steps of it."""
@@ -57,7 +57,7 @@ class SortPool(Aggregation):  # type: ignore[misc]
         return rows.view(dim_size, -1)
 
 
-class DGCNN(EdgeWeightedGNN):
+class DGCNN(GCN):
     r"""Sorted node embeddings read as a sequence, the model of SEAL for links.
 
     Graph convolutions of width ``hidden_channels`` and a last one of width 1, each followed by
@@ -89,13 +89,8 @@ class DGCNN(EdgeWeightedGNN):
         num_layers: int = 3,
         dropout: float = 0.5,
     ) -> None:
-        super().__init__(
-            in_channels,
-            out_channels,
-            task,
-            hidden_channels=hidden_channels,
-            num_layers=num_layers,
-        )
+        widths = {"hidden_channels": hidden_channels, "num_layers": num_layers}
+        super().__init__(in_channels, out_channels, task, **widths)
         if k < MIN_SORTED:
             raise InputError(f"k must be at least {MIN_SORTED}, got {k}")
         self.k, self.dropout = k, dropout
@@ -118,11 +113,6 @@ class DGCNN(EdgeWeightedGNN):
             nn.Dropout(dropout),
             nn.Linear(128, out_channels),
         )
-
-    def make_conv(self, in_channels: int, out_channels: int) -> nn.Module:
-        """A graph convolution; normalisation is left to :meth:`_embed`."""
-        conv: nn.Module = GCNConv(in_channels, out_channels, normalize=False)
-        return conv
 
     @classmethod
     def suited_to(cls, sizes: Tensor) -> dict[str, Any]:

@@ -79,7 +79,7 @@ class Task:
             return self.log_prob(output).exp()
         return output.view(output.shape[0], -1) / self.scale
 
-    def target(self, output: Tensor) -> Tensor:
+    def prediction(self, output: Tensor) -> Tensor:
         """Predicted class, or the predicted value in units of ``scale``."""
         values = self.values(output)
         return values.argmax(dim=1) if self.classification else values

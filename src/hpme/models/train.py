@@ -1,4 +1,4 @@
-"""Training of target models: one loop and one recipe per task."""
+"""Training of models: one loop and one recipe per task."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Recipe:
     """How to train; counted in optimiser steps, so that it serves small and large datasets.
 
     Args:
-        max_steps: Length of training; the learning rate falls to zero along a half cosine.
+        max_steps: Length of training; the learning rate goes to zero along a half cosine.
         patience: Steps without a lower validation loss after which training stops.
         learning_rate: Highest learning rate of Adam, reached after ``warmup``.
         warmup: Share of ``max_steps`` in which the learning rate rises from zero.
@@ -53,7 +53,7 @@ class Recipe:
 RECIPES: dict[str, Recipe] = {
     "classification": Recipe(max_steps=6_000),
     "regression": Recipe(max_steps=10_000),
-    # By dataset, where the recipe of the task falls short of the paper's target: test RMSE of
+    # By dataset, where the recipe of the task does not reach the paper's score: test RMSE of
     # House-Grid-Volume is 19.8 after 10,000 steps, 14.5 after 20,000 and no better after 40,000;
     # accuracy of SPMotif is 92 % after 4,000.
     "house-grid-volume": Recipe(max_steps=20_000),
@@ -67,7 +67,7 @@ RECIPES: dict[str, Recipe] = {
     # Links, whatever their graph.
     "link": Recipe(max_steps=3_000, patience=1_500, learning_rate=1e-3, batch_size=64),
 }
-"""How targets are trained: by dataset, else by level, else by task."""
+"""How models are trained: by dataset, else by level, else by task."""
 
 
 def recipe_for(info: DatasetInfo) -> Recipe:

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from hpme.graphs import GraphStore
-from hpme.graphs.moving import on_cpu
 from hpme.graphs.schema import NODE_TYPE
+from hpme.graphs.transforms import on_cpu
 from hpme.page.drawing import draw_graphs
 from hpme.page.entries import text_or_none
 from hpme.page.template import whole_numbers

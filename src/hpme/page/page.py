@@ -12,9 +12,9 @@ from hpme import __version__
 from hpme.errors import InputError
 from hpme.graphs import GraphStore
 from hpme.graphs.hetero import flat_views
-from hpme.graphs.moving import on_cpu
 from hpme.graphs.schema import NODE_TYPE
 from hpme.graphs.segment import segment_mean
+from hpme.graphs.transforms import on_cpu
 from hpme.metrics.selection import ranks as ranks_of
 from hpme.models.explained import ExplainedModel, Model
 from hpme.models.task import Mode

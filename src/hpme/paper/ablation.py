@@ -1,8 +1,8 @@
-"""HPME with a part of it changed or left out."""
+"""HPME with a part of it changed or left out, by weight of the BCE, and by pooling ratio."""
 
 from __future__ import annotations
 
-from hpme.paper.shared.blocks import annex
+from hpme.paper.shared.blocks import annex, sensitivity
 from hpme.paper.shared.cells import Cells, Results
 from hpme.paper.shared.document import Block, Picture
 from hpme.paper.shared.names import OURS, OWN_SIZE, PRINTED, method_title
@@ -28,6 +28,12 @@ AS_PRINTED: dict[str, Options] = {
     "w/o BCE": {"bce_weight": 0.0},
     "pool not trained": {"gate": None},
 }
+WEIGHTED = ("ba-houseandgrid", "benzene", "ba-motif-volume", "house-grid-volume")
+WEIGHTS = [{"bce_weight": weight} for weight in (0.1, 0.3, 0.5, 0.7, 1.0)]
+"""Half of the paper's, in its unit: the BCE is summed over the edges of a graph."""
+SIZED = ("benzene", "ba-housegrid", "ba-motif-volume", "ba-motif-counting")
+RATIOS: list[Options] = [{}, OWN_SIZE, *({"ratio": step / 10} for step in range(1, 11))]
+"""Without an option the ratio is that of the ground truth."""
 NOTE = (
     "The first rows change one part of HPME, which searches subsets; its edges are scored by nodes "
     "and by the edge MLP together, unless a row says otherwise. The paper's ablations, w/o Mix and "
@@ -57,13 +63,24 @@ def blocks(cells: Cells, _: Results) -> list[Block]:
     return [table, Picture("ablation", caption, bar_chart(bars, ylabel="AUC")), *annex(cells)]
 
 
-SUITE = Suite(
+ABLATION = Suite(
     "ablation",
     "HPME with a part of it changed or left out",
-    together(*(
-        each([dataset], [method], options=list(rows.values()))
-        for dataset in DATASETS
-        for method, rows in ((OURS, BY_SEARCH), (PRINTED, AS_PRINTED))
-    )),
+    together(
+        each(DATASETS, [OURS], options=list(BY_SEARCH.values())),
+        each(DATASETS, [PRINTED], options=list(AS_PRINTED.values())),
+    ),
     blocks,
-)  # fmt: skip
+)
+BETA = Suite(
+    "beta",
+    "HPME as printed by weight of the BCE",
+    each(WEIGHTED, [PRINTED], options=WEIGHTS),
+    sensitivity("bce_weight", r"weight $\beta$ of the BCE"),
+)
+RATIO = Suite(
+    "ratio",
+    "HPME by pooling ratio",
+    each(SIZED, [OURS], options=RATIOS),
+    sensitivity("ratio", "pooling ratio $r$", mark_truth=True),
+)

@@ -1,4 +1,4 @@
-"""Results of a folder as a report."""
+"""Results of a folder as tables, figures and pages in files."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from hpme.storage import write_atomically
 
 TITLE = "Results"
 MANIFEST = "files.txt"
-"""Lists all files of a report, so that the next one knows which are its own."""
+"""Lists all files, so that whoever writes them again knows which are old."""
 
 
-def report_files(
+def table_files(
     folder: str | Path,
     names: Sequence[str] | None = None,
     *,
     suites: Mapping[str, Suite] = SUITES,
 ) -> dict[str, bytes]:
-    """All files of the report on a folder of results, by path.
+    """All files that show a folder of results, by path.
 
     Args:
         folder: What ``hpme bench`` wrote to.
-        names: Suites to report on; by default all that were run.
+        names: Suites to show; by default all that were run.
         suites: All suites.
 
     Raises:
-        InputError: If there is nothing to report.
+        InputError: If there is nothing to show.
         UnknownNameError: If there is no such suite.
     """
     for name in names or ():
@@ -45,7 +45,7 @@ def report_files(
     results = Results.read(ResultStore(folder), suites)
     if not results.records and not results.failures:
         raise InputError(f"'{folder}' holds no results; run 'hpme bench SUITE --out {folder}'")
-    chosen = results.run() if names is None else [name for name in results.cells if name in names]
+    chosen = results.shown if names is None else [name for name in results.cells if name in names]
     missing = [name for name in names or () if name not in results.cells]
     if missing or not chosen:
         asked = missing or list(suites)
@@ -82,8 +82,8 @@ def _introduction(results: Results) -> str:
     return text + "." + (f" Computed with {join_words(software)}." if software else "")
 
 
-def write_report(files: Mapping[str, bytes], folder: Path) -> None:
-    """Writes the files of a report, each as a whole; removes those that only the last one had."""
+def write_files(files: Mapping[str, bytes], folder: Path) -> None:
+    """Writes files, each as a whole; removes those of before that are none of them."""
     stale = _stale(files, folder)
     for name, content in files.items():
         write_atomically(folder / name, content)
@@ -92,15 +92,15 @@ def write_report(files: Mapping[str, bytes], folder: Path) -> None:
 
 
 def differences(files: Mapping[str, bytes], folder: Path, *, lines: int = 20) -> list[str]:
-    """Where a folder is not what the report would be: one entry per file, with a diff of text.
+    """Where a folder is not what files say: one entry per file, with a diff of text.
 
     The page that repeats all others may be missing: it is large, and made of the same results.
     Drawings of graphs must be there, and may look different: another processor rounds in another
     way, and a layout may then end in another place.
 
     Args:
-        files: Files of the report.
-        folder: Where it was written once.
+        files: All files by path.
+        folder: Where they were written once.
         lines: Lines of a diff to show.
     """
     found = []
@@ -117,7 +117,7 @@ def differences(files: Mapping[str, bytes], folder: Path, *, lines: int = 20) ->
 
 
 def _stale(files: Mapping[str, bytes], folder: Path) -> list[str]:
-    """Files of the report in a folder that are not files of this one."""
+    """Files that were written to a folder before and are none of these."""
     manifest = folder / MANIFEST
     listed = manifest.read_text("utf-8").splitlines() if manifest.is_file() else []
     return [

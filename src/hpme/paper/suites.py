@@ -4,13 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib import import_module
 
 from hpme.bench.experiment import Experiment
-from hpme.paper import ALL, NAMES
-from hpme.paper.shared.suite import SEEDS, Suite
+from hpme.bench.store import OTHER
+from hpme.paper import (
+    ALL,
+    ablation,
+    baselines,
+    beyond_graphs,
+    fidelity,
+    pictures,
+    table1,
+    tune,
+)
+from hpme.paper.shared.cells import wanted_by
+from hpme.paper.shared.suite import SEEDS, Suite, by_dataset
 
-SUITES: dict[str, Suite] = {name: import_module(f"hpme.paper.{name}").SUITE for name in NAMES}
+SUITES: dict[str, Suite] = {
+    suite.name: suite
+    for suite in (
+        *(table1.TABLE1, baselines.BASELINES, baselines.TOLD, table1.SECOND),
+        *(beyond_graphs.NODE_SUITE, beyond_graphs.LINK_SUITE, beyond_graphs.SEAL_SUITE),
+        *(beyond_graphs.HETERO_SUITE, fidelity.SHIFT, fidelity.FIDELITY, table1.BACKBONES),
+        *(ablation.ABLATION, ablation.BETA, ablation.RATIO),
+        *(pictures.CASES, pictures.MIXUPS, pictures.SIZES, tune.SUITE),
+    )
+}
+REPORTED = {name: suite for name, suite in SUITES.items() if suite.reported}
+"""Those that ``all`` runs."""
 
 
 def _everything(seeds: Sequence[int]) -> list[Experiment]:
@@ -19,15 +40,19 @@ def _everything(seeds: Sequence[int]) -> list[Experiment]:
     Suites that are meant for seeds of their own keep them.
     """
     merged: dict[str, Experiment] = {}
-    for suite in (suite for suite in SUITES.values() if suite.reported):
+    for suite in REPORTED.values():
         for experiment in suite.experiments(seeds if suite.seeds == SEEDS else suite.seeds):
             bare = replace(experiment, metrics=()).key
             known = merged.get(bare, experiment).metrics
             metrics = tuple(dict.fromkeys(known + experiment.metrics))
             merged[bare] = replace(experiment, metrics=metrics)
-    names = list(dict.fromkeys(experiment.dataset for experiment in merged.values()))
-    return sorted(merged.values(), key=lambda experiment: names.index(experiment.dataset))
+    return by_dataset(list(merged.values()))
 
 
 EVERYTHING = Suite(ALL, "All suites, every explainer fitted once", _everything)
 """Costs less than the suites one by one: they share many fits."""
+
+
+def home(experiment: Experiment) -> str:
+    """The first of all suites that asks for an experiment: its file holds the result."""
+    return next((name for name, suite in REPORTED.items() if wanted_by(suite, experiment)), OTHER)

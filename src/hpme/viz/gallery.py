@@ -38,7 +38,7 @@ def gallery(
     directions of an edge are averaged, self-loops are not drawn. Nodes an explainer pooled are
     marked, nodes a graph is about (``anchors``) have a ring. All panels of a graph place its nodes
     alike. Graphs with ``smiles`` are drawn as molecules if RDKit is installed; there an atom has
-    the colour of its heaviest bond. Nodes of graphs with types have a colour and a shape for each.
+    the colour of its heaviest bond. Every type of nodes has its colour and shape.
 
     Args:
         graphs: Graphs, with ``edge_mask`` and ``node_mask`` where there is ground truth.
@@ -53,15 +53,9 @@ def gallery(
         InputError: If there is nothing to draw, lengths differ, or the suffix is another.
     """
     path = check_picture_path(path)
-    content = picture(
-        graphs,
-        explanations,
-        path.suffix.lower(),
-        predictions=predictions,
-        title=title,
-        graphs_per_row=graphs_per_row,
-    )
-    write_atomically(path, content)
+    how: dict[str, Any] = {"title": title, "graphs_per_row": graphs_per_row}
+    suffix = path.suffix.lower()
+    write_atomically(path, picture(graphs, explanations, suffix, predictions=predictions, **how))
     return path
 
 

@@ -21,7 +21,7 @@ WIDTHS = (1.0, 4.2)
 class NodeLinkPainter:
     """Draws any graph; a heavy edge is dark and wide, a node the graph is about has a ring.
 
-    Nodes of graphs with types have a colour and a shape for each.
+    Every type of nodes has its colour and shape.
     """
 
     panel = (2.3, 2.3)  # width and height in inches

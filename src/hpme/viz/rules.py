@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from hpme.explainers.hpme.rulebook import Rule, RuleBook
 from hpme.storage import write_atomically
@@ -75,13 +76,8 @@ class _Page:
 
     def axes(self, column: tuple[float, float], top: float, height: float) -> Any:
         left, width = column
-        box = (
-            left / WIDTH,
-            1 - (top + height) / self.height,
-            width / WIDTH,
-            height / self.height,
-        )
-        return self.figure.add_axes(box)
+        bottom = 1 - (top + height) / self.height
+        return self.figure.add_axes((left / WIDTH, bottom, width / WIDTH, height / self.height))
 
     def text(self, left: float, top: float, words: str, **style: Any) -> None:
         look = {"fontsize": 9, "color": INK, "va": "center"} | style
@@ -89,14 +85,8 @@ class _Page:
 
     def line(self, top: float) -> None:
         place = 1 - top / self.height
-        style = {"color": FAINT, "lw": 0.8}
-        self.figure.add_artist(_line([0.15 / WIDTH, 1 - 0.15 / WIDTH], [place, place], **style))
-
-
-def _line(x: Sequence[float], y: Sequence[float], **style: Any) -> Any:
-    from matplotlib.lines import Line2D
-
-    return Line2D(x, y, **style)
+        ends = [0.15 / WIDTH, 1 - 0.15 / WIDTH]
+        self.figure.add_artist(Line2D(ends, [place, place], color=FAINT, lw=0.8))
 
 
 def _heading(page: _Page, book: RuleBook) -> None:

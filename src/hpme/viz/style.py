@@ -8,7 +8,7 @@ from typing import Any
 import matplotlib
 from matplotlib.colors import LinearSegmentedColormap
 
-# Vermilion and blue of Okabe and Ito's palette. From faint to dark blue lightness falls all the
+# Vermilion and blue of Okabe and Ito's palette. From faint to dark blue lightness decreases all the
 # way, so the scale reads in grey and by any eye.
 TRUTH, INK, FAINT, BORDER = "#D55E00", "#333333", "#D3D7DB", "#8A9097"
 WEIGHTS = LinearSegmentedColormap.from_list("weights", ["#DDE1E5", "#86B4DA", "#0072B2", "#00264D"])

@@ -16,7 +16,7 @@ from hpme.graphs.store import MATCH_NODE
 
 CONTRIBUTION_UNIT = 1e5
 """Crippen's contributions have up to five decimals; in this unit they are whole numbers, and a
-share of exactly 0.7 is told from one just below."""
+share of exactly 0.7 differs from one just below."""
 
 
 def molecule_graphs(molecules: MoleculeArrays, text: Mapping[str, Sequence[str]]) -> GraphStore:

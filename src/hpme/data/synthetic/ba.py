@@ -30,7 +30,7 @@ from hpme.data.synthetic.sketch import (
 from hpme.errors import InputError, StorageError
 from hpme.graphs import GraphStore
 from hpme.graphs.segment import segment_sum
-from hpme.graphs.shuffling import shuffled
+from hpme.graphs.transforms import shuffled
 
 BASE_SIZE = 20
 NUM_FEATURES = 10

@@ -22,7 +22,7 @@ from hpme.data.synthetic.sketch import (
     private_generators,
 )
 from hpme.graphs import GraphStore
-from hpme.graphs.shuffling import shuffled
+from hpme.graphs.transforms import shuffled
 
 Edge = tuple[int, int]
 

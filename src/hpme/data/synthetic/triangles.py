@@ -7,14 +7,9 @@ import torch
 from torch import Tensor
 
 from hpme.data.info import PUBLISHED, entry
-from hpme.data.synthetic.sketch import (
-    GraphSketch,
-    constant_features,
-    flatten,
-    private_generators,
-)
+from hpme.data.synthetic.sketch import GraphSketch, constant_features, flatten, private_generators
 from hpme.graphs import GraphStore
-from hpme.graphs.shuffling import shuffled
+from hpme.graphs.transforms import shuffled
 
 NUM_NODES = 30
 EDGE_PROBABILITY = {"paper": 0.1, "published": 0.2}
@@ -59,9 +54,6 @@ def triangle_truth(store: GraphStore) -> tuple[Tensor, Tensor, Tensor]:
 
 INFOS = (
     entry(
-        "Triangles",
-        "Erdős-Rényi graph; number of its triangles",
-        build_triangles,
-        num_graphs=1_000,
+        "Triangles", "Erdős-Rényi graph; number of its triangles", build_triangles, num_graphs=1_000
     ),
 )

@@ -21,10 +21,10 @@ from hpme.data.molecules.edits import (
     fragment_of,
     regions_of,
     similarity,
+    smaller_edits,
     transplanted,
 )
 from hpme.data.molecules.smiles import from_smiles
-from hpme.data.molecules.sparing import spared
 from hpme.errors import InputError
 from hpme.explainers.hpme.counterfactuals import Counterfactual, Flip
 from hpme.explainers.shared.context import batches
@@ -289,7 +289,7 @@ def _prune(molecules: Sequence[_Molecule], flip: Flip, featurise: Featurise) -> 
         trials: list[tuple[_Molecule, Edit]] = []
         owner: list[int] = []
         for number, (one, place) in enumerate(open_):
-            less = list(spared(one.found[place][0], one.molecule))
+            less = list(smaller_edits(one.found[place][0], one.molecule))
             trials += [(one, edit) for edit in less]
             owner += [number] * len(less)
         first: dict[int, Found] = {}

@@ -38,6 +38,7 @@ from hpme.models.adapter import ModelAdapter, Weighting
 from hpme.models.calling import LINK
 from hpme.models.explained import ExplainedModel, Model, known_facts
 from hpme.progress import progress_bar
+from hpme.storage import FileContent
 
 logger = logging.getLogger("hpme")
 Self = TypeVar("Self", bound="GraphExplainer")
@@ -262,7 +263,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         """
         self._check_fitted()
         explained = self._leveled(model, graphs.anchors, **facts)
-        return self._masks(explained, graphs.seen(everything=explained.reads_all).batch())
+        return self._masks(explained, graphs.detached(everything=explained.reads_all).batch())
 
     def forward(
         self,
@@ -343,7 +344,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         save_explainer(self, path)
 
     @classmethod
-    def load(cls: type[Self], path: str | Path) -> Self:
+    def load(cls: type[Self], path: str | Path | FileContent) -> Self:
         """Reads an explainer written by :meth:`save`; it explains as before."""
         return load_explainer(cls, path)
 

@@ -78,7 +78,7 @@ class Context:
         adapter = explained.adapter()
         adapter.width = width
         # Else steps of explainers would leave gradients on users' tensors.
-        seen = store.seen(everything=explained.reads_all)
+        seen = store.detached(everything=explained.reads_all)
         store = replace(seen, batch_device=adapter.device or store.device)
         embeddings = []
         for ids in batches(torch.arange(len(store)), batch_size):
@@ -100,7 +100,7 @@ class Context:
             ),
             graph_embedding=torch.cat([embedding.graph for embedding in embeddings]),
             values=task.values(output),
-            prediction=task.target(output),
+            prediction=task.prediction(output),
         )
 
     def sample(self, count: int, edges: int, generator: torch.Generator) -> Context:

@@ -17,8 +17,7 @@ from torch_geometric.explain import HeteroExplanation as PyGHeteroExplanation
 from hpme.errors import InputError, MissingPackageError
 from hpme.graphs import GraphStore
 from hpme.graphs.hetero import flat_views, flattened
-from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE
-from hpme.graphs.type_rows import TypeRows
+from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, TypeRows
 
 Rows = Literal["edges", "nodes"]
 _SHOWN = ("x", "edge_index", "anchors", "smiles", "name")

@@ -13,7 +13,7 @@ from torch import Tensor
 from hpme.explainers.shared.base import GraphExplainer
 from hpme.explainers.shared.context import Context, frozen_context, read_graphs
 from hpme.graphs import GraphBatch
-from hpme.graphs.union import side_by_side, with_edges
+from hpme.graphs.transforms import side_by_side, with_edges
 from hpme.models.explained import Model
 from hpme.models.task import Mode
 

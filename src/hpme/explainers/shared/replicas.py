@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from hpme.graphs import GraphBatch, GraphStore
-from hpme.graphs.pairs import Pairs
-from hpme.graphs.perturb import keep_edges
+from hpme.graphs.edges import Pairs
+from hpme.graphs.transforms import keep_edges
 from hpme.models.adapter import ModelAdapter
 from hpme.models.replicas import Change, Replicas, replica_outputs
 from hpme.models.task import Task, check_output

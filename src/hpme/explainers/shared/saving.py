@@ -12,7 +12,7 @@ from hpme.data.info import Level
 from hpme.errors import StorageError
 from hpme.graphs.schema import Schema
 from hpme.models.adapter import Weighting
-from hpme.storage import read_tensors, write_tensors
+from hpme.storage import FileContent, read_tensors, write_tensors
 
 if TYPE_CHECKING:
     from hpme.explainers.shared.base import GraphExplainer
@@ -56,7 +56,7 @@ def _state(explainer: GraphExplainer, prefix: str) -> tuple[dict[str, Tensor], d
     return tensors, {**meta, "answers": answers}
 
 
-def load_explainer(kind: type[Explainer], path: str | Path) -> Explainer:
+def load_explainer(kind: type[Explainer], path: str | Path | FileContent) -> Explainer:
     """Reads what :func:`save_explainer` wrote.
 
     Raises:

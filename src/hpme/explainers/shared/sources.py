@@ -213,7 +213,7 @@ def _checked_anchors(anchors: Tensor, batch: Tensor, num_graphs: int) -> Tensor:
 
 def as_batch(store: GraphStore, *, everything: bool = False) -> GraphBatch:
     """Graphs as a model is shown them: what models usually read, or ``everything``."""
-    return without_history(store.seen(everything=everything).batch())
+    return without_history(store.detached(everything=everything).batch())
 
 
 def without_history(graphs: GraphBatch) -> GraphBatch:

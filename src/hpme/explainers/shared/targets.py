@@ -123,7 +123,7 @@ def predicted_classes(explained: ExplainedModel, graphs: GraphBatch, **model_kwa
         task = plain.task(output)
     if not task.classification:
         raise InputError("a regression model has no predicted class; name a task with target=")
-    return task.target(output)
+    return task.prediction(output)
 
 
 def check_predicted(
@@ -150,7 +150,7 @@ def of_either_class(explained: ExplainedModel, store: GraphStore) -> GraphStore:
     """
     if explained.view.mode == "regression":
         return store  # refused where the output is read
-    everything = store.seen(everything=True)
+    everything = store.detached(everything=True)
     predicted = torch.cat(
         [
             predicted_classes(explained, everything.batch(ids))

@@ -6,7 +6,6 @@ means. Chemprop is imported when one of them is called.
 """
 
 from hpme.models.chemprop.files import read_model
-from hpme.models.chemprop.molecules import molecules
-from hpme.models.chemprop.network import explained
+from hpme.models.chemprop.network import explained, molecules
 
 __all__ = ["explained", "molecules", "read_model"]

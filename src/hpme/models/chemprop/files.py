@@ -1,4 +1,4 @@
-"""Chemprop's model files, read without running what they hold where that suffices."""
+"""Chemprop's modules and model files, read without running what files hold where that suffices."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ import torch
 from torch import nn
 from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 
-from hpme.errors import InputError, StorageError
-from hpme.models.chemprop.package import chemprop_module
+from hpme.errors import InputError, MissingPackageError, StorageError
 
 _MODULES = ("chemprop.nn.", "torch.nn.modules.")
 """Where classes of layers, transforms and metrics come from; making one runs nothing else."""
@@ -130,3 +129,17 @@ def _rebuild(content: dict[str, Any], path: Path) -> nn.Module:
     if wrong:
         raise InputError(f"weights do not fit the hyper-parameters: {', '.join(wrong)}")
     return model.eval()
+
+
+def chemprop_module(name: str) -> Any:
+    """A module of Chemprop, such as ``"nn"``.
+
+    Raises:
+        MissingPackageError: If it cannot be imported, or is of version 1.
+    """
+    try:
+        return importlib.import_module(f"chemprop.{name}")
+    except ImportError as error:
+        raise MissingPackageError(
+            f"this needs Chemprop 2 ({error}); install it with: pip install 'hpme[chemprop]'"
+        ) from error

@@ -1,19 +1,146 @@
-"""How Chemprop's networks are called on graphs, and what their output means."""
+"""Chemprop's networks: their molecules as graphs, how they are called, what their output means."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
-from torch_geometric.data import Batch
+from torch_geometric.data import Batch, Data
 
+from hpme.data.molecules.chem import rdkit_module
 from hpme.errors import InputError, ModelError
-from hpme.models.chemprop.molecules import ATOM_DESCRIPTORS, MOLECULE_DESCRIPTORS
-from hpme.models.chemprop.package import chemprop_module
+from hpme.models.chemprop.files import chemprop_module
 from hpme.models.explained import ExplainedModel
+
+ATOM_DESCRIPTORS, MOLECULE_DESCRIPTORS = "V_d", "X_d"
+"""Chemprop's names of what joins atoms after message passing, and molecules after pooling."""
+
+
+def molecules(
+    points: Iterable[Any], model: nn.Module | None = None, *, featurizer: Any = None
+) -> list[Data]:
+    """Graphs with the features Chemprop gives atoms and bonds; atoms keep RDKit's order.
+
+    Args:
+        points: SMILES, or Chemprop's ``MoleculeDatapoint``: their additional features ``V_f`` and
+            ``E_f`` become part of ``x`` and ``edge_attr``, their descriptors ``V_d`` and ``x_d``
+            fields of the graphs, their labels ``y``.
+        model: The network; its widths say which of Chemprop's featurizers it was trained with.
+        featurizer: A Chemprop featurizer, in place of ``model``.
+
+    Raises:
+        InputError: If a SMILES cannot be read, no featurizer has the widths of the network, or
+            additional features or descriptors are missing or have other rows or widths.
+        MissingPackageError: If Chemprop is not installed.
+    """
+    kind = chemprop_module("data").MoleculeDatapoint
+    read: list[Any] = []
+    for number, point in enumerate(points):
+        try:
+            read.append(kind.from_smi(point) if isinstance(point, str) else point)
+        except RuntimeError as error:
+            raise InputError(f"molecule {number}: {error}") from error
+    if not read:
+        raise InputError("no molecules")
+    if featurizer is None:
+        featurizer = _featurizer(model, read[0])
+    if model is not None:
+        _check_descriptors(model, read[0])
+    return [_graph(point, featurizer, number) for number, point in enumerate(read)]
+
+
+def _featurizer(model: nn.Module | None, point: Any) -> Any:
+    """The featurizer whose widths, with the additional features, are those of the network."""
+    module = chemprop_module("featurizers")
+    bonds_of = {"RIGR": chemprop_module("featurizers.bond").RIGRBondFeaturizer}
+    tried = []
+    for mode in ("V2", "V1", "ORGANIC", "RIGR"):
+        made = module.SimpleMoleculeMolGraphFeaturizer(
+            module.get_multi_hot_atom_featurizer(mode),
+            bonds_of.get(mode, module.MultiHotBondFeaturizer)(),
+            extra_atom_fdim=_width(point.V_f),
+            extra_bond_fdim=_width(point.E_f),
+        )
+        if model is None or (made.atom_fdim, made.bond_fdim) == _widths(model):
+            return made
+        tried.append(f"{mode} {made.atom_fdim} and {made.bond_fdim}")
+    atoms, bonds = _widths(model)  # type: ignore[arg-type]
+    raise InputError(
+        f"the network takes {atoms} features per atom and {bonds} per bond, but Chemprop's "
+        f"featurizers give {', '.join(tried)} with those of the first molecule; "
+        "add the additional features it was trained with (V_f, E_f), or pass featurizer="
+    )
+
+
+def _widths(model: nn.Module) -> tuple[int, int]:
+    passing: Any = model.message_passing
+    hyper = passing.hparams
+    return int(hyper["d_v"]), int(hyper["d_e"])
+
+
+def _check_descriptors(model: Any, point: Any) -> None:
+    """Refuses descriptors that are not those the network takes."""
+    atoms = model.message_passing.hparams.get("d_vd") or 0
+    given = 0 if point.x_d is None else int(np.size(point.x_d))
+    head = getattr(model.predictor, "hparams", {})  # a predictor of one's own may not say
+    whole = head["input_dim"] - model.message_passing.output_dim if "input_dim" in head else given
+    for kind, name, wanted, found in (
+        ("atom", "V_d", atoms, _width(point.V_d)),
+        ("molecule", "x_d", whole, given),
+    ):
+        if wanted != found:
+            raise InputError(
+                f"the network takes {wanted} descriptors per {kind}, the first has {found}; give "
+                f"those it was trained with ({name})"
+            )
+
+
+def _width(values: Any) -> int:
+    return 0 if values is None else int(values.shape[1])
+
+
+def _graph(point: Any, featurizer: Any, number: int) -> Data:
+    try:
+        graph = featurizer(point.mol, point.V_f, point.E_f)
+    except ValueError as error:
+        raise InputError(f"molecule {number}: {error}") from error
+    per_molecule = {MOLECULE_DESCRIPTORS: point.x_d, "y": point.y}
+    fields: dict[str, Any] = {
+        name: _tensor(value)[None] for name, value in per_molecule.items() if value is not None
+    }
+    if point.V_d is not None:
+        if len(point.V_d) != len(graph.V):
+            raise InputError(
+                f"molecule {number} has {len(graph.V)} atoms, but descriptors V_d of "
+                f"{len(point.V_d)}; it needs one row per atom"
+            )
+        fields[ATOM_DESCRIPTORS] = _tensor(point.V_d)
+    return Data(
+        x=_tensor(graph.V),
+        edge_index=torch.from_numpy(graph.edge_index).long(),
+        edge_attr=_tensor(graph.E),
+        smiles=_smiles(point),
+        **fields,
+    )
+
+
+def _tensor(values: Any) -> Tensor:
+    return torch.from_numpy(np.asarray(values, dtype=np.float32))
+
+
+def _smiles(point: Any) -> str:
+    """A SMILES whose atoms come in the order of the molecule's, empty if none is found."""
+    chem = rdkit_module("Chem")
+    atoms = [atom.GetAtomicNum() for atom in point.mol.GetAtoms()]
+    for text in (point.name, chem.MolToSmiles(point.mol, canonical=False)):
+        read = chem.MolFromSmiles(text) if isinstance(text, str) else None
+        if read is not None and [atom.GetAtomicNum() for atom in read.GetAtoms()] == atoms:
+            return str(text)
+    return ""
 
 
 @dataclass
@@ -38,7 +165,7 @@ def explained(
 
     Args:
         model: An ``MPNN`` with messages along bonds or between atoms. Where it takes descriptors,
-            the graphs carry them, see :func:`~hpme.models.chemprop.molecules`.
+            the graphs carry them, see :func:`~hpme.models.chemprop.network`.
         tasks: Names of its tasks, see :func:`~hpme.models.chemprop.read_model`.
         **options: Further arguments of :class:`~hpme.models.explained.ExplainedModel`, such as
             ``target="the task to explain"``.
@@ -64,7 +191,7 @@ def explained(
 
 
 def call(model: Any, graphs: Batch) -> Tensor:
-    """Predictions of a Chemprop network on graphs of :func:`~hpme.models.chemprop.molecules`."""
+    """Predictions of a Chemprop network on graphs of :func:`~hpme.models.chemprop.network`."""
     output: Tensor = model(
         mol_graphs(graphs), graphs.get(ATOM_DESCRIPTORS), graphs.get(MOLECULE_DESCRIPTORS)
     )

@@ -5,19 +5,21 @@ from __future__ import annotations
 import functools
 import math
 import statistics
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from hpme.bench.experiment import Experiment, canonical_json
+from hpme.bench.experiment import Experiment
 from hpme.bench.store import Record, ResultStore
 from hpme.paper.shared.names import dataset_title, method_title
 from hpme.paper.shared.suite import Suite, registered_elsewhere
+from hpme.storage import canonical_json
 
 Spread = Literal["seeds", "graphs"]
 Subject = tuple[str | None, ...]
+Settings = tuple[int, ...]
 NOT_MEASURED = "not measured"
 
 
@@ -152,53 +154,60 @@ def gather(
     only some cells have, because another suite asked for them, are left out.
     """
     templates = _templates(suite, 0)
-    found: dict[Subject, dict[tuple[int, ...], dict[int, Record]]] = {s: {} for s in templates}
-    failed: dict[Subject, dict[int, str]] = {subject: {} for subject in templates}
-    for record in records:
-        experiment, subject = record.experiment, subject_of(record.experiment)
-        wanted = templates.get(subject)
-        if wanted is None or not set(wanted.metrics) <= set(experiment.metrics):
-            continue
-        seeds = found[subject].setdefault(_settings(suite, experiment), {})
-        # A result with exactly the metrics of the suite wins over one that has others besides.
-        if experiment.seed not in seeds or experiment.metrics == wanted.metrics:
-            seeds[experiment.seed] = record
-    for failure in failures:
-        experiment = Experiment.from_dict(failure["experiment"])
-        if subject_of(experiment) in failed:
-            message = f"{failure['error']}: {failure['message']}".strip().splitlines()[0]
-            failed[subject_of(experiment)][experiment.seed] = message
+    found, failed = _by_settings(suite, records), _messages(failures)
+    chosen = {subject: _of_one_setting(found[subject], templates[subject]) for subject in templates}
+    seeds = [set(runs) for runs in chosen.values() if runs]
+    common = set.intersection(*seeds) if seeds else set()
+    equal = common >= {*suite.seeds}
     cells = []
     for (subject, template), title in zip(templates.items(), _titles(templates), strict=True):
-        groups, chosen = found[subject], {}
-        if groups:
-            own = _settings(suite, template)
-            chosen = groups[max(groups, key=lambda s: (s == own, len(groups[s]), s))]
-            template = _templates(suite, min(chosen))[subject]
+        runs, messages = chosen[subject], sorted(failed.get(subject, {}).items())
+        shown = [runs[seed] for seed in sorted(runs) if not equal or seed in common]
         cell = Cell(
-            template,
+            _templates(suite, shown[0].experiment.seed)[subject] if shown else template,
             *title,
-            records=tuple(chosen[seed] for seed in sorted(chosen)),
-            left_out=sum(map(len, groups.values())) - len(chosen),
-            failures=tuple(t for seed, t in sorted(failed[subject].items()) if seed not in chosen),
+            records=tuple(shown),
+            left_out=sum(map(len, found[subject].values())) - len(runs),
+            failures=tuple(message for seed, message in messages if seed not in runs),
         )
         cells.append(cell)
     others = registered_elsewhere()  # nobody misses what only this machine knows
     kept = [cell for cell in cells if not (cell.empty and cell.template.explainer in others)]
-    return Cells(suite.name, tuple(_with_equal_seeds(suite, kept)))
+    return Cells(suite.name, tuple(kept))
 
 
-def _with_equal_seeds(suite: Suite, cells: Sequence[Cell]) -> Iterator[Cell]:
-    """Cells with the seeds that all have; as they are where a seed of the suite is missing."""
-    seeds = [{record.experiment.seed for record in c.records} for c in cells if c.records]
-    common = set.intersection(*seeds) if seeds else set()
-    for cell in cells:
-        if cell.records and common >= {*suite.seeds}:
-            records = tuple(r for r in cell.records if r.experiment.seed in common)
-            template = _templates(suite, records[0].experiment.seed)[subject_of(cell.template)]
-            yield replace(cell, template=template, records=records)
-        else:
-            yield cell
+def _by_settings(
+    suite: Suite, records: Iterable[Record]
+) -> dict[Subject, dict[Settings, dict[int, Record]]]:
+    """Results that belong to a suite, by subject, settings and seed."""
+    found: dict[Subject, dict[Settings, dict[int, Record]]] = defaultdict(dict)
+    for record in records:
+        experiment, wanted = record.experiment, wanted_by(suite, record.experiment)
+        if wanted is not None:
+            groups = found[subject_of(experiment)]
+            seeds = groups.setdefault(_settings(experiment, wanted), {})
+            # A result with exactly the metrics of the suite wins over one that has others besides.
+            if experiment.seed not in seeds or experiment.metrics == wanted.metrics:
+                seeds[experiment.seed] = record
+    return found
+
+
+def _messages(failures: Iterable[Mapping[str, Any]]) -> dict[Subject, dict[int, str]]:
+    """Why experiments failed, by subject and seed."""
+    messages: dict[Subject, dict[int, str]] = defaultdict(dict)
+    for failure in failures:
+        experiment = Experiment.from_dict(failure["experiment"])
+        message = f"{failure['error']}: {failure['message']}".strip().splitlines()[0]
+        messages[subject_of(experiment)][experiment.seed] = message
+    return messages
+
+
+def _of_one_setting(
+    groups: Mapping[Settings, dict[int, Record]], template: Experiment
+) -> dict[int, Record]:
+    """Results by seed: those with the settings of the suite, else those of which there are most."""
+    own = _settings(template, template)
+    return max(groups.items(), key=lambda g: (g[0] == own, len(g[1]), g[0]), default=(own, {}))[1]
 
 
 def _titles(templates: Mapping[Subject, Experiment]) -> list[tuple[str, str]]:
@@ -229,16 +238,22 @@ def subject_of(experiment: Experiment) -> Subject:
     )
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=256)
 def _templates(suite: Suite, seed: int) -> dict[Subject, Experiment]:
     return {subject_of(experiment): experiment for experiment in suite.experiments((seed,))}
 
 
-def _settings(suite: Suite, experiment: Experiment) -> tuple[int, ...]:
-    """Settings of an experiment; the seed of the target relative to the suite's."""
-    template = _templates(suite, experiment.seed)[subject_of(experiment)]
+def wanted_by(suite: Suite, experiment: Experiment) -> Experiment | None:
+    """What a suite asks for where an experiment belongs; ``None`` if it belongs nowhere there."""
+    wanted = _templates(suite, experiment.seed).get(subject_of(experiment))
+    enough = wanted is not None and set(wanted.metrics) <= set(experiment.metrics)
+    return wanted if enough else None
+
+
+def _settings(experiment: Experiment, wanted: Experiment) -> Settings:
+    """What may differ between an experiment and what a suite asks for."""
     size, steps = experiment.size or 0, experiment.train_steps or 0
-    return experiment.graphs, size, experiment.target_seed - template.target_seed, steps
+    return experiment.graphs, size, experiment.target_seed - wanted.target_seed, steps
 
 
 @dataclass(frozen=True)
@@ -248,11 +263,12 @@ class Results:
     records: tuple[Record, ...]
     failures: tuple[Mapping[str, Any], ...]
     suites: Mapping[str, Suite]
+    run: Set[str] = frozenset()  # names of the suites that were run; none if that is not known
 
     @classmethod
     def read(cls, store: ResultStore, suites: Mapping[str, Suite]) -> Results:
         """What a folder holds."""
-        return cls(tuple(store.records()), tuple(store.failures()), suites)
+        return cls(tuple(store.records()), tuple(store.failures()), suites, store.suites())
 
     @cached_property
     def cells(self) -> dict[str, Cells]:
@@ -262,33 +278,11 @@ class Results:
         }
         return {name: cells for name, cells in gathered.items() if cells}
 
-    def run(self) -> list[str]:
-        """Names of the suites that were run, by what they do not share with others.
+    @property
+    def shown(self) -> list[str]:
+        """Names of the suites to show: those that were run.
 
         Suites share experiments: those of the main table are also the first bars of the ablation,
-        which does not mean that anybody ran the ablation. What all suites it is in share is shown
-        with the first of them.
+        which does not mean that anybody ran the ablation.
         """
-        failed = (Experiment.from_dict(failure["experiment"]) for failure in self.failures)
-        tried = {_kind(e) for e in (*(record.experiment for record in self.records), *failed)}
-        asked = {
-            name: {_kind(e) for e in suite.experiments((0,))} for name, suite in self.suites.items()
-        }
-        # What has the metrics of no single suite was run for all suites that it has those of.
-        merged: dict[Any, set[str]] = {}
-        for subject, metrics in tried - set().union(*asked.values()):
-            merged.setdefault(subject, set()).update(metrics)
-        members = {
-            name: {k for k in own if k in tried or set(k[1]) <= merged.get(k[0], set())}
-            for name, own in asked.items()
-        }
-        count = Counter(kind for kinds in members.values() for kind in kinds)
-        found = {name for name, kinds in members.items() if any(count[k] == 1 for k in kinds)}
-        for name, kinds in members.items():
-            if kinds - set().union(*(members[other] for other in found)):
-                found.add(name)
-        return [name for name in members if name in found]
-
-
-def _kind(experiment: Experiment) -> tuple[Any, ...]:
-    return subject_of(experiment), experiment.metrics
+        return [name for name in self.cells if not self.run or name in self.run]

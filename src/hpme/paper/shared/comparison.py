@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 
 from scipy import stats
 
-from hpme.paper.shared.best import LEVEL
 from hpme.paper.shared.cells import Cells
 from hpme.paper.shared.document import MISSING, Block, Column, Entry, Picture, Table
 from hpme.paper.shared.names import OURS, OWN_SIZE, method_title
-from hpme.paper.shared.scores import join_words
+from hpme.paper.shared.scores import LEVEL, join_words
 from hpme.viz.charts import rank_chart
 
 UNTOLD = method_title(OURS, OWN_SIZE)

@@ -1,4 +1,4 @@
-"""A report as data and as files: tables, pictures and pages in Markdown, LaTeX and HTML."""
+"""Tables, pictures and pages as data, and as files in Markdown, LaTeX and HTML."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from markupsafe import Markup
 from hpme.viz.style import render
 
 ONE_PAGE = "report.html"
-"""The report once more, in one file that needs no other."""
+"""All pages once more, in one file that needs no other."""
 CHARTS, DRAWINGS = "figures", "drawings"
 """Folders of pictures. Where nodes are drawn depends on how the processor rounds."""
 MISSING, UNDEFINED, FAILED = "—", "undefined", "failed"
@@ -176,7 +176,7 @@ class Page:
 
 
 def files_of(pages: Sequence[Page], title: str, introduction: str) -> dict[str, bytes]:
-    """All files of a report by path; the same pages give the same bytes."""
+    """All files of some pages by path; the same pages give the same bytes."""
     files: dict[str, bytes] = {}
     images: dict[str, str] = {}
     for page in pages:
@@ -192,7 +192,7 @@ def files_of(pages: Sequence[Page], title: str, introduction: str) -> dict[str, 
                 encoded = base64.b64encode(content).decode()
                 images[block.name] = f"data:image/{kind};base64,{encoded}"
         files[f"{page.name}.md"] = fill("page.md.j2", page=page).encode()
-    report = {"title": title, "introduction": introduction, "pages": pages}
-    files["index.md"] = fill("index.md.j2", **report).encode()
-    files[ONE_PAGE] = fill("report.html.j2", images=images, **report).encode()
+    whole = {"title": title, "introduction": introduction, "pages": pages}
+    files["index.md"] = fill("index.md.j2", **whole).encode()
+    files[ONE_PAGE] = fill("one_page.html.j2", images=images, **whole).encode()
     return files

@@ -1,1 +1,0 @@
-"""Datasets of graphs with several types of nodes and edges."""

@@ -1,0 +1,202 @@
+"""Graphs made of others: without some edges, two as one, with further edges, renumbered, moved."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from hpme.graphs.batch import GraphBatch
+from hpme.graphs.schema import NODE_TYPE
+from hpme.graphs.segment import at, exclusive_cumsum
+from hpme.graphs.store import GROUPS, MATCH_NODE, GraphStore
+
+MAX_ELEMENTS = 30_000
+"""Nodes and edges per forward pass; few enough for the cache of a processor."""
+
+
+def chunks(store: GraphStore, ids: Tensor) -> Iterator[Tensor]:
+    """Consecutive parts of graph numbers, each of about :data:`MAX_ELEMENTS` nodes and edges."""
+    cost = (store.sizes + store.edge_counts)[ids]
+    part = exclusive_cumsum(cost) // MAX_ELEMENTS
+    counts = torch.unique_consecutive(part, return_counts=True)[1]
+    yield from ids.split(counts.tolist())  # type: ignore[no-untyped-call]
+
+
+def keep_edges(graphs: GraphBatch, kept: Tensor, *, drop_isolated: bool = False) -> GraphBatch:
+    """The graphs with some of their edges.
+
+    Args:
+        graphs: The graphs.
+        kept: Boolean :math:`[E]`.
+        drop_isolated: Whether nodes without a kept edge to another node go, too, with their
+            self-loops. Anchors stay, and so do all nodes of a graph that would have none left.
+    """
+    graphs = graphs.edges(kept)
+    return graphs.nodes(_connected(graphs)) if drop_isolated else graphs
+
+
+def _connected(graphs: GraphBatch) -> Tensor:
+    """Boolean :math:`[N]`: nodes to stay if isolated ones go."""
+    ends = graphs.edge_index[:, ~graphs.loops].flatten()
+    nodes = torch.zeros_like(graphs.batch, dtype=torch.bool)
+    nodes[ends] = True
+    if graphs.anchors is not None:
+        nodes[graphs.anchors.flatten()] = True
+    left = torch.bincount(graphs.batch[nodes], minlength=graphs.num_graphs)
+    return nodes | (left == 0)[graphs.batch]
+
+
+def side_by_side(first: GraphBatch, second: GraphBatch) -> tuple[GraphBatch, Tensor]:
+    """Each graph of ``first`` and the graph of the same number in ``second`` as one, unconnected.
+
+    Attributes of nodes and edges that both have stay with them; those of graphs, and the anchors,
+    are those of ``first``. Edges are those of ``first``, then those of ``second``.
+
+    Returns:
+        The graphs, and the new number of every node of ``first``, then of ``second``.
+    """
+    # A node moves by as many places as graphs of the other batch come before it.
+    moved = at(second.ptr, first.batch), at(first.ptr + first.sizes, second.batch)
+    place = torch.cat([_numbers(first) + moved[0], _numbers(second) + moved[1]])
+    origin = torch.empty_like(place).scatter_(
+        0, place, torch.arange(len(place), device=place.device)
+    )
+    batch = torch.cat([first.batch, second.batch])
+    edges = [at(place, first.edge_index), at(place, second.edge_index + first.num_nodes)]
+    graphs = GraphBatch(
+        x=torch.cat([first.x, second.x]).index_select(0, origin),
+        edge_index=torch.cat(edges, dim=1),
+        batch=at(batch, origin),
+        num_graphs=first.num_graphs,
+        edge_attr=_both(first.edge_attr, second.edge_attr),
+        edge_weight=_both(first.edge_weight, second.edge_weight),
+        anchors=None if first.anchors is None else place[first.anchors],
+        node={name: value[origin] for name, value in _common(first.node, second.node).items()},
+        edge=_common(first.edge, second.edge),
+        graph=first.graph,
+    )
+    return graphs, place
+
+
+def with_edges(graphs: GraphBatch, edge_index: Tensor, generator: torch.Generator) -> GraphBatch:
+    """The graphs with further edges after their own.
+
+    Their attributes are those of random edges, so that they are real; they weigh 1.
+    """
+    count, total = edge_index.shape[1], graphs.num_edges
+    like: Tensor | None = None
+    if total and (graphs.edge_attr is not None or graphs.edge):
+        like = torch.randint(total, (count,), generator=generator).to(edge_index.device)
+
+    def longer(value: Tensor) -> Tensor:
+        more = value.new_zeros((count, *value.shape[1:])) if like is None else value[like]
+        return torch.cat([value, more])
+
+    attr, weight = graphs.edge_attr, graphs.edge_weight
+    return replace(
+        graphs,
+        edge_index=torch.cat([graphs.edge_index, edge_index], dim=1),
+        edge_attr=None if attr is None else longer(attr),
+        edge_weight=None if weight is None else torch.cat([weight, weight.new_ones(count)]),
+        edge={name: longer(value) for name, value in graphs.edge.items()},
+        known_pairs=None,
+    )
+
+
+def _numbers(graphs: GraphBatch) -> Tensor:
+    return torch.arange(graphs.num_nodes, device=graphs.batch.device)
+
+
+def _both(first: Tensor | None, second: Tensor | None) -> Tensor | None:
+    return None if first is None or second is None else torch.cat([first, second])
+
+
+def _common(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: torch.cat([first[name], second[name]]) for name in first if name in second}
+
+
+def shuffled(store: GraphStore, rng: np.random.Generator) -> GraphStore:
+    """Renumbers the nodes of every graph at random and sorts its edges.
+
+    Generators put motif nodes last and motif edges in a row; after this neither the number of a
+    node nor the position of an edge says anything about it. Nodes of a type stay together.
+    """
+    graph, start = store.node_graph, store.node_start
+    keys: tuple[np.ndarray, ...] = (rng.random(graph.numel()), graph.numpy())
+    if store.schema is not None:
+        keys = (keys[0], store.node[NODE_TYPE].numpy(), keys[1])
+    order = torch.from_numpy(np.lexsort(keys))
+    new_number = torch.empty_like(order)
+    new_number[order] = torch.arange(order.numel()) - start[graph]
+    edge_index = new_number[store.edge_index]
+    widest = int(store.sizes.max()) if len(store) else 0
+    row = (edge_index[0] + start[store.edge_graph]) * widest + edge_index[1]
+    edge_order = torch.argsort(row, stable=True)
+    match = dict(store.match)
+    if MATCH_NODE in match:
+        owner = torch.repeat_interleave(store.counts()["match"])
+        match[MATCH_NODE] = new_number[match[MATCH_NODE] + start[owner]]
+    anchors = store.anchors
+    if anchors is not None:
+        store = store.with_attributes(graph={"anchors": new_number[anchors + start.unsqueeze(1)]})
+    return replace(
+        store,
+        match=match,
+        local_edge_index=edge_index[:, edge_order],
+        node={name: value[order] for name, value in store.node.items()},
+        edge={name: value[edge_order] for name, value in store.edge.items()},
+    )
+
+
+CPU = torch.device("cpu")
+
+
+def on_cpu(graphs: Any) -> Any:
+    """The same graphs on the CPU; what is there already is not copied."""
+    if isinstance(graphs, GraphBatch):
+        return graphs.to(CPU)
+    if isinstance(graphs, GraphStore):
+        return _store_on_cpu(graphs)
+    if isinstance(graphs, Data):
+        return _graph_on_cpu(graphs)
+    if isinstance(graphs, list | tuple):
+        return [_graph_on_cpu(graph) for graph in graphs]
+    return graphs
+
+
+def masks_on_cpu(masks: Iterable[Tensor]) -> list[Tensor]:
+    """The same tensors on the CPU."""
+    return [mask.to(CPU) for mask in masks]
+
+
+def _graph_on_cpu(graph: Any) -> Any:
+    edge_index = getattr(graph, "edge_index", None)
+    if not isinstance(edge_index, Tensor) or edge_index.device.type in ("cpu", "meta"):
+        return graph
+    return copy.copy(graph).to(CPU)  # PyG moves a graph in place
+
+
+def _store_on_cpu(store: GraphStore) -> GraphStore:
+    if store.device == CPU:
+        return store
+    counts = store.match_counts
+    return replace(
+        store,
+        sizes=store.sizes.to(CPU),
+        edge_counts=store.edge_counts.to(CPU),
+        local_edge_index=store.local_edge_index.to(CPU),
+        match_counts=None if counts is None else counts.to(CPU),
+        batch_device=None,
+        schema=store.schema,
+        **{
+            group: {name: value.to(CPU) for name, value in getattr(store, group).items()}
+            for group in GROUPS
+        },
+    )
