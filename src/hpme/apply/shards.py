@@ -52,7 +52,7 @@ Column = Lists | Tensor | Sequence[int] | Sequence[str] | None
 """One value per row; nothing at all where ``None``."""
 
 
-class Table:
+class ShardRows:
     """Rows of the shard of a part, added a batch at a time."""
 
     def __init__(self, part: Part) -> None:
