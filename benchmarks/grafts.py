@@ -8,7 +8,8 @@ not imported) and ``$HPME_DATA_DIR/ames/ames.csv``. Of mutagens that the model k
 exactly one kind of toxicophore (Kazius et al. 2005), all atoms of the toxicophore are put into
 molecules that the model calls harmless, and so are random regions of the same molecules, of the
 same size and connectedness and beside the toxicophore. Both are also taken out, with hydrogens or
-with alkyl and phenyl groups of the hosts in their place. Settings were chosen on molecules of odd
+with alkyl and phenyl groups of the hosts in their place. All probabilities are means over molecules
+of means over grafts; "either way" is the mean of the absolute change of single hosts. Settings were chosen on molecules of odd
 index; those of even index are for reporting.
 """
 
@@ -35,6 +36,7 @@ from hpme.data.molecules.chem import compile_smarts
 from hpme.data.molecules.grafts import (
     Anatomy,
     Graft,
+    Hosts,
     fillers_of,
     graft_of,
     insert_many,
@@ -75,6 +77,7 @@ class Model:
             self.adapters.append(explained(network, tasks=tasks, target=TASK).adapter())
 
     def __call__(self, mols: Sequence[Any]) -> list[float]:
+        """One probability per molecule."""
         found: list[float] = []
         for start in range(0, len(mols), BATCH):
             points = [MoleculeDatapoint(mol=mol) for mol in mols[start : start + BATCH]]
@@ -113,6 +116,7 @@ class Questions:
         self.keys: list[tuple[int, str]] = []
 
     def add(self, number: int, what: str, mol: Any) -> None:
+        """Notes a molecule that was made of one of the mutagens."""
         self.mols.append(mol)
         self.keys.append((number, what))
 
@@ -121,8 +125,12 @@ class Questions:
         values: dict[int, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
         for (number, what), p in zip(self.keys, model(self.mols), strict=True):
             values[number][what].append(p)
+        for each in values.values():
+            for what in ("alert", "random"):
+                pairs = zip(each[f"{what} inserted"], each[f"{what} hosts"], strict=True)
+                each[f"{what} moved"] = [abs(a - b) for a, b in pairs]
         return {
-            number: {what: statistics.mean(some) for what, some in each.items()}
+            number: {what: statistics.mean(some) for what, some in each.items() if some}
             for number, each in values.items()
         }
 
@@ -133,20 +141,21 @@ def measure(odd: bool, model: Model, options: argparse.Namespace) -> dict[str, A
     p = model(mols)
     order = torch.randperm(len(mols), generator=generator).tolist()
     harmless = [i for i in order if p[i] < 0.5][: options.hosts]
-    hosts, host_p = [Anatomy(mols[i]) for i in harmless], [p[i] for i in harmless]
+    hosts, host_p = Hosts(Anatomy(mols[i]) for i in harmless), [p[i] for i in harmless]
     kinds = {i: alerts(mols[i]) for i in order if p[i] > 0.5 and labels[i] == 1}
     chosen = [i for i in kinds if len(kinds[i]) == 1][: options.molecules]
-    fillers = fillers_of(hosts)
+    fillers = fillers_of(hosts.anatomies)
     count, times, asked = Counter[str](), defaultdict[str, list[float]](list), Questions()
     kind_of = {i: next(iter(kinds[i])) for i in chosen}
 
     def ask(number: int, what: str, graft: Graft, own: Anatomy) -> None:
         start = time.process_time()
-        made, tried = insert_many(graft, hosts, options.grafts, generator, replace=options.replace)
+        made = insert_many(graft, hosts, options.grafts, generator, replace=options.replace)
         times["insert"].append((time.process_time() - start) / max(1, len(made)))
-        count[f"{what} hosts tried"] += tried
-        count[f"{what} hosts fit"] += len(made)
-        count[f"{what} none fits"] += not made
+        count[f"{what} regions"] += 1
+        count[f"{what} atoms"] += len(graft.atoms)
+        count[f"{what} hosts that may fit"] += len(hosts.fitting(graft))
+        count[f"{what} fits nowhere"] += not made
         for host, mix in made:
             again = Chem.MolFromSmiles(Chem.MolToSmiles(mix.molecule))
             count["made"] += 1
@@ -173,7 +182,6 @@ def measure(odd: bool, model: Model, options: argparse.Namespace) -> dict[str, A
             continue
         asked.add(number, "own", mols[number])
         ask(number, "alert", graft, own)
-        count["moved"] += len(graft.atoms)
         for _ in range(options.controls):
             start = time.process_time()
             control = random_region(own, graft, generator, avoid=atoms)
@@ -181,8 +189,7 @@ def measure(odd: bool, model: Model, options: argparse.Namespace) -> dict[str, A
             if control is None or {*control.atoms} & {*graft.atoms}:
                 count["no control beside the alert"] += 1
                 continue
-            count["controls"] += 1
-            count["controls of the same size"] += len(control.atoms) == len(graft.atoms)
+            count["random of the same size"] += len(control.atoms) == len(graft.atoms)
             ask(number, "random", control, own)
     found = asked.answers(model)
     return {
@@ -194,8 +201,9 @@ def measure(odd: bool, model: Model, options: argparse.Namespace) -> dict[str, A
     }
 
 
-COLUMNS = ("alert hosts", "alert inserted", "random hosts", "random inserted", "own",
-           "alert hydrogen", "alert neutral", "random hydrogen", "random neutral")  # fmt: skip
+COLUMNS = ("alert hosts", "alert inserted", "alert moved", "random hosts", "random inserted",
+           "random moved", "own", "alert hydrogen", "alert neutral", "random hydrogen",
+           "random neutral")  # fmt: skip
 
 
 def table(found: dict[int, dict[str, float]], kind_of: dict[int, str]) -> dict[str, Rows]:
@@ -212,14 +220,15 @@ def table(found: dict[int, dict[str, float]], kind_of: dict[int, str]) -> dict[s
 
 def show(result: dict[str, Any]) -> None:
     print(f"\nindex {result['half']}, hosts {result['hosts']:.3f}")
-    print("| kind | molecules | hosts | + alert | change | hosts | + random | change | own "
-          "| - alert, H | - alert, neutral | - random, H | - random, neutral |")  # fmt: skip
-    print("|---|" + "---:|" * 12)
+    print("| kind | molecules | hosts | with alert | change | either way | hosts | with random "
+          "| change | either way | own | alert to H | alert to neutral | random to H "
+          "| random to neutral |")  # fmt: skip
+    print("|---|" + "---:|" * 14)
     for name, row in result["kinds"].items():
         values = [row[what] for what in COLUMNS]
-        cells = [*values[:2], values[1] - values[0], *values[2:4], values[3] - values[2]]
-        cells += values[4:]
-        print(f"| {name} | {row['molecules']} | " + " | ".join(f"{v:.3f}" for v in cells) + " |")
+        for at in (2, 6):
+            values.insert(at, values[at - 1] - values[at - 2])
+        print(f"| {name} | {row['molecules']} | " + " | ".join(f"{v:.3f}" for v in values) + " |")
     print(result["counts"])
     print({what: round(value, 3) for what, value in result["milliseconds"].items()}, flush=True)
 

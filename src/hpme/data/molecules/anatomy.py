@@ -6,7 +6,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
+
+import torch
 
 from hpme.data.molecules.chem import rdkit_module
 from hpme.errors import InputError
@@ -15,6 +17,9 @@ Kind = tuple[Any, ...]
 """Element, charge, whether aromatic, in a ring, bonds that are not single and to what, and whether
 it is next to another element (carbon) or to an unsaturated atom (others)."""
 Link = tuple[int, int]
+T = TypeVar("T")
+DRAWS = 24
+"""Random regions of which the one most like its model is taken."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +181,7 @@ class Anatomy:
 
     @cached_property
     def sides(self) -> dict[Link, frozenset[int]]:
-        """Substituents: what hangs on one end of a bond, if that is less than the other side."""
+        """Substituents: what hangs on one end of a bond, if that is at most half of all."""
         found = {}
         for x, y in self.cuttable:
             side, todo = {x, y}, [y]
@@ -184,7 +189,7 @@ class Anatomy:
                 new = set(self.bonded[todo.pop()]) - side
                 side |= new
                 todo += new
-            if 2 * (len(side) - 1) < self.size:
+            if 2 * (len(side) - 1) <= self.size:
                 found[x, y] = frozenset(side - {x})
         return found
 
@@ -237,7 +242,12 @@ def graft_of(anatomy: Anatomy, atoms: Iterable[int]) -> tuple[Graft | None, str]
         anatomy: The molecule.
         atoms: Numbers of atoms, connected or not.
     """
-    asked = {int(number) for number in atoms}
+    region, reason = _movable(anatomy, {int(number) for number in atoms})
+    return (None if region is None else _graft(anatomy, *region)), reason
+
+
+def _movable(anatomy: Anatomy, asked: set[int]) -> tuple[tuple[set[int], set[int]] | None, str]:
+    """Atoms that are moved and the frame of a region, or the reason why there are none."""
     if not asked:
         return None, "no atoms"
     if min(asked) < 0 or max(asked) >= anatomy.size:
@@ -249,14 +259,19 @@ def graft_of(anatomy: Anatomy, atoms: Iterable[int]) -> tuple[Graft | None, str]
         if len(inside) > 2 * len(asked):
             return None, "a small part of a ring"
         frame = anatomy.frame(inside)
-    pieces = _pieces(anatomy, inside - frame, frame)
-    if not pieces:
-        return None, "a whole molecule"
-    moved = {number for piece in pieces for number in piece.atoms}
-    around = {number for piece in pieces for one in piece.surroundings for number in one.atoms}
-    frame &= around
+    moved = set[int]()
+    for part in anatomy.parts(inside - frame):
+        if any(b not in inside or b in frame for a in part for b in anatomy.bonded[a]):
+            moved.update(part)
+    return ((moved, frame), "") if moved else (None, "a whole molecule")
+
+
+def _graft(anatomy: Anatomy, moved: set[int], frame: set[int]) -> Graft:
+    pieces = _pieces(anatomy, moved, frame)
+    # Of the frame, what is not connected to anything that is moved is of no use.
+    frame = frame & {a for piece in pieces for one in piece.surroundings for a in one.atoms}
     sizes = tuple(len(part) for part in anatomy.parts(moved | frame))
-    return Graft(tuple(sorted(moved)), tuple(sorted(frame)), sizes, tuple(pieces)), ""
+    return Graft(tuple(sorted(moved)), tuple(sorted(frame)), sizes, tuple(pieces))
 
 
 def _pieces(anatomy: Anatomy, core: set[int], frame: set[int]) -> list[Piece]:
@@ -270,7 +285,7 @@ def _pieces(anatomy: Anatomy, core: set[int], frame: set[int]) -> list[Piece]:
     for part in _components(sorted(core | outer), through):
         inner = tuple(number for number in part if number in core)
         joints = tuple((a, b) for a in inner for b in anatomy.bonded[a] if b not in core)
-        if not joints:
+        if not inner:
             continue
         surroundings = []
         for own in _components([number for number in part if number not in core], near):
@@ -297,6 +312,61 @@ def _components(nodes: Sequence[int], near: Any) -> list[list[int]]:
                 todo += new
             found.append(sorted(part))
     return found
+
+
+def random_region(
+    anatomy: Anatomy, like: Graft, generator: torch.Generator, *, avoid: Collection[int] = ()
+) -> Graft | None:
+    """A random region as large and as connected as another one; ``None`` if none was found.
+
+    Of several draws the one is taken that shares fewest atoms with those to avoid, then the one
+    with the most similar number of atoms that are moved, then of bonds to the rest.
+
+    Args:
+        anatomy: The molecule to draw from.
+        like: The region that it is to be like.
+        generator: Draws atoms.
+        avoid: Atoms that it should not hold.
+    """
+    avoid = set(avoid)
+    joints = sum(len(piece.joints) for piece in like.pieces)
+    best: tuple[tuple[int, int, int], set[int], set[int]] | None = None
+    for _ in range(DRAWS):
+        drawn = _drawn(anatomy, like.sizes, generator, avoid)
+        region = None if drawn is None else _movable(anatomy, drawn)[0]
+        if region is None:
+            continue
+        moved, frame = region
+        cut = sum(b not in moved for a in moved for b in anatomy.bonded[a])
+        unlike = len(moved & avoid), abs(len(moved) - len(like.atoms)), abs(cut - joints)
+        if best is None or unlike < best[0]:
+            best = unlike, moved, frame
+        if not any(unlike):
+            break
+    return None if best is None else _graft(anatomy, *best[1:])
+
+
+def _drawn(
+    anatomy: Anatomy, sizes: Sequence[int], generator: torch.Generator, avoid: set[int]
+) -> set[int] | None:
+    """Connected sets of atoms that grow from random ones, by others only where they must."""
+    taken: set[int] = set()
+    for size in sizes:
+        near, part = set(range(anatomy.size)) - taken, set[int]()
+        while len(part) < size:
+            if not near:
+                return None
+            part.add(pick(sorted(near - avoid or near), generator))
+            near = {b for a in part for b in anatomy.bonded[a]} - part - taken
+        taken |= part
+    return taken
+
+
+def pick(options: Sequence[T], generator: torch.Generator | None) -> T:
+    """One of several at random."""
+    if len(options) == 1:
+        return options[0]
+    return options[int(torch.randint(len(options), (1,), generator=generator))]
 
 
 def forget_stereo(molecule: Any, number: int) -> None:

@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import torch
 
@@ -28,6 +28,8 @@ from hpme.data.molecules.anatomy import (
     Surrounding,
     forget_stereo,
     graft_of,
+    pick,
+    random_region,
 )
 from hpme.data.molecules.chem import rdkit_module
 from hpme.errors import InputError
@@ -35,6 +37,7 @@ from hpme.errors import InputError
 __all__ = [
     "Anatomy",
     "Graft",
+    "Hosts",
     "Transplant",
     "fillers_of",
     "graft_of",
@@ -47,13 +50,10 @@ __all__ = [
 Replace = Literal["hydrogen", "substituent", "any"]
 Fillers = Mapping[int, Sequence[Graft]]
 """Regions that say little, by the number of atoms that are moved."""
-T = TypeVar("T")
 MOST_MATCHES = 200
 """Places of a frame of several atoms in a host."""
 LONGEST_CHAIN = 4
 """Carbons that take the place of a region between several others."""
-DRAWS = 24
-"""Random regions of which the one most like its model is taken."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,7 @@ def insert(
 
     A region between two atoms goes between two that are bound to each other, where the host has
     such. Else one atom of the host is matched and a small group stands for each of the others: a
-    phenyl group for an aromatic atom, acetyl for C=O, mesyl for S=O, methyl for another carbon,
-    hydrogen for other elements.
+    phenyl group for an aromatic atom, acetyl for C=O, mesyl for S=O, methyl for all else.
 
     Args:
         graft: The region.
@@ -103,23 +102,50 @@ def insert(
     return assembly.finished()
 
 
+class Hosts:
+    """Molecules that take regions, and which of them have atoms of a kind.
+
+    Args:
+        anatomies: The molecules.
+    """
+
+    def __init__(self, anatomies: Iterable[Anatomy]) -> None:
+        self.anatomies = list(anatomies)
+        self.having: dict[Kind, set[int]] = defaultdict(set)
+        for number, one in enumerate(self.anatomies):
+            for kind in {*one.places, *one.stumps}:
+                self.having[kind].add(number)
+
+    def fitting(self, graft: Graft) -> list[int]:
+        """Numbers of hosts that have atoms for a region; few others can take it."""
+        fit = set(range(len(self.anatomies)))
+        for piece in graft.pieces:
+            fit &= set[int]().union(*map(self._matching, piece.surroundings))
+        return sorted(fit)
+
+    def _matching(self, one: Surrounding) -> set[int]:
+        bound = [kind for kind, count in zip(one.kinds, one.joints, strict=True) if count]
+        return set.intersection(*(self.having.get(kind, set()) for kind in bound))
+
+
 def insert_many(
     graft: Graft,
-    hosts: Sequence[Anatomy],
+    hosts: Hosts,
     count: int,
     generator: torch.Generator,
     *,
     replace: Replace = "any",
-) -> tuple[list[tuple[int, Transplant]], int]:
-    """A region in several random hosts: their numbers and what was made, and how many were tried."""
-    mixes: list[tuple[int, Transplant]] = []
-    for tried, number in enumerate(torch.randperm(len(hosts), generator=generator).tolist()):
-        if len(mixes) == count:
-            return mixes, tried
-        mix = insert(graft, hosts[number], generator, replace=replace)
-        if mix is not None:
-            mixes.append((number, mix))
-    return mixes, len(hosts)
+) -> list[tuple[int, Transplant]]:
+    """A region in random hosts, at most once in each: numbers of hosts and what was made."""
+    made: list[tuple[int, Transplant]] = []
+    fitting = hosts.fitting(graft)
+    for place in torch.randperm(len(fitting), generator=generator).tolist():
+        if len(made) == count:
+            break
+        one = insert(graft, hosts.anatomies[fitting[place]], generator, replace=replace)
+        if one is not None:
+            made.append((fitting[place], one))
+    return made
 
 
 def remove(
@@ -167,69 +193,11 @@ def fillers_of(hosts: Iterable[Anatomy]) -> dict[int, list[Graft]]:
     return {size: list(found[size].values()) for size in sorted(found)}
 
 
-def random_region(
-    anatomy: Anatomy, like: Graft, generator: torch.Generator, *, avoid: Collection[int] = ()
-) -> Graft | None:
-    """A random region as large and as connected as another one; ``None`` if none was found.
-
-    Of several draws the one is taken that shares fewest atoms with those to avoid, then the one
-    with the most similar number of atoms that are moved, then of bonds to the rest.
-
-    Args:
-        anatomy: The molecule to draw from.
-        like: The region that it is to be like.
-        generator: Draws atoms.
-        avoid: Atoms that it should not hold.
-    """
-    best: tuple[tuple[int, int, int], Graft] | None = None
-    for _ in range(DRAWS):
-        drawn = _drawn(anatomy, like.sizes, generator, set(avoid))
-        graft = None if drawn is None else graft_of(anatomy, drawn)[0]
-        if graft is None:
-            continue
-        unlike = (
-            len({*graft.atoms}.intersection(avoid)),
-            abs(len(graft.atoms) - len(like.atoms)),
-            abs(_joints(graft) - _joints(like)),
-        )
-        if best is None or unlike < best[0]:
-            best = unlike, graft
-        if not any(unlike):
-            break
-    return None if best is None else best[1]
-
-
-def _joints(graft: Graft) -> int:
-    return sum(len(piece.joints) for piece in graft.pieces)
-
-
-def _drawn(
-    anatomy: Anatomy, sizes: Sequence[int], generator: torch.Generator, avoid: set[int]
-) -> set[int] | None:
-    """Connected sets of atoms that grow from random ones, by others only where they must."""
-    taken: set[int] = set()
-    for size in sizes:
-        near, part = set(range(anatomy.size)) - taken, set[int]()
-        while len(part) < size:
-            if not near:
-                return None
-            part.add(_pick(sorted(near - avoid or near), generator))
-            near = {b for a in part for b in anatomy.bonded[a]} - part - taken
-        taken |= part
-    return taken
-
-
-def _pick(options: Sequence[T], generator: torch.Generator | None) -> T:
-    if len(options) == 1:
-        return options[0]
-    return options[int(torch.randint(len(options), (1,), generator=generator))]
-
-
 def _near(fillers: Fillers, size: int, generator: torch.Generator | None) -> Graft:
     sizes = [other for other, some in fillers.items() if some]
     if not sizes:
         raise InputError("no fillers; take hosts with alkyl or phenyl groups, or fillers=None")
-    return _pick(fillers[min(sizes, key=lambda other: abs(other - size))], generator)
+    return pick(fillers[min(sizes, key=lambda other: abs(other - size))], generator)
 
 
 def _between(
@@ -246,7 +214,7 @@ def _between(
     ]
     if not options:
         return None
-    x, y = _pick(options, generator)
+    x, y = pick(options, generator)
     assembly.edited.RemoveBond(x, y)
     return {first.atoms[0]: x, second.atoms[0]: y}
 
@@ -255,13 +223,16 @@ def _beside(
     piece: Piece, assembly: _Assembly, generator: torch.Generator, replace: Replace
 ) -> dict[int, int] | None:
     """Atoms of the host for one of the surroundings; what they lose is gone."""
-    larger = [one for one in piece.surroundings if len(one.atoms) > 1]
     order = torch.randperm(len(piece.surroundings), generator=generator).tolist()
-    for one in larger or [piece.surroundings[number] for number in order]:
+    first = [one for one in piece.surroundings if _closing(one)]
+    if len(first) > 1:
+        return None  # a ring between them would open
+    first = first or [one for one in piece.surroundings if len(one.atoms) > 1]
+    for one in first or [piece.surroundings[number] for number in order]:
         if replace != "substituent":
             options = list(_with_hydrogens(one, assembly))
             if options:
-                chosen = _pick(options, generator)
+                chosen = pick(options, generator)
                 for number, count in zip(chosen, one.joints, strict=True):
                     assembly.hydrogens(number, -count)
                 return dict(zip(one.atoms, chosen, strict=True))
@@ -273,10 +244,15 @@ def _beside(
                 if abs(len(side) - size) <= max(1, size // 2) and assembly.free({site, *side})
             ]
             if stumps:
-                site, side = _pick(stumps, generator)
+                site, side = pick(stumps, generator)
                 assembly.gone |= side
                 return {one.atoms[0]: site}
     return None
+
+
+def _closing(one: Surrounding) -> bool:
+    """Whether a region that meets it closes a ring."""
+    return sum(map(bool, one.joints)) > 1
 
 
 def _with_hydrogens(one: Surrounding, assembly: _Assembly) -> list[tuple[int, ...]]:
@@ -308,6 +284,8 @@ class _Assembly:
         self.host = list(range(anatomy.size))
         self.gone: set[int] = set()
         self.used: set[int] = set()
+        self.closes = False
+        """Whether a ring closes on one that is there, which may become aromatic by that."""
 
     @cached_property
     def edited(self) -> Any:
@@ -346,19 +324,14 @@ class _Assembly:
         kinds = {
             a: k for one in piece.surroundings for a, k in zip(one.atoms, one.kinds, strict=True)
         }
-        caps: dict[int, int] = {}
+        ends = dict(places)
+        self.closes |= any(_closing(one) for one in piece.surroundings)
         for inner, outer in piece.joints:
             here = first + piece.atoms.index(inner)
-            cap = _cap(kinds[outer])
-            if outer in places:
-                self.bind(places[outer], here)
-            elif outer in caps:
-                self.bind(caps[outer], here)
-            elif cap is None:
-                self.hydrogens(here, 1)
-            else:
-                caps[outer] = self.add(cap, [-1] * cap.GetNumAtoms())
-                self.bind(caps[outer], here)
+            if outer not in ends:
+                cap = _cap(kinds[outer])
+                ends[outer] = self.add(cap, [-1] * cap.GetNumAtoms())
+            self.bind(ends[outer], here)
 
     def fill(self, end: int, filler: Graft) -> None:
         """A substituent at an atom."""
@@ -374,18 +347,24 @@ class _Assembly:
         for place, end in enumerate(ends):
             self.bind(end, first + round(place * (length - 1) / max(1, len(ends) - 1)))
 
+    def _aromatic(self) -> list[bool]:
+        return [atom.GetIsAromatic() for atom in self.edited.GetAtoms()]
+
     def finished(self) -> Transplant | None:
-        """Takes out what is gone and sanitises."""
+        """Takes out what is gone and sanitises; all atoms stay aromatic or not."""
         chem, edited = rdkit_module("Chem"), self.edited
         edited.BeginBatchEdit()
         for number in self.gone:
             edited.RemoveAtom(number)
         edited.CommitBatchEdit()
+        aromatic = self._aromatic() if self.closes else []
         with rdkit_module("rdBase").BlockLogs():
             try:
                 chem.SanitizeMol(edited)
             except (chem.MolSanitizeException, RuntimeError, ValueError):
                 return None
+        if self.closes and aromatic != self._aromatic():
+            return None
         chem.AssignStereochemistry(edited, cleanIt=True, force=True)
         kept = [number for number in range(len(self.host)) if number not in self.gone]
         region, host = (tuple(some[number] for number in kept) for some in (self.region, self.host))
@@ -399,7 +378,7 @@ def _cap(kind: Kind) -> Any:
         return _read("c1ccccc1")
     if (2.0, 8) in orders and number in (6, 16):
         return _read("C(C)=O" if number == 6 else "S(C)(=O)=O")
-    return _read("C") if number == 6 else None
+    return _read("C")
 
 
 @cache
