@@ -8,9 +8,9 @@ not imported) and ``$HPME_DATA_DIR/ames/ames.csv``. Of mutagens that the model k
 exactly one kind of toxicophore (Kazius et al. 2005), all atoms of the toxicophore are put into
 molecules that the model calls harmless, and so are random regions of the same molecules, of the
 same size and connectedness and beside the toxicophore. Both are also taken out, with hydrogens or
-with alkyl and phenyl groups of the hosts in their place. All probabilities are means over molecules
-of means over grafts; "either way" is the mean of the absolute change of single hosts. Settings were chosen on molecules of odd
-index; those of even index are for reporting.
+with alkyl and phenyl groups of the hosts in their place. All probabilities are means over
+molecules of means over grafts; "either way" is the mean absolute change of single hosts. Settings
+were chosen on molecules of odd index; those of even index are for reporting.
 """
 
 from __future__ import annotations

@@ -319,8 +319,8 @@ def random_region(
 ) -> Graft | None:
     """A random region as large and as connected as another one; ``None`` if none was found.
 
-    Of several draws the one is taken that shares fewest atoms with those to avoid, then the one
-    with the most similar number of atoms that are moved, then of bonds to the rest.
+    Of several draws the first is taken that shares fewest atoms with those to avoid and, among
+    these, moves the most similar number of atoms.
 
     Args:
         anatomy: The molecule to draw from.
@@ -329,16 +329,14 @@ def random_region(
         avoid: Atoms that it should not hold.
     """
     avoid = set(avoid)
-    joints = sum(len(piece.joints) for piece in like.pieces)
-    best: tuple[tuple[int, int, int], set[int], set[int]] | None = None
+    best: tuple[tuple[int, int], set[int], set[int]] | None = None
     for _ in range(DRAWS):
         drawn = _drawn(anatomy, like.sizes, generator, avoid)
         region = None if drawn is None else _movable(anatomy, drawn)[0]
         if region is None:
             continue
         moved, frame = region
-        cut = sum(b not in moved for a in moved for b in anatomy.bonded[a])
-        unlike = len(moved & avoid), abs(len(moved) - len(like.atoms)), abs(cut - joints)
+        unlike = len(moved & avoid), abs(len(moved) - len(like.atoms))
         if best is None or unlike < best[0]:
             best = unlike, moved, frame
         if not any(unlike):
