@@ -141,11 +141,15 @@ def measure(odd: bool, model: Model, options: argparse.Namespace) -> dict[str, A
     p = model(mols)
     order = torch.randperm(len(mols), generator=generator).tolist()
     harmless = [i for i in order if p[i] < 0.5][: options.hosts]
-    hosts, host_p = Hosts(Anatomy(mols[i]) for i in harmless), [p[i] for i in harmless]
+    start = time.process_time()
+    hosts = Hosts(Anatomy(mols[i]) for i in harmless)
+    links = sum(len(one.links) for one in hosts.anatomies)  # found when first asked for
+    prepared = (time.process_time() - start) / len(harmless)
     kinds = {i: alerts(mols[i]) for i in order if p[i] > 0.5 and labels[i] == 1}
     chosen = [i for i in kinds if len(kinds[i]) == 1][: options.molecules]
     fillers = fillers_of(hosts.anatomies)
-    count, times, asked = Counter[str](), defaultdict[str, list[float]](list), Questions()
+    count, asked = Counter[str]({"kinds of links": links}), Questions()
+    times: dict[str, list[float]] = defaultdict(list, {"host": [prepared]})
     kind_of = {i: next(iter(kinds[i])) for i in chosen}
 
     def ask(number: int, what: str, graft: Graft, own: Anatomy) -> None:
@@ -197,8 +201,19 @@ def measure(odd: bool, model: Model, options: argparse.Namespace) -> dict[str, A
         "kinds": table(found, kind_of),
         "counts": dict(count),
         "milliseconds": {what: 1000 * statistics.mean(some) for what, some in times.items()},
-        "hosts": statistics.mean(host_p),
+        "hosts": statistics.mean(p[i] for i in harmless),
+        "alert moves more": more(found),
     }
+
+
+def more(found: dict[int, dict[str, float]]) -> float:
+    """Share of molecules whose alert raises hosts more than their random regions do."""
+    rises = [
+        [each[f"{what} inserted"] - each[f"{what} hosts"] for what in ("alert", "random")]
+        for each in found.values()
+        if {"alert inserted", "random inserted"} <= {*each}
+    ]
+    return statistics.mean(alert > other for alert, other in rises)
 
 
 COLUMNS = ("alert hosts", "alert inserted", "alert moved", "random hosts", "random inserted",
@@ -229,6 +244,7 @@ def show(result: dict[str, Any]) -> None:
         for at in (2, 6):
             values.insert(at, values[at - 1] - values[at - 2])
         print(f"| {name} | {row['molecules']} | " + " | ".join(f"{v:.3f}" for v in values) + " |")
+    print(f"the alert raises hosts more than random regions do: {result['alert moves more']:.1%}")
     print(result["counts"])
     print({what: round(value, 3) for what, value in result["milliseconds"].items()}, flush=True)
 

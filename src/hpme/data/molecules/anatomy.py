@@ -14,8 +14,8 @@ from hpme.data.molecules.chem import rdkit_module
 from hpme.errors import InputError
 
 Kind = tuple[Any, ...]
-"""Element, charge, whether aromatic, in a ring, bonds that are not single and to what, and whether
-it is next to another element (carbon) or to an unsaturated atom (others)."""
+"""Element, charge, whether aromatic, double and triple bonds and to what, and whether it is next to
+another element (carbon) or to an unsaturated atom (others)."""
 Link = tuple[int, int]
 T = TypeVar("T")
 DRAWS = 24
@@ -29,12 +29,14 @@ class Surrounding:
     Args:
         atoms: Their numbers in the molecule of the region.
         kinds: The kind of each without the region.
+        ringed: Whether each is in a ring.
         joints: How many bonds to the region each has.
         pattern: They and their bonds as a molecule; ``None`` if there is one only.
     """
 
     atoms: tuple[int, ...]
     kinds: tuple[Kind, ...]
+    ringed: tuple[bool, ...]
     joints: tuple[int, ...]
     pattern: Any = field(compare=False)
 
@@ -119,7 +121,6 @@ class Anatomy:
             atom.GetAtomicNum(),
             atom.GetFormalCharge(),
             atom.GetIsAromatic(),
-            atom.IsInRing(),
             tuple(sorted(orders)),
             unlike,
         )
@@ -199,12 +200,12 @@ class Anatomy:
         return [self.kind(number) for number in range(self.size)]
 
     @cached_property
-    def places(self) -> dict[Kind, list[tuple[int, frozenset[int]]]]:
+    def places(self) -> dict[Kind, list[int]]:
         """Atoms by kind at which a hydrogen can be replaced."""
         found = defaultdict(list)
         for number, count in enumerate(self.hydrogens):
             if count:
-                found[self.kinds[number]].append((number, frozenset[int]()))
+                found[self.kinds[number]].append(number)
         return found
 
     @cached_property
@@ -290,9 +291,10 @@ def _pieces(anatomy: Anatomy, core: set[int], frame: set[int]) -> list[Piece]:
         surroundings = []
         for own in _components([number for number in part if number not in core], near):
             kinds = tuple(anatomy.kind(number, core) for number in own)
+            ringed = tuple(bool(anatomy.rings_of[number]) for number in own)
             counts = tuple(sum(b == number for _, b in joints) for number in own)
             pattern = anatomy.cut_out(own) if len(own) > 1 else None
-            surroundings.append(Surrounding(tuple(own), kinds, counts, pattern))
+            surroundings.append(Surrounding(tuple(own), kinds, ringed, counts, pattern))
         # Those with most to match come first, the others are easier to stand for.
         surroundings.sort(key=lambda one: -len(one.atoms))
         pieces.append(Piece(inner, joints, tuple(surroundings), anatomy.cut_out(inner)))

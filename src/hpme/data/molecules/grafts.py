@@ -259,17 +259,23 @@ def _with_hydrogens(one: Surrounding, assembly: _Assembly) -> list[tuple[int, ..
     """All atoms of the host that match, each with as many hydrogens as there are bonds to come."""
     host = assembly.anatomy
     if one.pattern is None:
-        sites = host.places.get(one.kinds[0], ())
-        return [(a,) for a, _ in sites if host.hydrogens[a] >= one.joints[0] and assembly.free({a})]
-    found = host.molecule.GetSubstructMatches(one.pattern, uniquify=False, maxMatches=MOST_MATCHES)
+        sites = [(a,) for a in host.places.get(one.kinds[0], ())]
+        if one.joints == (1,):
+            return [site for site in sites if assembly.free(site)]
+        found = sites
+    else:
+        found = host.molecule.GetSubstructMatches(
+            one.pattern, uniquify=False, maxMatches=MOST_MATCHES
+        )
     return [
         match
         for match in found
         if assembly.free(match)
+        and one.ringed == tuple(bool(host.rings_of[a]) for a in match)
         and all(
             host.kinds[a] == kind and host.hydrogens[a] >= count
             if count
-            else host.kinds[a][:4] == kind[:4]  # what else is bound to it does not matter
+            else host.kinds[a][:3] == kind[:3]  # what else is bound to it does not matter
             for a, kind, count in zip(match, one.kinds, one.joints, strict=True)
         )
     ]
@@ -373,7 +379,7 @@ class _Assembly:
 
 def _cap(kind: Kind) -> Any:
     """What stands for an atom of a kind; its first atom is bound."""
-    number, _, aromatic, _, orders, _ = kind
+    number, _, aromatic, orders, _ = kind
     if aromatic:
         return _read("c1ccccc1")
     if (2.0, 8) in orders and number in (6, 16):
