@@ -154,16 +154,17 @@ def measure(odd: bool, model: Model, options: argparse.Namespace) -> dict[str, A
 
     def ask(number: int, what: str, graft: Graft, own: Anatomy) -> None:
         start = time.process_time()
-        made = insert_many(graft, hosts, options.grafts, generator, replace=options.replace)
+        made, tried = insert_many(graft, hosts, options.grafts, generator, replace=options.replace)
         times["insert"].append((time.process_time() - start) / max(1, len(made)))
         count[f"{what} regions"] += 1
         count[f"{what} atoms"] += len(graft.atoms)
         count[f"{what} hosts that may fit"] += len(hosts.fitting(graft))
+        count[f"{what} hosts tried"] += tried
         count[f"{what} fits nowhere"] += not made
         for host, mix in made:
             again = Chem.MolFromSmiles(Chem.MolToSmiles(mix.molecule))
-            count["made"] += 1
-            count["valid"] += again is not None
+            count[f"{what} made"] += 1
+            count[f"{what} valid"] += again is not None
             asked.add(number, f"{what} inserted", mix.molecule)
             asked.add(number, f"{what} hosts", mols[harmless[host]])
         start = time.process_time()

@@ -118,7 +118,7 @@ def test_whatever_is_made_is_a_molecule(region, seed):
         return
     assert not {*found.atoms} & {*found.frame}
     for replace in ("hydrogen", "substituent", "any"):
-        for host, made in insert_many(found, HOSTS, 4, seeded(seed), replace=replace):
+        for host, made in insert_many(found, HOSTS, 4, seeded(seed), replace=replace)[0]:
             check(made, donor.molecule, found.atoms, ANATOMIES[host].molecule)
     for fillers in (None, FILLERS):
         made = remove(found, donor, seeded(seed), fillers=fillers)
@@ -313,7 +313,8 @@ def test_the_same_seed_makes_the_same():
 
     def all_of(seed):
         generator = seeded(seed)
-        made = insert_many(region, HOSTS, 8, generator)
+        made, tried = insert_many(region, HOSTS, 8, generator)
+        assert len(made) <= tried <= len(HOSTS.fitting(region))
         drawn = random_region(own, region, generator)
         left = remove(region, own, generator, fillers=FILLERS)
         return [(h, smiles_of(m), m.region, m.host) for h, m in made], drawn, smiles_of(left)

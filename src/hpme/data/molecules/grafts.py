@@ -1,10 +1,11 @@
 """Transplants that chemistry allows: regions of molecules moved so that molecules result.
 
-A region is cut at single bonds outside rings only. What it was bound to decides where it may go: an
-atom of the host takes the place of the atom a region was bound to if it is of the same kind. Atoms
-of a ring that is not whole inside the region are its frame: they are not moved, the host must have
-them. The carbon, nitrogen and oxygens of a nitrobenzene are a nitro group that wants an aromatic
-carbon.
+A region is cut at single bonds, and no ring is opened. What it was bound to decides where it may
+go: an atom of the host takes the place of the atom a region was bound to if it is of the same kind.
+Atoms of a ring that is not whole inside the region are its frame: they are not moved, the host must
+have them. The carbon, nitrogen and oxygens of a nitrobenzene are a nitro group that wants an
+aromatic carbon. A whole ring on a frame, such as an epoxide on a six-membered ring, closes on atoms
+of the host like those of the frame.
 
 Molecules have no hydrogens among their atoms and are sanitised; :class:`Anatomy` holds what is
 asked about one again and again.
@@ -117,7 +118,7 @@ class Hosts:
                 self.having[kind].add(number)
 
     def fitting(self, graft: Graft) -> list[int]:
-        """Numbers of hosts that have atoms for a region; few others can take it."""
+        """Numbers of hosts that have atoms for a region; no others can take it."""
         fit = set(range(len(self.anatomies)))
         for piece in graft.pieces:
             fit &= set[int]().union(*map(self._matching, piece.surroundings))
@@ -135,17 +136,20 @@ def insert_many(
     generator: torch.Generator,
     *,
     replace: Replace = "any",
-) -> list[tuple[int, Transplant]]:
-    """A region in random hosts, at most once in each: numbers of hosts and what was made."""
+) -> tuple[list[tuple[int, Transplant]], int]:
+    """A region in random hosts, at most once in each: numbers of hosts and what was made.
+
+    Also returns how many hosts were tried, of those that have an atom of the right kind.
+    """
     made: list[tuple[int, Transplant]] = []
     fitting = hosts.fitting(graft)
-    for place in torch.randperm(len(fitting), generator=generator).tolist():
+    for tried, place in enumerate(torch.randperm(len(fitting), generator=generator).tolist()):
         if len(made) == count:
-            break
+            return made, tried
         one = insert(graft, hosts.anatomies[fitting[place]], generator, replace=replace)
         if one is not None:
             made.append((fitting[place], one))
-    return made
+    return made, len(fitting)
 
 
 def remove(
@@ -230,7 +234,7 @@ def _beside(
     first = first or [one for one in piece.surroundings if len(one.atoms) > 1]
     for one in first or [piece.surroundings[number] for number in order]:
         if replace != "substituent":
-            options = list(_with_hydrogens(one, assembly))
+            options = _with_hydrogens(one, assembly)
             if options:
                 chosen = pick(options, generator)
                 for number, count in zip(chosen, one.joints, strict=True):
