@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import torch
@@ -40,7 +41,9 @@ class OcclusionExplainer(TrainingFreeExplainer):
             important as its heaviest edge. ``"node"``: the features of one node are zeroed, its
             edges stay (a deleted node would change the structure around it and the size of the
             graph, and a target node cannot be deleted); an edge is as important as the less
-            important of its ends.
+            important of its ends. Codes have no zero, so a node with integer features, or without
+            ``x``, is deleted, see :meth:`~hpme.graphs.batch.GraphBatch.without`. Graphs without
+            edges, and those of models that read none, are always explained by nodes.
         **options: Arguments of :class:`~hpme.explainers.shared.base.GraphExplainer`.
             Nothing is drawn at random.
     """
@@ -50,6 +53,7 @@ class OcclusionExplainer(TrainingFreeExplainer):
     summary = "Change of the prediction when one edge, or one node, is gone."
     typical_seconds = 0.5
     hetero = True
+    needs_edges = False
     constraints = table(unit=one_of(*get_args(Unit)))
 
     def __init__(self, *, unit: Unit = "edge", **options: Any) -> None:
@@ -60,11 +64,17 @@ class OcclusionExplainer(TrainingFreeExplainer):
         if not graphs.num_nodes:
             return from_edges(graphs.x.new_zeros(0, dtype=torch.float32), graphs)
         model = ReplicaModel(adapter, graphs, model_kwargs)
-        if self.unit == "node":
-            return from_nodes(self._scores(model, graphs.batch, without_node), graphs)
+        if self.unit == "node" or not adapter.reads_edges(graphs):
+            return from_nodes(self._scores(model, graphs.batch, without_node()), graphs)
         pairs = graphs.pairs
         scores = self._scores(model, pairs.graph, without_pair(pairs))
-        return from_edges(pairs.per_edge(scores), graphs)
+        masks = from_edges(pairs.per_edge(scores), graphs)
+        loose = (graphs.edge_counts == 0)[graphs.batch].nonzero().view(-1)
+        if not loose.numel():
+            return masks
+        assert masks.node_mask is not None
+        nodes = self._scores(model, graphs.batch[loose], without_node(loose)).unsqueeze(1)
+        return replace(masks, node_mask=masks.node_mask.index_copy(0, loose, nodes))
 
     def _scores(self, model: ReplicaModel, owner: Tensor, without: Change) -> Tensor:
         """Scores of parts that belong to the graphs ``owner``; replica ``i`` lacks part ``i``."""

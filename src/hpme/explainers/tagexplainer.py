@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any, Literal, get_args
 
 import torch
@@ -109,8 +109,8 @@ class TAGExplainer(ParametricExplainer):
         """The downstream condition of every graph, and the node embeddings."""
         # Only tensors that depend on a leaf can be differentiated by; the copy is for models that
         # write to their input.
-        leaf = graphs.x.detach().requires_grad_()
-        traced = adapter.trace(replace(graphs, x=leaf.clone()), **model_kwargs)
+        leaf = adapter.node_input(graphs, **model_kwargs).detach().requires_grad_()
+        traced = adapter.trace(graphs, node_input=leaf.clone(), **model_kwargs)
         # A node-level model computes its output from all node rows, among them the anchor's.
         at_node = adapter.level == "node"
         rows = traced.nodes if at_node else traced.graph

@@ -15,7 +15,7 @@ from hpme.errors import InputError
 from hpme.graphs.checks import check_graph_tensors, check_node_numbers
 from hpme.graphs.edges import Adjacency
 from hpme.graphs.hetero import flattened
-from hpme.graphs.reading import read_graphs
+from hpme.graphs.reading import completed, read_graphs
 from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, Schema, TypeRows
 from hpme.graphs.segment import exclusive_cumsum, segment_sum
 from hpme.graphs.store import MODEL_INPUTS, GraphStore
@@ -114,12 +114,13 @@ class WholeGraph:
                 "index numbers the nodes of one graph: pass a Data or HeteroData, not "
                 f"{type(data).__name__}"
             )
+        given = completed(data.to_dict())
         y = data.get("y")
-        labelled = isinstance(y, Tensor) and y.dim() == 1 and len(y) == data.num_nodes
+        labelled = isinstance(y, Tensor) and y.dim() == 1 and len(y) == len(given["x"])
         others = _others(data) if everything and schema is None else {}
         return cls(
-            data.get("x"),
-            data.get("edge_index"),
+            given["x"],
+            given["edge_index"],
             data.get("edge_attr"),
             data.get("edge_weight"),
             y if labelled else None,
@@ -245,8 +246,6 @@ class WholeGraph:
 
 def _others(data: Data) -> dict[str, dict[str, Tensor]]:
     """Attributes with rules of their own aside, those of nodes, of edges and of the graph."""
-    if data.get("x") is None or data.get("edge_index") is None:
-        return {}  # what is missing is said by the checks of a whole graph
     parts = read_graphs([data], "fitting")
     return {
         group: {name: v.detach() for name, v in parts[group].items() if name not in MODEL_INPUTS}

@@ -29,6 +29,8 @@ _REDUCTIONS = {
     "index_add", "index_add_", "index_reduce", "index_reduce_",
 }  # fmt: skip
 LINEAR = (nn.Linear, PyGLinear)
+LAST = 4
+"""Linear layers that count as the last ones, where a readout sums one number per node."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,10 @@ class EmbeddingProbe:
             raise InputError(
                 f"layer '{self.layer}' gives no [nodes, channels] tensor; name another"
             )
+        if pooled is not None and pooled.shape[1] == 1:
+            wide = self.readout.widest(self.graphs.num_nodes)
+            if wide is not None:
+                return wide, "input of the widest of the last layers (the readout has one channel)"
         if pooled is not None:
             return pooled, "input of the readout"
         # A pooling layer may score nodes by message passing; one number is no embedding.
@@ -210,6 +216,11 @@ class ReadoutProbe(TorchFunctionMode):
         shape = (2, num_graphs)
         found = [h for n, h in self.heads if n == self.count and (h.dim(), h.shape[0]) == shape]
         return found[0] if found else output
+
+    def widest(self, rows: int) -> Tensor | None:
+        """Input of the widest of the last linear layers on so many rows, of equals the last."""
+        wide = [h for _, h in self.heads if h.dim() == 2 and len(h) == rows and h.shape[1] > 1]
+        return max(reversed(wide[-LAST:]), key=lambda h: h.shape[1], default=None)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}

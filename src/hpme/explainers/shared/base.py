@@ -21,6 +21,7 @@ from hpme.explainers.shared.context import (
     at_level,
     check_types,
     frozen_context,
+    prepared,
     read_graphs,
     resolve,
 )
@@ -76,6 +77,8 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
     needs_fit: ClassVar[bool] = True
     needs_weights: ClassVar[bool] = True
     """Whether explanations say nothing where edge weights do not change the output."""
+    needs_edges: ClassVar[bool] = True
+    """Whether models that read no edges are refused; the others explain their nodes."""
     needs_labels: ClassVar[bool] = False
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
     levels: ClassVar[tuple[Level, ...]] = ("graph", "node", "edge")
@@ -387,10 +390,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
     ) -> Masks:
         """Masks of a batch, those of all graphs for the target of the model."""
         with explained.frozen(), torch.enable_grad():
-            adapter = explained.adapter(weighting=self.weighting)
-            adapter.width = self.width
-            there = graphs.to(adapter.device or graphs.x.device)
-            self.to(there.x.device)
+            adapter, there = prepared(self, explained, graphs)
             masks = self._explain(adapter, there, **model_kwargs)
             unknown = self.weighting is None and self.needs_weights
             if unknown and adapter.weighting == "none" and graphs.num_edges:

@@ -135,9 +135,14 @@ class Context:
         assert graphs.node_ids is not None
         return self.h.index_select(0, graphs.node_ids)
 
-    def predict(self, graphs: GraphBatch, edge_weight: Tensor | None = None) -> Tensor:
-        """Output of the model on other graphs."""
-        return self.adapter.predict(graphs, edge_weight)
+    def predict(
+        self,
+        graphs: GraphBatch,
+        edge_weight: Tensor | None = None,
+        node_input: Tensor | None = None,
+    ) -> Tensor:
+        """Output of the model on other graphs, see :meth:`ModelAdapter.predict`."""
+        return self.adapter.predict(graphs, edge_weight, node_input=node_input)
 
 
 def sampled(
@@ -167,7 +172,9 @@ def frozen_context(
     with explained.frozen():
         explainer.to(device_of(explained.model) or store.device)
         size, width = explainer.batch_size, explainer.width
-        yield Context.build(explained, store, batch_size=size, task=task, width=width)
+        context = Context.build(explained, store, batch_size=size, task=task, width=width)
+        check_edges(explainer, context.adapter, context.store.batch(torch.tensor([0])))
+        yield context
 
 
 def resolve(
@@ -224,6 +231,34 @@ def read_graphs(
     if index is None and level == "edge" and whole.schema is None:
         index = graphs.get("edge_label_index")
     return Rooted.at(whole, index, level, explained.node_type, schema)
+
+
+def prepared(
+    explainer: GraphExplainer, explained: ExplainedModel, graphs: GraphBatch
+) -> tuple[ModelAdapter, GraphBatch]:
+    """What calls the model as the explainer knows it, and the graphs, all where the model is."""
+    adapter = explained.adapter(weighting=explainer.weighting)
+    adapter.width = explainer.width
+    there = graphs.to(adapter.device or graphs.x.device)
+    explainer.to(there.x.device)
+    check_edges(explainer, adapter, there)
+    return adapter, there
+
+
+def check_edges(explainer: GraphExplainer, adapter: ModelAdapter, graphs: GraphBatch) -> None:
+    """Refuses a model that reads no edges where the explainer is about these.
+
+    Raises:
+        InputError: If it does.
+    """
+    if explainer.needs_edges and not adapter.reads_edges(graphs):
+        from hpme.explainers.registry import EXPLAINERS  # which is built on this module
+
+        fitting = ", ".join(slug for slug, kind in EXPLAINERS.items() if not kind.needs_edges)
+        raise InputError(
+            f"{type(explainer).__name__} explains edges, and the model reads none; those that "
+            f"explain its nodes: {fitting}"
+        )
 
 
 def check_types(explainer: GraphExplainer, schema: Schema | None, *, anew: bool = False) -> None:

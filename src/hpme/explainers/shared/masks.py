@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch_geometric.explain.config import ExplainerConfig, MaskType
 
+from hpme.errors import InputError
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
 
@@ -85,7 +86,7 @@ def feature_importance(
 
     A feature counts as much as the output changes when it is set to zero at all nodes of the graph,
     relative to the feature that changes it most; and only at nodes that have it, as much as these
-    count themselves. One forward pass per feature.
+    count themselves. One forward pass per feature. Of codes, zero is the neutral one.
 
     Args:
         adapter: Calls the model.
@@ -93,13 +94,19 @@ def feature_importance(
         nodes: Importance of nodes, ``[N, 1]``.
         **model_kwargs: Further arguments of the model.
     """
+    if not graphs.has_x:
+        raise InputError(
+            "the graphs have no x, so no feature of theirs has an importance; ask for "
+            "node_mask_type='object'"
+        )
     output = adapter.predict(graphs, **model_kwargs)
     task = adapter.task(output)
     before = task.values(output)
     # Column 0 of one type has nothing to do with column 0 of another.
     kinds = [None] if graphs.schema is None else graphs.type_rows.nodes
-    widths = [graphs.x.shape[1]] if graphs.schema is None else graphs.schema.widths
-    change = nodes.new_zeros(len(widths), graphs.num_graphs, graphs.x.shape[1])
+    x = graphs.kinds
+    widths = [x.shape[1]] if graphs.schema is None else graphs.schema.widths
+    change = nodes.new_zeros(len(widths), graphs.num_graphs, x.shape[1])
     for kind, (rows, width) in enumerate(zip(kinds, widths, strict=True)):
         for column in range(width):
             without = graphs.with_column(column, 0.0, rows)
@@ -107,7 +114,7 @@ def feature_importance(
             change[kind, :, column] = (after - before).abs().sum(1).to(change)
     share = change / change.amax((0, 2), keepdim=True).clamp(min=torch.finfo(change.dtype).tiny)
     kind_of = torch.zeros_like(graphs.batch) if graphs.node_type is None else graphs.node_type
-    return nodes * share[kind_of, graphs.batch] * (graphs.x != 0)
+    return nodes * share[kind_of, graphs.batch] * (x != 0)
 
 
 def with_node_masks(

@@ -66,7 +66,7 @@ class Representation(nn.Module):
                 if block.shape[1] > widest
                 else torch.eye(len(mean), device=mean.device)
             )
-            if float(total) > 1e-6 * float(block.abs().max().clamp(min=1e-30)):
+            if block.numel() and float(total) > 1e-6 * float(block.abs().max().clamp(min=1e-30)):
                 basis = basis.to(block) / total
             else:  # all nodes alike: rounding errors must not be scaled up
                 basis = torch.zeros_like(basis)
