@@ -213,7 +213,7 @@ class GraphBatch:
         """The graphs with edges grouped by graph, for edges in any order."""
         return self.edges(self.edge_batch.argsort(stable=True))
 
-    def numbered(self) -> GraphBatch:
+    def placed(self) -> GraphBatch:
         """The graphs with ``node_ids`` and ``edge_ids``, the places of their nodes and edges."""
         nodes, edges = (torch.arange(n, device=self.x.device)
                         for n in (self.num_nodes, self.num_edges))  # fmt: skip

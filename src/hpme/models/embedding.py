@@ -156,6 +156,22 @@ class EmbeddingProbe:
             self.node_heads.append((len(self.layers), value))
 
 
+def check_channels(what: str, rows: Tensor, channels: int) -> None:
+    """Refuses embeddings of another width than an explainer was fitted to.
+
+    Args:
+        what: What they are embeddings of.
+        rows: The embeddings.
+        channels: The width it was fitted to.
+    """
+    if rows.shape[1] != channels:
+        raise InputError(
+            f"embeddings of {what} have {rows.shape[1]} channels here, and {channels} where the "
+            "explainer was fitted: rows of another kind are explained; fit it to such, or choose "
+            "an explainer that needs no fit"
+        )
+
+
 def target_nodes(graphs: GraphBatch) -> Tensor:
     """The node every graph is about: its first anchor."""
     if graphs.anchors is None:

@@ -17,8 +17,8 @@ from hpme.data.info import Level
 from hpme.errors import NotFittedError
 from hpme.explainers.shared import options, sources, targets
 from hpme.explainers.shared.context import (
+    AskedRows,
     Context,
-    Question,
     at_level,
     frozen_context,
     read_arguments,
@@ -321,7 +321,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         found, rows = wanted(masks, config, typed=True), question.whole.type_rows
         return by_type(found, rows, given.data, common=common(config))
 
-    def _answer(self, question: Question, target: Targets | None) -> Masks:
+    def _answer(self, question: AskedRows, target: Targets | None) -> Masks:
         """Masks of all that was given; where several rows say something, the highest."""
         explained, graphs, others = question.explained, question.graphs, question.others
         if isinstance(graphs, GraphBatch):

@@ -1,6 +1,7 @@
 """From a model, graphs and what is known of them to what is explained.
 
-For fitting that is a context, the frozen model on the graphs; for PyG's ``Explainer`` a question.
+For fitting that is a context, the frozen model on the graphs; for PyG's ``Explainer`` it is rows of
+the model's output.
 """
 
 from __future__ import annotations
@@ -235,7 +236,7 @@ def read_graphs(
 
 
 @dataclass(frozen=True)
-class Question:
+class AskedRows:
     """Rows of a model's output that PyG's ``Explainer`` asks about.
 
     Args:
@@ -257,7 +258,7 @@ class Question:
 
 def read_arguments(
     explainer: GraphExplainer, explained: ExplainedModel, given: Tensors, index: Any
-) -> Question:
+) -> AskedRows:
     """What PyG's ``Explainer`` passes, as graphs for each of which a model has one output.
 
     These are separate graphs, or ego graphs of nodes and links. Where rows of the output are
@@ -299,7 +300,7 @@ def _by_copies(
     index: Any,
     graph: WholeGraph,
     output: Tensor,
-) -> Question:
+) -> AskedRows:
     """Rows of the output by copies of all that was given; see :mod:`hpme.models.copies`."""
     hetero, total, kind = graph.schema is not None, len(output), explained.node_type
     rows = node_index(index, total, graph.x.device, "output row")
@@ -320,7 +321,7 @@ def _by_copies(
         roots=roots,
         schema=explainer.schema,
     )
-    return Question(known, copies, graph, rows, total)
+    return AskedRows(known, copies, graph, rows, total)
 
 
 def _by_parts(
@@ -330,28 +331,28 @@ def _by_parts(
     index: Any,
     whole: GraphBatch | WholeGraph,
     others: dict[str, Any],
-) -> Question:
+) -> AskedRows:
     """Separate graphs, or ego graphs of nodes or links."""
     device, level, kind = whole.x.device, explained.level, explained.node_type
     if isinstance(whole, GraphBatch):
         total = whole.num_graphs
         rows = torch.arange(total, device=device)
         if index is None or given.anchors is not None:
-            return Question(explained, whole, whole, rows, total, others)
+            return AskedRows(explained, whole, whole, rows, total, others)
         rows = node_index(index, total, device, "graph")
-        store = GraphStore.from_graphs(whole.numbered()).subset(rows)
-        return Question(explained, Collection(store), whole, rows, total, others)
+        store = GraphStore.from_graphs(whole.placed()).subset(rows)
+        return AskedRows(explained, Collection(store), whole, rows, total, others)
     if level == "edge" and given.links is not None and whole.schema is None:
         links = link_index(given.links, len(whole.x), device)
         rows = node_index(index, len(links), device, "link")
-        return Question(explained, Rooted(whole, links[rows]), whole, rows, len(links), others)
+        return AskedRows(explained, Rooted(whole, links[rows]), whole, rows, len(links), others)
     source = Rooted.at(whole, index, level, kind, explainer.schema)
     if level == "edge":
         rows = torch.arange(len(source), device=device)
-        return Question(explained, source, whole, rows, len(source), others)
+        return AskedRows(explained, source, whole, rows, len(source), others)
     nodes = whole.numbers(kind)
     rows = torch.searchsorted(nodes, source.roots)
-    return Question(explained, source, whole, rows, len(nodes), others)
+    return AskedRows(explained, source, whole, rows, len(nodes), others)
 
 
 def check_types(explainer: GraphExplainer, schema: Schema | None, *, anew: bool = False) -> None:
