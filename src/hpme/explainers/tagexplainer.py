@@ -16,6 +16,7 @@ from hpme.explainers.shared.options import one_of, real, table
 from hpme.explainers.shared.parametric import ParametricExplainer, mask_penalty, seeded_linear
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter, check_gradient
+from hpme.models.embedding import check_channels
 from hpme.models.task import Task
 
 Contrast = Literal["jse", "nce"]
@@ -99,6 +100,7 @@ class TAGExplainer(ParametricExplainer):
         if graphs.num_nodes == 0:
             return Masks(graphs.x.new_zeros(0, dtype=torch.float32))
         condition, h = self._condition(adapter, graphs, **model_kwargs)
+        check_channels("graphs", condition, self.gate.in_features)
         with torch.no_grad():
             h = self._gated(h, condition[graphs.batch])
             return Masks(self._logits(h, graphs.edge_index).sigmoid())

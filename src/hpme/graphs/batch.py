@@ -261,6 +261,13 @@ class GraphBatch:
         """The graphs with edges grouped by graph, for edges in any order."""
         return self.edges(self.edge_batch.argsort(stable=True))
 
+    def placed(self) -> GraphBatch:
+        """The graphs with ``node_ids`` and ``edge_ids``, the places of their nodes and edges."""
+        nodes, edges = (torch.arange(n, device=self.x.device)
+                        for n in (self.num_nodes, self.num_edges))  # fmt: skip
+        node, edge = {**self.node, "node_ids": nodes}, {**self.edge, "edge_ids": edges}
+        return replace(self, node=node, edge=edge)
+
     def detached(self) -> GraphBatch:
         """The graphs without the history of the tensors a model reads."""
         return replace(

@@ -197,6 +197,33 @@ class WholeGraph:
         first, *others = [part.store for part in self.parts(nodes, max(1, len(nodes)))]
         return EgoGraphs(first.joined(*others))
 
+    def copies(self, count: int, roots: Tensor | None) -> GraphStore:
+        """The graph several times over, as ego graphs of any radius would be.
+
+        Args:
+            count: How many times.
+            roots: What each is about, if that is known: nodes, or both ends :math:`[L, 2]` of
+                links.
+        """
+        device, edges = self.x.device, self.edge_index.shape[1]
+        node = {"node_ids": torch.arange(len(self.x), device=device), **self.node}
+        edge = {"edge_ids": torch.arange(edges, device=device), **self.edge}
+        if self.schema is not None:
+            node[NODE_TYPE], edge[EDGE_TYPE] = self.types[NODE_TYPE], self.types[EDGE_TYPE]
+        one = GraphStore.of(
+            x=self.x,
+            local_edge_index=self.edge_index,
+            sizes=torch.tensor([len(self.x)], device=device),
+            edge_counts=torch.tensor([edges], device=device),
+            edge_attr=self.edge_attr,
+            edge_weight=self.edge_weight,
+        )
+        one = replace(one.with_attributes(node=node, edge=edge, graph=self.graph),
+                      schema=self.schema)  # fmt: skip
+        store = one.subset(torch.zeros(count, dtype=torch.long, device=device))
+        anchors = {} if roots is None else {"anchors": roots.view(count, -1)}
+        return store.with_attributes(graph=anchors)
+
     def _cut_out(self, nodes: Tensor) -> EgoGraphs:
         # A node of an ego graph is a number: that of its graph times num_nodes, plus its own.
         num_nodes, device = len(self.x), nodes.device
@@ -253,13 +280,16 @@ def _others(data: Data) -> dict[str, dict[str, Tensor]]:
     }
 
 
-def node_index(index: int | Sequence[int] | Tensor | None, num_nodes: int, device: Any) -> Tensor:
+def node_index(
+    index: int | Sequence[int] | Tensor | None, num_nodes: int, device: Any, what: str = "node"
+) -> Tensor:
     """Node numbers as a tensor, from what users pass as ``index``.
 
     Args:
         index: One node, several, a boolean mask over all nodes, or ``None`` for all nodes.
         num_nodes: Number of nodes.
         device: Where the graph is.
+        what: What is numbered, if it is not nodes.
 
     Raises:
         InputError: If a number is out of range, or there is none.
@@ -269,19 +299,21 @@ def node_index(index: int | Sequence[int] | Tensor | None, num_nodes: int, devic
     try:
         nodes = torch.as_tensor(index, device=device)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"index must hold node numbers: {error}") from error
+        raise InputError(f"index must hold {what} numbers: {error}") from error
     if nodes.dtype == torch.bool:
         if nodes.shape != (num_nodes,):
-            raise InputError(f"a boolean index must have shape [{num_nodes}], one flag per node")
+            raise InputError(f"a boolean index must have shape [{num_nodes}], one flag per {what}")
         nodes = nodes.nonzero()
     nodes = nodes.view(-1)
     if nodes.numel() == 0:
-        raise InputError("index is empty: name at least one node")
+        raise InputError(f"index is empty: name at least one {what}")
     if nodes.is_floating_point() or nodes.is_complex():
         raise InputError(f"index must hold whole numbers, got {nodes.dtype}")
     if not 0 <= int(nodes.min()) <= int(nodes.max()) < num_nodes:
         bad = int(nodes[(nodes < 0) | (nodes >= num_nodes)][0])
-        raise InputError(f"index {bad} is out of range: node numbers must lie in [0, {num_nodes})")
+        raise InputError(
+            f"index {bad} is out of range: {what} numbers must lie in [0, {num_nodes})"
+        )
     return nodes.long()
 
 

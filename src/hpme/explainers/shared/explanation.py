@@ -224,7 +224,7 @@ def by_type(
             if name == "node_mask":
                 wide = rows.shape[1] == schema.width and schema.width > 1
                 rows = rows[:, : schema.widths[number]] if wide else rows
-                rows = rows[:1] if common and len(rows) else rows
+                rows = rows.amax(0, keepdim=True) if common and len(rows) else rows
             explanation[node_kind][name] = rows
     return explanation
 

@@ -10,7 +10,8 @@ from torch import Tensor
 from torch_geometric.explain.config import ExplainerConfig, MaskType
 
 from hpme.errors import InputError
-from hpme.graphs import GraphBatch
+from hpme.graphs import GraphBatch, GraphStore
+from hpme.graphs.ego import WholeGraph
 from hpme.models.adapter import ModelAdapter
 
 
@@ -50,6 +51,30 @@ def joined_masks(parts: list[tuple[Masks, Tensor]], graphs: GraphBatch) -> Masks
         stacked = torch.stack([masks.given()[name] for masks, _ in parts])
         columns[name] = stacked[rows, torch.arange(len(first), device=rows.device)]
     return Masks(**columns)  # without outputs, which are about different targets
+
+
+def spread(
+    masks: Masks,
+    store: GraphStore,
+    whole: GraphBatch | WholeGraph,
+    columns: dict[str, Tensor],
+) -> None:
+    """Puts masks of parts of a graph where they belong in the whole; the highest stays.
+
+    Args:
+        masks: The masks.
+        store: The parts; ``node_ids`` and ``edge_ids`` are their rows in the whole.
+        whole: The whole graph.
+        columns: Masks of the whole by name, which are changed.
+    """
+    for name, value in masks.given().items():
+        per_edge = name == "edge_mask"
+        place = store.edge["edge_ids"] if per_edge else store.node["node_ids"]
+        rows = whole.edge_index.shape[1] if per_edge else len(whole.x)
+        if name not in columns:
+            columns[name] = value.new_zeros((rows, *value.shape[1:]))
+        place = place.view(-1, *[1] * (value.dim() - 1)).expand_as(value)
+        columns[name].scatter_reduce_(0, place, value, "amax")
 
 
 def squash(score: Tensor) -> Tensor:
@@ -133,18 +158,16 @@ def with_node_masks(
         nodes = edge_to_node(masks.edge_mask, graphs)
     if wanted != MaskType.object:
         nodes = feature_importance(adapter, graphs, nodes, **model_kwargs)
-    if wanted == MaskType.common_attributes and graphs.schema is None:
-        nodes = nodes.amax(0, keepdim=True)
-    elif wanted == MaskType.common_attributes:  # the same for all nodes of a type
-        for rows in graphs.type_rows.nodes:
-            if len(rows):
-                nodes = nodes.index_copy(0, rows, nodes[rows].amax(0).expand(len(rows), -1))
     return replace(masks, node_mask=nodes)
 
 
-def wanted(masks: Masks, config: ExplainerConfig | None) -> dict[str, Tensor]:
+def wanted(
+    masks: Masks, config: ExplainerConfig | None, *, typed: bool = False
+) -> dict[str, Tensor]:
     """The masks that a PyG ``Explainer`` is configured for; without one all."""
     given = masks.given()
+    if common(config) and not typed and len(given["node_mask"]):  # by_type does so for each type
+        given["node_mask"] = given["node_mask"].amax(0, keepdim=True)
     if config is not None and config.edge_mask_type is None:
         del given["edge_mask"]
     return given

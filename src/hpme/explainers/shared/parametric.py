@@ -19,6 +19,7 @@ from hpme.explainers.shared.options import real, table, whole
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.segment import exclusive_cumsum, segment_mean, segment_sum
 from hpme.models.adapter import ModelAdapter
+from hpme.models.embedding import check_channels
 from hpme.progress import progress_bar
 
 CHUNK = 1024
@@ -178,8 +179,10 @@ class ParametricExplainer(GraphExplainer):
         if graphs.num_nodes == 0:
             return Masks(graphs.x.new_zeros(0, dtype=torch.float32))
         h = adapter.embed(graphs, **model_kwargs).nodes
-        if self.reads_target_node and graphs.anchors is not None and graphs.anchors_per_graph == 1:
+        beside = self.reads_target_node and h.shape[1] != self.edge_mlp.channels
+        if beside and graphs.anchors is not None and graphs.anchors_per_graph == 1:
             h = _beside(h, graphs.anchors[graphs.batch, 0])
+        check_channels("nodes", h, self.edge_mlp.channels)
         return Masks(self._logits(h, graphs.edge_index).sigmoid())
 
     def _meta(self) -> dict[str, Any]:
