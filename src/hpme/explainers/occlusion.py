@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
+from hpme.explainers.shared.context import passes_messages
 from hpme.explainers.shared.masks import Masks, from_edges, from_nodes, squash
 from hpme.explainers.shared.options import one_of, table
 from hpme.explainers.shared.replicas import (
@@ -40,7 +41,9 @@ class OcclusionExplainer(TrainingFreeExplainer):
             important as its heaviest edge. ``"node"``: the features of one node are zeroed, its
             edges stay (a deleted node would change the structure around it and the size of the
             graph, and a target node cannot be deleted); an edge is as important as the less
-            important of its ends.
+            important of its ends. By default edges, but nodes for models without PyG's
+            message-passing layers, such as Chemprop's, whose features of atoms and bonds would
+            contradict a deleted bond.
         **options: Arguments of :class:`~hpme.explainers.shared.base.GraphExplainer`.
             Nothing is drawn at random.
     """
@@ -49,10 +52,11 @@ class OcclusionExplainer(TrainingFreeExplainer):
     title = "Occlusion"
     summary = "Change of the prediction when one edge, or one node, is gone."
     typical_seconds = 0.5
+    needs_weights = False
     hetero = True
-    constraints = table(unit=one_of(*get_args(Unit)))
+    constraints = table(unit=one_of(*get_args(Unit), words=(None,)))
 
-    def __init__(self, *, unit: Unit = "edge", **options: Any) -> None:
+    def __init__(self, *, unit: Unit | None = None, **options: Any) -> None:
         super().__init__(**options)
         self.unit = unit
 
@@ -60,7 +64,8 @@ class OcclusionExplainer(TrainingFreeExplainer):
         if not graphs.num_nodes:
             return from_edges(graphs.x.new_zeros(0, dtype=torch.float32), graphs)
         model = ReplicaModel(adapter, graphs, model_kwargs)
-        if self.unit == "node":
+        usual = "edge" if passes_messages(adapter.model) else "node"
+        if (self.unit or usual) == "node":
             return from_nodes(self._scores(model, graphs.batch, without_node), graphs)
         pairs = graphs.pairs
         scores = self._scores(model, pairs.graph, without_pair(pairs))

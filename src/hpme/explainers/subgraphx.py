@@ -69,6 +69,7 @@ class SubgraphXExplainer(TrainingFreeExplainer):
     title = "SubgraphX"
     summary = "SubgraphX: tree search for the connected subgraph of highest Shapley value."
     typical_seconds = 120.0
+    needs_weights = False
     constraints = table(
         ratio=SHARE,
         rollouts=whole(1),

@@ -26,6 +26,7 @@ from hpme.models.calling import Call, Caller
 from hpme.models.freezing import check_module, frozen
 from hpme.models.output import Name, OutputView, Target
 from hpme.models.task import Mode, ReturnType, Task
+from hpme.models.wrappers import unwrapped
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,8 @@ class ExplainedModel:
 
     Args:
         model: Called as ``model(x, edge_index, batch=..., [edge_weight=...], [edge_attr=...])``, or
-            ``model(x_dict, edge_index_dict, batch_dict=..., ...)`` on heterogeneous graphs.
+            ``model(x_dict, edge_index_dict, batch_dict=..., ...)`` on heterogeneous graphs. What
+            ``DataParallel`` and the like, or a Lightning module without ``forward``, wrap is found.
         mode: ``"regression"``, ``"binary_classification"`` or ``"multiclass_classification"``;
             needed only if the model returns one value per graph.
         level: ``"graph"``, or ``"node"`` for a model that returns one row per node; by default
@@ -57,6 +59,8 @@ class ExplainedModel:
             :class:`~hpme.models.output.OutputView`.
         node_type: For node-level models of heterogeneous graphs: the type of the nodes that
             ``index`` numbers.
+        descriptors: Name of the field with one row per graph that the model reads beside the graph,
+            such as Chemprop's ``"X_d"``; explanations then have the share of each of its columns.
     """
 
     model: nn.Module
@@ -73,8 +77,10 @@ class ExplainedModel:
     target: Target | None = None
     contrast: Name | None = None
     node_type: str | None = None
+    descriptors: str | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "model", unwrapped(self.model))
         check_module(self.model)
 
     @classmethod

@@ -15,17 +15,19 @@ from torch_geometric.explain import ExplainerAlgorithm
 
 from hpme.data.info import Level
 from hpme.errors import NotFittedError
+from hpme.explainers.shared import masks as of_masks
 from hpme.explainers.shared import options, sources, targets
 from hpme.explainers.shared.context import (
     Context,
     at_level,
     check_types,
+    check_weights,
     frozen_context,
     read_graphs,
     resolve,
 )
-from hpme.explainers.shared.explanation import Explanation, Explanations, HeteroExplanation, by_type
-from hpme.explainers.shared.masks import Masks, common, joined_masks, wanted, with_node_masks
+from hpme.explainers.shared.explanation import Explanation, Explanations, HeteroExplanation, shown
+from hpme.explainers.shared.masks import Masks, joined_masks, with_node_masks
 from hpme.explainers.shared.options import TEXT, Constraint, table, whole
 from hpme.explainers.shared.saving import load_explainer, save_explainer
 from hpme.explainers.shared.sources import Index, Rooted, Tensors
@@ -42,8 +44,6 @@ from hpme.storage import FileContent
 
 logger = logging.getLogger("hpme")
 Self = TypeVar("Self", bound="GraphExplainer")
-NO_EFFECT = """the model's output does not change with edge weights on the given graphs; \
-explanations of edges will be arbitrary"""
 
 
 class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
@@ -74,7 +74,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
     chooses_size: ClassVar[bool] = False
     """Whether ``ratio="auto"`` lets it choose the size of explanations without ground truth."""
     needs_fit: ClassVar[bool] = True
-    needs_weights: ClassVar[bool] = True
+    needs_weights: bool = True
     """Whether explanations say nothing where edge weights do not change the output."""
     needs_labels: ClassVar[bool] = False
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
@@ -109,6 +109,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         self.level: Level | None = None
         self.schema: Schema | None = None
         self.facts: dict[str, Any] = {}
+        self.background: list[float] | None = None  # mean descriptors of the fitted graphs
         self.answers: dict[Any, GraphExplainer] = {}  # by target, if it was fitted to several
         self.fitted = not self.needs_fit
 
@@ -190,6 +191,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         """Begins anew with a model and graphs; an interrupted fit must not pass for the last."""
         self.level, self.schema, self.facts = explained.level, store.schema, known_facts(explained)
         self.answers, self.width = {}, None
+        self.background = of_masks.descriptor_means(explained, store)
         self.fitted = not self.needs_fit
 
     def _learn(
@@ -203,8 +205,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
             store = targets.of_either_class(explained, store)
         with frozen_context(self, explained, store) as context, torch.enable_grad():
             logger.info(context.adapter.describe())
-            if context.adapter.weighting == "none" and self.needs_weights:
-                logger.warning(NO_EFFECT)
+            check_weights(self, context.adapter, int(store.edge_counts.sum()))
             self.weighting = context.adapter.weighting
             self.width = int(context.h.shape[1]) if self.needs_fit else None
             self._fit(context, progress=progress)
@@ -242,6 +243,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
             explained = at_level(explained, None, index)
         source = read_graphs(self, explained, graphs, index)
         explained = at_level(explained, source.anchors, index)
+        means = self.background or of_masks.descriptor_means(explained, source)
         made: dict[int, Any] = {}
         with progress_bar("explaining", len(source), enabled=progress) as advance:
             for one, numbers in groups(target, len(source)):
@@ -249,6 +251,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
                     part = sources.as_batch(store, everything=explained.reads_all)
                     masks = self._masks(explained, part, one)
                     found = Explanations.of(source.shown(store), masks.given())
+                    of_masks.share_descriptors(found, explained, part, one, means)
                     made.update(zip(ids.tolist(), found, strict=True))
                     advance(len(store))
         return Explanations(made[number] for number in range(len(source)))
@@ -329,9 +332,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
                     masks = self._masks(explained, sources.as_batch(store), one, **kwargs)
                     source.spread(store, masks.given(), columns)
             masks = Masks(**columns)
-        if given.data is None:
-            return Explanation(**wanted(masks, config))
-        return by_type(wanted(masks, config), graphs.type_rows, given.data, common=common(config))
+        return shown(masks, config, graphs, given.data)
 
     def supports(self) -> bool:
         """All settings of PyG's ``Explainer``."""
@@ -392,9 +393,8 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
             there = graphs.to(adapter.device or graphs.x.device)
             self.to(there.x.device)
             masks = self._explain(adapter, there, **model_kwargs)
-            unknown = self.weighting is None and self.needs_weights
-            if unknown and adapter.weighting == "none" and graphs.num_edges:
-                logger.warning(NO_EFFECT)
+            if self.weighting is None and graphs.num_edges:
+                check_weights(self, adapter, graphs.num_edges)
             config = getattr(self, "_explainer_config", None)
             masks = with_node_masks(masks, config, adapter, there, **model_kwargs)
         return masks.to(graphs.x.device)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch_geometric.nn import MessagePassing
 
-from hpme.errors import InputError
+from hpme.errors import InputError, ModelError
 from hpme.explainers.shared.sources import Collection, Rooted, is_whole, natural_level
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.ego import WholeGraph
@@ -22,6 +24,9 @@ from hpme.models.task import Task
 if TYPE_CHECKING:
     from hpme.explainers.shared.base import GraphExplainer
 
+logger = logging.getLogger("hpme")
+NO_EFFECT = """the model's output does not change with edge weights on the given graphs; \
+explanations of edges will be arbitrary"""
 FEWEST_GRAPHS = 32
 """Fewer say little, however large they are."""
 
@@ -233,12 +238,9 @@ def check_types(explainer: GraphExplainer, schema: Schema | None, *, anew: bool 
         InputError: If it does.
     """
     if schema is not None and not explainer.hetero:
-        from hpme.explainers.registry import EXPLAINERS  # which is built on this module
-
-        fitting = ", ".join(slug for slug, kind in EXPLAINERS.items() if kind.hetero)
         raise InputError(
             f"{type(explainer).__name__} does not explain heterogeneous graphs; those that do: "
-            f"{fitting}"
+            + _those(lambda kind: kind.hetero)
         )
     learned = explainer.fitted and (explainer.needs_fit or explainer.schema is not None)
     if not anew and learned and (schema is None) != (explainer.schema is None):
@@ -247,3 +249,34 @@ def check_types(explainer: GraphExplainer, schema: Schema | None, *, anew: bool 
         raise InputError(
             f"the graphs are {given}, the explainer was fitted to {known} ones; fit it to these"
         )
+
+
+def check_weights(explainer: GraphExplainer, adapter: ModelAdapter, num_edges: int) -> None:
+    """Refuses, or warns of, models without edge weights where the explainer works by these.
+
+    Raises:
+        ModelError: If no weight reaches the model, on graphs with edges.
+    """
+    if adapter.weighting != "none" or not explainer.needs_weights:
+        return
+    if not num_edges or passes_messages(adapter.model):
+        logger.warning(NO_EFFECT)
+        return
+    raise ModelError(
+        f"{type(explainer).__name__} works by weights of edges, and none reaches "
+        f"{type(adapter.model).__name__}: its output does not change with edge_weight, and it has "
+        "no PyG layer on whose messages weights could act; use one that changes graphs: "
+        + _those(lambda kind: not kind.needs_weights and kind.slug not in ("random", "att"))
+    )
+
+
+def passes_messages(model: torch.nn.Module) -> bool:
+    """Whether a model has message-passing layers of PyG."""
+    return any(isinstance(module, MessagePassing) for module in model.modules())
+
+
+def _those(fitting: Callable[[type[GraphExplainer]], bool]) -> str:
+    """The slugs of some explainers."""
+    from hpme.explainers.registry import EXPLAINERS  # which is built on this module
+
+    return ", ".join(slug for slug, kind in EXPLAINERS.items() if fitting(kind))
