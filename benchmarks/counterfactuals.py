@@ -26,7 +26,7 @@ import torch
 from torch import nn
 from torch_geometric.data import Data
 
-from hpme.bench.run import subject
+from hpme.bench.run import dataset_and_target
 from hpme.data import GraphStore, from_smiles
 from hpme.data.molecules.chem import read_molecule
 from hpme.data.molecules.edits import fingerprint, similarity
@@ -44,7 +44,7 @@ def prepared(name: str, seed: int) -> tuple[nn.Module, list[Data]]:
         smiles = real_smiles()
         graphs = [Data(**g.to_dict(), smiles=s) for g, s in zip(graphs, smiles, strict=True)]
     else:
-        dataset, target = subject(name, None, None, "gcn", 0, None)
+        dataset, target = dataset_and_target(name, None, None, "gcn", 0, None)
         model = target.model
         graphs = [Data(**{k: g[k] for k in INPUTS if k in g}) for g in dataset[:4000]]
     order = torch.randperm(len(graphs), generator=torch.Generator().manual_seed(seed)).tolist()

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from hpme.bench import Experiment, parse_seeds
 from hpme.bench.outcome import Outcome, explain, without_ground_truth
-from hpme.bench.run import subject
+from hpme.bench.run import dataset_and_target
 from hpme.data import GraphStore
 from hpme.explainers import HPMEExplainer
 from hpme.explainers.hpme.search.criterion import criterion
@@ -66,7 +66,7 @@ def measure(dataset: str, seed: int, target_seed: int) -> dict[str, float]:
     """All numbers of one dataset and seed."""
     variant = VARIANTS.get(dataset)
     experiment = Experiment(dataset, "hpme", seed, variant=variant, target_seed=target_seed)
-    outcome = explain(experiment, *subject(*experiment.target))
+    outcome = explain(experiment, *dataset_and_target(*experiment.target))
     everything = outcome.graphs + outcome.companions
     model = outcome.target.model
     with frozen(model), torch.enable_grad():

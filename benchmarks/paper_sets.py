@@ -23,7 +23,7 @@ from torch import Tensor
 
 from hpme.bench.experiment import Experiment, parse_seeds
 from hpme.bench.outcome import Outcome, explain
-from hpme.bench.run import subject
+from hpme.bench.run import dataset_and_target
 from hpme.data import DATASETS, GraphStore
 from hpme.explainers import HPMEExplainer
 from hpme.metrics import explanation_auc
@@ -70,7 +70,7 @@ def run(name: str, seeds: list[int], count: int) -> dict[str, Any]:
         runs: list[dict[str, Any]] = []
         for seed in seeds:
             experiment = Experiment(name, "hpme", seed, graphs=count, options=options)
-            dataset, target = subject(*experiment.target)
+            dataset, target = dataset_and_target(*experiment.target)
             start = time.process_time()
             outcome = explain(experiment, dataset, target)
             seconds = time.process_time() - start
@@ -103,7 +103,7 @@ def run(name: str, seeds: list[int], count: int) -> dict[str, Any]:
 
 def seed_correlation(name: str, seeds: list[int], count: int) -> float:
     """Mean correlation of edge masks between seeds on the same graphs."""
-    dataset, target = subject(*Experiment(name, "hpme", seeds[0]).target)
+    dataset, target = dataset_and_target(*Experiment(name, "hpme", seeds[0]).target)
     order = torch.randperm(len(dataset), generator=torch.Generator().manual_seed(0))[:count]
     store = GraphStore.from_graphs(dataset).subset(order)
     regression = dataset.info.task == "regression"

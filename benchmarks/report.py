@@ -26,7 +26,7 @@ from selenium import webdriver
 from hpme.bench import Target
 from hpme.data import load_dataset
 from hpme.explainers import HPMEExplainer, RandomExplainer
-from hpme.viz import report
+from hpme.viz import write_page
 
 INTERACTIONS = {
     "slider of a graph": (
@@ -69,7 +69,7 @@ return [entry.loadEventEnd, paint.startTime, document.querySelectorAll('.card').
 """
 
 
-def write_page(count: int, folder: Path) -> tuple[Path, float]:
+def timed_page(count: int, folder: Path) -> tuple[Path, float]:
     dataset = load_dataset("benzene")
     model = Target.prepare(dataset, "gcn", 0).model
     graphs = [dataset[i] for i in range(count)]
@@ -78,7 +78,9 @@ def write_page(count: int, folder: Path) -> tuple[Path, float]:
     explainers = {"hpme": hpme, "random": RandomExplainer()}
     explanations = {name: one.explain(model, graphs) for name, one in explainers.items()}
     start = time.perf_counter()
-    path = report(model, graphs, explanations, folder / "report.html", reports={"hpme": hpme.page})
+    path = write_page(
+        model, graphs, explanations, folder / "page.html", reports={"hpme": hpme.report}
+    )
     return path, time.perf_counter() - start
 
 
@@ -136,7 +138,7 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        path, seconds = write_page(arguments.graphs, Path(folder))
+        path, seconds = timed_page(arguments.graphs, Path(folder))
         size = path.stat().st_size
         loads, load_cpu, times = measure(path, arguments.rounds)
         busy = os.getloadavg()[0]

@@ -20,7 +20,7 @@ import networkx as nx
 import torch
 from torch_geometric.data import Data
 
-from hpme.bench.run import subject
+from hpme.bench.run import dataset_and_target
 from hpme.explainers import HPMEExplainer
 from hpme.explainers.hpme.rulebook import Rule
 from hpme.paper.shared.suite import VARIANTS
@@ -50,7 +50,7 @@ EXPECTED: dict[str, Any] = {
 def run(
     name: str, target_seed: int, seed: int, count: int, pictures: Path | None
 ) -> dict[str, Any]:
-    dataset, target = subject(name, VARIANTS.get(name), None, "gcn", target_seed, None)
+    dataset, target = dataset_and_target(name, VARIANTS.get(name), None, "gcn", target_seed, None)
     order = torch.randperm(len(dataset), generator=torch.Generator().manual_seed(seed)).tolist()
     graphs = [
         Data(**{k: graph[k] for k in INPUTS if k in graph})

@@ -26,7 +26,7 @@ from torch_geometric.nn import global_add_pool
 
 from hpme.bench.experiment import Experiment, parse_seeds
 from hpme.bench.outcome import explain
-from hpme.bench.run import subject
+from hpme.bench.run import dataset_and_target
 from hpme.data import GraphStore
 from hpme.explainers import HPMEExplainer
 
@@ -90,7 +90,7 @@ def of_parts(name: str, seed: int, count: int) -> dict[str, Any]:
     """Of predictions for nodes or links: held-out ones of the same graph stand for fresh graphs."""
     options = {"ratio": "auto"}
     experiment = Experiment(name, "hpme", seed, graphs=count, options=options)
-    explainer = explain(experiment, *subject(*experiment.target)).explainer
+    explainer = explain(experiment, *dataset_and_target(*experiment.target)).explainer
     assert isinstance(explainer, HPMEExplainer) and explainer.report is not None
     report = explainer.report
     return {
@@ -141,7 +141,7 @@ def main() -> None:
         save(results, arguments.json)
     for name in filter(None, arguments.paper.split(",")):
         results[name] = runs = []
-        dataset, target = subject(*Experiment(name, "hpme", 0).target)
+        dataset, target = dataset_and_target(*Experiment(name, "hpme", 0).target)
         if dataset.info.level != "graph":
             runs += [of_parts(name, seed, count) for seed in seeds]
             show(name, runs)

@@ -27,8 +27,8 @@ ALIASES = {
     ("hpme.explainers.shared.explanation", "hpme.viz.gallery"),
     ("hpme.explainers.hpme.rulebook", "hpme.viz.rules"),
 }
-"""Users find the page as ``hpme.viz.report``, and explanations and rulebooks draw themselves; these
-names are looked up when they are asked for."""
+"""Users find the page as ``hpme.viz.write_page``, and explanations and rulebooks draw themselves;
+these names are looked up when they are asked for."""
 
 
 def modules():

@@ -12,9 +12,9 @@ from hpme import __version__
 from hpme.commands import shared
 from hpme.commands.apply import apply
 from hpme.commands.bench import bench
+from hpme.commands.beyond import audit, counterfactual, rules
 from hpme.commands.demo import demo
 from hpme.commands.explain import explain
-from hpme.commands.insight import audit, counterfactual, rules
 from hpme.commands.list import list_names
 from hpme.commands.run import run
 from hpme.commands.tables import report, tables

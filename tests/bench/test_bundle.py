@@ -4,7 +4,7 @@ import pytest
 
 from hpme.bench import run_experiment
 from hpme.bench.cluster import is_prepared, pack, unpack
-from hpme.bench.run import subject
+from hpme.bench.run import dataset_and_target
 from hpme.models import checkpoint
 
 
@@ -13,7 +13,7 @@ def elsewhere(tmp_path, monkeypatch):
     """Moves on to a machine with an empty cache."""
 
     def move(name):
-        subject.cache_clear()
+        dataset_and_target.cache_clear()
         monkeypatch.setenv("HPME_CACHE_DIR", str(tmp_path / name))
 
     return move
@@ -34,7 +34,7 @@ def test_a_target_is_trained_once(elsewhere, tiny, monkeypatch):
     assert pack(experiment) == bundle
     monkeypatch.setattr(checkpoint, "train_target", lambda *_, **__: pytest.fail("trained again"))
     assert run_experiment(experiment).values == here.values
-    subject.cache_clear()
+    dataset_and_target.cache_clear()
 
 
 def test_the_cells_of_another_target_are_not_prepared(elsewhere, tiny):
@@ -42,4 +42,4 @@ def test_the_cells_of_another_target_are_not_prepared(elsewhere, tiny):
     run_experiment(tiny())
     assert not is_prepared(tiny(model="gat"))
     assert not is_prepared(tiny(size=50))
-    subject.cache_clear()
+    dataset_and_target.cache_clear()

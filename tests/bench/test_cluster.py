@@ -5,7 +5,7 @@ import pytest
 from hpme.bench import Plan, ResultStore, run_experiment
 from hpme.bench.cluster import ExperimentCluster
 from hpme.bench.jobs import run_plan
-from hpme.bench.run import subject
+from hpme.bench.run import dataset_and_target
 from hpme.errors import ClusterError, InputError
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'hpme[cluster]'")
@@ -61,13 +61,13 @@ def test_a_lost_machine_loses_nothing(cluster, tiny, tmp_path, monkeypatch):
                for name in ("second", "driver")]  # fmt: skip
     assert len(trained[0]) == 1
     assert trained[0] == trained[1]
-    subject.cache_clear()
+    dataset_and_target.cache_clear()
     monkeypatch.setenv("HPME_CACHE_DIR", str(tmp_path / "local"))
     for experiment in experiments:
         local, remote = run_experiment(experiment), store.get(experiment)
         for name in ("values", "spread", "undefined", "context"):
             assert getattr(remote, name) == getattr(local, name), name
-    subject.cache_clear()
+    dataset_and_target.cache_clear()
 
 
 def test_a_wrong_address_is_explained():

@@ -8,7 +8,7 @@ from torch_geometric.data import Data, HeteroData
 
 from hpme.bench import Experiment
 from hpme.bench.outcome import counted
-from hpme.bench.run import run_on, subject
+from hpme.bench.run import dataset_and_target, run_on
 
 
 class Reader(torch.nn.Module):
@@ -48,7 +48,7 @@ def test_edges_of_all_types_count():
 def test_records_say_what_was_asked(explainer, least, most):
     """Occlusion shows a graph about once for every pair of its nodes, 25 to 30 here."""
     experiment = Experiment("ba-2motifs", explainer, 0, size=40, graphs=4, train_steps=5)
-    record, _ = run_on(experiment, *subject(*experiment.target))
+    record, _ = run_on(experiment, *dataset_and_target(*experiment.target))
     assert least <= record.cost["target_passes"] <= most
     assert record.cost["explainer_cpu_seconds"] > 0
     assert record.versions["commit"]

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hpme.bench import Plan, ResultStore, run_experiment
-from hpme.bench.run import subject
+from hpme.bench.run import dataset_and_target
 from hpme.cli import app
 from hpme.commands.bench import chosen_experiments
 from hpme.execute import local
@@ -56,19 +56,19 @@ def test_killed_and_resumed_equals_undisturbed(tmp_path, monkeypatch, inline):
     finished = {line for line in lines() if line.endswith(b"\n")}
 
     monkeypatch.setattr(local, "LocalExecutor", lambda workers, work: inline())
-    subject.cache_clear()
+    dataset_and_target.cache_clear()
     resumed = CliRunner().invoke(app, arguments)
     assert resumed.exit_code == 0, resumed.stderr
     assert f"{len(plan.todo)} done, 0 failed" in resumed.stderr
     assert finished <= set(lines()) and len(lines()) == len(experiments)
 
     monkeypatch.setenv("HPME_CACHE_DIR", str(tmp_path / "other-cache"))
-    subject.cache_clear()
+    dataset_and_target.cache_clear()
     for experiment in experiments:
         stored, undisturbed = store.get(experiment), run_experiment(experiment)
         for name in ("values", "spread", "undefined", "context"):
             assert getattr(stored, name) == getattr(undisturbed, name), name
-    subject.cache_clear()
+    dataset_and_target.cache_clear()
 
 
 def _members(session):

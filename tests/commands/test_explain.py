@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from hpme.cli import app
 from hpme.data import save_graphs
 from hpme.explainers import HPMEExplainer
+from hpme.graphs import GraphBatch, store
 
 MODULE = """
 import torch
@@ -93,7 +94,7 @@ def flat(text):
     return " ".join(text.replace("│", " ").split())
 
 
-def page(path="report.html"):
+def page(path="page.html"):
     text = Path(path).read_text(encoding="utf-8")
     return json.loads(re.search(r'<script id="data"[^>]*>(.*?)</script>', text, re.S)[1])
 
@@ -205,7 +206,7 @@ def test_weights_that_do_not_fit(user):
 def test_wrong_factories_are_named(user, model, message):
     result = run("--model", model, "--data", "my_code:graphs")
     assert result.exit_code == 1 and message in flat(result.stderr)
-    assert "Traceback" not in result.output and not Path("report.html").exists()
+    assert "Traceback" not in result.output and not Path("page.html").exists()
 
 
 def test_an_error_inside_the_module_is_shown(user):
@@ -235,7 +236,7 @@ def test_wrong_data_is_named(user, data, message):
         (["-e", "hpmee"], "did you mean 'hpme'?"),
         (["-e", ","], "at least one explainer"),
         (["-o", "nonsense=1"], "no explainer has 'nonsense'"),
-        (["-o", "ratio=high"], "has the wrong type"),
+        (["-o", "ratio=high"], "ratio must be a number, got 'high'"),
         (["-o", "seed=1"], "use --seed"),
         (["--out", "page.pdf"], "must end in .html"),
     ],
@@ -253,3 +254,41 @@ def test_options_of_tables_belong_to_tables(user):
 def test_features_the_model_does_not_know(user):
     result = run("--model", "my_code:atoms", "--data", "my_code:graphs")
     assert result.exit_code == 1 and "3 features" in flat(result.stderr)
+
+
+@pytest.fixture
+def readings(monkeypatch):
+    """Collections of graphs that are made flat; batches are flat already."""
+    found, read = [], store.read_graphs
+
+    def counted(graphs, attributes):
+        if not isinstance(graphs, GraphBatch):
+            found.append(graphs)
+        return read(graphs, attributes)
+
+    monkeypatch.setattr(store, "read_graphs", counted)
+    return found
+
+
+@pytest.mark.parametrize("data", ["my_code:graphs", "graphs.safetensors"])
+def test_graphs_are_read_once(user, readings, data):
+    result = run(*MODEL, "--data", data, "-e", "hpme,random,occlusion", "--graphs", 5, *QUICK)
+    assert result.exit_code == 0, result.output
+    assert [len(graphs) for graphs in readings] == [12]
+
+
+@pytest.mark.parametrize(("options", "times"), [([], 0), (["--rule", "carbonyl=[CX3]=O"], 1)])
+def test_molecules_are_read_once(user, readings, monkeypatch, options, times):
+    rdkit = pytest.importorskip(
+        "rdkit.Chem", reason="molecules need RDKit: pip install 'hpme[chem]'"
+    )
+    Path("m.csv").write_text("smiles\nCCO\nCC(=O)C\nc1ccccc1\nCC(=O)CC\n")
+    parsed, parse = [], rdkit.MolFromSmiles
+    monkeypatch.setattr(
+        rdkit, "MolFromSmiles", lambda text, **more: parsed.append(text) or parse(text, **more)
+    )
+    arguments = ["--model", "my_code:atoms", "--data", "m.csv", "-e", "random", "--title", "m"]
+    assert run(*arguments, *options).exit_code == 0
+    assert len(readings) == times  # what has no labels comes flat
+    drawn = parsed[4:]
+    assert parsed[:4] == ["CCO", "CC(=O)C", "c1ccccc1", "CC(=O)CC"] and len(drawn) <= 4

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from hpme.commands.summary import summary, write_summary
+from hpme.commands.run import summary, write_summary
 
 
 @pytest.fixture

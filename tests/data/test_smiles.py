@@ -12,6 +12,8 @@ pytest.importorskip("rdkit", reason="molecules need RDKit: pip install 'hpme[che
 from hpme.data import from_smiles, from_smiles_csv
 from hpme.data.molecules import chem
 from hpme.data.molecules.chem import ATOMS, BONDS
+from hpme.data.molecules.columns import SmilesColumns
+from hpme.data.molecules.smiles import parse_smiles, read_smiles
 from hpme.errors import HPMEError, InputError, MissingPackageError
 
 CARBONYL = {"carbonyl": "[CX3]=O"}
@@ -33,6 +35,29 @@ def test_features_labels_and_ground_truth():
     assert dataset.explainable.tolist() == [0]
     assert dataset.companions(0).sort().values.tolist() == [1, 2]
     assert (dataset.rule, dataset.num_classes) == ("carbonyl", 2)
+
+
+def test_molecules_without_labels_are_the_same_graphs():
+    table = SmilesColumns(["CC(=O)N", *BAD, "CCO"], range(6), names=["a\nb", *"cdef", "g"])
+    for hydrogens in (False, True):
+        store, skipped = read_smiles(table, hydrogens=hydrogens, progress=False)
+        dataset = from_smiles(["CC(=O)N", "CCO"], [0, 1], hydrogens=hydrogens)
+        for ours, theirs in zip(store, dataset, strict=True):
+            for name in ("x", "edge_index", "edge_attr"):
+                assert torch.equal(ours[name], theirs[name])
+            assert set(ours.keys()) == {"x", "edge_index", "edge_attr", "smiles", "name"}
+        assert [graph.name for graph in store] == ["a b", "g"]
+        assert [row.row for row in skipped] == [1, 2, 3, 4]
+        parsed, same = parse_smiles(table, CARBONYL, hydrogens=hydrogens)
+        truth = from_smiles(["CC(=O)N", "CCO"], rules=CARBONYL, hydrogens=hydrogens)
+        for (_, known), graph in zip(parsed, truth, strict=True):
+            assert all(torch.equal(known[name], graph[name]) for name in ("y", "node_mask"))
+        assert same == skipped
+    for read in (lambda table: read_smiles(table, progress=False), lambda t: parse_smiles(t, {})):
+        with pytest.raises(InputError, match="none of the 4 rows can be used"):
+            read(SmilesColumns(BAD, range(4)))
+        with pytest.raises(InputError, match="the list is empty"):
+            read(SmilesColumns([], []))
 
 
 def test_all_rules_must_match():

@@ -7,7 +7,6 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from torch_geometric.data import Data
 from typer.testing import CliRunner
 
 from hpme.cli import app
@@ -21,7 +20,7 @@ pytest.importorskip("torchmetrics")
 from chemprop.models.utils import save_model  # noqa: E402
 
 from chemprop_networks import CHEAP, SMILES, chemprops_own, network, ours, points, trained  # noqa: E402
-from hpme.commands.molecules import read_chemprop  # noqa: E402
+from hpme.commands.inputs import read_chemprop  # noqa: E402
 from hpme.models.chemprop import explained, molecules, read_model  # noqa: E402
 
 
@@ -183,8 +182,9 @@ def test_files_of_additional_features_belong_to_their_molecules(tmp_path):
     found, model = points(extra=True), network(extra=True)
     save_model(tmp_path / "model.pt", model, ["amide"])
     files = write_extra(tmp_path, found)
-    table = [Data(smiles=smiles) for smiles in SMILES]
-    known, graphs = read_chemprop(tmp_path / "model.pt", table, files, hydrogens=False, trust=False)
+    table, skipped = tmp_path / "table.csv", tmp_path / "skipped.csv"
+    table.write_text("smiles\n" + "\n".join(SMILES))
+    known, graphs = read_chemprop(tmp_path / "model.pt", table, files, skipped, trust=False)
     own = chemprops_own(model, found, extra_atom_fdim=3, extra_bond_fdim=2)
     assert torch.allclose(ours(known, graphs), own, atol=1e-5)
     result = explain_on_the_command_line(tmp_path, model, *as_options(files))

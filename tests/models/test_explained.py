@@ -10,7 +10,7 @@ from hpme.explainers import GradExplainer, HPMEExplainer
 from hpme.graphs import GraphStore
 from hpme.metrics import fidelity, hard_masks, robust_fidelity, shift, simoar
 from hpme.models import ExplainedModel, build_model
-from hpme.page import report
+from hpme.page import write_page
 from small_models import Net
 
 ONE_VALUE = torch.tensor([[0.5], [1.5]])
@@ -80,5 +80,5 @@ def test_explainers_metrics_and_the_page_take_it_and_a_store(tmp_path):
     assert torch.equal(one.per_graph, other.per_graph)
     assert all(map(torch.equal, hard_masks(whole, 2), hard_masks(expected, 2)))
     assert float(shift(explained, store, store).euclidean) == 0
-    page = report(explained, store, whole, tmp_path / "page.html", steps=2)
+    page = write_page(explained, store, whole, tmp_path / "page.html", steps=2)
     assert f"Explanations of {type(model).__name__}" in page.read_text()

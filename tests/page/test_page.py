@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import importlib
 import re
 
 import numpy as np
@@ -14,7 +15,7 @@ from hpme.errors import InputError, ModelError
 from hpme.explainers.hpme.quality import Quality
 from hpme.explainers.hpme.report import FitReport
 from hpme.page.predictions import Sizes
-from hpme.viz import report
+from hpme.viz import write_page
 from pages import Counter, cycle, decode, explain, page_data, with_truth
 
 NASTY = [
@@ -28,7 +29,7 @@ NASTY = [
 def make(path, graphs=None, model=None, **options):
     graphs = [cycle(5), cycle(8, 3, seed=1)] if graphs is None else graphs
     explanations = options.pop("explanations", {"mine": [explain(graph) for graph in graphs]})
-    return report(model or Counter(), graphs, explanations, path / "r.html", **options)
+    return write_page(model or Counter(), graphs, explanations, path / "r.html", **options)
 
 
 def undirected(graph, explanation):
@@ -325,11 +326,20 @@ def test_wrong_arguments_are_refused_and_nothing_is_written(tmp_path):
         with pytest.raises(InputError, match=message):
             make(tmp_path, **options)
     with pytest.raises(InputError, match=r"must end in \.html"):
-        report(Counter(), graphs, good, tmp_path / "r.pdf")
+        write_page(Counter(), graphs, good, tmp_path / "r.pdf")
     with pytest.raises(InputError, match="2 values per graph"):
         make(tmp_path, graphs, mode="regression")
     with pytest.raises(InputError, match="regression"):
         make(tmp_path, graphs, Counter(1), mode="regression", class_names=["a"])
     with pytest.raises(ModelError, match="expected"):
-        report(torch.nn.Module, graphs, good, tmp_path / "r.html")
+        write_page(torch.nn.Module, graphs, good, tmp_path / "r.html")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("module", ["hpme.viz", "hpme.page"])
+def test_the_old_name_still_works(module):
+    found = importlib.import_module(module)
+    with pytest.warns(DeprecationWarning, match="write_page"):
+        assert found.report is write_page
+    with pytest.raises(AttributeError):
+        found.nothing  # noqa: B018

@@ -15,7 +15,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.wait import WebDriverWait
 
 from hpme.explainers.hpme.report import FitReport
-from hpme.viz import report
+from hpme.viz import write_page
 
 HOSTILE = "<script>document.title='owned'</script>"
 COUNT = 30
@@ -36,8 +36,8 @@ def page(tmp_path_factory):
         name: [explain(g, seed + i, pooled=g.node_mask) for i, g in enumerate(graphs)]
         for seed, name in ((0, "first"), (1000, "second"))
     }
-    path = tmp_path_factory.mktemp("page") / "report.html"
-    return report(Counter(), graphs, named, path, title="A title", reports={"first": weak})
+    path = tmp_path_factory.mktemp("page") / "page.html"
+    return write_page(Counter(), graphs, named, path, title="A title", reports={"first": weak})
 
 
 @pytest.fixture
@@ -303,7 +303,7 @@ def test_no_other_script_may_run(browser):
 def test_regression(chromium, tmp_path):
     graphs = [cycle(5 + i, seed=i) for i in range(3)]
     named = {"only": [explain(graph) for graph in graphs]}
-    path = report(Counter(1), graphs, named, tmp_path / "r.html", mode="regression")
+    path = write_page(Counter(1), graphs, named, tmp_path / "r.html", mode="regression")
     chromium.get(path.as_uri())
     data = page_data(path)
     slide(chromium, ".card input[type=range]", 2)

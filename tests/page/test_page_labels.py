@@ -12,7 +12,7 @@ from pages import Counter, cycle, explain, with_truth
 pytest.importorskip("selenium", reason="selenium is missing: pip install 'hpme[dev]'")
 
 from hpme.explainers import GradExplainer
-from hpme.viz import report
+from hpme.viz import write_page
 
 NAMED = {"button", "slider", "searchbox", "combobox", "link", "image", "navigation", "region"}
 CONTRAST = """
@@ -47,7 +47,7 @@ def chromium():
 def page(tmp_path_factory):
     graphs = [with_truth(cycle(5 + i, seed=i, name=f"cycle {i}")) for i in range(3)]
     named = {"only": [explain(g, i, pooled=g.node_mask) for i, g in enumerate(graphs)]}
-    return report(Counter(), graphs, named, tmp_path_factory.mktemp("page") / "report.html")
+    return write_page(Counter(), graphs, named, tmp_path_factory.mktemp("page") / "page.html")
 
 
 def tree(browser):
@@ -107,7 +107,7 @@ def test_a_colour_and_a_shape_for_every_type(chromium, tmp_path):
     with torch.random.fork_rng(devices=[]):
         model, graphs = Convs().eval(), make_graphs(2)
     explanations = GradExplainer().explain(model, graphs, progress=False)
-    chromium.get(report(model, graphs, explanations, tmp_path / "typed.html").as_uri())
+    chromium.get(write_page(model, graphs, explanations, tmp_path / "typed.html").as_uri())
     script = (
         "const looks = (e) => e.tagName + getComputedStyle(e).fill;"
         "const shape = '[class^=type-]', all = (s) => [...document.querySelectorAll(s)];"

@@ -12,7 +12,7 @@ from pages import Counter, cycle, explain, with_truth
 
 pytest.importorskip("selenium", reason="selenium is missing: pip install 'hpme[dev]'")
 
-from hpme.viz import report
+from hpme.viz import write_page
 
 COUNT = 20
 CAUGHT = """
@@ -29,8 +29,8 @@ def page(tmp_path_factory):
     for i, graph in enumerate(graphs):
         graph.y = torch.tensor([i % 2])
     explanations = [explain(graph, i) for i, graph in enumerate(graphs)]
-    path = tmp_path_factory.mktemp("page") / "report.html"
-    return report(Counter(), graphs, {"mine": explanations}, path, title="A title")
+    path = tmp_path_factory.mktemp("page") / "page.html"
+    return write_page(Counter(), graphs, {"mine": explanations}, path, title="A title")
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from matplotlib.colors import to_hex
 
 from hetero import WIDTHS, make_graphs, make_model
 from hpme.explainers import GradExplainer, HPMEExplainer
-from hpme.page import report
+from hpme.page import write_page
 from hpme.viz.gallery import picture
 from hpme.viz.style import TYPES
 
@@ -55,7 +55,7 @@ def test_the_page_knows_types(explained, tmp_path):
     graphs, model, explanations = explained
     other = GradExplainer().explain(model, graphs)
     both = {"hpme": explanations, "grad": other}
-    path = report(model, graphs, both, tmp_path / "page.html", steps=3)
+    path = write_page(model, graphs, both, tmp_path / "page.html", steps=3)
     text = path.read_text("utf-8")
     data = json.loads(re.search(r'id="data"[^>]*>(.*?)</script>', text, re.DOTALL)[1])
     assert data["types"] == list(WIDTHS)

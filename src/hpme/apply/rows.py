@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 
 from hpme.data.graph_file import GraphSlices
-from hpme.data.molecules.smiles import OPEN_QUOTE, SkippedRow, positions
+from hpme.data.molecules.columns import OPEN_QUOTE, SkippedRow, positions
 from hpme.errors import InputError
 from hpme.graphs import GraphStore
 from hpme.graphs.tensors import from_tensors

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from hpme.apply.rows import Part
-from hpme.data.molecules.smiles import SkippedRow
+from hpme.data.molecules.columns import SkippedRow
 from hpme.errors import InputError, MissingPackageError, StorageError
 from hpme.storage import read_json, write_atomically
 
@@ -52,7 +52,7 @@ Column = Lists | Tensor | Sequence[int] | Sequence[str] | None
 """One value per row; nothing at all where ``None``."""
 
 
-class Table:
+class ShardRows:
     """Rows of the shard of a part, added a batch at a time."""
 
     def __init__(self, part: Part) -> None:

@@ -11,8 +11,8 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from hpme.apply.rows import Part
-from hpme.apply.shards import Column, Lists, Table
-from hpme.data.molecules.smiles import SkippedRow
+from hpme.apply.shards import Column, Lists, ShardRows
+from hpme.data.molecules.columns import SkippedRow
 from hpme.data.molecules.stream import stream_molecules
 from hpme.errors import HPMEError, InputError
 from hpme.execute.jobs import Done, Failure
@@ -69,7 +69,7 @@ class ShardWork:
     def shard(self, part: Part) -> bytes:
         """Explains the rows of a part; the shard lists those that cannot be explained."""
         explainer, _ = self.ready()
-        table, skipped = Table(part), list(part.skipped)
+        table, skipped = ShardRows(part), list(part.skipped)
         for first in range(0, len(part.ids), explainer.batch_size):
             rows = slice(first, first + explainer.batch_size)
             store, numbers = self._read(part, rows, skipped)
@@ -99,13 +99,13 @@ class ShardWork:
         """The explainer and the model, read when they are first needed."""
         if self._ready is None:
             explainer = self.loaded or load_explainer(self.explainer)
-            subject = self.build()
-            subject.model.load_state_dict(load(self.state))
+            explained = self.build()
+            explained.model.load_state_dict(load(self.state))
             if self.device is not None:
-                subject.model.to(torch.device(self.device))
+                explained.model.to(torch.device(self.device))
             facts = {name: fact for name, fact in explainer.facts.items() if fact is not None}
             level = explainer.level or "graph"
-            self._ready = explainer, ExplainedModel.of(subject, **{**facts, "level": level})
+            self._ready = explainer, ExplainedModel.of(explained, **{**facts, "level": level})
         return self._ready
 
     def _read(
@@ -126,7 +126,7 @@ class ShardWork:
         part: Part,
         store: GraphStore,
         numbers: list[int],
-        table: Table,
+        table: ShardRows,
         skipped: list[SkippedRow],
     ) -> None:
         """Adds graphs to the table; where that fails, halves are tried until the bad ones are known."""  # noqa: E501
@@ -152,16 +152,16 @@ class ShardWork:
                 self._explain(part, some, [numbers[i] for i in places], table, skipped)
 
     def _columns(self, part: Part, store: GraphStore, numbers: list[int]) -> dict[str, Column]:
-        explainer, subject = self.ready()
-        masks = explainer.masks(subject, store)
-        output = masks.output if masks.output is not None else _output(subject, store)
+        explainer, explained = self.ready()
+        masks = explainer.masks(explained, store)
+        output = masks.output if masks.output is not None else _output(explained, store)
         check_rows(output, len(store))
-        task = subject.task(output)
+        task = explained.task(output)
         values = task.values(output) if task.classification else output.view(len(store), -1)
         ones, quality = torch.ones_like(store.sizes), None
         if self.verdict:
             judge: Any = explainer
-            quality = [one.verdict for one in judge.quality(subject, store)]
+            quality = [one.verdict for one in judge.quality(explained, store)]
         return {
             "id": [part.ids[i] for i in numbers],
             "name": part.names and [part.names[i] for i in numbers],
@@ -175,9 +175,9 @@ class ShardWork:
         }
 
 
-def state_of(subject: ExplainedModel) -> bytes:
+def state_of(explained: ExplainedModel) -> bytes:
     """Parameters and buffers of a model, to be read by another process."""
-    state = subject.model.state_dict()
+    state = explained.model.state_dict()
     return save({name: value.detach().cpu().clone().contiguous() for name, value in state.items()})
 
 
@@ -191,10 +191,10 @@ def _problem(store: GraphStore, number: int) -> str | None:
 
 
 @torch.no_grad()
-def _output(subject: ExplainedModel, store: GraphStore) -> Tensor:
-    graphs = store.detached(everything=subject.reads_all).batch()
-    with subject.frozen():
-        return subject.adapter().predict(graphs)
+def _output(explained: ExplainedModel, store: GraphStore) -> Tensor:
+    graphs = store.detached(everything=explained.reads_all).batch()
+    with explained.frozen():
+        return explained.adapter().predict(graphs)
 
 
 def _pooled(masks: Masks, store: GraphStore) -> Column:

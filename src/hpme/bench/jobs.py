@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 
 from hpme.bench.experiment import Experiment
-from hpme.bench.run import run_experiment, subject
+from hpme.bench.run import dataset_and_target, run_experiment
 from hpme.bench.store import OTHER, Plan, Record, ResultStore
 from hpme.execute.jobs import Done, Executor, Failure
 
@@ -28,7 +28,7 @@ def work(job: Job) -> Done:
     torch.set_num_threads(1)
     try:
         if job.kind == "target":
-            subject(*job.experiment.target)
+            dataset_and_target(*job.experiment.target)
             return Done(job)
         return Done(job, run_experiment(job.experiment).to_dict())
     except Exception as error:

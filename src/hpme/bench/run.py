@@ -31,7 +31,7 @@ _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 def run_experiment(experiment: Experiment) -> Record:
     """Runs an experiment from nothing but its description; what it needs is made or cached."""
-    return run_on(experiment, *subject(*experiment.target))[0]
+    return run_on(experiment, *dataset_and_target(*experiment.target))[0]
 
 
 def run_on(
@@ -51,7 +51,7 @@ def run_on(
 
 
 @functools.lru_cache(maxsize=1)  # experiments come sorted, and a large dataset is large
-def subject(
+def dataset_and_target(
     name: str,
     variant: str | None,
     size: int | None,

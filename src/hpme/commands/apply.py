@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,12 +21,14 @@ from hpme.commands.options import (
     NameColumnOption,
     QuietOption,
     SmilesColumnOption,
+    WeightsOption,
 )
 from hpme.commands.shared import check_device, command, refuse, say, usage
 
 if TYPE_CHECKING:
     from hpme.apply import ShardWork
     from hpme.execute.jobs import Executor
+    from hpme.models.explained import ExplainedModel
 
 ROWS_PER_SHARD = 10_000
 FIRST_LOOK = 100
@@ -58,12 +62,7 @@ def apply(
         ),
     ],
     out: Annotated[Path, typer.Option(file_okay=False, help="Folder of the Parquet shards.")],
-    weights: Annotated[
-        Path | None,
-        typer.Option(
-            dir_okay=False, help="Weights (.safetensors) (default: those the function sets)."
-        ),
-    ] = None,
+    weights: WeightsOption = None,
     call: Annotated[
         str | None,
         typer.Option(
@@ -80,7 +79,7 @@ def apply(
     ] = False,
     workers: Annotated[
         int | None,
-        typer.Option(min=1, help="Processes on this machine, one core each [default: 1]."),
+        typer.Option(min=1, help="Processes on this machine, one core each (default: 1)."),
     ] = None,
     ray: Annotated[
         str | None,
@@ -109,7 +108,7 @@ def apply(
     from hpme.apply import apply as apply_rows
     from hpme.apply.shards import SKIPPED, arrow
     from hpme.apply.work import ShardWork, state_of
-    from hpme.commands.factories import build_model, find_function, subject_of
+    from hpme.commands.inputs import build_model, find_function
     from hpme.explainers import load_explainer
     from hpme.models.explained import ExplainedModel
     from hpme.storage import FileContent, locked
@@ -121,8 +120,8 @@ def apply(
     rows = usage("--data", partial(open_rows, data, smiles_column=smiles_column,
                                    name_column=name_column))  # fmt: skip
     function = None if call is None else usage("--call", find_function, call)
-    subject = ExplainedModel(build_model(model, weights), call=function)
-    state, content = state_of(subject), FileContent(str(explainer), explainer.read_bytes())
+    explained = ExplainedModel(build_model(model, weights), call=function)
+    state, content = state_of(explained), FileContent(str(explainer), explainer.read_bytes())
     settings: dict[str, Any] = {
         "hpme": __version__,
         "explainer": hashlib.sha256(content.content).hexdigest(),
@@ -135,7 +134,7 @@ def apply(
     }
     work = ShardWork(
         content,
-        partial(subject_of, model, call),
+        partial(named_model, model, call),
         state,
         settings,
         verdict=verdict,
@@ -175,10 +174,9 @@ def _executor(
     work: ShardWork, workers: int | None, ray: str | None, model: str, call: str | None
 ) -> Executor:
     if ray is not None:
-        from hpme.commands.factories import travelling_subject
         from hpme.execute.cluster import RayExecutor
 
-        return RayExecutor(replace(work, build=travelling_subject(model, call)), ray, ahead=AHEAD)
+        return RayExecutor(replace(work, build=_travelling_model(model, call)), ray, ahead=AHEAD)
     if workers is not None and workers > 1:
         from hpme.execute.local import LocalExecutor
 
@@ -186,3 +184,34 @@ def _executor(
     from hpme.execute.jobs import InProcess
 
     return InProcess(work)
+
+
+def named_model(reference: str, call: str | None) -> ExplainedModel:
+    """The model a factory returns and the function that calls it, in any process."""
+    from hpme.commands.inputs import build_model, find_function
+    from hpme.models.explained import ExplainedModel
+
+    function = None if call is None else find_function(call)
+    return ExplainedModel(build_model(reference, None), call=function)
+
+
+def _travelling_model(reference: str, call: str | None) -> Callable[[], ExplainedModel]:
+    """As :func:`named_model`, for machines of a Ray cluster: modules of this folder go along."""
+    from ray import cloudpickle  # an executor has been asked for: RayExecutor says if it is missing
+
+    from hpme.commands.inputs import find_function
+
+    function = None if call is None else find_function(call)
+    made = partial(_made_by, find_function(reference), function)
+    here = Path.cwd().resolve()
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if file and here in Path(file).resolve().parents and "site-packages" not in file:
+            cloudpickle.register_pickle_by_value(module)
+    return made
+
+
+def _made_by(factory: Callable[..., Any], call: Callable[..., Any] | None) -> ExplainedModel:
+    from hpme.models.explained import ExplainedModel
+
+    return ExplainedModel(factory(), call=call)

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from hpme.commands.options import GraphsOption, SizeOption, StepsOption
+from hpme.commands.run import announce, draw, prepare, show, summary, write_summary
 from hpme.commands.shared import check_writable, command, usage
-from hpme.commands.summary import announce, draw, prepare, show, summary, write_summary
 
 
 @command
@@ -24,9 +24,9 @@ def demo(
     """Explain a GCN on BA-2Motifs with HPME: a page, a picture, a result file, the explainer."""
     from hpme.bench import Experiment, run_on
     from hpme.data import load_dataset
-    from hpme.page import report
+    from hpme.page import write_page
 
-    names = ("gallery.png", "result.json", "explainer.safetensors", "report.html")
+    names = ("gallery.png", "result.json", "explainer.safetensors", "page.html")
     files = [out / name for name in names]
     for path in files:
         usage("--out", check_writable, path)
@@ -43,7 +43,7 @@ def demo(
     outcome.explainer.save(files[2])
     explained = {"hpme": outcome.explanations}
     evidence = {"hpme": outcome.explainer.report}
-    report(target.model, outcome.graphs, explained, files[3], reports=evidence, progress=True)
+    write_page(target.model, outcome.graphs, explained, files[3], reports=evidence, progress=True)
     show(summary([record]))
     typer.echo("\nwritten:")
     for path in files:

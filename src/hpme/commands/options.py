@@ -1,13 +1,29 @@
-"""Options that several commands have."""
+"""Options that several commands have.
+
+Options that belong together are the fields of a dataclass; a command with a parameter of that type
+has them all, see :func:`~hpme.commands.shared.command`.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from hpme.limits import MAX_SIZE
+from hpme.commands.shared import parse_rules, usage
+from hpme.limits import MAX_SEED, MAX_SIZE
+
+about_model = partial(typer.Option, rich_help_panel="Your model")
+about_molecules = partial(typer.Option, rich_help_panel="Your own molecules")
+about_chemprop = partial(typer.Option, rich_help_panel="Chemprop models")
+beyond_one_graph = partial(typer.Option, rich_help_panel="Beyond one graph")
+array_file = partial(about_chemprop, dir_okay=False, metavar="FILE.npz")
+
+# Options that stand alone #########################################################################
 
 GraphsOption = Annotated[int, typer.Option(min=1, help="Number of graphs to explain.")]
 OptionsOption = Annotated[
@@ -27,6 +43,10 @@ StepsOption = Annotated[
     int | None,
     typer.Option(min=1, help="Longest training of the model, in steps, to try things out."),
 ]
+WeightsOption = Annotated[
+    Path | None,
+    typer.Option(dir_okay=False, help="Weights (.safetensors) (default: those the function sets)."),
+]
 DeviceOption = Annotated[
     str | None,
     typer.Option(
@@ -35,60 +55,184 @@ DeviceOption = Annotated[
     ),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
-OWN = "Your own molecules"
 SmilesColumnOption = Annotated[
-    str | None, typer.Option(rich_help_panel=OWN, help="Column of the SMILES [default: smiles].")
+    str | None, about_molecules(help="Column of the SMILES (default: smiles).")
 ]
-NameColumnOption = Annotated[
-    str | None, typer.Option(rich_help_panel=OWN, help="Column of names, for pictures.")
+NameColumnOption = Annotated[str | None, about_molecules(help="Column of names, for pictures.")]
+HydrogensOption = Annotated[bool, about_molecules("--hydrogens", help="Make hydrogens nodes, too.")]
+ThresholdOption = Annotated[
+    float | None, beyond_one_graph(help="Of counterfactuals of values: what to get past.")
 ]
-RuleOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--rule",
-        metavar="NAME=SMARTS",
-        rich_help_panel=OWN,
-        help="Pattern that must match, such as 'carbonyl=[CX3]=O'; its matches are the ground "
-        "truth. If repeated, all must match.",
-    ),
+ShouldNotOption = Annotated[
+    str | None, beyond_one_graph(metavar="SMARTS", help="Pattern that should not matter.")
 ]
-HydrogensOption = Annotated[
-    bool, typer.Option("--hydrogens", rich_help_panel=OWN, help="Make hydrogens nodes, too.")
-]
-CHEMPROP = "Chemprop models"
-DescriptorsOption = Annotated[
-    Path | None,
-    typer.Option(
-        dir_okay=False,
-        metavar="FILE.npz",
-        rich_help_panel=CHEMPROP,
-        help="Descriptors of molecules, a row for each, as for chemprop predict.",
-    ),
-]
-AtomFeaturesOption = Annotated[
-    Path | None,
-    typer.Option(
-        dir_okay=False,
-        metavar="FILE.npz",
-        rich_help_panel=CHEMPROP,
-        help="Additional features of atoms, an array per molecule.",
-    ),
-]
-AtomDescriptorsOption = Annotated[
-    Path | None,
-    typer.Option(
-        dir_okay=False,
-        metavar="FILE.npz",
-        rich_help_panel=CHEMPROP,
-        help="Additional descriptors of atoms, an array per molecule.",
-    ),
-]
-BondFeaturesOption = Annotated[
-    Path | None,
-    typer.Option(
-        dir_okay=False,
-        metavar="FILE.npz",
-        rich_help_panel=CHEMPROP,
-        help="Additional features of bonds, an array per molecule.",
-    ),
-]
+
+# Options that belong together #####################################################################
+
+
+class ModeName(str, Enum):
+    """What the model's output means."""
+
+    multiclass = "multiclass_classification"
+    binary = "binary_classification"
+    regression = "regression"
+
+
+@dataclass(frozen=True)
+class InputOptions:
+    """Of commands that explain a user's own model: the graphs, the model, and how it is read."""
+
+    data: Annotated[
+        str,
+        typer.Option(
+            "--data",
+            "-d",
+            metavar="FILE|MODULE:FUNCTION",
+            help="Table of SMILES (.csv, .tsv), file of hpme.data.save_graphs (.safetensors), or "
+            "function that returns a dataset or a list of Data.",
+        ),
+    ]
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="MODULE:FUNCTION",
+            help="Function that returns your model, such as my_models:build; it is called "
+            "without arguments.",
+        ),
+    ] = None
+    weights: WeightsOption = None
+    seed: Annotated[
+        int,
+        typer.Option(
+            min=0, max=MAX_SEED, help="Seed of the explainers and of the choice of graphs."
+        ),
+    ] = 0
+    option: OptionsOption = None
+    device: DeviceOption = None
+    quiet: QuietOption = False
+    mode: Annotated[
+        ModeName | None,
+        about_model(help="What the output means; needed if it is one value per graph."),
+    ] = None
+    call: Annotated[
+        str | None,
+        about_model(
+            metavar="MODULE:FUNCTION",
+            help="Function call(model, batch) that calls the model on a PyG Batch with all fields "
+            "of the graphs (default: found by trial).",
+        ),
+    ] = None
+    output: Annotated[
+        str | None,
+        about_model(metavar="KEY", help="Entry of the output, if the model returns several."),
+    ] = None
+    target: Annotated[
+        str | None,
+        about_model(
+            metavar="NAME",
+            help="Class or task to explain, by name or number (default: the predicted class).",
+        ),
+    ] = None
+    contrast: Annotated[
+        str | None,
+        about_model(metavar="CLASS", help="Class that it is told apart from: why not this one?"),
+    ] = None
+    classes: Annotated[
+        str | None,
+        about_model(help="Names of the classes, with commas (default: class 0, class 1, ...)."),
+    ] = None
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """Of commands that read tables of SMILES: what stands where, and what becomes a node."""
+
+    smiles_column: SmilesColumnOption = None
+    name_column: NameColumnOption = None
+    label_column: Annotated[
+        str | None, about_molecules(help="Column of the labels; without it, rules give them.")
+    ] = None
+    rule: Annotated[
+        list[str] | None,
+        about_molecules(
+            "--rule",
+            metavar="NAME=SMARTS",
+            help="Pattern that must match, such as 'carbonyl=[CX3]=O'; its matches are the ground "
+            "truth. If repeated, all must match.",
+        ),
+    ] = None
+    hydrogens: HydrogensOption = False
+
+    def arguments(self) -> dict[str, Any]:
+        """Those that are given, as arguments of :func:`~hpme.data.from_smiles_csv`."""
+        found = {
+            "smiles_column": self.smiles_column,
+            "label_column": self.label_column,
+            "name_column": self.name_column,
+            "rules": usage("--rule", parse_rules, self.rule or []),
+            "hydrogens": self.hydrogens,
+        }
+        return {name: value for name, value in found.items() if value}
+
+
+@dataclass(frozen=True)
+class ChempropOptions:
+    """A model file of Chemprop, in place of a function, and files of additional features."""
+
+    chemprop: Annotated[
+        Path | None,
+        about_chemprop(
+            dir_okay=False,
+            help="Model file of Chemprop 2, in place of --model; --data is a table of SMILES.",
+        ),
+    ] = None
+    trust_model_file: Annotated[
+        bool,
+        about_chemprop(
+            "--trust-model-file",
+            help="Read a model file that names code other than Chemprop's. Such files are pickles: "
+            "that code runs while they are read, so trust only files you made.",
+        ),
+    ] = False
+    descriptors_path: Annotated[
+        Path | None,
+        array_file(help="Descriptors of molecules, a row for each, as for chemprop predict."),
+    ] = None
+    atom_features_path: Annotated[
+        Path | None, array_file(help="Additional features of atoms, an array per molecule.")
+    ] = None
+    atom_descriptors_path: Annotated[
+        Path | None, array_file(help="Additional descriptors of atoms, an array per molecule.")
+    ] = None
+    bond_features_path: Annotated[
+        Path | None, array_file(help="Additional features of bonds, an array per molecule.")
+    ] = None
+
+    def files(self) -> dict[str, Path]:
+        """Files of additional features and descriptors by Chemprop's names."""
+        found = {
+            "x_d": self.descriptors_path,
+            "V_f": self.atom_features_path,
+            "V_d": self.atom_descriptors_path,
+            "E_f": self.bond_features_path,
+        }
+        return {name: path for name, path in found.items() if path is not None}
+
+
+@dataclass(frozen=True)
+class AnswerOptions:
+    """Of commands that ask beyond one graph: where the answer goes, besides being printed."""
+
+    out: Annotated[
+        Path | None,
+        typer.Option(dir_okay=False, help="File to write: .json or .csv (default: print only)."),
+    ] = None
+    page: Annotated[
+        Path | None,
+        typer.Option(
+            dir_okay=False,
+            help="Page to write (.html): the answer, and explanations of the same graphs.",
+        ),
+    ] = None

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Mapping
+import json
+import statistics
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
 from hpme.commands import catalog
 from hpme.commands.options import (
-    OWN,
     DeviceOption,
     GraphsOption,
-    HydrogensOption,
-    NameColumnOption,
     OptionsOption,
     QuietOption,
-    RuleOption,
     SizeOption,
-    SmilesColumnOption,
     StepsOption,
+    TableOptions,
+    about_molecules,
 )
 from hpme.commands.shared import (
     check_device,
@@ -33,16 +34,15 @@ from hpme.commands.shared import (
     list_skipped,
     number,
     parse_options,
-    parse_rules,
     refuse,
     say,
+    say_warnings,
     usage,
 )
-from hpme.commands.summary import announce, draw, prepare, show, summary, write_summary
 from hpme.limits import MAX_SEED
 
 if TYPE_CHECKING:
-    from hpme.bench import Record
+    from hpme.bench import Outcome, Record, Target
     from hpme.data import GraphDataset
 
 
@@ -60,111 +60,87 @@ class OnErrorName(str, Enum):
     stop = "raise"
 
 
-DatasetOption = Annotated[
-    str | None, typer.Option("--dataset", "-d", help="See: hpme list datasets.")
-]
-ExplainerOption = Annotated[
-    str, typer.Option("--explainer", "-e", help="See: hpme list explainers.")
-]
-ModelOption = Annotated[
-    str | None,
-    typer.Option(
-        "--model",
-        "-m",
-        help="Model to explain, see: hpme list models [default: gcn, hetero for graphs with types; "
-        "for explainers made for another one that].",
-    ),
-]
-SeedsOption = Annotated[
-    str,
-    typer.Option(
-        "--seeds",
-        "-s",
-        help="Seeds of the explainer and of the choice of graphs: 0-4, or 0,3,7, or 0-2,7.",
-    ),
-]
-VariantOption = Annotated[
-    str | None,
-    typer.Option(help="See: hpme list datasets; by default the first that the dataset has."),
-]
-TargetSeedOption = Annotated[
-    int, typer.Option(min=0, max=MAX_SEED, help="Seed the model is trained with.")
-]
-JsonOption = Annotated[
-    Path | None,
-    typer.Option("--json", dir_okay=False, help="Result file, rewritten after every seed."),
-]
-GalleryOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--gallery", dir_okay=False, help="Picture (.png or .svg) of some graphs of the first seed."
-    ),
-]
-SmilesOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--smiles",
-        exists=True,
-        dir_okay=False,
-        rich_help_panel=OWN,
-        help="CSV file of molecules with a header, in place of --dataset.",
-    ),
-]
-LabelColumnOption = Annotated[
-    str | None,
-    typer.Option(rich_help_panel=OWN, help="Column of the labels; without it, rules give them."),
-]
-TaskOption = Annotated[
-    TaskName | None,
-    typer.Option(rich_help_panel=OWN, help="What the labels are [default: classification]."),
-]
-OnErrorOption = Annotated[
-    OnErrorName | None,
-    typer.Option(
-        rich_help_panel=OWN,
-        help="Skip rows that are no molecule or have no label, or stop [default: skip].",
-    ),
-]
-WorkersOption = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        rich_help_panel=OWN,
-        help="Processes that read molecules [default: one, for many molecules one per processor].",
-    ),
-]
-OutOption = Annotated[
-    Path,
-    typer.Option(
-        "--out", file_okay=False, help="Folder of the results; seeds that are in it are done."
-    ),
-]
+GALLERY_GRAPHS = 6
 
 
 @command
 def run(
-    dataset: DatasetOption = None,
-    explainer: ExplainerOption = "hpme",
-    model: ModelOption = None,
-    seeds: SeedsOption = "0",
-    variant: VariantOption = None,
+    table: TableOptions,
+    dataset: Annotated[
+        str | None, typer.Option("--dataset", "-d", help="See: hpme list datasets.")
+    ] = None,
+    explainer: Annotated[
+        str, typer.Option("--explainer", "-e", help="See: hpme list explainers.")
+    ] = "hpme",
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            "-m",
+            help="Model to explain, see: hpme list models (default: gcn, for heterogeneous graphs "
+            "hetero; for explainers made for another one that).",
+        ),
+    ] = None,
+    seeds: Annotated[
+        str,
+        typer.Option(
+            "--seeds",
+            "-s",
+            help="Seeds of the explainer and of the choice of graphs: 0-4, or 0,3,7, or 0-2,7.",
+        ),
+    ] = "0",
+    variant: Annotated[
+        str | None,
+        typer.Option(help="See: hpme list datasets; by default the first that the dataset has."),
+    ] = None,
     graphs: GraphsOption = 200,
-    target_seed: TargetSeedOption = 0,
+    target_seed: Annotated[
+        int, typer.Option(min=0, max=MAX_SEED, help="Seed the model is trained with.")
+    ] = 0,
     option: OptionsOption = None,
     size: SizeOption = None,
     train_steps: StepsOption = None,
-    json_file: JsonOption = None,
-    gallery_file: GalleryOption = None,
-    smiles: SmilesOption = None,
-    smiles_column: SmilesColumnOption = None,
-    label_column: LabelColumnOption = None,
-    name_column: NameColumnOption = None,
-    rule: RuleOption = None,
-    task: TaskOption = None,
-    on_error: OnErrorOption = None,
-    hydrogens: HydrogensOption = False,
-    workers: WorkersOption = None,
-    out: OutOption = Path("out/run"),
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", dir_okay=False, help="Result file, rewritten after every seed."),
+    ] = None,
+    gallery_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--gallery",
+            dir_okay=False,
+            help="Picture (.png or .svg) of some graphs of the first seed.",
+        ),
+    ] = None,
+    smiles: Annotated[
+        Path | None,
+        about_molecules(
+            "--smiles",
+            exists=True,
+            dir_okay=False,
+            help="CSV file of molecules with a header, in place of --dataset.",
+        ),
+    ] = None,
+    task: Annotated[
+        TaskName | None, about_molecules(help="What the labels are (default: classification).")
+    ] = None,
+    on_error: Annotated[
+        OnErrorName | None,
+        about_molecules(help="Skip rows without molecule or label, or stop (default: skip)."),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        about_molecules(
+            min=1,
+            help="Processes that read molecules (default: one, or for many one per processor).",
+        ),
+    ] = None,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", file_okay=False, help="Folder of the results; seeds that are in it are done."
+        ),
+    ] = Path("out/run"),
     device: DeviceOption = None,
     quiet: QuietOption = False,
 ) -> None:
@@ -180,40 +156,29 @@ def run(
     known("--explainer", "explainer", explainer, catalog.names("explainers"))
     if model is not None:
         known("--model", "model", model, catalog.names("models"))
-    own: dict[str, Any] = {
-        "smiles_column": smiles_column,
-        "label_column": label_column,
-        "name_column": name_column,
-        "rules": usage("--rule", parse_rules, rule or []),
-        "task": task and task.value,
-        "on_error": on_error and on_error.value,
-        "hydrogens": hydrogens,
-        "workers": workers,
-    }
+    own: dict[str, Any] = table.arguments()
+    more = {"task": task and task.value, "on_error": on_error and on_error.value}
+    own |= {name: value for name, value in (more | {"workers": workers}).items() if value}
     _check_source(dataset, smiles, variant, own)
     from hpme.bench import Experiment, Plan, ResultStore, parse_seeds, run_on
     from hpme.data import from_smiles_csv, load_dataset
     from hpme.explainers import EXPLAINERS
     from hpme.explainers.registry import make_explainer
     from hpme.models.registry import default_name
-    from hpme.viz import check_picture_path
 
     numbers = usage("--seeds", parse_seeds, seeds)
     place = usage("--device", check_device, device or "cpu")
     options = usage("--option", parse_options, option or [])
-    if gallery_file is not None:
-        usage("--gallery", check_picture_path, gallery_file)
     usage("--json", check_writable, json_file)
-    usage("--gallery", check_writable, gallery_file)
+    usage("--gallery", check_writable, gallery_file, ".png", ".svg")
     loaded: GraphDataset
     if smiles is None:
         load = functools.partial(load_dataset, variant=variant, size=size, progress=not quiet)
         loaded = usage("--variant", load, dataset)
     else:
-        given = {name: value for name, value in own.items() if value}
-        loaded = from_smiles_csv(smiles, size=size, progress=not quiet, **given)
-        out = out / _name_of(smiles, given)
-        list_skipped(loaded, out / "skipped.csv", quiet=quiet)
+        loaded = from_smiles_csv(smiles, size=size, progress=not quiet, **own)
+        out = out / _name_of(smiles, own)
+        list_skipped(loaded.skipped, len(loaded), out / "skipped.csv", quiet=quiet)
     if model is None and loaded.schema is not None:
         model = default_name(hetero=True)
     model = model or EXPLAINERS[explainer].default_model
@@ -270,16 +235,15 @@ def _check_source(
         refuse("give one of --dataset and --smiles", "--dataset")
     if dataset is not None:
         known("--dataset", "dataset", dataset, catalog.names("datasets"))
-        for name, value in own.items():
-            if value:
-                option = "rule" if name == "rules" else name.replace("_", "-")
-                refuse("belongs to --smiles", f"--{option}")
+        for name in own:
+            option = "rule" if name == "rules" else name.replace("_", "-")
+            refuse("belongs to --smiles", f"--{option}")
         return
     if variant is not None:
         refuse("belongs to --dataset", "--variant")
-    if own["label_column"] is None and not own["rules"]:
+    if "label_column" not in own and "rules" not in own:
         refuse("give the column of the labels, or a --rule to label by", "--label-column")
-    if own["label_column"] is None and own["task"] == "regression":
+    if "label_column" not in own and own.get("task") == "regression":
         refuse("regression needs labels; rules give classes", "--label-column")
 
 
@@ -287,3 +251,111 @@ def _name_of(table: Path, options: Mapping[str, Any]) -> str:
     """A name for a user's molecules that changes with them."""
     content = table.read_bytes() + repr(sorted(options.items())).encode()
     return f"{table.stem}-{hashlib.sha256(content).hexdigest()[:12]}"
+
+
+# Results of one explainer over seeds ##############################################################
+
+
+def prepare(
+    dataset: GraphDataset, model: str, seed: int, train_steps: int | None, *, quiet: bool
+) -> Target:
+    """The model to explain, trained or from the cache."""
+    from hpme.bench import Target, recipe_of
+
+    recipe = recipe_of(dataset, train_steps)
+    target = Target.prepare(dataset, model, seed, recipe=recipe, progress=not quiet)
+    if not quiet:
+        test = ", ".join(
+            f"{key} {value:.4g}" for key, value in target.report.metrics["test"].items()
+        )
+        say(f"{model} on {dataset.info.title} ({dataset.variant}), test {test}")
+        if dataset.info.rules:
+            say(f"label: {dataset.rule}")
+    return target
+
+
+def announce(outcome: Outcome, record: Record) -> None:
+    """Says how a seed went."""
+    say(
+        f"seed {record.experiment.seed}: AUC {number(record.values['auc'])}, "
+        f"fitted in {outcome.fit_seconds:.1f} s, explained in {outcome.explain_seconds:.2f} s"
+    )
+    report = getattr(outcome.explainer, "report", None)
+    if report is not None:
+        say(f"  {report.summary()}")
+        say_warnings(report, "  ")
+
+
+def draw(outcome: Outcome, path: Path) -> None:
+    """Draws the first explained graphs."""
+    from hpme.viz import gallery
+
+    method, model = str(outcome.experiment.explainer), outcome.target.name
+    gallery(
+        outcome.graphs[:GALLERY_GRAPHS],
+        {method: outcome.explanations[:GALLERY_GRAPHS]},
+        path,
+        predictions=outcome.predictions[:GALLERY_GRAPHS],
+        title=f"{outcome.dataset.info.title}: {model} explained by {method}",
+    )
+
+
+def summary(records: Sequence[Record]) -> dict[str, Any]:
+    """Records that differ in the seed alone as JSON values, with mean and spread over seeds."""
+    first = records[0]
+    aucs = [auc for record in records if (auc := record.values["auc"]) is not None]
+    return {
+        "dataset": first.experiment.dataset,
+        "variant": first.context["variant"],
+        "explainer": first.experiment.explainer,
+        "model": first.experiment.model,
+        "auc_mean": statistics.fmean(aucs) if aucs else None,
+        "auc_std": statistics.pstdev(aucs) if aucs else None,
+        "runs": [_flat(record) for record in records],
+    }
+
+
+def _flat(record: Record) -> dict[str, Any]:
+    names = ("dataset", "explainer", "model", "seed", "target_seed")
+    return {
+        **{name: getattr(record.experiment, name) for name in names},
+        **record.context,
+        **record.values,
+        "auc_undefined": record.undefined.get("auc"),
+        **record.cost,
+        "versions": record.versions,
+    }
+
+
+def write_summary(content: dict[str, Any], path: Path) -> None:
+    """Writes a result file; a kill leaves the previous one or this one, never a part."""
+    from hpme.storage import write_atomically
+
+    write_atomically(path, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
+
+
+def show(content: dict[str, Any]) -> None:
+    """Prints a table with a row per seed and the mean."""
+    runs = content["runs"]
+    table = Table(
+        title="{explainer} explains {model} on {dataset} ({variant})".format(**content),
+        title_justify="left",
+        header_style="bold",
+    )
+    for name in ("seed", "graphs", "AUC", "AUC per graph", "fit [s]", "explain [s]"):
+        table.add_column(name.replace("[", r"\["), justify="right")
+    for run in runs:
+        table.add_row(
+            str(run["seed"]),
+            str(run["graphs"]),
+            number(run["auc"]),
+            number(run["auc_per_graph"]),
+            f"{run['fit_seconds']:.1f}",
+            f"{run['explain_seconds']:.2f}",
+        )
+    console = Console()
+    console.print(table)
+    spread = f"{number(content['auc_mean'])} ± {number(content['auc_std'])}"
+    console.print(f"AUC {spread} over {len(runs)} seed{'s' * (len(runs) > 1)}", style="bold")
+    for reason in dict.fromkeys(run["auc_undefined"] for run in runs if run["auc_undefined"]):
+        console.print(f"AUC is undefined: {reason}", style="yellow")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import difflib
 import functools
+import inspect
 import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -20,7 +22,6 @@ from hpme.text import one_line
 if TYPE_CHECKING:
     import torch
 
-Command = TypeVar("Command", bound=Callable[..., None])
 Result = TypeVar("Result")
 
 
@@ -28,19 +29,43 @@ threads = 1
 """What ``hpme --threads`` says."""
 
 
-def command(function: Command) -> Command:
-    """Sets the threads; turns errors a user can act on into a short message and exit code 1."""
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """Makes a command of a function.
+
+    A parameter whose type is a dataclass stands for all of its fields, each an option of its own:
+    what several commands share is declared once. Threads are set, and errors a user can act on
+    become a short message and exit code 1.
+    """
+    parameters = inspect.signature(function, eval_str=True).parameters
+    groups: dict[str, Any] = {
+        name: one.annotation for name, one in parameters.items() if is_dataclass(one.annotation)
+    }
+    options = [
+        option.replace(kind=option.KEYWORD_ONLY)
+        for name, one in parameters.items()
+        for option in (_fields(groups[name]) if name in groups else [one])
+    ]
 
     @functools.wraps(function)
-    def wrapped(*args: Any, **kwargs: Any) -> None:
+    def wrapped(**values: Any) -> None:
         _set_threads(threads)
+        made = {
+            name: group(**{option.name: values.pop(option.name) for option in _fields(group)})
+            for name, group in groups.items()
+        }
         try:
-            function(*args, **kwargs)
+            function(**made, **values)
         except (HPMEError, OSError) as error:
             say(f"error: {error}", style="red")
             raise typer.Exit(1) from error
 
-    return wrapped  # type: ignore[return-value]
+    # Typer reads options from here.
+    wrapped.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+    return wrapped
+
+
+def _fields(group: Any) -> list[inspect.Parameter]:
+    return list(inspect.signature(group, eval_str=True).parameters.values())
 
 
 def _set_threads(count: int) -> None:
@@ -55,6 +80,12 @@ def say(text: str, style: str | None = None) -> None:
     """Progress goes to stderr; stdout is for results."""
     text = one_line(text, keep="\n\t")
     Console(stderr=True).print(text, style=style, markup=False, highlight=False)
+
+
+def say_warnings(report: Any, indent: str = "") -> None:
+    """What the report of a fit, if there is one, warns of."""
+    for warning in () if report is None else report.warnings:
+        say(f"{indent}warning: {warning}", style="yellow")
 
 
 def number(value: float | None) -> str:
@@ -85,10 +116,12 @@ def refuse(message: str, hint: str) -> NoReturn:
     raise typer.BadParameter(message, param_hint=hint)
 
 
-def check_writable(path: Path | None) -> None:
-    """Fails now, not after the work, if a result could not be written."""
+def check_writable(path: Path | None, *endings: str) -> None:
+    """Fails now, not after the work, if a result could not be written, or ends otherwise."""
     if path is None:
         return
+    if endings and path.suffix.lower() not in endings:
+        raise InputError(f"'{path}' must end in {' or '.join(endings)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -114,16 +147,17 @@ def check_device(text: str) -> torch.device:
     return device
 
 
-def list_skipped(dataset: Any, path: Path, *, quiet: bool) -> None:
-    """Lists the rows of a table that are left out in a file, and says how many they are."""
-    skipped = getattr(dataset, "skipped", ())
+def list_skipped(skipped: Sequence[Any], left: int, path: Path, *, quiet: bool) -> None:
+    """Lists rows of a table that are left out in a file, and says how many; others are ``left``."""
     if not skipped:
         path.unlink(missing_ok=True)  # that of an earlier run
         return
-    dataset.write_skipped(path)
+    from hpme.data.molecules.columns import write_skipped
+
+    write_skipped(path, skipped)
     if not quiet:
-        rows = len(skipped) + len(dataset)
-        say(f"{len(skipped):,} of {rows:,} rows are left out; '{path}' lists them", style="yellow")
+        rows = f"{len(skipped):,} of {len(skipped) + left:,} rows"
+        say(f"{rows} are left out; '{path}' lists them", style="yellow")
 
 
 def parse_options(pairs: Sequence[str]) -> dict[str, Any]:
@@ -173,3 +207,12 @@ def parse_rules(pairs: Sequence[str]) -> dict[str, str]:
 
         check_rules(rules)
     return rules
+
+
+def check_patterns(should: str | None, should_not: str | None) -> None:
+    """Refuses what is no SMARTS."""
+    for name, pattern in (("--should", should), ("--should-not", should_not)):
+        if pattern is not None:
+            from hpme.data.molecules.chem import compile_smarts
+
+            usage(name, compile_smarts, [pattern])

@@ -4,7 +4,8 @@ from hpme.data.dataset import GraphDataset
 from hpme.data.graph_file import load_graphs, save_graphs
 from hpme.data.info import DatasetInfo
 from hpme.data.links import LinkDataset
-from hpme.data.molecules.smiles import SkippedRow, SmilesDataset, from_smiles, from_smiles_csv
+from hpme.data.molecules.columns import SkippedRow
+from hpme.data.molecules.smiles import SmilesDataset, from_smiles, from_smiles_csv
 from hpme.data.nodes import NodeDataset
 from hpme.data.registry import DATASETS, load_dataset
 from hpme.graphs import GraphBatch, GraphStore

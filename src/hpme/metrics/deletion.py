@@ -12,14 +12,15 @@ from torch import Tensor
 
 from hpme.data.info import Level
 from hpme.errors import InputError
-from hpme.graphs import GraphStore, Pairs
+from hpme.graphs import GraphBatch, GraphStore, Pairs
 from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum, segment_sum
-from hpme.graphs.transforms import chunks, keep_edges
+from hpme.graphs.transforms import keep_edges
 from hpme.metrics.selection import Size, edge_scores, ranks, resolve_size
 from hpme.metrics.value import GraphScores
 from hpme.models.adapter import ModelAdapter
 from hpme.models.explained import ExplainedModel, Model
-from hpme.models.task import Mode, Task, check_rows
+from hpme.models.replicas import Replicas, replica_outputs
+from hpme.models.task import Mode, Task
 
 Scale = float | Literal["spread", "prediction"]
 """Unit of differences between predicted values.
@@ -132,7 +133,7 @@ def _checked(labels: Tensor, values: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Replicas:
+class PairReplicas:
     """Several graphs, some of them repeatedly, seen as their pairs.
 
     Graph number and position of the first pair of every replica; number in the table of all graphs
@@ -145,9 +146,9 @@ class Replicas:
     owner: Tensor
 
 
-Keep = Callable[[Replicas], Tensor]
+Keep = Callable[[PairReplicas], Tensor]
 """Which pairs of replicas stay, as a boolean tensor."""
-Verdict = Callable[[Judge, Tensor, Tensor], Tensor]
+Measure = Callable[[Judge, Tensor, Tensor], Tensor]
 """A value for every output and graph number, such as :meth:`Judge.lost`."""
 
 
@@ -165,22 +166,23 @@ def outputs(
     Deletion is real: no model sees a deleted edge. How the replicas are cut into forward passes
     does not change what ``keep`` draws, as long as it draws one number per pair.
     """
+
+    def deleted(replicas: Replicas) -> GraphBatch:
+        start, counts = table.start[replicas.ids], table.counts[replicas.ids]
+        ptr = exclusive_cumsum(counts)
+        pairs = PairReplicas(replicas.ids, ptr, *concatenated_ranges(start, counts))
+        of_edge = table.of_edge[replicas.edge_ids]
+        shift = (ptr - start)[replicas.graphs.edge_batch]
+        place = torch.where(of_edge < 0, of_edge, of_edge + shift)
+        kept = replace(table, of_edge=place).per_edge(keep(pairs), loops=True)
+        return keep_edges(replicas.graphs, kept, drop_isolated=drop_isolated)
+
     ids = torch.arange(len(store), device=store.sizes.device).repeat_interleave(samples)
-    for part in chunks(store, ids):
-        start, counts = table.start[part], table.counts[part]
-        replicas = Replicas(part, exclusive_cumsum(counts), *concatenated_ranges(start, counts))
-        edges, owner = store.edges_of(part)
-        of_edge = table.of_edge[edges]
-        place = torch.where(of_edge < 0, of_edge, of_edge + (replicas.ptr - start)[owner])
-        kept = replace(table, of_edge=place).per_edge(keep(replicas), loops=True)
-        graphs = keep_edges(store.batch(part), kept, drop_isolated=drop_isolated)
-        output = adapter.predict(graphs)
-        check_rows(output, part.numel())
-        yield part, output
+    return replica_outputs(adapter, store, ids, deleted)
 
 
 @dataclass(frozen=True)
-class Subject:
+class Examined:
     """A frozen model and the explanations whose graphs can be perturbed.
 
     Those are the graphs with at least one pair of nodes and without NaN scores. ``numbers`` are
@@ -214,9 +216,9 @@ class Subject:
         return ranks(self.table, score, self.generator) < wanted[self.table.graph]
 
     def scores(
-        self, verdict: Verdict, keep: Keep, samples: int = 1, *, drop_isolated: bool = False
+        self, measure: Measure, keep: Keep, samples: int = 1, *, drop_isolated: bool = False
     ) -> GraphScores:
-        """Mean verdict over the samples of every graph; arguments as in :func:`outputs`."""
+        """Mean measure over the samples of every graph; arguments as in :func:`outputs`."""
         if samples < 1:
             raise InputError(f"samples must be at least 1, got {samples}")
         values = torch.full((self.total,), torch.nan, dtype=torch.double, device=self.score.device)
@@ -225,7 +227,7 @@ class Subject:
         replicas = outputs(
             self.adapter, self.store, self.table, keep, samples, drop_isolated=drop_isolated
         )
-        parts = [verdict(self.judge, output, ids) for ids, output in replicas]
+        parts = [measure(self.judge, output, ids) for ids, output in replicas]
         values[self.numbers] = torch.cat(parts).view(-1, samples).mean(1)
         return GraphScores(values, "the model's outputs on perturbed graphs give no number")
 
@@ -239,7 +241,7 @@ def examine(
     scale: Scale = "spread",
     seed: int = 0,
     **facts: Any,
-) -> Iterator[Subject]:
+) -> Iterator[Examined]:
     """Freezes a model and runs it once on the graphs of explanations.
 
     Of explanations ``x``, ``edge_index`` and ``edge_mask`` are read and, if there, ``edge_attr``,
@@ -272,7 +274,7 @@ def examine(
             output = torch.cat([part for _, part in whole])
             labels = None if labels is None else labels[numbers]
             judge = Judge.of(explained.task(output), output, labels, scale)
-        yield Subject(
+        yield Examined(
             adapter=adapter,
             store=store,
             table=table,

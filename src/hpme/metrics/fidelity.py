@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from hpme.errors import InputError
-from hpme.metrics.deletion import DeletionOptions, Judge, Replicas, examine
+from hpme.metrics.deletion import DeletionOptions, Judge, PairReplicas, examine
 from hpme.metrics.selection import Size
 from hpme.metrics.value import GraphScores
 from hpme.models.explained import Model
@@ -59,12 +59,12 @@ def fidelity(
     """
     if form not in get_args(Form):
         raise InputError(f"form must be 'probability' or 'accuracy', got {form!r}")
-    verdict = Judge.lost if form == "probability" else Judge.lost_accuracy
-    with examine(model, explanations, **options) as subject:
-        chosen = subject.choose(size)
+    measure = Judge.lost if form == "probability" else Judge.lost_accuracy
+    with examine(model, explanations, **options) as examined:
+        chosen = examined.choose(size)
         return Fidelity(
-            plus=subject.scores(verdict, lambda replicas: ~chosen[replicas.pairs]),
-            minus=subject.scores(verdict, lambda replicas: chosen[replicas.pairs]),
+            plus=examined.scores(measure, lambda replicas: ~chosen[replicas.pairs]),
+            minus=examined.scores(measure, lambda replicas: chosen[replicas.pairs]),
         )
 
 
@@ -96,20 +96,20 @@ def robust_fidelity(
     """
     if not (0 <= alpha1 <= 1 and 0 <= alpha2 <= 1):
         raise InputError(f"alpha1 and alpha2 must lie in [0, 1], got {alpha1} and {alpha2}")
-    with examine(model, explanations, **options) as subject:
-        chosen = subject.choose(size)
+    with examine(model, explanations, **options) as examined:
+        chosen = examined.choose(size)
 
-        def drawn(replicas: Replicas, probability: float) -> Tensor:
-            noise = torch.rand(replicas.pairs.shape, generator=subject.generator)
+        def drawn(replicas: PairReplicas, probability: float) -> Tensor:
+            noise = torch.rand(replicas.pairs.shape, generator=examined.generator)
             return (noise < probability).to(chosen.device)
 
-        def without_some(replicas: Replicas) -> Tensor:
+        def without_some(replicas: PairReplicas) -> Tensor:
             return ~(chosen[replicas.pairs] & drawn(replicas, alpha1))
 
-        def with_some(replicas: Replicas) -> Tensor:
+        def with_some(replicas: PairReplicas) -> Tensor:
             return chosen[replicas.pairs] | drawn(replicas, alpha2)
 
         return Fidelity(
-            plus=subject.scores(Judge.lost, without_some, samples),
-            minus=subject.scores(Judge.lost, with_some, samples),
+            plus=examined.scores(Judge.lost, without_some, samples),
+            minus=examined.scores(Judge.lost, with_some, samples),
         )

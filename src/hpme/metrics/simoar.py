@@ -11,7 +11,7 @@ from torch import Tensor
 
 from hpme.errors import InputError
 from hpme.graphs.segment import rank_in_segment
-from hpme.metrics.deletion import DeletionOptions, Judge, Replicas, Subject, examine
+from hpme.metrics.deletion import DeletionOptions, Examined, Judge, PairReplicas, examine
 from hpme.metrics.selection import Size
 from hpme.metrics.value import GraphScores
 from hpme.models.explained import Model
@@ -60,8 +60,8 @@ def simoar(
         **options: ``labels``, ``scale``, ``mode``, ``model_config``, ``level`` and ``seed``, see
             :class:`DeletionOptions`.
     """
-    with examine(model, explanations, **options) as subject:
-        return _survival(subject, subject.choose(size), ratio, samples, drop_isolated)
+    with examine(model, explanations, **options) as examined:
+        return _survival(examined, examined.choose(size), ratio, samples, drop_isolated)
 
 
 def simoar_references(
@@ -79,25 +79,25 @@ def simoar_references(
     Both have the same expectation unless a random explanation leaves fewer pairs than are to be
     deleted.
     """  # noqa: E501
-    with examine(model, explanations, **options) as subject:
-        anything = subject.choose(size, at_random=True)
+    with examine(model, explanations, **options) as examined:
+        anything = examined.choose(size, at_random=True)
         return SimOARReferences(
-            random=_survival(subject, anything, ratio, samples, drop_isolated),
-            empty=_survival(subject, anything & False, ratio, samples, drop_isolated),
+            random=_survival(examined, anything, ratio, samples, drop_isolated),
+            empty=_survival(examined, anything & False, ratio, samples, drop_isolated),
         )
 
 
 def _survival(
-    subject: Subject, chosen: Tensor, ratio: float, samples: int, drop_isolated: bool
+    examined: Examined, chosen: Tensor, ratio: float, samples: int, drop_isolated: bool
 ) -> GraphScores:
     if not 0 <= ratio <= 1:
         raise InputError(f"ratio must lie in [0, 1], got {ratio}")
-    deleted = (ratio * subject.table.counts.double()).round().long()
+    deleted = (ratio * examined.table.counts.double()).round().long()
 
-    def keep(replicas: Replicas) -> Tensor:
-        noise = torch.rand(replicas.pairs.shape, generator=subject.generator).to(chosen.device)
+    def keep(replicas: PairReplicas) -> Tensor:
+        noise = torch.rand(replicas.pairs.shape, generator=examined.generator).to(chosen.device)
         spared = chosen[replicas.pairs]
         rank = rank_in_segment(noise.masked_fill(spared, -1.0), replicas.owner, replicas.ptr)
         return spared | (rank >= deleted[replicas.ids][replicas.owner])
 
-    return subject.scores(Judge.kept, keep, samples, drop_isolated=drop_isolated)
+    return examined.scores(Judge.kept, keep, samples, drop_isolated=drop_isolated)

@@ -1,5 +1,17 @@
 """One HTML page with explanations of many graphs; it opens without a network."""
 
-from hpme.page.page import report
+from __future__ import annotations
 
-__all__ = ["report"]
+import warnings
+from typing import Any
+
+from hpme.page.page import write_page
+
+__all__ = ["write_page"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "report":
+        warnings.warn("report is now called write_page", DeprecationWarning, stacklevel=2)
+        return write_page
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

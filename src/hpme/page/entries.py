@@ -111,7 +111,7 @@ def pooled_nodes(explanations: Sequence[Any]) -> Tensor | None:
     return torch.cat([mask & (not gone) for mask, gone in zip(masks, missing, strict=True)]).bool()
 
 
-def verdict(report: Any) -> dict[str, Any]:
+def evidence(report: Any) -> dict[str, Any]:
     """A line to show (``evidence``), its warnings, and whether it is ``good``."""
     if report is None:
         return {"evidence": None, "warnings": [], "good": None}
@@ -143,3 +143,8 @@ def _in_words(report: FitReport) -> str:
 def numbers(values: Sequence[float]) -> Column:
     """A column of numbers of any type."""
     return decimals(torch.tensor([float(value) for value in values], dtype=torch.double))
+
+
+def text_or_none(value: Any) -> str | None:
+    """A text that says something."""
+    return value if isinstance(value, str) and value else None

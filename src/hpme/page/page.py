@@ -18,9 +18,17 @@ from hpme.graphs.transforms import on_cpu
 from hpme.metrics.selection import ranks as ranks_of
 from hpme.models.explained import ExplainedModel, Model
 from hpme.models.task import Mode
+from hpme.page.beyond import Changes, beyond
 from hpme.page.drawing import draw_graphs
-from hpme.page.entries import edge_scores, entry, numbers, pooled_nodes, truth_of, verdict
-from hpme.page.insight import Changes, check_insight, insight
+from hpme.page.entries import (
+    edge_scores,
+    entry,
+    evidence,
+    numbers,
+    pooled_nodes,
+    text_or_none,
+    truth_of,
+)
 from hpme.page.predictions import Predictions, Sizes
 from hpme.page.template import decimals, render, whole_numbers
 from hpme.storage import write_atomically
@@ -34,7 +42,7 @@ RANDOM = "random edges"
 Metrics = Mapping[str, Sequence[float]]
 
 
-def report(
+def write_page(
     model: Model,
     graphs: Sequence[Any],
     explanations: Mapping[str, Sequence[Any]] | Sequence[Any],
@@ -53,6 +61,7 @@ def report(
     keep: float | None = None,
     steps: int = 20,
     seed: int = 0,
+    store: GraphStore | None = None,
     progress: bool = False,
 ) -> Path:
     """Writes one HTML file with all explanations; it opens in a browser without a network.
@@ -88,6 +97,7 @@ def report(
             explanations have them, else 0.2.
         steps: Largest number of steps of a slider.
         seed: Decides the order of equal scores and of the random edges.
+        store: The same graphs as flat tensors, if the model's reader has made them already.
         progress: Whether to draw progress bars (on terminals only).
 
     Raises:
@@ -97,10 +107,11 @@ def report(
     named = explanations if isinstance(explanations, Mapping) else {"explanation": explanations}
     graphs, *flat = (on_cpu(part) for part in flat_views(given, *map(list, named.values())))
     named = dict(zip(named, flat, strict=True))
-    _check(path, graphs, named, names, reports, metrics, keep, steps)
-    check_insight(len(graphs), counterfactuals)
+    _check(path, graphs, named, names, reports, metrics, counterfactuals, keep, steps)
     explained = ExplainedModel.of(model, mode=mode, model_config=model_config)
-    store = explained.read(graphs if graphs[0].get("type_names") is None else given)
+    if store is None:
+        store = explained.read(graphs if graphs[0].get("type_names") is None else given)
+    store = on_cpu(store)
     if bool((store.sizes == 0).any()):
         number = int((store.sizes == 0).nonzero()[0])
         raise InputError(f"graph {number} has no nodes; leave empty graphs out")
@@ -119,13 +130,13 @@ def report(
     predictions = Predictions.of(explained, store, pairs, ranks, sizes, progress=progress)
     truth = truth_of(graphs, pairs)
     if names is None:
-        names = [_text(graph.get("name")) or f"graph {i}" for i, graph in enumerate(graphs)]
+        names = [text_or_none(graph.get("name")) or f"graph {i}" for i, graph in enumerate(graphs)]
     model_name = type(explained.model).__name__
     title = title or f"Explanations of {model_name}"
     entries = [
         {
             **(entry(named[name], scores[name], graphs, truth) if name in named else {}),
-            **verdict((reports or {}).get(name)),
+            **evidence((reports or {}).get(name)),
             "name": name,
             "baseline": name not in named,
             "rank": whole_numbers(ranks[name]),
@@ -141,7 +152,7 @@ def report(
         "classes": predictions.classes(class_names),
         "keep": _pooled_share(named, store) if keep is None else keep,
         "names": [str(name) for name in names],
-        "smiles": [_text(graph.get("smiles")) for graph in graphs],
+        "smiles": [text_or_none(graph.get("smiles")) for graph in graphs],
         "nodes": whole_numbers(store.sizes),
         "edges": whole_numbers(pairs.counts),
         "ends": whole_numbers(pairs.index.t().reshape(-1)),
@@ -155,7 +166,7 @@ def report(
         "y": None if store.y is None else decimals(store.y),
         "metrics": {name: numbers(values) for name, values in (metrics or {}).items()},
         "explainers": entries,
-        "insight": insight(rules, counterfactuals, audit, progress=progress),
+        "insight": beyond(rules, counterfactuals, audit, progress=progress),
     }
     write_atomically(path, render(title, data).encode())
     return path
@@ -174,10 +185,6 @@ def _pooled_share(named: Mapping[str, Sequence[Any]], store: GraphStore) -> floa
     return DEFAULT_KEEP
 
 
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
 def _check(
     path: Path,
     graphs: Sequence[Any],
@@ -185,6 +192,7 @@ def _check(
     names: Sequence[str] | None,
     reports: Mapping[str, Any] | None,
     metrics: Metrics | None,
+    counterfactuals: Changes | None,
     keep: float | None,
     steps: int,
 ) -> None:
@@ -194,8 +202,9 @@ def _check(
         raise InputError("no graphs to show; pass at least one")
     if not named:
         raise InputError("no explanations to show; pass those of at least one explainer")
-    if names is not None and len(names) != len(graphs):
-        raise InputError(f"{len(graphs)} graphs need as many names, got {len(names)}")
+    for what, some in (("names", names), ("lists of counterfactuals", counterfactuals)):
+        if some is not None and len(some) != len(graphs):
+            raise InputError(f"{len(graphs)} graphs need as many {what}, got {len(some)}")
     for name in reports or {}:
         if name not in named:
             raise InputError(f"a report of '{name}', but no explanations; use the same names")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -11,10 +12,10 @@ from torch import Tensor
 from hpme.errors import InputError
 from hpme.graphs import GraphBatch, GraphStore, Pairs
 from hpme.graphs.segment import concatenated_ranges
-from hpme.graphs.transforms import chunks
 from hpme.models.adapter import ModelAdapter
 from hpme.models.explained import ExplainedModel
-from hpme.models.task import Task, check_rows
+from hpme.models.replicas import Change, Replicas, replica_outputs
+from hpme.models.task import Task
 from hpme.page.template import Column, decimals, shares
 from hpme.progress import progress_bar
 
@@ -62,8 +63,7 @@ class Predictions:
         alone, without = {}, {}
         adapter = explained.adapter()
         with explained.frozen(), torch.no_grad():
-            parts = chunks(store, torch.arange(len(store)))
-            output = torch.cat([_predict(adapter, store.batch(part)) for part in parts])
+            output = _outputs(adapter, store, torch.arange(len(store)), lambda same: same.graphs)
             task = explained.task(output)
             if not task.classification and output.numel() != len(store):
                 raise InputError(
@@ -110,18 +110,16 @@ def _predict_parts(
     """
     edge_rank = pairs.per_edge(rank, loops=0)
     loop = pairs.of_edge < 0
-    alone, without, done = [], [], 0
-    for ids in chunks(store, torch.repeat_interleave(sizes.counts)):
-        size = sizes.kept[done : done + ids.numel()]
-        done += ids.numel()
-        edges, owner = store.edges_of(ids)
-        graphs, heavy = store.batch(ids), edge_rank[edges] < size[owner]
-        alone.append(_predict(adapter, graphs.edges(heavy | loop[edges])))
-        without.append(_predict(adapter, graphs.edges(~heavy | loop[edges])))
-    return torch.cat(alone), torch.cat(without)
+
+    def part(replicas: Replicas, heaviest: bool) -> GraphBatch:
+        size = sizes.kept[replicas.number][replicas.graphs.edge_batch]
+        heavy = edge_rank[replicas.edge_ids] < size
+        return replicas.graphs.edges((heavy == heaviest) | loop[replicas.edge_ids])
+
+    ids = torch.repeat_interleave(sizes.counts)
+    alone = _outputs(adapter, store, ids, partial(part, heaviest=True))
+    return alone, _outputs(adapter, store, ids, partial(part, heaviest=False))
 
 
-def _predict(adapter: ModelAdapter, graphs: GraphBatch) -> Tensor:
-    output = adapter.predict(graphs)
-    check_rows(output, graphs.num_graphs)
-    return output
+def _outputs(adapter: ModelAdapter, store: GraphStore, ids: Tensor, change: Change) -> Tensor:
+    return torch.cat([output for _, output in replica_outputs(adapter, store, ids, change)])

@@ -16,7 +16,7 @@ from torch import Tensor
 
 SCRIPTS = (
     *("data.js", "elements.js", "drawing.js", "chart.js", "saving.js"),
-    *("trust.js", "card.js", "rules.js", "insight.js", "page.js"),
+    *("trust.js", "card.js", "rules.js", "beyond.js", "page.js"),
 )
 NOT_A_NUMBER = 65535
 """What stands for NaN in a column of shares; the others are 0 to 65534."""

@@ -186,7 +186,7 @@ def read_chunk(smiles: Sequence[str], first: int, how: Reading) -> MoleculeArray
             rows["atom"] += atoms
             rows["bond"] += bonds
             rows["bond_type"] += types
-            table = _matches(molecule, patterns)
+            table = matches(molecule, patterns)
             rows["match"] += table
             rows["match_counts"].append(len(table))
             if how.contributions:
@@ -198,8 +198,8 @@ def read_chunk(smiles: Sequence[str], first: int, how: Reading) -> MoleculeArray
     return MoleculeArrays(**arrays)
 
 
-def _matches(molecule: Any, patterns: Sequence[Any]) -> list[tuple[int, int, int]]:
-    """Rows of the match table."""
+def matches(molecule: Any, patterns: Sequence[Any]) -> list[tuple[int, int, int]]:
+    """Rows ``(atom, match, pattern)`` of the match table."""
     found = [
         (number, match)
         for number, pattern in enumerate(patterns)

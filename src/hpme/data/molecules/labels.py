@@ -63,10 +63,10 @@ class Labels:
         code = {name: number for number, name in enumerate(present)}
         return cls(task, [None if name is None else code[name] for name in names], present)
 
-    @property
-    def problem(self) -> str:
-        """What is wrong with a row whose value is ``None``."""
-        return "no label" if self.task == "classification" else "its label is no finite number"
+    def problems(self) -> dict[int, str]:
+        """What is wrong with the rows that have no usable label, by their positions."""
+        why = "no label" if self.task == "classification" else "its label is no finite number"
+        return {number: why for number, value in enumerate(self.values) if value is None}
 
     def tensor(self, ids: Sequence[int]) -> Tensor:
         """The labels of some rows, all of which have one."""

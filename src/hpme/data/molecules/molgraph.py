@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -18,47 +19,47 @@ CONTRIBUTION_UNIT = 1e5
 share of exactly 0.7 differs from one just below."""
 
 
+def molecule_graphs(molecules: MoleculeArrays, text: Mapping[str, Sequence[str]]) -> GraphStore:
+    """Graphs of molecules, without labels.
+
+    Node features are one-hot over :data:`ATOMS`, edge features (``edge_attr``) over
+    :data:`BONDS`. Every bond is stored in both directions, one after the other.
+    """
+    bond = torch.from_numpy(molecules.bond).long()
+    bond_type = torch.from_numpy(molecules.bond_type).long().repeat_interleave(2)
+    return GraphStore(
+        sizes=torch.from_numpy(molecules.sizes),
+        edge_counts=2 * torch.from_numpy(molecules.bond_counts),
+        local_edge_index=torch.stack([bond, bond.flip(1)], dim=1).view(-1, 2).t().contiguous(),
+        node={"x": torch.eye(len(ATOMS))[torch.from_numpy(molecules.atom).long()]},
+        edge={"edge_attr": torch.eye(len(BONDS))[bond_type]},
+        text=text,
+    )
+
+
 def flatten_molecules(
     molecules: MoleculeArrays, num_rules: int, text: Mapping[str, Sequence[str]]
 ) -> GraphStore:
-    """Graphs whose label is 1 where every rule matches, and whose ground truth is the matches.
+    """:func:`molecule_graphs` with label 1 where every rule matches; the matches are the truth.
 
-    Node features are one-hot over :data:`ATOMS`, edge features (``edge_attr``) over
-    :data:`BONDS`. Every bond is stored in both directions, one after the other. An
-    edge is ground truth if both its atoms are.
+    An edge is ground truth if both its atoms are.
     """
-    sizes, bond_counts, match_counts = map(
-        torch.from_numpy, (molecules.sizes, molecules.bond_counts, molecules.match_counts)
-    )
-    bond = torch.from_numpy(molecules.bond).long()
-    edge_index = torch.stack([bond, bond.flip(1)], dim=1).view(-1, 2).t().contiguous()
-    bond_type = torch.from_numpy(molecules.bond_type).long().repeat_interleave(2)
+    store = molecule_graphs(molecules, text)
+    match_counts = torch.from_numpy(molecules.match_counts)
     atom, match_id, rule = torch.from_numpy(molecules.match).long().t().contiguous()
-    start, count = exclusive_cumsum(sizes), len(sizes)
     owner = torch.repeat_interleave(match_counts)
-    matched = torch.zeros(count, max(num_rules, 1), dtype=torch.bool)
+    matched = torch.zeros(len(store), max(num_rules, 1), dtype=torch.bool)
     matched[owner, rule] = True
     y = matched.all(1)
     node_mask = torch.zeros(len(molecules.atom), dtype=torch.bool)
-    node_mask[(start[owner] + atom)[y[owner]]] = True
-    offset = start[torch.repeat_interleave(2 * bond_counts)]
-    return GraphStore(
-        sizes=sizes,
-        edge_counts=2 * bond_counts,
-        local_edge_index=edge_index,
-        node={
-            "x": torch.eye(len(ATOMS))[torch.from_numpy(molecules.atom).long()],
-            "node_mask": node_mask,
-        },
-        edge={
-            "edge_attr": torch.eye(len(BONDS))[bond_type],
-            "edge_mask": node_mask[edge_index + offset].all(0),
-        },
+    node_mask[(store.node_start[owner] + atom)[y[owner]]] = True
+    truth = store.with_attributes(
+        node={"node_mask": node_mask},
+        edge={"edge_mask": node_mask[store.edge_index].all(0)},
         graph={"y": y.long()},
-        match_counts=match_counts,
-        match={MATCH_NODE: atom, "match_id": match_id, "match_rule": rule} if num_rules else {},
-        text=text,
     )
+    match = {MATCH_NODE: atom, "match_id": match_id, "match_rule": rule} if num_rules else {}
+    return replace(truth, match_counts=match_counts, match=match)
 
 
 def with_contributions(

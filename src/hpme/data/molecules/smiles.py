@@ -1,14 +1,10 @@
-"""Anybody's molecules as a dataset: SMILES, labels, and ground truth by SMARTS rules."""
+"""Anybody's molecules: SMILES as graphs, or as a dataset with labels and ground truth by rules."""
 
 from __future__ import annotations
 
-import csv
-import io
-import itertools
 import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -17,12 +13,20 @@ from torch import Tensor
 
 from hpme.data.dataset import GraphDataset
 from hpme.data.info import DatasetInfo, GraphStats, TaskKind
-from hpme.data.molecules.chem import Reading, check_rules, read_molecules
+from hpme.data.molecules.chem import (
+    Reading,
+    check_rules,
+    compile_smarts,
+    matches,
+    parse,
+    rdkit_module,
+    read_molecules,
+)
+from hpme.data.molecules.columns import SkippedRow, SmilesColumns, read_columns, write_skipped
 from hpme.data.molecules.labels import Labels
-from hpme.data.molecules.molgraph import flatten_molecules
+from hpme.data.molecules.molgraph import flatten_molecules, molecule_graphs
 from hpme.errors import InputError
 from hpme.graphs import GraphStore
-from hpme.storage import write_atomically
 from hpme.text import one_line
 
 OnError = Literal["skip", "raise"]
@@ -31,25 +35,6 @@ SHOWN = 5
 """Skipped rows that the warning names; the dataset lists all."""
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class SkippedRow:
-    """A row that is not in the dataset.
-
-    Args:
-        row: Its position in the list, from 0, or its line in the file, from 1.
-        smiles: The SMILES it gave.
-        reason: What is wrong with it.
-    """
-
-    row: int
-    smiles: str
-    reason: str
-
-    def __str__(self) -> str:
-        shown = self.smiles if len(self.smiles) <= 80 else self.smiles[:77] + "..."
-        return f"row {self.row}, '{shown}': {self.reason}"
 
 
 class SmilesDataset(GraphDataset):
@@ -67,11 +52,7 @@ class SmilesDataset(GraphDataset):
 
     def write_skipped(self, path: str | Path) -> None:
         """Lists the rows that are not in the dataset in a CSV file: row, SMILES, reason."""
-        text = io.StringIO(newline="")
-        writer = csv.writer(text)
-        writer.writerow(["row", "smiles", "reason"])
-        writer.writerows([row.row, row.smiles, row.reason] for row in self.skipped)
-        write_atomically(Path(path), text.getvalue().encode())
+        write_skipped(path, self.skipped)
 
 
 def from_smiles(
@@ -117,17 +98,14 @@ def from_smiles(
         MissingPackageError: If RDKit is not installed.
     """
     smiles, rules = list(smiles), dict(rules or {})
-    rows = range(len(smiles)) if rows is None else rows
-    given = {
-        "labels": None if labels is None else list(labels),
-        "names": None if names is None else list(names),
-        "rows": rows,
-    }
-    _check(smiles, given, rules, task, on_error)
-    label = None if given["labels"] is None else Labels.read(given["labels"], task)
-    bad: dict[int, str] = {}
-    if label is not None:
-        bad = {i: label.problem for i, value in enumerate(label.values) if value is None}
+    table = SmilesColumns(
+        smiles,
+        range(len(smiles)) if rows is None else rows,
+        None if labels is None else list(labels),
+        None if names is None else list(names),
+    )
+    _check(table, rules, task, on_error)
+    label = None if table.labels is None else Labels.read(table.labels, task)
     arrays = read_molecules(
         smiles,
         Reading(tuple(rules.values()), hydrogens),
@@ -135,25 +113,96 @@ def from_smiles(
         stop_on_failure=on_error == "raise",
         progress=progress,
     )
+    bad = {} if label is None else label.problems()
     bad.update(zip(arrays.failed.tolist(), arrays.reasons.tolist(), strict=True))
-    skipped = [SkippedRow(rows[i], smiles[i], bad[i]) for i in sorted(bad)]
-    if skipped and on_error == "raise":
-        raise InputError(str(skipped[0]))
+    skipped = _skipped(table, bad, on_error)
     read = arrays.number.tolist()
-    text = {"smiles": [smiles[i] for i in read]}
-    if given["names"] is not None:
-        text["name"] = [one_line(str(given["names"][i])) for i in read]
-    store = flatten_molecules(arrays, len(rules), text)
+    store = flatten_molecules(arrays, len(rules), _texts(table, read))
     if label is not None:
         kept = torch.tensor([k for k, i in enumerate(read) if i not in bad], dtype=torch.long)
         store = store.subset(kept) if len(kept) < len(read) else store
         y = label.tensor([i for i in read if i not in bad])
         store = store.with_attributes(graph={"y": y})
-    if not len(store):
-        raise InputError(f"none of the {len(smiles):,} rows can be used; {skipped[0]}")
-    if skipped:
-        _warn(skipped, len(smiles))
     return SmilesDataset(store, _info(title, len(store), rules, label), skipped)
+
+
+def read_smiles(
+    table: SmilesColumns,
+    *,
+    hydrogens: bool = False,
+    workers: int | None = None,
+    progress: bool = True,
+) -> tuple[GraphStore, list[SkippedRow]]:
+    """Graphs of molecules without labels, and the rows that are none.
+
+    The graphs are those of :func:`from_smiles` without ``y`` and ground truth; arguments as there.
+    """
+    how = Reading(hydrogens=hydrogens)
+    arrays = read_molecules(table.smiles, how, workers=workers, progress=progress)
+    bad = dict(zip(arrays.failed.tolist(), arrays.reasons.tolist(), strict=True))
+    skipped = _skipped(table, bad)
+    return molecule_graphs(arrays, _texts(table, arrays.number.tolist())), skipped
+
+
+def parse_smiles(
+    table: SmilesColumns,
+    rules: Mapping[str, str],
+    *,
+    task: TaskKind = "classification",
+    hydrogens: bool = False,
+) -> tuple[list[tuple[Any, dict[str, Any]]], list[SkippedRow]]:
+    """RDKit's molecules, for those who make features of their own, and the rows that are none.
+
+    Each comes with what :func:`from_smiles` would know of it besides features: ``smiles`` and, as
+    far as they are given, ``name``, ``y`` and ``node_mask``.
+    """
+    chem, patterns = rdkit_module("Chem"), compile_smarts(list(rules.values()))
+    label = None if table.labels is None else Labels.read(table.labels, task)
+    bad = {} if label is None else label.problems()
+    found: dict[int, Any] = {}
+    with rdkit_module("rdBase").BlockLogs():  # failures are listed
+        for number, text in enumerate(table.smiles):
+            try:
+                found[number] = parse(chem, text, hydrogens)
+            except InputError as error:
+                bad[number] = str(error)
+    skipped, made = _skipped(table, bad), []
+    for number in sorted(found.keys() - bad):
+        known: dict[str, Any] = {k: v[0] for k, v in _texts(table, [number]).items()}
+        if patterns:
+            matched = matches(found[number], patterns)
+            every = len({rule for _, _, rule in matched}) == len(patterns)
+            mask = torch.zeros(found[number].GetNumAtoms(), dtype=torch.bool)
+            mask[[atom for atom, _, _ in matched if every]] = True
+            known |= {"y": torch.tensor([int(every)]), "node_mask": mask}
+        if label is not None:
+            known["y"] = label.tensor([number])
+        made.append((found[number], known))
+    return made, skipped
+
+
+def _skipped(
+    table: SmilesColumns, bad: Mapping[int, str], on_error: OnError = "skip"
+) -> list[SkippedRow]:
+    """Rows to leave out, which is said; an error if they are all, or none may be left out."""
+    if not table.smiles:
+        raise InputError("no molecules: the list is empty")
+    skipped = [SkippedRow(table.rows[i], table.smiles[i], bad[i]) for i in sorted(bad)]
+    if skipped and on_error == "raise":
+        raise InputError(str(skipped[0]))
+    if len(skipped) == len(table.smiles):
+        raise InputError(f"none of the {len(table.smiles):,} rows can be used; {skipped[0]}")
+    if skipped:
+        _warn(skipped, len(table.smiles))
+    return skipped
+
+
+def _texts(table: SmilesColumns, numbers: Sequence[int]) -> dict[str, list[str]]:
+    """Texts that some molecules carry."""
+    text = {"smiles": [table.smiles[i] for i in numbers]}
+    if table.names is not None:
+        text["name"] = [one_line(str(table.names[i])) for i in numbers]
+    return text
 
 
 def from_smiles_csv(
@@ -181,86 +230,37 @@ def from_smiles_csv(
         InputError: If the file cannot be read or lacks a column.
     """
     path = Path(path)
-    columns = [smiles_column, *(c for c in (label_column, name_column) if c is not None)]
-    values: list[list[str]] = [[] for _ in columns]
-    lines: list[int] = []
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = _rows(file, "\t" if path.suffix.lower() == ".tsv" else ",")
-            places = positions(next(rows, (1, []))[1], columns, path)
-            for line, row in itertools.islice((item for item in rows if item[1]), size):
-                lines.append(line)
-                for column, position in zip(values, places, strict=True):
-                    column.append(row[position] if position < len(row) else "")
-                    if "\n" in column[-1] or "\r" in column[-1]:
-                        raise csv.Error(f"row {line}: {OPEN_QUOTE}")
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"'{path}' cannot be read as CSV in UTF-8: {error}") from error
-    found = dict(zip(columns, values, strict=True))
+    table = read_columns(path, smiles_column, label_column, name_column, size=size)
     return from_smiles(
-        found[smiles_column],
-        None if label_column is None else found[label_column],
-        names=None if name_column is None else found[name_column],
+        table.smiles,
+        table.labels,
+        names=table.names,
         task=task,
         title=path.stem,
-        rows=lines,
+        rows=table.rows,
         **options,
     )
 
 
-OPEN_QUOTE = "a quote that is opened is not closed on the same line; double it, or remove it"
-
-
-def _rows(file: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Rows of a table and the lines they begin on.
-
-    Raises:
-        csv.Error: If a quote is not closed; the message names the row.
-    """
-    reader = csv.reader(file, delimiter=delimiter, strict=True)
-    while True:
-        line = reader.line_num + 1
-        try:
-            row = next(reader, None)
-        except csv.Error as error:
-            raise csv.Error(f"row {line}: {OPEN_QUOTE} ({error})") from error
-        if row is None:
-            return
-        yield line, row
-
-
-def positions(header: Sequence[str], columns: Sequence[str], path: Path) -> list[int]:
-    """Where the columns of a table stand; an :class:`InputError` names one that it lacks."""
-    names = [name.strip() for name in header]
-    for column in columns:
-        if column not in names:
-            raise InputError(
-                f"'{path}' has no column '{column}'; its columns: {', '.join(names) or 'none'}"
-            )
-    return [names.index(column) for column in columns]
-
-
 def _check(
-    smiles: Sequence[str],
-    given: Mapping[str, Any],
-    rules: Mapping[str, str],
-    task: TaskKind | None,
-    on_error: OnError,
+    table: SmilesColumns, rules: Mapping[str, str], task: TaskKind | None, on_error: OnError
 ) -> None:
-    for name, values in given.items():
-        if values is not None and len(values) != len(smiles):
-            raise InputError(f"{len(smiles)} molecules need as many {name}, got {len(values)}")
+    count = len(table.smiles)
+    for name in ("labels", "names", "rows"):
+        values = getattr(table, name)
+        if values is not None and len(values) != count:
+            raise InputError(f"{count} molecules need as many {name}, got {len(values)}")
     if on_error not in get_args(OnError):
         raise InputError(f"on_error must be 'skip' or 'raise', got {on_error!r}")
     if task is not None and task not in get_args(TaskKind):
         raise InputError(f"task must be 'classification' or 'regression', got {task!r}")
-    if given["labels"] is None and not rules:
+    if table.labels is None and not rules:
         raise InputError("labels, or rules to label by, are needed")
-    if given["labels"] is None and task == "regression":
+    if table.labels is None and task == "regression":
         raise InputError("regression needs labels; rules give classes")
-    for i, text in enumerate(smiles):
+    for row, text in zip(table.rows, table.smiles, strict=True):
         if not isinstance(text, str):
-            raise InputError(f"row {given['rows'][i]} is no text but {type(text).__name__}")
+            raise InputError(f"row {row} is no text but {type(text).__name__}")
     check_rules(rules)
 
 

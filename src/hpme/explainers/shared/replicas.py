@@ -1,9 +1,8 @@
-"""The frozen model on changed replicas of graphs, as many at once as fit."""
+"""What explainers ask of replicas: the model without a node, without a pair, and its answer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,28 +10,20 @@ from torch import Tensor
 
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.edges import Pairs
-from hpme.graphs.transforms import chunks, keep_edges
+from hpme.graphs.transforms import keep_edges
 from hpme.models.adapter import ModelAdapter
-from hpme.models.task import Task, check_output, check_rows
+from hpme.models.replicas import Change, Replicas, replica_outputs
+from hpme.models.task import Task, check_output
 
-
-@dataclass(frozen=True)
-class Replicas:
-    """Some replicas of graphs, as one batch.
-
-    Args:
-        graphs: The replicas as they are; ``node_ids`` are rows of the replicated batch.
-        edge_ids: Position of every edge in the replicated batch.
-        number: Number :math:`[R]` of every replica among all of them.
-    """
-
-    graphs: GraphBatch
-    edge_ids: Tensor
-    number: Tensor
-
-
-Change = Callable[[Replicas], GraphBatch]
-"""What is done to replicas before the model sees them; graphs and their order stay."""
+__all__ = [
+    "Change",
+    "ReplicaModel",
+    "Replicas",
+    "explained_output",
+    "predicted",
+    "without_node",
+    "without_pair",
+]
 
 
 class ReplicaModel:
@@ -64,16 +55,12 @@ class ReplicaModel:
             ids: Graph number of every replica; graphs without nodes have none.
             change: Applied to every part of the replicas.
         """
-        outputs, first = [], 0
-        for part in chunks(self.store, ids):
-            number = torch.arange(first, first + part.numel(), device=part.device)
-            first += part.numel()
-            edges, _ = self.store.edges_of(part)
-            replicas = Replicas(self.store.batch(part), self._order[edges], number)
-            output = self.adapter.predict(change(replicas), **self.model_kwargs)
-            check_rows(output, part.numel())
-            outputs.append(output.double())
-        return torch.cat(outputs)
+
+        def reordered(replicas: Replicas) -> GraphBatch:
+            return change(replace(replicas, edge_ids=self._order[replicas.edge_ids]))
+
+        outputs = replica_outputs(self.adapter, self.store, ids, reordered, **self.model_kwargs)
+        return torch.cat([output.double() for _, output in outputs])
 
     def on_features_of(self, ids: Tensor, kept: Tensor) -> Tensor:
         """Outputs of replicas in which the features of all but some nodes are zeroed.

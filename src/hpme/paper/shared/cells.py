@@ -18,7 +18,7 @@ from hpme.paper.shared.suite import Suite, registered_elsewhere
 from hpme.storage import canonical_json
 
 Spread = Literal["seeds", "graphs"]
-Subject = tuple[str | None, ...]
+CellKey = tuple[str | None, ...]
 Settings = tuple[int, ...]
 NOT_MEASURED = "not measured"
 
@@ -155,19 +155,19 @@ def gather(
     """
     templates = _templates(suite, 0)
     found, failed = _by_settings(suite, records), _messages(failures)
-    chosen = {subject: _of_one_setting(found[subject], templates[subject]) for subject in templates}
+    chosen = {key: _of_one_setting(found[key], templates[key]) for key in templates}
     seeds = [set(runs) for runs in chosen.values() if runs]
     common = set.intersection(*seeds) if seeds else set()
     equal = common >= {*suite.seeds}
     cells = []
-    for (subject, template), title in zip(templates.items(), _titles(templates), strict=True):
-        runs, messages = chosen[subject], sorted(failed.get(subject, {}).items())
+    for (key, template), title in zip(templates.items(), _titles(templates), strict=True):
+        runs, messages = chosen[key], sorted(failed.get(key, {}).items())
         shown = [runs[seed] for seed in sorted(runs) if not equal or seed in common]
         cell = Cell(
-            _templates(suite, shown[0].experiment.seed)[subject] if shown else template,
+            _templates(suite, shown[0].experiment.seed)[key] if shown else template,
             *title,
             records=tuple(shown),
-            left_out=sum(map(len, found[subject].values())) - len(runs),
+            left_out=sum(map(len, found[key].values())) - len(runs),
             failures=tuple(message for seed, message in messages if seed not in runs),
         )
         cells.append(cell)
@@ -178,13 +178,13 @@ def gather(
 
 def _by_settings(
     suite: Suite, records: Iterable[Record]
-) -> dict[Subject, dict[Settings, dict[int, Record]]]:
-    """Results that belong to a suite, by subject, settings and seed."""
-    found: dict[Subject, dict[Settings, dict[int, Record]]] = defaultdict(dict)
+) -> dict[CellKey, dict[Settings, dict[int, Record]]]:
+    """Results that belong to a suite, by cell, settings and seed."""
+    found: dict[CellKey, dict[Settings, dict[int, Record]]] = defaultdict(dict)
     for record in records:
         experiment, wanted = record.experiment, wanted_by(suite, record.experiment)
         if wanted is not None:
-            groups = found[subject_of(experiment)]
+            groups = found[cell_key(experiment)]
             seeds = groups.setdefault(_settings(experiment, wanted), {})
             # A result with exactly the metrics of the suite wins over one that has others besides.
             if experiment.seed not in seeds or experiment.metrics == wanted.metrics:
@@ -192,13 +192,13 @@ def _by_settings(
     return found
 
 
-def _messages(failures: Iterable[Mapping[str, Any]]) -> dict[Subject, dict[int, str]]:
-    """Why experiments failed, by subject and seed."""
-    messages: dict[Subject, dict[int, str]] = defaultdict(dict)
+def _messages(failures: Iterable[Mapping[str, Any]]) -> dict[CellKey, dict[int, str]]:
+    """Why experiments failed, by cell and seed."""
+    messages: dict[CellKey, dict[int, str]] = defaultdict(dict)
     for failure in failures:
         experiment = Experiment.from_dict(failure["experiment"])
         message = f"{failure['error']}: {failure['message']}".strip().splitlines()[0]
-        messages[subject_of(experiment)][experiment.seed] = message
+        messages[cell_key(experiment)][experiment.seed] = message
     return messages
 
 
@@ -210,7 +210,7 @@ def _of_one_setting(
     return max(groups.items(), key=lambda g: (g[0] == own, len(g[1]), g[0]), default=(own, {}))[1]
 
 
-def _titles(templates: Mapping[Subject, Experiment]) -> list[tuple[str, str]]:
+def _titles(templates: Mapping[CellKey, Experiment]) -> list[tuple[str, str]]:
     """Row and column of each; model and variant are named where there are several."""
     every = templates.values()
     models = Counter(name for name, _ in {(e.explainer, e.model) for e in every})
@@ -224,7 +224,7 @@ def _titles(templates: Mapping[Subject, Experiment]) -> list[tuple[str, str]]:
     return titles
 
 
-def subject_of(experiment: Experiment) -> Subject:
+def cell_key(experiment: Experiment) -> CellKey:
     """What an experiment is about: all that tells the cells of a suite apart."""
     # Where nothing is explained, seeds are those of targets.
     target = None if experiment.explainer is None else str(experiment.target_seed)
@@ -239,13 +239,13 @@ def subject_of(experiment: Experiment) -> Subject:
 
 
 @functools.lru_cache(maxsize=256)
-def _templates(suite: Suite, seed: int) -> dict[Subject, Experiment]:
-    return {subject_of(experiment): experiment for experiment in suite.experiments((seed,))}
+def _templates(suite: Suite, seed: int) -> dict[CellKey, Experiment]:
+    return {cell_key(experiment): experiment for experiment in suite.experiments((seed,))}
 
 
 def wanted_by(suite: Suite, experiment: Experiment) -> Experiment | None:
     """What a suite asks for where an experiment belongs; ``None`` if it belongs nowhere there."""
-    wanted = _templates(suite, experiment.seed).get(subject_of(experiment))
+    wanted = _templates(suite, experiment.seed).get(cell_key(experiment))
     enough = wanted is not None and set(wanted.metrics) <= set(experiment.metrics)
     return wanted if enough else None
 

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from hpme.errors import InputError
 from hpme.graphs import GraphStore
 from hpme.graphs.schema import NODE_TYPE
 from hpme.graphs.transforms import on_cpu
 from hpme.page.drawing import draw_graphs
+from hpme.page.entries import text_or_none
 from hpme.page.template import whole_numbers
 
 if TYPE_CHECKING:
@@ -55,19 +55,7 @@ class _Drawn:
         }
 
 
-def check_insight(count: int, counterfactuals: Changes | None) -> None:
-    """Whether counterfactuals are about the graphs of the page.
-
-    Raises:
-        InputError: If there is not a list for each graph.
-    """
-    if counterfactuals is not None and len(counterfactuals) != count:
-        raise InputError(
-            f"{count} graphs need as many lists of counterfactuals, got {len(counterfactuals)}"
-        )
-
-
-def insight(
+def beyond(
     rules: RuleBook | None,
     counterfactuals: Changes | None,
     audit: Audit | None,
@@ -90,7 +78,7 @@ def _rules(book: RuleBook, drawn: _Drawn) -> dict[str, Any]:
     found = book.to_dict()
     for row, rule in zip(found["rules"], book.rules, strict=True):
         graph = rule.exemplar.graph
-        row["graph"] = drawn.add(graph, _text(graph.get("smiles")))
+        row["graph"] = drawn.add(graph, text_or_none(graph.get("smiles")))
         row["nodes"] = _places(rule.exemplar.nodes)
         del row["patterns"]
     return found
@@ -121,7 +109,3 @@ def _places(mask: Tensor) -> list[int]:
 
 def _number(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None

@@ -21,6 +21,7 @@ class Fluorine(torch.nn.Module):
 
 
 build = Fluorine
+call = lambda model, batch: model(batch.x, batch.edge_index, batch.batch)
 """
 NAMES = ["restarts=1", "rounds=1", "refine=0", "subsets=4", "epochs=2", "k=1"]
 QUICK = [word for name in NAMES for word in ("-o", name)]
@@ -28,14 +29,14 @@ QUICK = [word for name in NAMES for word in ("-o", name)]
 
 @pytest.fixture
 def ask(invoke):
-    Path("insight_models.py").write_text(MODULE)
+    Path("fluorine_models.py").write_text(MODULE)
     ends = ("F", "O", "(=O)C", "Cl")
     rows = [f"{'C' * n}{end}" for n in range(2, 17) for end in ends]
     Path("table.csv").write_text("\n".join(["smiles", *rows]) + "\n")
     yield lambda name, *more: invoke(
-        name, "--data", "table.csv", "--model", "insight_models:build", *QUICK, *more
+        name, "--data", "table.csv", "--model", "fluorine_models:build", *QUICK, *more
     )
-    sys.modules.pop("insight_models", None)
+    sys.modules.pop("fluorine_models", None)
 
 
 def test_rules_are_printed_written_and_drawn(ask):
@@ -87,6 +88,18 @@ def test_answers_stand_on_a_page(ask):
     assert {rule["label"] for rule in found["rules"]["rules"]} <= {"no", "yes"}
     assert len(found["changes"]) == 20 and any(found["changes"])
     assert found["audit"]["passed"]
+
+
+def test_options_of_models_and_tables_are_those_of_explain(ask):
+    words = ("--should", "F", "--graphs", "20", "--hydrogens", "--rule", "fluorine=CF")
+    more = ("--call", "fluorine_models:call", "--device", "cpu", "--page", "audit.html")
+    result = ask("audit", *words, *more)
+    assert result.exit_code == 0, result.output
+    found = page_data(Path("audit.html"))
+    assert found["truth"] is not None and found["insight"]["audit"]["verdict"] == "reads it"
+    words = ("--hydrogens", "--donors", "table.csv", "--graphs", "4", "-n", "1")
+    result = ask("counterfactual", *words)
+    assert "changed for 4 of 4 graphs" in result.stderr, result.output
 
 
 @pytest.mark.parametrize(

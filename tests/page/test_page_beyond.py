@@ -17,7 +17,7 @@ from selenium.webdriver.common.keys import Keys
 from hpme.data import from_smiles
 from hpme.errors import InputError
 from hpme.explainers import HPMEExplainer
-from hpme.viz import report
+from hpme.viz import write_page
 
 CHEAP = {"epochs": 2, "restarts": 1, "rounds": 2, "subsets": 8, "refine": 0}
 CLASSES = ["<b>inactive</b>", "active"]
@@ -51,8 +51,8 @@ def answers():
 @pytest.fixture(scope="module")
 def page(answers, tmp_path_factory):
     model, graphs, explanations, found = answers
-    path = tmp_path_factory.mktemp("page") / "report.html"
-    return report(model, graphs, explanations, path, class_names=CLASSES, **found)
+    path = tmp_path_factory.mktemp("page") / "page.html"
+    return write_page(model, graphs, explanations, path, class_names=CLASSES, **found)
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ def test_no_sideways_scrolling(browser, width):
 
 def test_a_page_without_them_has_no_tabs(chromium, tmp_path):
     graphs = [cycle(5 + i, seed=i) for i in range(3)]
-    path = report(Counter(), graphs, [explain(g) for g in graphs], tmp_path / "r.html")
+    path = write_page(Counter(), graphs, [explain(g) for g in graphs], tmp_path / "r.html")
     assert page_data(path)["insight"] is None
     chromium.get(path.as_uri())
     assert not one(chromium, "#tabs").is_displayed() and one(chromium, "#list").is_displayed()
@@ -169,7 +169,7 @@ def test_nothing_to_tell_apart_and_nothing_found(chromium, answers, tmp_path):
     book = explainer.rules(model, same, progress=False)
     found = explainer.counterfactuals(model, same, progress=False)
     path = tmp_path / "r.html"
-    report(model, same, explanations[1::4], path, rules=book, counterfactuals=found)
+    write_page(model, same, explanations[1::4], path, rules=book, counterfactuals=found)
     chromium.get(path.as_uri())
     assert "all graphs get the same prediction" in one(chromium, "#view-rules .warning").text
     one(chromium, "#tab-changes").click()
@@ -181,4 +181,4 @@ def test_counterfactuals_of_other_graphs_are_refused(answers, tmp_path):
     model, graphs, explanations, found = answers
     few = found["counterfactuals"][:2]
     with pytest.raises(InputError, match="40 graphs need as many lists of counterfactuals, got 2"):
-        report(model, graphs, explanations, tmp_path / "r.html", counterfactuals=few)
+        write_page(model, graphs, explanations, tmp_path / "r.html", counterfactuals=few)

@@ -1,0 +1,192 @@
+"""``hpme rules``, ``hpme counterfactual`` and ``hpme audit``: what goes beyond one graph."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hpme.commands.explain import explanations_of, save_page
+from hpme.commands.options import (
+    AnswerOptions,
+    GraphsOption,
+    InputOptions,
+    ShouldNotOption,
+    TableOptions,
+    ThresholdOption,
+    beyond_one_graph,
+)
+from hpme.commands.shared import (
+    check_patterns,
+    check_writable,
+    command,
+    say,
+    say_warnings,
+    usage,
+)
+
+if TYPE_CHECKING:
+    from hpme.commands.inputs import Inputs
+    from hpme.explainers import HPMEExplainer
+
+
+@command
+def rules(
+    inputs: InputOptions,
+    table: TableOptions,
+    answer: AnswerOptions,
+    graphs: GraphsOption = 1000,
+    picture: Annotated[
+        Path | None, beyond_one_graph(dir_okay=False, help="Picture: .png or .svg.")
+    ] = None,
+) -> None:
+    """Say what your model has learned: a short ordered list of rules about subgraphs.
+
+    Rules are learned from 70 % of the graphs; all numbers are of the others.
+
+    Exit codes: 0 done, 1 failed while running, 2 wrong usage.
+    """
+    _check(answer)
+    usage("--picture", check_writable, picture, ".png", ".svg")
+    read, explainer = _fitted(inputs, table, answer, graphs)
+    book = explainer.rules(read.model, read.store, progress=not inputs.quiet)
+    typer.echo(str(book))
+    if picture is not None:
+        book.draw(picture)
+    found = book.to_dict()
+    keep = ("label", "coverage", "precision", "recall", "lift", "effect", "pooled")
+    rows = [
+        {"if": " AND ".join(rule["if"]), **{k: rule[k] for k in keep}} for rule in found["rules"]
+    ]
+    _write(answer, inputs, read, explainer, found, rows, rules=book)
+
+
+@command
+def counterfactual(
+    inputs: InputOptions,
+    table: TableOptions,
+    answer: AnswerOptions,
+    graphs: GraphsOption = 200,
+    n: Annotated[int, beyond_one_graph("-n", min=1, help="How many for each graph.")] = 3,
+    threshold: ThresholdOption = None,
+    donors: Annotated[
+        str | None,
+        beyond_one_graph(
+            metavar="FILE|MODULE:FUNCTION",
+            help="Other molecules that may give regions, as --data (default: the given ones).",
+        ),
+    ] = None,
+) -> None:
+    """Find what would change the answer: small regions replaced by those of other real graphs.
+
+    Molecules stay molecules; atoms that come from elsewhere are marked with :1.
+
+    Exit codes: 0 done, 1 failed while running, 2 wrong usage.
+    """
+    _check(answer)
+    others = None if donors is None else _read_donors(donors, inputs, table)
+    read, explainer = _fitted(inputs, table, answer, graphs)
+    found = explainer.counterfactuals(
+        read.model, read.store, n, threshold=threshold, donors=others, progress=not inputs.quiet
+    )
+    rows: list[dict[str, Any]] = []
+    for number, graph, some in zip(read.numbers, read.graphs, found, strict=True):
+        for one in some:
+            row = {"graph": number, "original": graph.get("smiles"), "smiles": one.smiles}
+            row |= {"marked": one.marked, "before": one.before, "after": one.after}
+            rows.append(row | {"size": one.size, "similarity": one.similarity})
+            typer.echo(f"graph {number}: {one}")
+    hits = sum(bool(some) for some in found)
+    say(f"the answer was changed for {hits:,} of {len(found):,} graphs")
+    _write(answer, inputs, read, explainer, rows, rows, counterfactuals=found)
+
+
+@command
+def audit(
+    inputs: InputOptions,
+    table: TableOptions,
+    answer: AnswerOptions,
+    should: Annotated[str, beyond_one_graph(metavar="SMARTS", help="Pattern that should matter.")],
+    should_not: ShouldNotOption = None,
+    graphs: GraphsOption = 500,
+) -> None:
+    """Ask whether your model reads what it should, by transplants of a pattern.
+
+    Exit codes: 0 done, 1 failed while running, 2 wrong usage.
+    """
+    _check(answer)
+    check_patterns(should, should_not)
+    read, explainer = _fitted(inputs, table, answer, graphs)
+    found = explainer.audit(read.model, read.store, should, should_not)
+    typer.echo(str(found))
+    result = found.to_dict()
+    rows = [
+        {"role": role, "verdict": found.finding, **result[role]}
+        for role in ("should", "should_not")
+        if result[role] is not None
+    ]
+    _write(answer, inputs, read, explainer, result, rows, audit=found)
+
+
+def _check(answer: AnswerOptions) -> None:
+    """Refuses files that could not be written, before any work."""
+    usage("--out", check_writable, answer.out, ".json", ".csv")
+    usage("--page", check_writable, answer.page, ".html", ".htm")
+
+
+def _fitted(
+    inputs: InputOptions, table: TableOptions, answer: AnswerOptions, graphs: int
+) -> tuple[Inputs, HPMEExplainer]:
+    """The model and its graphs, and HPME fitted to them."""
+    from hpme.commands.inputs import make_explainers, read_inputs
+    from hpme.explainers import HPMEExplainer
+
+    explainer = usage("--option", make_explainers, ["hpme"], inputs)["hpme"]
+    assert isinstance(explainer, HPMEExplainer)
+    skipped = (answer.out or answer.page or Path("graphs")).with_suffix(".skipped.csv")
+    read = read_inputs(inputs, table, count=graphs, skipped=skipped)
+    explainer.fit(read.model, read.fitted, target=read.model.target, progress=not inputs.quiet)
+    if not inputs.quiet:
+        say_warnings(explainer.report)
+    return read, explainer
+
+
+def _read_donors(source: str, inputs: InputOptions, table: TableOptions) -> Any:
+    """Further graphs, read as ``--data`` is."""
+    from hpme.commands.inputs import TABLES, read_graphs
+
+    unlabelled = replace(table, label_column=None, rule=None)
+    arguments = unlabelled.arguments() if Path(source).suffix.lower() in TABLES else {}
+    return read_graphs(source, progress=not inputs.quiet, **arguments)
+
+
+def _write(
+    answer: AnswerOptions,
+    inputs: InputOptions,
+    read: Inputs,
+    explainer: HPMEExplainer,
+    result: Any,
+    rows: list[dict[str, Any]],
+    **found: Any,
+) -> None:
+    """Everything as JSON or the rows as a table, and what was found on a page, as asked for."""
+    from hpme.storage import write_atomically
+
+    if answer.out is not None and answer.out.suffix.lower() == ".json":
+        write_atomically(
+            answer.out, (json.dumps(result, indent=1, allow_nan=False) + "\n").encode()
+        )
+    elif answer.out is not None:
+        written = io.StringIO(newline="")
+        writer = csv.DictWriter(written, list(rows[0]) if rows else ["graph"])
+        writer.writeheader()
+        writer.writerows(rows)
+        write_atomically(answer.out, written.getvalue().encode())
+    if answer.page is not None:
+        explanations = {"hpme": explanations_of(explainer, read, quiet=inputs.quiet)}
+        save_page(read, {"hpme": explainer}, explanations, answer.page, inputs, **found)

@@ -1,0 +1,382 @@
+"""What a user names on the command line: a model, its weights, graphs, and explainers."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_model
+from torch import nn
+from torch_geometric.data import Data
+
+from hpme.commands.options import ChempropOptions, InputOptions, ModeName, TableOptions
+from hpme.commands.shared import check_device, list_skipped, parse_options, refuse, say, usage
+from hpme.data import GraphStore, from_smiles_csv, load_graphs
+from hpme.data.molecules.columns import read_columns
+from hpme.data.molecules.smiles import parse_smiles, read_smiles
+from hpme.errors import InputError, ModelError, StorageError
+from hpme.explainers import GraphExplainer
+from hpme.explainers.registry import make_explainer, option_names
+from hpme.models.explained import ExplainedModel
+from hpme.models.task import check_rows
+
+FIT_GRAPHS = 500
+"""Explainers learn from at least this many graphs, if there are as many."""
+TRIAL_GRAPHS = 8
+TABLES = (".csv", ".tsv")
+PICKLES = (".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".bin")
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """A model, and the graphs a command is about; each is read once.
+
+    Args:
+        model: The model, with all that is known about it.
+        fitted: Graphs to learn from.
+        store: Graphs to answer about.
+        graphs: The latter one by one, as they were given.
+        numbers: Their numbers among all.
+    """
+
+    model: ExplainedModel
+    fitted: GraphStore
+    store: GraphStore
+    graphs: list[Data]
+    numbers: list[int]
+
+
+def read_inputs(
+    options: InputOptions,
+    table: TableOptions,
+    *,
+    count: int,
+    skipped: Path,
+    chemprop: ChempropOptions | None = None,
+) -> Inputs:
+    """Reads model and graphs, and calls the model once.
+
+    Args:
+        options: The model and where the graphs are.
+        table: How a table of SMILES is read.
+        count: Number of graphs to answer about.
+        skipped: Where to list rows of a table that are left out.
+        chemprop: A model file in place of the model.
+    """
+    place = None if options.device is None else usage("--device", check_device, options.device)
+    file = None if chemprop is None else chemprop.chemprop
+    if options.model is None and file is None:
+        refuse("name the function that returns your model", "--model")
+    arguments, progress = table.arguments(), not options.quiet
+    if options.mode is ModeName.regression and table.label_column:
+        arguments["task"] = "regression"
+    found: list[Data] | GraphStore
+    if chemprop is not None and file is not None:
+        if Path(options.data).suffix.lower() not in TABLES:
+            refuse("--chemprop needs a table of SMILES", "--data")
+        model, found = read_chemprop(
+            file, Path(options.data), chemprop.files(), skipped,
+            trust=chemprop.trust_model_file, progress=progress, **arguments,
+        )  # fmt: skip
+    else:
+        found = read_graphs(options.data, skipped, progress=progress, **arguments)
+        model = ExplainedModel(build_model(options.model or "", options.weights))
+    classes = options.classes
+    model = ExplainedModel.of(
+        model,
+        mode=None if options.mode is None else options.mode.value,
+        call=None if options.call is None else usage("--call", find_function, options.call),
+        output=_name_or_number(options.output),
+        classes=None if classes is None else [name.strip() for name in classes.split(",")],
+        target=_name_or_number(options.target),
+        contrast=_name_or_number(options.contrast),
+    )
+    if place is not None:
+        model.model.to(place)
+    store = model.read(found)  # says what is wrong with features or edges
+    order = torch.randperm(len(store), generator=torch.Generator().manual_seed(options.seed))
+    numbers, fitted = order[:count].sort()[0], order[: max(count, FIT_GRAPHS)].sort()[0]
+    chosen = store.subset(numbers)
+    _try(model, chosen.subset(torch.arange(min(TRIAL_GRAPHS, len(chosen)))))
+    if progress:
+        say(f"{len(store):,} graphs; {len(numbers):,} explained, learning from {len(fitted):,}")
+        if options.weights is None and file is None:
+            say("no --weights: the model is explained as the function returns it")
+    listed = numbers.tolist()
+    graphs = chosen.to_data_list() if isinstance(found, GraphStore) else [found[i] for i in listed]
+    return Inputs(model, store.subset(fitted), chosen, graphs, listed)
+
+
+def _name_or_number(text: str | None) -> int | str | None:
+    """A class, task or entry as it is known to the model."""
+    return int(text) if text is not None and text.isdecimal() else text
+
+
+def _try(model: ExplainedModel, store: GraphStore) -> None:
+    """Calls the model once, so that what is wrong shows before any work."""
+    with model.frozen(), torch.no_grad():
+        output = model.adapter().predict(store.batch())
+    check_rows(output, len(store))
+    one_value = output.dim() == 1 or output.shape[1] == 1
+    if one_value and model.mode is None and not model.view.asked:
+        refuse(
+            "the model returns one value per graph; say what it means: regression or "
+            "binary_classification",
+            "--mode",
+        )
+
+
+def make_explainers(names: Sequence[str], inputs: InputOptions) -> dict[str, GraphExplainer]:
+    """Explainers by name; an option goes to all that have it."""
+    options, seed = parse_options(inputs.option or []), inputs.seed
+    valid = {name: option_names(name) for name in names}
+    for option in options:
+        if option == "seed":
+            raise InputError("use --seed")
+        if not any(option in taken for taken in valid.values()):
+            every = sorted({name for taken in valid.values() for name in taken})
+            raise InputError(f"no explainer has '{option}'; valid options: {', '.join(every)}")
+    return {
+        name: make_explainer(name, None, seed, {o: v for o, v in options.items() if o in taken})[0]
+        for name, taken in valid.items()
+    }
+
+
+# Models ###########################################################################################
+
+
+def find_function(reference: str) -> Callable[..., Any]:
+    """The function named ``module:function``.
+
+    The module is looked for in the current folder first, then where Python looks for modules.
+
+    Raises:
+        InputError: If there is no such function.
+    """
+    module_name, colon, name = reference.partition(":")
+    if not colon or not module_name or not name:
+        raise InputError(
+            f"'{reference}' is no factory; write module:function, such as my_models:build for "
+            "build() in my_models.py"
+        )
+    with _current_folder():
+        try:
+            module = importlib.import_module(module_name)
+        except Exception as error:
+            why = f"importing '{module_name}' failed: {type(error).__name__}: {error}"
+            if getattr(error, "name", None) == module_name.partition(".")[0]:
+                why = (
+                    f"no module '{module_name}' in the current folder or among the installed ones; "
+                    "run the command where the file is"
+                )
+            raise InputError(why) from error
+        factory = getattr(module, name, None)
+        if not callable(factory):
+            close = difflib.get_close_matches(name, dir(module), n=1)
+            hint = f"; did you mean '{close[0]}'?" if close else ""
+            raise InputError(f"'{module_name}' has no function '{name}'{hint}")
+        found: Callable[..., Any] = factory
+        return found
+
+
+def call_factory(reference: str) -> Any:
+    """What a function returns when called without arguments.
+
+    Raises:
+        InputError: If there is no such function, or it fails.
+    """
+    factory = find_function(reference)
+    with _current_folder():
+        try:
+            return factory()
+        except Exception as error:
+            raise InputError(
+                f"{reference}() failed: {type(error).__name__}: {error}; it is called without "
+                "arguments"
+            ) from error
+
+
+@contextmanager
+def _current_folder() -> Iterator[None]:
+    """Lets modules of the current folder be imported, as ``python -m`` does."""
+    folder = os.getcwd()
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
+
+
+def build_model(reference: str, weights: Path | None) -> nn.Module:
+    """The model a factory returns, with the weights of a file if there is one.
+
+    Raises:
+        ModelError: If the factory returns something else, or the weights do not fit.
+        StorageError: If the file of the weights cannot be used.
+    """
+    if weights is not None:
+        _check_weights(weights)
+    model = call_factory(reference)
+    if not isinstance(model, nn.Module):
+        raise ModelError(f"{reference}() returned {type(model).__name__}, not a torch.nn.Module")
+    if weights is None:
+        return model
+    try:
+        load_model(model, weights)
+    except SafetensorError as error:
+        raise StorageError(f"'{weights}' is damaged or no safetensors file: {error}") from error
+    except RuntimeError as error:
+        raise ModelError(
+            f"the weights of '{weights}' do not fit the model of {reference}(): {error}"
+        ) from error
+    return model
+
+
+def _check_weights(path: Path) -> None:
+    """Refuses files that could run code when read, or that are none."""
+    if path.suffix.lower() in PICKLES:
+        converted = path.with_suffix(".safetensors").name
+        raise StorageError(
+            f"'{path}' is a pickle, which can run code when it is read; convert it once where you "
+            f"have the model: safetensors.torch.save_model(model, '{converted}')"
+        )
+    if path.suffix.lower() != ".safetensors":
+        raise StorageError(f"'{path}' must be a .safetensors file")
+    if not path.is_file():
+        raise StorageError(f"no file '{path}'; check the path")
+
+
+# Graphs ###########################################################################################
+
+
+def read_graphs(
+    source: str, skipped: Path | None = None, *, progress: bool, **table_options: Any
+) -> list[Data] | GraphStore:
+    """Graphs of a table of SMILES, of a file of graphs, or of what a factory returns.
+
+    Args:
+        source: A ``.csv`` or ``.tsv`` file, a ``.safetensors`` file of
+            :func:`~hpme.data.save_graphs`, or ``module:function``.
+        skipped: Where to list rows of a table that are left out.
+        progress: Whether to draw a progress bar.
+        table_options: Arguments of :func:`~hpme.data.from_smiles_csv`, for tables only.
+
+    Raises:
+        InputError: If it is none of these, or holds no graphs.
+    """
+    path = Path(source)
+    suffix = path.suffix.lower()
+    if suffix in TABLES:
+        return _read_table(path, skipped, progress=progress, **table_options)
+    if table_options:
+        raise InputError(f"'{min(table_options)}' belongs to a table of SMILES, not to '{source}'")
+    if suffix == ".safetensors":
+        return load_graphs(path)
+    if ":" not in source:
+        raise InputError(
+            f"'{source}' is neither a .csv or .tsv file of SMILES, nor a .safetensors file of "
+            "hpme.data.save_graphs(), nor module:function"
+        )
+    graphs = call_factory(source)
+    if not isinstance(graphs, Iterable) or isinstance(graphs, Data | str | bytes):
+        raise InputError(f"{source}() returned {type(graphs).__name__}, not a collection of graphs")
+    found = list(graphs)
+    odd = next((item for item in found if not isinstance(item, Data)), None)
+    if not found or odd is not None:
+        what = "nothing" if not found else f"a {type(odd).__name__} among its graphs"
+        raise InputError(f"{source}() returned {what}; it must return PyG Data objects")
+    return found
+
+
+def _read_table(
+    path: Path, skipped: Path | None, *, progress: bool, hydrogens: bool = False, **options: Any
+) -> list[Data] | GraphStore:
+    found: list[Data] | GraphStore
+    if options.get("label_column") or options.get("rules"):
+        dataset = from_smiles_csv(path, progress=progress, hydrogens=hydrogens, **options)
+        found, left_out = list(dataset), list(dataset.skipped)
+    else:
+        columns = read_columns(path, **options)
+        found, left_out = read_smiles(columns, hydrogens=hydrogens, progress=progress)
+    if skipped is not None:
+        list_skipped(left_out, len(found), skipped, quiet=not progress)
+    return found
+
+
+def read_chemprop(
+    path: Path,
+    table: Path,
+    files: Mapping[str, Path],
+    skipped: Path,
+    *,
+    trust: bool,
+    progress: bool = False,
+    rules: Mapping[str, str] | None = None,
+    task: Any = "classification",
+    hydrogens: bool = False,
+    **columns: Any,
+) -> tuple[ExplainedModel, list[Data]]:
+    """A Chemprop model, and the molecules of a table as it sees them.
+
+    Args:
+        path: The model file.
+        table: The table of SMILES.
+        files: Files (``.npz``) of additional features and descriptors by Chemprop's names ``V_f``,
+            ``E_f``, ``V_d`` (an array per molecule) and ``x_d`` (a row per molecule).
+        skipped: Where to list rows of the table that are left out.
+        trust: See :func:`~hpme.models.chemprop.read_model`.
+        progress: Whether to say how many these are.
+        rules, task, hydrogens, columns: As in :func:`~hpme.data.from_smiles_csv`.
+    """
+    from hpme.models.chemprop import explained, molecules, read_model
+    from hpme.models.chemprop.files import chemprop_module
+
+    read, left_out = parse_smiles(
+        read_columns(table, **columns), rules or {}, task=task, hydrogens=hydrogens
+    )
+    list_skipped(left_out, len(read), skipped, quiet=not progress)
+    model, tasks = read_model(path, trust=trust)
+    point = chemprop_module("data").MoleculeDatapoint
+    points = [point(molecule, name=known.pop("smiles")) for molecule, known in read]
+    for name, file in files.items():
+        for one, values in zip(points, _arrays(file, len(points), name), strict=True):
+            setattr(one, name, values)
+    made = molecules(points, model)
+    for graph, (_, known) in zip(made, read, strict=True):
+        graph.update(known)
+        if "node_mask" in known:
+            graph.edge_mask = graph.node_mask[graph.edge_index].all(0)
+    return explained(model, tasks=tasks), made
+
+
+def _arrays(path: Path, count: int, name: str) -> list[Any]:
+    """An array for every molecule, as Chemprop reads them: ``arr_0``, ``arr_1`` and so on."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            names = ["arr_0"] if name == "x_d" else [f"arr_{i}" for i in range(len(file.files))]
+            arrays = [file[key].astype(np.float32) for key in names]
+    except KeyError as error:
+        raise InputError(
+            f"'{path}' has no {error.args[0].split()[0]}; write it with numpy.savez(path, *arrays)"
+        ) from error
+    except (OSError, ValueError, EOFError, AttributeError, TypeError, BadZipFile) as error:
+        raise InputError(f"'{path}' is no .npz file of numbers: {error}") from error
+    found = list(np.atleast_1d(arrays[0])) if name == "x_d" else arrays
+    if len(found) != count:
+        what = "rows" if name == "x_d" else "arrays"
+        raise InputError(
+            f"'{path}' has {len(found)} {what} for {count} molecules; it needs one for each row of "
+            "the table that is not left out"
+        )
+    return found

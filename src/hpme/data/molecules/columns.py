@@ -1,0 +1,123 @@
+"""Tables of SMILES: their columns, and the rows that are left out."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hpme.errors import InputError
+from hpme.storage import write_atomically
+
+OPEN_QUOTE = "a quote that is opened is not closed on the same line; double it, or remove it"
+
+
+@dataclass(frozen=True)
+class SkippedRow:
+    """A row that is not in the dataset.
+
+    Args:
+        row: Its position in the list, from 0, or its line in the file, from 1.
+        smiles: The SMILES it gave.
+        reason: What is wrong with it.
+    """
+
+    row: int
+    smiles: str
+    reason: str
+
+    def __str__(self) -> str:
+        shown = self.smiles if len(self.smiles) <= 80 else self.smiles[:77] + "..."
+        return f"row {self.row}, '{shown}': {self.reason}"
+
+
+def write_skipped(path: str | Path, skipped: Sequence[SkippedRow]) -> None:
+    """Lists rows that are left out in a CSV file: row, SMILES, reason."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(["row", "smiles", "reason"])
+    writer.writerows([row.row, row.smiles, row.reason] for row in skipped)
+    write_atomically(Path(path), text.getvalue().encode())
+
+
+@dataclass(frozen=True)
+class SmilesColumns:
+    """What a table says about molecules.
+
+    Args:
+        smiles: One string per molecule.
+        rows: What to call the rows in messages.
+        labels: One label per molecule, if there are any.
+        names: One name per molecule, if there are any.
+    """
+
+    smiles: list[str]
+    rows: Sequence[int]
+    labels: list[Any] | None = None
+    names: list[str] | None = None
+
+
+def read_columns(
+    path: Path,
+    smiles_column: str = "smiles",
+    label_column: str | None = None,
+    name_column: str | None = None,
+    *,
+    size: int | None = None,
+) -> SmilesColumns:
+    """Columns of a CSV file, as :func:`from_smiles_csv` reads it."""
+    columns = [smiles_column, *(c for c in (label_column, name_column) if c is not None)]
+    values: list[list[str]] = [[] for _ in columns]
+    lines: list[int] = []
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = _rows(file, "\t" if path.suffix.lower() == ".tsv" else ",")
+            places = positions(next(rows, (1, []))[1], columns, path)
+            for line, row in itertools.islice((item for item in rows if item[1]), size):
+                lines.append(line)
+                for column, position in zip(values, places, strict=True):
+                    column.append(row[position] if position < len(row) else "")
+                    if "\n" in column[-1] or "\r" in column[-1]:
+                        raise csv.Error(f"row {line}: {OPEN_QUOTE}")
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"'{path}' cannot be read as CSV in UTF-8: {error}") from error
+    found = dict(zip(columns, values, strict=True))
+    return SmilesColumns(
+        found[smiles_column],
+        lines,
+        None if label_column is None else found[label_column],
+        None if name_column is None else found[name_column],
+    )
+
+
+def _rows(file: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Rows of a table and the lines they begin on.
+
+    Raises:
+        csv.Error: If a quote is not closed; the message names the row.
+    """
+    reader = csv.reader(file, delimiter=delimiter, strict=True)
+    while True:
+        line = reader.line_num + 1
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            raise csv.Error(f"row {line}: {OPEN_QUOTE} ({error})") from error
+        if row is None:
+            return
+        yield line, row
+
+
+def positions(header: Sequence[str], columns: Sequence[str], path: Path) -> list[int]:
+    """Where the columns of a table stand; an :class:`InputError` names one that it lacks."""
+    names = [name.strip() for name in header]
+    for column in columns:
+        if column not in names:
+            raise InputError(
+                f"'{path}' has no column '{column}'; its columns: {', '.join(names) or 'none'}"
+            )
+    return [names.index(column) for column in columns]

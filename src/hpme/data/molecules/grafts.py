@@ -1,0 +1,396 @@
+"""Transplants that chemistry allows: regions of molecules moved so that molecules result.
+
+A region is cut at single bonds, and no ring is opened. What it was bound to decides where it may
+go: an atom of the host takes the place of the atom a region was bound to if it is of the same kind.
+Atoms of a ring that is not whole inside the region are its frame: they are not moved, the host must
+have them. The carbon, nitrogen and oxygens of a nitrobenzene are a nitro group that wants an
+aromatic carbon. A whole ring on a frame, such as an epoxide on a six-membered ring, closes on atoms
+of the host like those of the frame.
+
+Molecules have no hydrogens among their atoms and are sanitised; :class:`Anatomy` holds what is
+asked about one again and again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any, Literal
+
+import torch
+
+from hpme.data.molecules.anatomy import (
+    Anatomy,
+    Graft,
+    Kind,
+    Piece,
+    Surrounding,
+    forget_stereo,
+    graft_of,
+    pick,
+    random_region,
+)
+from hpme.data.molecules.chem import rdkit_module
+from hpme.errors import InputError
+
+__all__ = [
+    "Anatomy",
+    "Graft",
+    "Hosts",
+    "Transplant",
+    "fillers_of",
+    "graft_of",
+    "insert",
+    "insert_many",
+    "random_region",
+    "remove",
+]
+
+Replace = Literal["hydrogen", "substituent", "any"]
+Fillers = Mapping[int, Sequence[Graft]]
+"""Regions that say little, by the number of atoms that are moved."""
+MOST_MATCHES = 200
+"""Places of a frame of several atoms in a host."""
+LONGEST_CHAIN = 4
+"""Carbons that take the place of a region between several others."""
+
+
+@dataclass(frozen=True)
+class Transplant:
+    """A sanitised molecule made of two.
+
+    Args:
+        molecule: RDKit's molecule.
+        region: For each of its atoms the number in the molecule of the region, -1 if it is not of
+            the region.
+        host: For each of its atoms the number in the host, -1 if it is not of the host. Atoms that
+            are of neither are new.
+    """
+
+    molecule: Any
+    region: tuple[int, ...]
+    host: tuple[int, ...]
+
+
+def insert(
+    graft: Graft, host: Anatomy, generator: torch.Generator, *, replace: Replace = "any"
+) -> Transplant | None:
+    """A host with a region at a random place of the right kind; ``None`` if it has none.
+
+    A region between two atoms goes between two that are bound to each other, where the host has
+    such. Else one atom of the host is matched and a small group stands for each of the others: a
+    phenyl group for an aromatic atom, acetyl for C=O, mesyl for S=O, methyl for all else.
+
+    Args:
+        graft: The region.
+        host: The molecule that takes it; its counter-ions stay as they are.
+        generator: Draws the place.
+        replace: What goes in the host: a hydrogen, a substituent of about the same number of atoms,
+            or a hydrogen where there is one of the right kind.
+    """
+    if replace not in ("hydrogen", "substituent", "any"):
+        raise InputError(f"replace is 'hydrogen', 'substituent' or 'any', got {replace!r}")
+    assembly = _Assembly(host)
+    for piece in graft.pieces:
+        places = _between(piece, assembly, generator) or _beside(
+            piece, assembly, generator, replace
+        )
+        if places is None:
+            return None
+        assembly.put(piece, places)
+    return assembly.finished()
+
+
+class Hosts:
+    """Molecules that take regions, and which of them have atoms of a kind.
+
+    Args:
+        anatomies: The molecules.
+    """
+
+    def __init__(self, anatomies: Iterable[Anatomy]) -> None:
+        self.anatomies = list(anatomies)
+        self.having: dict[Kind, set[int]] = defaultdict(set)
+        for number, one in enumerate(self.anatomies):
+            for kind in {*one.places, *one.stumps}:
+                self.having[kind].add(number)
+
+    def fitting(self, graft: Graft) -> list[int]:
+        """Numbers of hosts that have atoms for a region; no others can take it."""
+        fit = set(range(len(self.anatomies)))
+        for piece in graft.pieces:
+            fit &= set[int]().union(*map(self._matching, piece.surroundings))
+        return sorted(fit)
+
+    def _matching(self, one: Surrounding) -> set[int]:
+        bound = [kind for kind, count in zip(one.kinds, one.joints, strict=True) if count]
+        return set.intersection(*(self.having.get(kind, set()) for kind in bound))
+
+
+def insert_many(
+    graft: Graft,
+    hosts: Hosts,
+    count: int,
+    generator: torch.Generator,
+    *,
+    replace: Replace = "any",
+) -> tuple[list[tuple[int, Transplant]], int]:
+    """A region in random hosts, at most once in each: numbers of hosts and what was made.
+
+    Also returns how many hosts were tried, of those that have an atom of the right kind.
+    """
+    made: list[tuple[int, Transplant]] = []
+    fitting = hosts.fitting(graft)
+    for tried, place in enumerate(torch.randperm(len(fitting), generator=generator).tolist()):
+        if len(made) == count:
+            return made, tried
+        one = insert(graft, hosts.anatomies[fitting[place]], generator, replace=replace)
+        if one is not None:
+            made.append((fitting[place], one))
+    return made, len(fitting)
+
+
+def remove(
+    graft: Graft,
+    anatomy: Anatomy,
+    generator: torch.Generator | None = None,
+    *,
+    fillers: Fillers | None = None,
+) -> Transplant | None:
+    """A molecule without a region; ``None`` if nothing can take its place.
+
+    Args:
+        graft: A region of the molecule.
+        anatomy: The molecule; it is the host of the mix.
+        generator: Draws among fillers.
+        fillers: What takes the place of the region, of about as many atoms, see
+            :func:`fillers_of`; a chain of carbons where it was between others. By default hydrogens
+            do.
+    """
+    assembly = _Assembly(anatomy)
+    for piece in graft.pieces:
+        for part in anatomy.parts(piece.atoms):
+            ends = [b for a, b in piece.joints if a in part]
+            assembly.gone.update(part)
+            if fillers is None:
+                for end in ends:
+                    assembly.hydrogens(end, 1)
+                continue
+            if any(len({*one.atoms} & {*ends}) > 1 for one in piece.surroundings):
+                return None  # it would close another ring
+            if len(ends) == 1:
+                assembly.fill(ends[0], _near(fillers, len(part), generator))
+            else:
+                assembly.chain(ends, min(LONGEST_CHAIN, len(part)))
+    return assembly.finished()
+
+
+def fillers_of(hosts: Iterable[Anatomy]) -> dict[int, list[Graft]]:
+    """Different substituents of hosts that are carbon alone, by the number of their atoms."""
+    chem = rdkit_module("Chem")
+    found: dict[int, dict[str, Graft]] = defaultdict(dict)
+    for host in hosts:
+        for graft in host.fillers:
+            found[len(graft.atoms)].setdefault(chem.MolToSmiles(graft.pieces[0].fragment), graft)
+    return {size: list(found[size].values()) for size in sorted(found)}
+
+
+def _near(fillers: Fillers, size: int, generator: torch.Generator | None) -> Graft:
+    sizes = [other for other, some in fillers.items() if some]
+    if not sizes:
+        raise InputError("no fillers; take hosts with alkyl or phenyl groups, or fillers=None")
+    return pick(fillers[min(sizes, key=lambda other: abs(other - size))], generator)
+
+
+def _between(
+    piece: Piece, assembly: _Assembly, generator: torch.Generator
+) -> dict[int, int] | None:
+    """Ends of a bond of the host for a region that was bound to two atoms; the bond is cut."""
+    if [one.joints for one in piece.surroundings] != [(1,), (1,)]:
+        return None
+    first, second = piece.surroundings
+    options = [
+        link
+        for link in assembly.anatomy.links.get((first.kinds[0], second.kinds[0]), ())
+        if assembly.free(link)
+    ]
+    if not options:
+        return None
+    x, y = pick(options, generator)
+    assembly.edited.RemoveBond(x, y)
+    return {first.atoms[0]: x, second.atoms[0]: y}
+
+
+def _beside(
+    piece: Piece, assembly: _Assembly, generator: torch.Generator, replace: Replace
+) -> dict[int, int] | None:
+    """Atoms of the host for one of the surroundings; what they lose is gone."""
+    order = torch.randperm(len(piece.surroundings), generator=generator).tolist()
+    first = [one for one in piece.surroundings if _closing(one)]
+    if len(first) > 1:
+        return None  # a ring between them would open
+    first = first or [one for one in piece.surroundings if len(one.atoms) > 1]
+    for one in first or [piece.surroundings[number] for number in order]:
+        if replace != "substituent":
+            options = _with_hydrogens(one, assembly)
+            if options:
+                chosen = pick(options, generator)
+                for number, count in zip(chosen, one.joints, strict=True):
+                    assembly.hydrogens(number, -count)
+                return dict(zip(one.atoms, chosen, strict=True))
+        if replace != "hydrogen" and one.joints == (1,):
+            size = len(piece.atoms)
+            stumps = [
+                (site, side)
+                for site, side in assembly.anatomy.stumps.get(one.kinds[0], ())
+                if abs(len(side) - size) <= max(1, size // 2) and assembly.free({site, *side})
+            ]
+            if stumps:
+                site, side = pick(stumps, generator)
+                assembly.gone |= side
+                return {one.atoms[0]: site}
+    return None
+
+
+def _closing(one: Surrounding) -> bool:
+    """Whether a region that meets it closes a ring."""
+    return sum(map(bool, one.joints)) > 1
+
+
+def _with_hydrogens(one: Surrounding, assembly: _Assembly) -> list[tuple[int, ...]]:
+    """All atoms of the host that match, each with as many hydrogens as there are bonds to come."""
+    host = assembly.anatomy
+    if one.pattern is None:
+        sites = [(a,) for a in host.places.get(one.kinds[0], ())]
+        if one.joints == (1,):
+            return [site for site in sites if assembly.free(site)]
+        found = sites
+    else:
+        found = host.molecule.GetSubstructMatches(
+            one.pattern, uniquify=False, maxMatches=MOST_MATCHES
+        )
+    return [
+        match
+        for match in found
+        if assembly.free(match)
+        and one.ringed == tuple(bool(host.rings_of[a]) for a in match)
+        and all(
+            host.kinds[a] == kind and host.hydrogens[a] >= count
+            if count
+            else host.kinds[a][:3] == kind[:3]  # what else is bound to it does not matter
+            for a, kind, count in zip(match, one.kinds, one.joints, strict=True)
+        )
+    ]
+
+
+class _Assembly:
+    """A molecule under way; where its atoms come from is known by their order."""
+
+    def __init__(self, anatomy: Anatomy) -> None:
+        self.anatomy = anatomy
+        self.region = [-1] * anatomy.size
+        self.host = list(range(anatomy.size))
+        self.gone: set[int] = set()
+        self.used: set[int] = set()
+        self.closes = False
+        """Whether a ring closes on one that is there, which may become aromatic by that."""
+
+    @cached_property
+    def edited(self) -> Any:
+        """A copy of the molecule; most hosts that do not fit are known before it is needed."""
+        return rdkit_module("Chem").RWMol(self.anatomy.molecule)
+
+    def free(self, atoms: Collection[int]) -> bool:
+        """Whether atoms are there and as they were."""
+        return self.used.isdisjoint(atoms) and self.gone.isdisjoint(atoms)
+
+    def add(self, fragment: Any, numbers: Sequence[int]) -> int:
+        """Adds atoms, and returns the number of the first."""
+        first: int = self.edited.GetNumAtoms()
+        self.edited.InsertMol(fragment)
+        self.region += numbers
+        self.host += [-1] * len(numbers)
+        return first
+
+    def bind(self, old: int, new: int) -> None:
+        """A single bond."""
+        self.used.add(old)
+        forget_stereo(self.edited, old)
+        self.edited.AddBond(old, new, rdkit_module("Chem").BondType.SINGLE)
+
+    def hydrogens(self, number: int, change: int) -> None:
+        """Hydrogens that come or go at an atom; most atoms count their own."""
+        atom = self.edited.GetAtomWithIdx(number)
+        alone = atom.GetNoImplicit() or (atom.GetIsAromatic() and atom.GetAtomicNum() != 6)
+        if alone or change < 0:
+            atom.SetNumExplicitHs(max(0, atom.GetNumExplicitHs() + change))
+        forget_stereo(self.edited, number)
+
+    def put(self, piece: Piece, places: Mapping[int, int]) -> None:
+        """A piece whose outer atoms are matched by atoms of the host, or stood for by groups."""
+        first = self.add(piece.fragment, piece.atoms)
+        kinds = {
+            a: k for one in piece.surroundings for a, k in zip(one.atoms, one.kinds, strict=True)
+        }
+        ends = dict(places)
+        self.closes |= any(_closing(one) for one in piece.surroundings)
+        for inner, outer in piece.joints:
+            here = first + piece.atoms.index(inner)
+            if outer not in ends:
+                cap = _cap(kinds[outer])
+                ends[outer] = self.add(cap, [-1] * cap.GetNumAtoms())
+            self.bind(ends[outer], here)
+
+    def fill(self, end: int, filler: Graft) -> None:
+        """A substituent at an atom."""
+        piece = filler.pieces[0]
+        first = self.add(piece.fragment, [-1] * len(piece.atoms))
+        self.bind(end, first + piece.atoms.index(piece.joints[0][0]))
+
+    def chain(self, ends: Sequence[int], length: int) -> None:
+        """A chain of carbons between atoms."""
+        length = max(length, (len(ends) - 1) // 2)
+        chain = rdkit_module("Chem").MolFromSmiles("C" * length)
+        first = self.add(chain, [-1] * length)
+        for place, end in enumerate(ends):
+            self.bind(end, first + round(place * (length - 1) / max(1, len(ends) - 1)))
+
+    def _aromatic(self) -> list[bool]:
+        return [atom.GetIsAromatic() for atom in self.edited.GetAtoms()]
+
+    def finished(self) -> Transplant | None:
+        """Takes out what is gone and sanitises; all atoms stay aromatic or not."""
+        chem, edited = rdkit_module("Chem"), self.edited
+        edited.BeginBatchEdit()
+        for number in self.gone:
+            edited.RemoveAtom(number)
+        edited.CommitBatchEdit()
+        aromatic = self._aromatic() if self.closes else []
+        with rdkit_module("rdBase").BlockLogs():
+            try:
+                chem.SanitizeMol(edited)
+            except (chem.MolSanitizeException, RuntimeError, ValueError):
+                return None
+        if self.closes and aromatic != self._aromatic():
+            return None
+        chem.AssignStereochemistry(edited, cleanIt=True, force=True)
+        kept = [number for number in range(len(self.host)) if number not in self.gone]
+        region, host = (tuple(some[number] for number in kept) for some in (self.region, self.host))
+        return Transplant(edited.GetMol(), region, host)
+
+
+def _cap(kind: Kind) -> Any:
+    """What stands for an atom of a kind; its first atom is bound."""
+    number, _, aromatic, orders, _ = kind
+    if aromatic:
+        return _read("c1ccccc1")
+    if (2.0, 8) in orders and number in (6, 16):
+        return _read("C(C)=O" if number == 6 else "S(C)(=O)=O")
+    return _read("C")
+
+
+@cache
+def _read(smiles: str) -> Any:
+    return rdkit_module("Chem").MolFromSmiles(smiles)

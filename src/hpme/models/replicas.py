@@ -1,0 +1,63 @@
+"""A frozen model on changed replicas of graphs, as many at once as fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hpme.graphs import GraphBatch, GraphStore
+from hpme.graphs.transforms import chunks
+from hpme.models.adapter import ModelAdapter
+from hpme.models.task import check_rows
+
+
+@dataclass(frozen=True)
+class Replicas:
+    """Some replicas of graphs, as one batch.
+
+    Args:
+        graphs: The replicas as they are; ``node_ids`` are rows of the replicated graphs.
+        ids: Graph number :math:`[R]` of every replica.
+        edge_ids: Position of every edge among those of the replicated graphs.
+        number: Number :math:`[R]` of every replica among all of them.
+    """
+
+    graphs: GraphBatch
+    ids: Tensor
+    edge_ids: Tensor
+    number: Tensor
+
+
+Change = Callable[[Replicas], GraphBatch]
+"""What is done to replicas before the model sees them; graphs and their order stay."""
+
+
+def replica_outputs(
+    adapter: ModelAdapter,
+    store: GraphStore,
+    ids: Tensor,
+    change: Change,
+    /,
+    **model_kwargs: Any,
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Graph numbers and outputs of changed replicas of graphs, some at a time, in order.
+
+    Args:
+        adapter: Calls the model.
+        store: The graphs.
+        ids: Graph number of every replica.
+        change: Applied to every part of the replicas; how they are cut into parts changes nothing.
+        **model_kwargs: Passed on to the model.
+    """
+    first = 0
+    for part in chunks(store, ids):
+        number = torch.arange(first, first + part.numel(), device=part.device)
+        first += part.numel()
+        replicas = Replicas(store.batch(part), part, store.edges_of(part)[0], number)
+        output = adapter.predict(change(replicas), **model_kwargs)
+        check_rows(output, part.numel())
+        yield part, output
