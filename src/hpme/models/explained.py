@@ -9,7 +9,7 @@ what that means (:mod:`hpme.models.task`); inside :meth:`ExplainedModel.frozen` 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Any, cast
@@ -27,6 +27,9 @@ from hpme.models.freezing import check_module, frozen
 from hpme.models.output import Name, OutputView, Target
 from hpme.models.task import Mode, ReturnType, Task
 from hpme.models.wrappers import unwrapped
+
+Featurise = Callable[[Sequence[str]], Sequence[Any]]
+"""Graphs of SMILES."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,8 @@ class ExplainedModel:
             ``index`` numbers.
         descriptors: Name of the field with one row per graph that the model reads beside the graph,
             such as Chemprop's ``"X_d"``; explanations then have the share of each of its columns.
+        featurise: Graphs of a list of SMILES as the model was trained on them, for all that changes
+            molecules; by default hpme's own features, where the molecules have these.
     """
 
     model: nn.Module
@@ -78,6 +83,7 @@ class ExplainedModel:
     contrast: Name | None = None
     node_type: str | None = None
     descriptors: str | None = None
+    featurise: Featurise | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "model", unwrapped(self.model))
@@ -170,7 +176,7 @@ class ExplainedModel:
 
 def known_facts(explained: ExplainedModel) -> dict[str, Any]:
     """What is known about a model besides its level and embedding, by name."""
-    others = ("model", "level", "embedding_layer", "model_config")
+    others = ("model", "level", "embedding_layer", "model_config", "featurise")
     names = [field.name for field in fields(explained) if field.name not in others]
     return {name: value for name in names if (value := getattr(explained, name)) is not None}
 

@@ -11,7 +11,9 @@ from torch import Tensor, nn
 from torch_geometric.data import Batch
 
 from hpme.errors import InputError
+from hpme.models.explained import ExplainedModel
 from hpme.models.freezing import frozen
+from hpme.models.output import position
 
 ATOM_DESCRIPTORS, MOLECULE_DESCRIPTORS = "V_d", "X_d"
 """Chemprop's names of what joins atoms after message passing, and molecules after pooling."""
@@ -45,6 +47,11 @@ class Ensemble(nn.Module):
                     )
         self.eval()
 
+    @property
+    def title(self) -> str:
+        """What pages call it."""
+        return f"ensemble of {len(self.members)} Chemprop networks"
+
     def forward(self, graphs: Any, V_d: Tensor | None = None, X_d: Tensor | None = None) -> Tensor:
         """The mean output of the members."""
         return self.outputs(graphs, V_d, X_d).mean(0)
@@ -63,6 +70,22 @@ class Ensemble(nn.Module):
         batch = graphs if isinstance(graphs, Batch) else Batch.from_data_list(list(graphs))
         with frozen(self):
             return self.outputs(*_inputs(batch)).std(0)
+
+
+def spread_of(explained: ExplainedModel, graphs: Any) -> Tensor | None:
+    """How far the members of an ensemble disagree about the explained task, ``[graphs]``.
+
+    That is the standard deviation of the probability, the largest of several classes, or of the
+    value; ``None`` for a single network.
+    """
+    if not isinstance(explained.model, Ensemble):
+        return None
+    found, target = explained.model.spread(graphs), explained.target
+    task = target[0] if isinstance(target, tuple) else target
+    column = 0
+    if found.shape[1] > 1 and task is not None:
+        column = position(task, found.shape[1], explained.tasks, "task")
+    return found[:, column].view(len(found), -1).amax(1)
 
 
 def _kind(member: Any) -> dict[str, Any]:

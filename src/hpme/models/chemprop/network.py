@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,11 @@ from hpme.models.explained import ExplainedModel, Model
 
 
 def molecules(
-    points: Iterable[Any], model: Model | None = None, *, featurizer: Any = None
+    points: Iterable[Any],
+    model: Model | None = None,
+    *,
+    featurizer: Any = None,
+    hydrogens: bool = False,
 ) -> list[Data]:
     """Graphs with the features Chemprop gives atoms and bonds; atoms keep RDKit's order.
 
@@ -37,6 +42,7 @@ def molecules(
         model: The network or ensemble; its widths say which of Chemprop's featurizers it was
             trained with.
         featurizer: A Chemprop featurizer, in place of ``model``.
+        hydrogens: Whether hydrogens of SMILES become atoms.
 
     Raises:
         InputError: If a SMILES cannot be read, no featurizer has the widths of the network, or
@@ -47,7 +53,8 @@ def molecules(
     read: list[Any] = []
     for number, point in enumerate(points):
         try:
-            read.append(kind.from_smi(point) if isinstance(point, str) else point)
+            text = isinstance(point, str)
+            read.append(kind.from_smi(point, add_h=hydrogens) if text else point)
         except RuntimeError as error:
             raise InputError(f"molecule {number}: {error}") from error
     if not read:
@@ -186,6 +193,7 @@ def explained(
         "embedding_layer": embedding_layer(model),
         "tasks": task_names(model) if tasks is None else tasks,
         "descriptors": MOLECULE_DESCRIPTORS,
+        "featurise": partial(molecules, model=model),
         **meaning,
         **options,
     }
