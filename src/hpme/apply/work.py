@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from torch import Tensor
 from hpme.apply.rows import Part
 from hpme.apply.shards import Column, Lists, ShardRows
 from hpme.data.molecules.columns import SkippedRow
-from hpme.data.molecules.stream import stream_molecules
+from hpme.data.molecules.stream import ReadMolecules, stream_molecules
 from hpme.errors import HPMEError, InputError
 from hpme.execute.jobs import Done, Failure
 from hpme.explainers.registry import load_explainer
@@ -115,8 +115,11 @@ class ShardWork:
         numbers = list(range(*rows.indices(len(part.ids))))
         if part.smiles is None:
             return part.store.subset(torch.tensor(numbers)), numbers
-        texts = part.smiles[rows]
-        found = stream_molecules(texts, hydrogens=self.hydrogens)
+        texts, explained = part.smiles[rows], self.ready()[1]
+        if explained.featurise is None:
+            found = stream_molecules(texts, hydrogens=self.hydrogens)
+        else:
+            found = _featurised(texts, explained)
         for place, reason in found.failed.items():
             skipped.append(SkippedRow(part.ids[numbers[place]], texts[place], reason))
         return found.store, [numbers[place] for place in found.numbers]
@@ -173,6 +176,21 @@ class ShardWork:
             "node_weights": Lists(_node_weights(masks, store), store.sizes),
             "verdict": quality,
         }
+
+
+def _featurised(texts: Sequence[str], explained: ExplainedModel) -> ReadMolecules:
+    """Molecules as the model's own featuriser makes them; those it refuses are failures."""
+    assert explained.featurise is not None
+    graphs: list[Any] = []
+    numbers, failed = [], {}
+    for number, text in enumerate(texts):
+        try:
+            graphs += explained.featurise([text])
+            numbers.append(number)
+        except HPMEError as error:
+            failed[number] = str(error)
+    store = explained.read(graphs) if graphs else stream_molecules([]).store
+    return ReadMolecules(store, numbers, failed)
 
 
 def state_of(explained: ExplainedModel) -> bytes:

@@ -16,6 +16,7 @@ import typer
 from hpme import __version__
 from hpme.commands import shared
 from hpme.commands.options import (
+    ChempropFiles,
     DeviceOption,
     HydrogensOption,
     NameColumnOption,
@@ -42,15 +43,6 @@ def apply(
     explainer: Annotated[
         Path, typer.Argument(dir_okay=False, help="File of explainer.save() or --save-explainer.")
     ],
-    model: Annotated[
-        str,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="MODULE:FUNCTION",
-            help="Function that returns your model; it is called without arguments.",
-        ),
-    ],
     data: Annotated[
         Path,
         typer.Option(
@@ -62,6 +54,16 @@ def apply(
         ),
     ],
     out: Annotated[Path, typer.Option(file_okay=False, help="Folder of the Parquet shards.")],
+    chemprop: ChempropFiles,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="MODULE:FUNCTION",
+            help="Function that returns your model; it is called without arguments.",
+        ),
+    ] = None,
     weights: WeightsOption = None,
     call: Annotated[
         str | None,
@@ -104,10 +106,12 @@ def apply(
     """
     if workers is not None and ray is not None:
         refuse("give one of --workers and --ray", "--workers")
+    chemprop.check(model)
     from hpme.apply import ShardFolder, open_rows
     from hpme.apply import apply as apply_rows
     from hpme.apply.shards import SKIPPED, arrow
     from hpme.apply.work import ShardWork, state_of
+    from hpme.commands.chemprop import chemprop_model
     from hpme.commands.inputs import build_model, find_function
     from hpme.explainers import load_explainer
     from hpme.models.explained import ExplainedModel
@@ -120,7 +124,13 @@ def apply(
     rows = usage("--data", partial(open_rows, data, smiles_column=smiles_column,
                                    name_column=name_column))  # fmt: skip
     function = None if call is None else usage("--call", find_function, call)
-    explained = ExplainedModel(build_model(model, weights), call=function)
+    if model is None:  # other processes look for the files elsewhere
+        files = replace(chemprop, chemprop=[path.resolve() for path in chemprop.chemprop or []])
+        build = partial(chemprop_model, files, hydrogens=hydrogens)
+        explained = build()
+    else:
+        build = partial(named_model, model, call)
+        explained = ExplainedModel(build_model(model, weights), call=function)
     state, content = state_of(explained), FileContent(str(explainer), explainer.read_bytes())
     settings: dict[str, Any] = {
         "hpme": __version__,
@@ -134,7 +144,7 @@ def apply(
     }
     work = ShardWork(
         content,
-        partial(named_model, model, call),
+        build,
         state,
         settings,
         verdict=verdict,
@@ -171,12 +181,14 @@ def apply(
 
 
 def _executor(
-    work: ShardWork, workers: int | None, ray: str | None, model: str, call: str | None
+    work: ShardWork, workers: int | None, ray: str | None, model: str | None, call: str | None
 ) -> Executor:
     if ray is not None:
         from hpme.execute.cluster import RayExecutor
 
-        return RayExecutor(replace(work, build=_travelling_model(model, call)), ray, ahead=AHEAD)
+        if model is not None:
+            work = replace(work, build=_travelling_model(model, call))
+        return RayExecutor(work, ray, ahead=AHEAD)
     if workers is not None and workers > 1:
         from hpme.execute.local import LocalExecutor
 

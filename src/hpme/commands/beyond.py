@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +13,7 @@ import typer
 from hpme.commands.explain import explanations_of, save_page
 from hpme.commands.options import (
     AnswerOptions,
+    ChempropOptions,
     GraphsOption,
     InputOptions,
     ShouldNotOption,
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 def rules(
     inputs: InputOptions,
     table: TableOptions,
+    chemprop: ChempropOptions,
     answer: AnswerOptions,
     graphs: GraphsOption = 1000,
     picture: Annotated[
@@ -51,9 +52,10 @@ def rules(
 
     Exit codes: 0 done, 1 failed while running, 2 wrong usage.
     """
-    _check(answer)
+    _check(answer, inputs, chemprop)
     usage("--picture", check_writable, picture, ".png", ".svg")
-    read, explainer = _fitted(inputs, table, answer, graphs)
+    read, explainer = _read(inputs, table, chemprop, answer, graphs)
+    _fit(read, explainer, inputs)
     book = explainer.rules(read.model, read.store, progress=not inputs.quiet)
     typer.echo(str(book))
     if picture is not None:
@@ -70,6 +72,7 @@ def rules(
 def counterfactual(
     inputs: InputOptions,
     table: TableOptions,
+    chemprop: ChempropOptions,
     answer: AnswerOptions,
     graphs: GraphsOption = 200,
     n: Annotated[int, beyond_one_graph("-n", min=1, help="How many for each graph.")] = 3,
@@ -88,9 +91,12 @@ def counterfactual(
 
     Exit codes: 0 done, 1 failed while running, 2 wrong usage.
     """
-    _check(answer)
-    others = None if donors is None else _read_donors(donors, inputs, table)
-    read, explainer = _fitted(inputs, table, answer, graphs)
+    _check(answer, inputs, chemprop)
+    from hpme.commands.inputs import read_unlabelled
+
+    read, explainer = _read(inputs, table, chemprop, answer, graphs)
+    others = None if donors is None else read_unlabelled(donors, inputs, table, read.model)
+    _fit(read, explainer, inputs)
     found = explainer.counterfactuals(
         read.model, read.store, n, threshold=threshold, donors=others, progress=not inputs.quiet
     )
@@ -110,6 +116,7 @@ def counterfactual(
 def audit(
     inputs: InputOptions,
     table: TableOptions,
+    chemprop: ChempropOptions,
     answer: AnswerOptions,
     should: Annotated[str, beyond_one_graph(metavar="SMARTS", help="Pattern that should matter.")],
     should_not: ShouldNotOption = None,
@@ -119,9 +126,10 @@ def audit(
 
     Exit codes: 0 done, 1 failed while running, 2 wrong usage.
     """
-    _check(answer)
+    _check(answer, inputs, chemprop)
     check_patterns(should, should_not)
-    read, explainer = _fitted(inputs, table, answer, graphs)
+    read, explainer = _read(inputs, table, chemprop, answer, graphs)
+    _fit(read, explainer, inputs)
     found = explainer.audit(read.model, read.store, should, should_not)
     typer.echo(str(found))
     result = found.to_dict()
@@ -133,36 +141,35 @@ def audit(
     _write(answer, inputs, read, explainer, result, rows, audit=found)
 
 
-def _check(answer: AnswerOptions) -> None:
-    """Refuses files that could not be written, before any work."""
+def _check(answer: AnswerOptions, inputs: InputOptions, chemprop: ChempropOptions) -> None:
+    """Refuses files that could not be written, and two models or none, before any work."""
+    chemprop.check(inputs.model)
     usage("--out", check_writable, answer.out, ".json", ".csv")
     usage("--page", check_writable, answer.page, ".html", ".htm")
 
 
-def _fitted(
-    inputs: InputOptions, table: TableOptions, answer: AnswerOptions, graphs: int
+def _read(
+    inputs: InputOptions,
+    table: TableOptions,
+    chemprop: ChempropOptions,
+    answer: AnswerOptions,
+    graphs: int,
 ) -> tuple[Inputs, HPMEExplainer]:
-    """The model and its graphs, and HPME fitted to them."""
+    """The model and its graphs, and HPME as it is asked for."""
     from hpme.commands.inputs import make_explainers, read_inputs
     from hpme.explainers import HPMEExplainer
 
     explainer = usage("--option", make_explainers, ["hpme"], inputs)["hpme"]
     assert isinstance(explainer, HPMEExplainer)
     skipped = (answer.out or answer.page or Path("graphs")).with_suffix(".skipped.csv")
-    read = read_inputs(inputs, table, count=graphs, skipped=skipped)
+    return read_inputs(inputs, table, chemprop=chemprop, count=graphs, skipped=skipped), explainer
+
+
+def _fit(read: Inputs, explainer: HPMEExplainer, inputs: InputOptions) -> None:
+    """Fits HPME to the graphs, and says what it warns of."""
     explainer.fit(read.model, read.fitted, target=read.model.target, progress=not inputs.quiet)
     if not inputs.quiet:
         say_warnings(explainer.report)
-    return read, explainer
-
-
-def _read_donors(source: str, inputs: InputOptions, table: TableOptions) -> Any:
-    """Further graphs, read as ``--data`` is."""
-    from hpme.commands.inputs import TABLES, read_graphs
-
-    unlabelled = replace(table, label_column=None, rule=None)
-    arguments = unlabelled.arguments() if Path(source).suffix.lower() in TABLES else {}
-    return read_graphs(source, progress=not inputs.quiet, **arguments)
 
 
 def _write(

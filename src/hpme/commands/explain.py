@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -30,11 +30,11 @@ from hpme.commands.shared import (
     say_warnings,
     usage,
 )
+from hpme.errors import HPMEError
 
 if TYPE_CHECKING:
     from hpme.commands.inputs import Inputs
     from hpme.explainers import GraphExplainer
-    from hpme.models.explained import ExplainedModel
 
 HPME, ANSWERS = "hpme", ("rules", "counterfactuals")
 
@@ -84,8 +84,7 @@ def explain(
         refuse("name at least one explainer", "--explainer")
     for name in names:
         known("--explainer", "explainer", name, catalog.names("explainers"))
-    if (inputs.model is None) == (chemprop.chemprop is None):
-        refuse("give one of --model and --chemprop", "--model")
+    chemprop.check(inputs.model)
     asked = _asked(beyond, should, should_not, threshold, names)
     from hpme.commands.inputs import make_explainers, read_inputs
 
@@ -93,11 +92,8 @@ def explain(
     usage("--out", check_writable, out, ".html", ".htm")
     if save_explainer is not None:
         usage("--save-explainer", check_writable, save_explainer / f"{names[0]}.safetensors")
-    if chemprop.chemprop is None and (chemprop.trust_model_file or chemprop.files()):
-        hint = "--trust-model-file" if chemprop.trust_model_file else "--model"
-        refuse("belongs to --chemprop", hint)
     skipped = out.with_suffix(".skipped.csv")
-    read = read_inputs(inputs, table, count=graphs, skipped=skipped, chemprop=chemprop)
+    read = read_inputs(inputs, table, chemprop=chemprop, count=graphs, skipped=skipped)
     explanations = {}
     for name, one in explainers.items():
         one.fit(read.model, read.fitted, target=read.model.target, progress=not inputs.quiet)
@@ -106,17 +102,25 @@ def explain(
             _announce(name, one, explanations[name])
         if save_explainer is not None:
             one.save(save_explainer / f"{name}.safetensors")
-    answers: dict[str, Any] = {}
     hpme: Any = explainers.get(HPME)
-    if "rules" in asked:
-        answers["rules"] = hpme.rules(read.model, read.store, progress=not inputs.quiet)
-    if "counterfactuals" in asked:
-        answers["counterfactuals"] = hpme.counterfactuals(
-            read.model, read.store, threshold=threshold, progress=not inputs.quiet
-        )
-    if should is not None:
-        answers["audit"] = hpme.audit(read.model, read.store, should, should_not)
+    given, quiet = (read.model, read.store), inputs.quiet
+    questions: dict[str, Callable[[], Any]] = {
+        "rules": lambda: hpme.rules(*given, progress=not quiet),
+        "counterfactuals": lambda: hpme.counterfactuals(
+            *given, threshold=threshold, progress=not quiet
+        ),
+        "audit": lambda: hpme.audit(*given, should, should_not),
+    }
+    answers, failed = {}, None
+    for name in [*asked, *([] if should is None else ["audit"])]:
+        try:
+            answers[name] = questions[name]()
+        except HPMEError as error:  # a page without this answer is better than none
+            say(f"{name}: left out of the page", style="yellow")
+            failed = failed or error
     save_page(read, explainers, explanations, out, inputs, title=title, **answers)
+    if failed is not None:
+        raise failed
 
 
 def _asked(
@@ -186,7 +190,7 @@ def save_page(
             text_or_none(graph.get("name")) or f"graph {number}"
             for graph, number in zip(read.graphs, read.numbers, strict=True)
         ],
-        class_names=_sides(read.model),
+        metrics=_spread(read, quiet=options.quiet),
         reports={name: getattr(one, "report", None) for name, one in explainers.items()},
         seed=options.seed,
         progress=not options.quiet,
@@ -197,14 +201,14 @@ def save_page(
         typer.echo(str(out))
 
 
-def _sides(model: ExplainedModel) -> Sequence[str] | None:
-    """Names of the classes on the page; what is asked about one class has two sides."""
-    if model.target is None and model.contrast is None:
-        return model.classes
-    if model.view.mode == "regression" or model.tasks is not None:
+def _spread(read: Inputs, *, quiet: bool) -> dict[str, list[float]] | None:
+    """How far the networks of an ensemble disagree about every graph, if it is one."""
+    from hpme.models.chemprop.ensemble import spread_of
+
+    found = spread_of(read.model, read.graphs)
+    if found is None:
         return None
-    ours, other = model.target, model.contrast
-    return [
-        f"not {ours}" if other is None else str(other),
-        f"not {other}" if ours is None else str(ours),
-    ]
+    if not quiet:
+        say(f"networks of the ensemble differ by ±{float(found.mean()):.2g} on average, "
+            f"at most ±{float(found.max()):.2g}")  # fmt: skip
+    return {"spread of the ensemble": found.tolist()}

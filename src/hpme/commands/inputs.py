@@ -6,25 +6,24 @@ import difflib
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
-import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_model
 from torch import nn
 from torch_geometric.data import Data
 
+from hpme.commands.chemprop import chemprop_graphs, chemprop_model
 from hpme.commands.options import ChempropOptions, InputOptions, ModeName, TableOptions
 from hpme.commands.shared import check_device, list_skipped, parse_options, refuse, say, usage
 from hpme.data import GraphStore, from_smiles_csv, load_graphs
 from hpme.data.molecules.columns import read_columns
-from hpme.data.molecules.smiles import parse_smiles, read_smiles
+from hpme.data.molecules.smiles import read_smiles
 from hpme.errors import InputError, ModelError, StorageError
 from hpme.explainers import GraphExplainer
 from hpme.explainers.registry import make_explainer, option_names
@@ -61,37 +60,29 @@ def read_inputs(
     options: InputOptions,
     table: TableOptions,
     *,
+    chemprop: ChempropOptions,
     count: int,
     skipped: Path,
-    chemprop: ChempropOptions | None = None,
 ) -> Inputs:
     """Reads model and graphs, and calls the model once.
 
     Args:
         options: The model and where the graphs are.
         table: How a table of SMILES is read.
+        chemprop: Model files in place of the model.
         count: Number of graphs to answer about.
         skipped: Where to list rows of a table that are left out.
-        chemprop: A model file in place of the model.
     """
     place = None if options.device is None else usage("--device", check_device, options.device)
-    file = None if chemprop is None else chemprop.chemprop
-    if options.model is None and file is None:
-        refuse("name the function that returns your model", "--model")
     arguments, progress = table.arguments(), not options.quiet
     if options.mode is ModeName.regression and table.label_column:
         arguments["task"] = "regression"
-    found: list[Data] | GraphStore
-    if chemprop is not None and file is not None:
-        if Path(options.data).suffix.lower() not in TABLES:
-            refuse("--chemprop needs a table of SMILES", "--data")
-        model, found = read_chemprop(
-            file, Path(options.data), chemprop.files(), skipped,
-            trust=chemprop.trust_model_file, progress=progress, **arguments,
-        )  # fmt: skip
+    if chemprop.chemprop:
+        model = chemprop_model(chemprop, hydrogens=table.hydrogens)
+        arguments["files"] = chemprop.files()
     else:
-        found = read_graphs(options.data, skipped, progress=progress, **arguments)
         model = ExplainedModel(build_model(options.model or "", options.weights))
+    found = read_graphs(options.data, skipped, model=model, progress=progress, **arguments)
     classes = options.classes
     model = ExplainedModel.of(
         model,
@@ -105,17 +96,31 @@ def read_inputs(
     if place is not None:
         model.model.to(place)
     store = model.read(found)  # says what is wrong with features or edges
-    order = torch.randperm(len(store), generator=torch.Generator().manual_seed(options.seed))
-    numbers, fitted = order[:count].sort()[0], order[: max(count, FIT_GRAPHS)].sort()[0]
+    generator = torch.Generator().manual_seed(options.seed)
+    order = torch.randperm(len(store), generator=generator)
+    numbers, fitted = order[:count].sort()[0], store
+    if options.background is not None:
+        fitted = model.read(read_unlabelled(options.background, options, table, model))
+        order = torch.randperm(len(fitted), generator=generator)
+    fitted = fitted.subset(order[: max(count, FIT_GRAPHS)].sort()[0])
     chosen = store.subset(numbers)
     _try(model, chosen.subset(torch.arange(min(TRIAL_GRAPHS, len(chosen)))))
     if progress:
         say(f"{len(store):,} graphs; {len(numbers):,} explained, learning from {len(fitted):,}")
-        if options.weights is None and file is None:
+        if options.weights is None and not chemprop.chemprop:
             say("no --weights: the model is explained as the function returns it")
     listed = numbers.tolist()
     graphs = chosen.to_data_list() if isinstance(found, GraphStore) else [found[i] for i in listed]
-    return Inputs(model, store.subset(fitted), chosen, graphs, listed)
+    return Inputs(model, fitted, chosen, graphs, listed)
+
+
+def read_unlabelled(
+    source: str, options: InputOptions, table: TableOptions, model: ExplainedModel
+) -> list[Data] | GraphStore:
+    """Further graphs, read as ``--data`` is but without labels: to learn from, or as donors."""
+    unlabelled = replace(table, label_column=None, rule=None, name_column=None)
+    arguments = unlabelled.arguments() if Path(source).suffix.lower() in TABLES else {}
+    return read_graphs(source, model=model, progress=not options.quiet, **arguments)
 
 
 def _name_or_number(text: str | None) -> int | str | None:
@@ -261,7 +266,12 @@ def _check_weights(path: Path) -> None:
 
 
 def read_graphs(
-    source: str, skipped: Path | None = None, *, progress: bool, **table_options: Any
+    source: str,
+    skipped: Path | None = None,
+    *,
+    progress: bool,
+    model: ExplainedModel | None = None,
+    **table_options: Any,
 ) -> list[Data] | GraphStore:
     """Graphs of a table of SMILES, of a file of graphs, or of what a factory returns.
 
@@ -270,6 +280,7 @@ def read_graphs(
             :func:`~hpme.data.save_graphs`, or ``module:function``.
         skipped: Where to list rows of a table that are left out.
         progress: Whether to draw a progress bar.
+        model: What the graphs are for; a Chemprop model makes them of a table of SMILES itself.
         table_options: Arguments of :func:`~hpme.data.from_smiles_csv`, for tables only.
 
     Raises:
@@ -277,6 +288,10 @@ def read_graphs(
     """
     path = Path(source)
     suffix = path.suffix.lower()
+    if model is not None and model.featurise is not None:
+        if suffix not in TABLES:
+            raise InputError(f"--chemprop needs a table of SMILES (.csv, .tsv), not '{source}'")
+        return chemprop_graphs(model, path, skipped, progress=progress, **table_options)
     if suffix in TABLES:
         return _read_table(path, skipped, progress=progress, **table_options)
     if table_options:
@@ -311,72 +326,4 @@ def _read_table(
         found, left_out = read_smiles(columns, hydrogens=hydrogens, progress=progress)
     if skipped is not None:
         list_skipped(left_out, len(found), skipped, quiet=not progress)
-    return found
-
-
-def read_chemprop(
-    path: Path,
-    table: Path,
-    files: Mapping[str, Path],
-    skipped: Path,
-    *,
-    trust: bool,
-    progress: bool = False,
-    rules: Mapping[str, str] | None = None,
-    task: Any = "classification",
-    hydrogens: bool = False,
-    **columns: Any,
-) -> tuple[ExplainedModel, list[Data]]:
-    """A Chemprop model, and the molecules of a table as it sees them.
-
-    Args:
-        path: The model file.
-        table: The table of SMILES.
-        files: Files (``.npz``) of additional features and descriptors by Chemprop's names ``V_f``,
-            ``E_f``, ``V_d`` (an array per molecule) and ``x_d`` (a row per molecule).
-        skipped: Where to list rows of the table that are left out.
-        trust: See :func:`~hpme.models.chemprop.read_model`.
-        progress: Whether to say how many these are.
-        rules, task, hydrogens, columns: As in :func:`~hpme.data.from_smiles_csv`.
-    """
-    from hpme.models.chemprop import explained, molecules, read_model
-    from hpme.models.chemprop.files import chemprop_module
-
-    read, left_out = parse_smiles(
-        read_columns(table, **columns), rules or {}, task=task, hydrogens=hydrogens
-    )
-    list_skipped(left_out, len(read), skipped, quiet=not progress)
-    model, tasks = read_model(path, trust=trust)
-    point = chemprop_module("data").MoleculeDatapoint
-    points = [point(molecule, name=known.pop("smiles")) for molecule, known in read]
-    for name, file in files.items():
-        for one, values in zip(points, _arrays(file, len(points), name), strict=True):
-            setattr(one, name, values)
-    made = molecules(points, model)
-    for graph, (_, known) in zip(made, read, strict=True):
-        graph.update(known)
-        if "node_mask" in known:
-            graph.edge_mask = graph.node_mask[graph.edge_index].all(0)
-    return explained(model, tasks=tasks), made
-
-
-def _arrays(path: Path, count: int, name: str) -> list[Any]:
-    """An array for every molecule, as Chemprop reads them: ``arr_0``, ``arr_1`` and so on."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            names = ["arr_0"] if name == "x_d" else [f"arr_{i}" for i in range(len(file.files))]
-            arrays = [file[key].astype(np.float32) for key in names]
-    except KeyError as error:
-        raise InputError(
-            f"'{path}' has no {error.args[0].split()[0]}; write it with numpy.savez(path, *arrays)"
-        ) from error
-    except (OSError, ValueError, EOFError, AttributeError, TypeError, BadZipFile) as error:
-        raise InputError(f"'{path}' is no .npz file of numbers: {error}") from error
-    found = list(np.atleast_1d(arrays[0])) if name == "x_d" else arrays
-    if len(found) != count:
-        what = "rows" if name == "x_d" else "arrays"
-        raise InputError(
-            f"'{path}' has {len(found)} {what} for {count} molecules; it needs one for each row of "
-            "the table that is not left out"
-        )
     return found

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hpme.commands.shared import parse_rules, usage
+from hpme.commands.shared import parse_rules, refuse, usage
 from hpme.limits import MAX_SEED, MAX_SIZE
 
 about_model = partial(typer.Option, rich_help_panel="Your model")
@@ -104,6 +104,13 @@ class InputOptions:
         ),
     ] = None
     weights: WeightsOption = None
+    background: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|MODULE:FUNCTION",
+            help="Graphs to learn from, as --data (default: those of --data).",
+        ),
+    ] = None
     seed: Annotated[
         int,
         typer.Option(
@@ -179,14 +186,15 @@ class TableOptions:
 
 
 @dataclass(frozen=True)
-class ChempropOptions:
-    """A model file of Chemprop, in place of a function, and files of additional features."""
+class ChempropFiles:
+    """Model files of Chemprop, in place of a function."""
 
     chemprop: Annotated[
-        Path | None,
+        list[Path] | None,
         about_chemprop(
-            dir_okay=False,
-            help="Model file of Chemprop 2, in place of --model; --data is a table of SMILES.",
+            metavar="FILE|FOLDER",
+            help="Model file of Chemprop 2, in place of --model; --data is a table of SMILES. If "
+            "repeated, or a folder of files, their mean is explained.",
         ),
     ] = None
     trust_model_file: Annotated[
@@ -197,6 +205,19 @@ class ChempropOptions:
             "that code runs while they are read, so trust only files you made.",
         ),
     ] = False
+
+    def check(self, model: str | None) -> None:
+        """Refuses two models or none, and options that would do nothing."""
+        if (model is None) == (not self.chemprop):
+            refuse("give one of --model and --chemprop", "--model")
+        if not self.chemprop and self.trust_model_file:
+            refuse("belongs to --chemprop", "--trust-model-file")
+
+
+@dataclass(frozen=True)
+class ChempropOptions(ChempropFiles):
+    """Model files of Chemprop, and files of additional features."""
+
     descriptors_path: Annotated[
         Path | None,
         array_file(help="Descriptors of molecules, a row for each, as for chemprop predict."),
@@ -210,6 +231,12 @@ class ChempropOptions:
     bond_features_path: Annotated[
         Path | None, array_file(help="Additional features of bonds, an array per molecule.")
     ] = None
+
+    def check(self, model: str | None) -> None:
+        """Refuses two models or none, and options that would do nothing."""
+        super().check(model)
+        if not self.chemprop and self.files():
+            refuse("belongs to --chemprop", "--model")
 
     def files(self) -> dict[str, Path]:
         """Files of additional features and descriptors by Chemprop's names."""

@@ -40,6 +40,7 @@ class AttentionExplainer(GraphExplainer):
     title = "ATT"
     summary = "Attention coefficients, for models with attention layers."
     typical_seconds = 0.2
+    needs_weights = False
     default_model = "gat"
     needs_fit = False
     constraints = table(reduce=one_of(*get_args(Reduce)))

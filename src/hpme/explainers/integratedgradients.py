@@ -47,6 +47,7 @@ class IntegratedGradientsExplainer(TrainingFreeExplainer):
     title = "IG"
     summary = "Integrated gradients by node features, or by edge weights."
     typical_seconds = 0.5
+    needs_weights = False
     hetero = True
     needs_edges = False
     constraints = table(over=one_of(*get_args(Over)), steps=whole(1))
@@ -54,6 +55,7 @@ class IntegratedGradientsExplainer(TrainingFreeExplainer):
     def __init__(self, *, over: Over = "features", steps: int = 16, **options: Any) -> None:
         super().__init__(**options)
         self.over, self.steps = over, steps
+        self.needs_weights = over == "edges"
 
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
         if self.over == "features":

@@ -59,6 +59,7 @@ class MatchExplainer(GraphExplainer):
     title = "MatchExplainer"
     summary = "Nodes whose embeddings match those of other graphs with the same prediction."
     typical_seconds = 0.3
+    needs_weights = False
     constraints = table(
         ratio=real(above=0, most=1, words=(None,)),
         k=whole(1, words=(None,)),

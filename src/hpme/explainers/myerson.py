@@ -56,6 +56,7 @@ class MyersonExplainer(TrainingFreeExplainer):
     title = "Myerson"
     summary = "Myerson values: what each node adds to the connected coalitions it joins."
     typical_seconds = 60.0
+    needs_weights = False
     constraints = table(exact_nodes=whole(0), samples=whole(1))
 
     def __init__(self, *, exact_nodes: int = 12, samples: int = 50, **options: Any) -> None:

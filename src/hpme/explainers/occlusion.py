@@ -18,6 +18,7 @@ from hpme.explainers.shared.replicas import (
     without_node,
     without_pair,
 )
+from hpme.explainers.shared.sources import passes_messages
 from hpme.explainers.shared.training_free import TrainingFreeExplainer
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
@@ -42,8 +43,10 @@ class OcclusionExplainer(TrainingFreeExplainer):
             edges stay (a deleted node would change the structure around it and the size of the
             graph, and a target node cannot be deleted); an edge is as important as the less
             important of its ends. Codes have no zero, so a node with integer features, or without
-            ``x``, is deleted, see :meth:`~hpme.graphs.batch.GraphBatch.without`. Graphs without
-            edges, and those of models that read none, are always explained by nodes.
+            ``x``, is deleted, see :meth:`~hpme.graphs.batch.GraphBatch.without`. By default edges;
+            nodes where a graph has no edges or the model reads none, and for models without PyG's
+            message-passing layers, such as Chemprop's, whose features of atoms and bonds would
+            contradict a deleted bond.
         **options: Arguments of :class:`~hpme.explainers.shared.base.GraphExplainer`.
             Nothing is drawn at random.
     """
@@ -52,11 +55,12 @@ class OcclusionExplainer(TrainingFreeExplainer):
     title = "Occlusion"
     summary = "Change of the prediction when one edge, or one node, is gone."
     typical_seconds = 0.5
+    needs_weights = False
     hetero = True
     needs_edges = False
-    constraints = table(unit=one_of(*get_args(Unit)))
+    constraints = table(unit=one_of(*get_args(Unit), words=(None,)))
 
-    def __init__(self, *, unit: Unit = "edge", **options: Any) -> None:
+    def __init__(self, *, unit: Unit | None = None, **options: Any) -> None:
         super().__init__(**options)
         self.unit = unit
 
@@ -64,7 +68,8 @@ class OcclusionExplainer(TrainingFreeExplainer):
         if not graphs.num_nodes:
             return from_edges(graphs.x.new_zeros(0, dtype=torch.float32), graphs)
         model = ReplicaModel(adapter, graphs, model_kwargs)
-        if self.unit == "node" or not adapter.reads_edges(graphs):
+        usual = "edge" if passes_messages(adapter.model) else "node"
+        if (self.unit or usual) == "node" or not adapter.reads_edges(graphs):
             return from_nodes(self._scores(model, graphs.batch, without_node()), graphs)
         pairs = graphs.pairs
         scores = self._scores(model, pairs.graph, without_pair(pairs))

@@ -21,6 +21,7 @@ class RandomExplainer(GraphExplainer):
     title = "Random"
     summary = "Random edge scores; the line every explainer must beat."
     typical_seconds = 0.2
+    needs_weights = False
     hetero = True
     needs_fit = False
     needs_edges = False

@@ -72,6 +72,7 @@ class SubgraphXExplainer(TrainingFreeExplainer):
     title = "SubgraphX"
     summary = "SubgraphX: tree search for the connected subgraph of highest Shapley value."
     typical_seconds = 120.0
+    needs_weights = False
     needs_edges = False
     constraints = table(
         ratio=SHARE,

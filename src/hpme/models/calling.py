@@ -55,8 +55,7 @@ class Caller:
 
     def __init__(self, model: nn.Module, call: Call | None, level: Level) -> None:
         self.model, self.call, self.level = model, call, level
-        written = getattr(model, "_orig_mod", model)  # a compiled module hides the arguments
-        parameters = inspect.signature(written.forward).parameters.values()
+        parameters = inspect.signature(model.forward).parameters.values()
         self.keywords = any(p.kind is p.VAR_KEYWORD for p in parameters)
         rest = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
         self.names = [p.name for p in parameters if p.kind not in rest]

@@ -9,7 +9,7 @@ what that means (:mod:`hpme.models.task`); inside :meth:`ExplainedModel.frozen` 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Any, cast
@@ -26,6 +26,10 @@ from hpme.models.calling import Call, Caller
 from hpme.models.freezing import check_module, frozen
 from hpme.models.output import Name, OutputView, Target
 from hpme.models.task import Mode, ReturnType, Task
+from hpme.models.wrappers import unwrapped
+
+Featurise = Callable[[Sequence[str]], Sequence[Any]]
+"""Graphs of SMILES."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,8 @@ class ExplainedModel:
 
     Args:
         model: Called as ``model(x, edge_index, batch=..., [edge_weight=...], [edge_attr=...])``, or
-            ``model(x_dict, edge_index_dict, batch_dict=..., ...)`` on heterogeneous graphs.
+            ``model(x_dict, edge_index_dict, batch_dict=..., ...)`` on heterogeneous graphs. What
+            ``DataParallel`` and the like, or a Lightning module without ``forward``, wrap is found.
         mode: ``"regression"``, ``"binary_classification"`` or ``"multiclass_classification"``;
             needed only if the model returns one value per graph.
         level: ``"graph"``, or ``"node"`` for a model that returns one row per node; by default
@@ -57,6 +62,10 @@ class ExplainedModel:
             :class:`~hpme.models.output.OutputView`.
         node_type: For node-level models of heterogeneous graphs: the type of the nodes that
             ``index`` numbers.
+        descriptors: Name of the field with one row per graph that the model reads beside the graph,
+            such as Chemprop's ``"X_d"``; explanations then have the share of each of its columns.
+        featurise: Graphs of a list of SMILES as the model was trained on them, for all that changes
+            molecules; by default hpme's own features, where the molecules have these.
     """
 
     model: nn.Module
@@ -73,8 +82,11 @@ class ExplainedModel:
     target: Target | None = None
     contrast: Name | None = None
     node_type: str | None = None
+    descriptors: str | None = None
+    featurise: Featurise | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "model", unwrapped(self.model))
         check_module(self.model)
 
     @classmethod
@@ -164,7 +176,7 @@ class ExplainedModel:
 
 def known_facts(explained: ExplainedModel) -> dict[str, Any]:
     """What is known about a model besides its level and embedding, by name."""
-    others = ("model", "level", "embedding_layer", "model_config")
+    others = ("model", "level", "embedding_layer", "model_config", "featurise")
     names = [field.name for field in fields(explained) if field.name not in others]
     return {name: value for name in names if (value := getattr(explained, name)) is not None}
 

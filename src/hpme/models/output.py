@@ -84,7 +84,11 @@ class OutputView:
         several = output.dim() == 3 or self.mode == "binary_classification"
         if several and output.dim() > 1 and output.shape[1] > 1:
             return self._of_task(output)
-        return self._of_class(output, self.target)
+        chosen = self.target
+        if chosen is not None and self.tasks and [chosen] == list(self.tasks):
+            # The only task: a yes or no is about yes, several classes about the predicted one.
+            chosen = 1 if self.mode == "binary_classification" else None
+        return self._of_class(output, chosen)
 
     def task(self, output: Tensor) -> Task:
         """What :meth:`read` returned.

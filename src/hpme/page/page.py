@@ -29,7 +29,7 @@ from hpme.page.entries import (
     text_or_none,
     truth_of,
 )
-from hpme.page.predictions import Predictions, Sizes
+from hpme.page.predictions import Predictions, Sizes, asked_task, side_names
 from hpme.page.template import decimals, render, whole_numbers
 from hpme.storage import write_atomically
 
@@ -87,7 +87,7 @@ def write_page(
             graph.
         model_config: PyG's ``ModelConfig``, in place of ``mode``.
         names: Names of the graphs; by default their ``name``, else their number.
-        class_names: Names of the classes; by default their number.
+        class_names: Names of the classes; by default as the model is known by, else their number.
         reports: What explainers report about their fit, such as ``HPMEExplainer.report``, by name.
         metrics: Further numbers by name, one for each graph, to show and to sort by.
         rules: What ``explainer.rules`` returned, for a tab of its own.
@@ -131,7 +131,9 @@ def write_page(
     truth = truth_of(graphs, pairs)
     if names is None:
         names = [text_or_none(graph.get("name")) or f"graph {i}" for i, graph in enumerate(graphs)]
-    model_name = type(explained.model).__name__
+    model_name = getattr(explained.model, "title", None) or type(explained.model).__name__
+    task = asked_task(explained)
+    model_name = model_name if task is None else f"{model_name}, {task}"
     title = title or f"Explanations of {model_name}"
     entries = [
         {
@@ -149,7 +151,7 @@ def write_page(
         "title": title,
         "model": model_name,
         "version": __version__,
-        "classes": predictions.classes(class_names),
+        "classes": predictions.classes(class_names or side_names(explained)),
         "keep": _pooled_share(named, store) if keep is None else keep,
         "names": [str(name) for name in names],
         "smiles": [text_or_none(graph.get("smiles")) for graph in graphs],

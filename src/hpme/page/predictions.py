@@ -123,3 +123,33 @@ def _predict_parts(
 
 def _outputs(adapter: ModelAdapter, store: GraphStore, ids: Tensor, change: Change) -> Tensor:
     return torch.cat([output for _, output in replica_outputs(adapter, store, ids, change)])
+
+
+def asked_task(model: ExplainedModel) -> str | None:
+    """Name of the task that is explained, of a model whose tasks have names."""
+    target = model.target[0] if isinstance(model.target, tuple) else model.target
+    tasks = list(model.tasks or ())
+    if len(tasks) < 2:
+        return tasks[0] if tasks else None
+    if isinstance(target, int):
+        return tasks[target] if target < len(tasks) else None
+    return target if target in tasks else None
+
+
+def side_names(model: ExplainedModel) -> Sequence[str] | None:
+    """Names of the classes on the page; what is asked about one class or task has two sides."""
+    mode, task, several = model.view.mode, asked_task(model), len(model.tasks or ()) > 1
+    if mode == "regression":
+        return None
+    of_task = not isinstance(model.target, tuple) and (several or model.target in (None, task))
+    if task is not None and model.contrast is None and of_task:
+        sides = [f"not {task}", task] if mode == "binary_classification" else None
+        return model.classes or sides
+    if model.target is None and model.contrast is None:
+        return model.classes
+    ours, other = model.target, model.contrast
+    ours = ours[1] if isinstance(ours, tuple) else ours
+    return [
+        f"not {ours}" if other is None else str(other),
+        f"not {other}" if ours is None else str(ours),
+    ]

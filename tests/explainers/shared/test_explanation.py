@@ -44,7 +44,7 @@ def test_what_a_table_cannot_show_is_named():
         Explanation(node_mask=torch.eye(2)).to_frame()
     with pytest.raises(InputError, match="no node_mask"):
         Explanation(edge_index=INDEX, edge_mask=torch.ones(4)).to_frame("nodes")
-    with pytest.raises(InputError, match="rows must be 'edges' or 'nodes'"):
+    with pytest.raises(InputError, match="rows must be one of edges, nodes, descriptors"):
         explanation().to_frame("columns")
 
 

@@ -174,7 +174,7 @@ class TransplantingExplainer(MixingExplainer):
             donors: For molecules: others that may give regions; by default only ``graphs`` do.
                 Regions come from molecules with another answer, so some are needed.
             featurise: For molecules: graphs of a list of SMILES, as the model was trained on them;
-                by default hpme's own features.
+                by default as the model is known to be, else hpme's own features.
             progress: Whether to draw a progress bar (on terminals only).
 
         Raises:
@@ -190,7 +190,8 @@ class TransplantingExplainer(MixingExplainer):
         with self._transplants(model, store) as transplants:
             flip = Flip(transplants.context, threshold)
             molecules = Vocabulary.of(store).molecules
-            made = featurise or default_featurise(store) if molecules else None
+            known = featurise or explained.featurise
+            made = known or default_featurise(store) if molecules else None
             if not flip.differ(len(store) if molecules else None):
                 logger.warning(ONE_ANSWER)
                 return [[] for _ in range(count)]

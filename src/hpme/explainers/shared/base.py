@@ -15,6 +15,7 @@ from torch_geometric.explain import ExplainerAlgorithm
 
 from hpme.data.info import Level
 from hpme.errors import NotFittedError
+from hpme.explainers.shared import masks as of_masks
 from hpme.explainers.shared import options, sources, targets
 from hpme.explainers.shared.context import (
     AskedRows,
@@ -25,15 +26,8 @@ from hpme.explainers.shared.context import (
     read_graphs,
     resolve,
 )
-from hpme.explainers.shared.explanation import Explanation, Explanations, HeteroExplanation, by_type
-from hpme.explainers.shared.masks import (
-    Masks,
-    common,
-    joined_masks,
-    spread,
-    wanted,
-    with_node_masks,
-)
+from hpme.explainers.shared.explanation import Explanation, Explanations, HeteroExplanation, shown
+from hpme.explainers.shared.masks import Masks, joined_masks, spread, with_node_masks
 from hpme.explainers.shared.options import TEXT, Constraint, table, whole
 from hpme.explainers.shared.saving import load_explainer, save_explainer
 from hpme.explainers.shared.sources import Index
@@ -50,8 +44,6 @@ from hpme.storage import FileContent
 
 logger = logging.getLogger("hpme")
 Self = TypeVar("Self", bound="GraphExplainer")
-NO_EFFECT = """the model's output does not change with edge weights on the given graphs; \
-explanations of edges will be arbitrary"""
 
 
 class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
@@ -82,7 +74,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
     chooses_size: ClassVar[bool] = False
     """Whether ``ratio="auto"`` lets it choose the size of explanations without ground truth."""
     needs_fit: ClassVar[bool] = True
-    needs_weights: ClassVar[bool] = True
+    needs_weights: bool = True
     """Whether explanations say nothing where edge weights do not change the output."""
     needs_edges: ClassVar[bool] = True
     """Whether models that read no edges are refused; the others explain their nodes."""
@@ -119,6 +111,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         self.level: Level | None = None
         self.schema: Schema | None = None
         self.facts: dict[str, Any] = {}
+        self.background: list[float] | None = None  # mean descriptors of the fitted graphs
         self.answers: dict[Any, GraphExplainer] = {}  # by target, if it was fitted to several
         self.fitted = not self.needs_fit
 
@@ -200,6 +193,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         """Begins anew with a model and graphs; an interrupted fit must not pass for the last."""
         self.level, self.schema, self.facts = explained.level, store.schema, known_facts(explained)
         self.answers, self.width = {}, None
+        self.background = of_masks.descriptor_means(explained, store)
         self.fitted = not self.needs_fit
 
     def _learn(
@@ -213,8 +207,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
             store = targets.of_either_class(explained, store)
         with frozen_context(self, explained, store) as context, torch.enable_grad():
             logger.info(context.adapter.describe())
-            if context.adapter.weighting == "none" and self.needs_weights:
-                logger.warning(NO_EFFECT)
+            sources.check_weights(self, context.adapter, int(store.edge_counts.sum()))
             self.weighting = context.adapter.weighting
             self.width = int(context.h.shape[1]) if self.needs_fit else None
             self._fit(context, progress=progress)
@@ -252,6 +245,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
             explained = at_level(explained, None, index)
         source = read_graphs(self, explained, graphs, index)
         explained = at_level(explained, source.anchors, index)
+        means = self.background or of_masks.descriptor_means(explained, source)
         made: dict[int, Any] = {}
         with progress_bar("explaining", len(source), enabled=progress) as advance:
             for one, numbers in groups(target, len(source)):
@@ -259,6 +253,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
                     part = sources.as_batch(store, everything=explained.reads_all)
                     masks = self._masks(explained, part, one)
                     found = Explanations.of(source.shown(store), masks.given())
+                    of_masks.share_descriptors(found, explained, part, one, means)
                     made.update(zip(ids.tolist(), found, strict=True))
                     advance(len(store))
         return Explanations(made[number] for number in range(len(source)))
@@ -317,10 +312,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         target = targets.asked(config, explained, target)
         question = read_arguments(self, explained, given, index)
         masks = self._answer(question, targets.of_rows(target, question.rows, question.total))
-        if given.data is None:
-            return Explanation(**wanted(masks, config))
-        found, rows = wanted(masks, config, typed=True), question.whole.type_rows
-        return by_type(found, rows, given.data, common=common(config))
+        return shown(masks, config, question.whole, given.data)
 
     def _answer(self, question: AskedRows, target: Targets | None) -> Masks:
         """Masks of all that was given; where several rows say something, the highest."""
@@ -390,9 +382,8 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         with explained.frozen(), torch.enable_grad():
             adapter, there = sources.prepared(self, explained, graphs)
             masks = self._explain(adapter, there, **model_kwargs)
-            unknown = self.weighting is None and self.needs_weights
-            if unknown and adapter.weighting == "none" and graphs.num_edges:
-                logger.warning(NO_EFFECT)
+            if self.weighting is None and graphs.num_edges:
+                sources.check_weights(self, adapter, graphs.num_edges)
             config = getattr(self, "_explainer_config", None)
             masks = with_node_masks(masks, config, adapter, there, **model_kwargs)
         return masks.to(graphs.x.device)

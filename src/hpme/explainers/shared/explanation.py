@@ -15,11 +15,13 @@ from torch_geometric.explain import Explanation as PyGExplanation
 from torch_geometric.explain import HeteroExplanation as PyGHeteroExplanation
 
 from hpme.errors import InputError, MissingPackageError
-from hpme.graphs import GraphStore
+from hpme.explainers.shared.masks import Masks, common, wanted
+from hpme.graphs import GraphBatch, GraphStore
+from hpme.graphs.ego import WholeGraph
 from hpme.graphs.hetero import flat_views, flattened
 from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, TypeRows
 
-Rows = Literal["edges", "nodes"]
+Rows = Literal["edges", "nodes", "descriptors"]
 _SHOWN = ("x", "edge_index", "anchors", "smiles", "name")
 """What a picture shows of the graph itself."""
 SHOWN = 12
@@ -70,6 +72,10 @@ class Explanation(_Drawn, PyGExplanation):  # type: ignore[misc]
         pooled: The nodes of the explanation, for explainers that choose some.
         effect: For HPME, what the pooled region does to the output; see
             :class:`~hpme.explainers.hpme.effects.Effect`.
+        descriptors: Where the model takes descriptors of the graph besides it: how much the
+            explained output (log odds, or the value) falls when one of them has the mean of the
+            fitted graphs; ``descriptors_together`` when all have, ``graph_alone`` when they stay
+            and all features of nodes are zero.
     """
 
     def to_frame(self, rows: Rows = "edges") -> Any:
@@ -77,7 +83,8 @@ class Explanation(_Drawn, PyGExplanation):  # type: ignore[misc]
 
         Args:
             rows: ``"edges"``: source, target, importance, and whether both ends are pooled;
-                ``"nodes"``: node, importance, whether it is pooled, and its effect if known.
+                ``"nodes"``: node, importance, whether it is pooled, and its effect if known;
+                ``"descriptors"``: descriptor and share.
 
         Raises:
             InputError: If the explanation says nothing about these.
@@ -89,9 +96,14 @@ class Explanation(_Drawn, PyGExplanation):  # type: ignore[misc]
             raise MissingPackageError(
                 f"tables need pandas ({error}); install it with: pip install 'hpme[pandas]'"
             ) from error
-        if rows not in ("edges", "nodes"):
-            raise InputError(f"rows must be 'edges' or 'nodes', got {rows!r}")
-        columns = self._edge_columns() if rows == "edges" else self._node_columns()
+        made = {
+            "edges": self._edge_columns,
+            "nodes": self._node_columns,
+            "descriptors": self._descriptor_columns,
+        }
+        if rows not in made:
+            raise InputError(f"rows must be one of {', '.join(made)}, got {rows!r}")
+        columns = made[rows]()
         return pandas.DataFrame({name: value.tolist() for name, value in columns.items()})
 
     def _edge_columns(self) -> dict[str, Tensor]:
@@ -120,6 +132,12 @@ class Explanation(_Drawn, PyGExplanation):  # type: ignore[misc]
             names = ("effect", "effect low", "effect high")
             columns.update(zip(names, effect.nodes.unbind(1), strict=True))
         return columns
+
+    def _descriptor_columns(self) -> dict[str, Tensor]:
+        shares = self.get("descriptors")
+        if shares is None:
+            raise InputError("the model takes no descriptors of the graph; use to_frame('nodes')")
+        return {"descriptor": _numbers(shares), "share": shares}
 
     def _shown(self) -> tuple[Data, Any]:
         return Data(**{name: self[name] for name in _SHOWN if self.get(name) is not None}), self
@@ -198,6 +216,16 @@ def report_html(summary: str, warnings: list[str]) -> str:
     listed = f"<p><b>Take care:</b></p><ul>{items}</ul>" if items else "<p>No warnings.</p>"
     lines = "".join(f"<p>{escape(line)}</p>" for line in summary.splitlines() if line.strip())
     return f"<div>{lines}{listed}</div>"
+
+
+def shown(
+    masks: Masks, config: Any, graphs: GraphBatch | WholeGraph, data: HeteroData | None
+) -> Explanation | HeteroExplanation:
+    """The masks that a PyG ``Explainer`` is configured for, by type if ``data`` has types."""
+    if data is None:
+        return Explanation(**wanted(masks, config))
+    chosen = wanted(masks, config, typed=True)
+    return by_type(chosen, graphs.type_rows, data, common=common(config))
 
 
 def by_type(

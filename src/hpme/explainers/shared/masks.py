@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,9 +11,11 @@ from torch import Tensor
 from torch_geometric.explain.config import ExplainerConfig, MaskType
 
 from hpme.errors import InputError
+from hpme.explainers.shared.replicas import explained_output, predicted
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.ego import WholeGraph
 from hpme.models.adapter import ModelAdapter
+from hpme.models.explained import ExplainedModel
 
 
 @dataclass(frozen=True)
@@ -140,6 +143,71 @@ def feature_importance(
     share = change / change.amax((0, 2), keepdim=True).clamp(min=torch.finfo(change.dtype).tiny)
     kind_of = torch.zeros_like(graphs.batch) if graphs.node_type is None else graphs.node_type
     return nodes * share[kind_of, graphs.batch] * (x != 0)
+
+
+def descriptor_means(explained: ExplainedModel, source: Any) -> list[float] | None:
+    """Mean of every descriptor over graphs; ``None`` if the model takes none, or these have none.
+
+    Args:
+        explained: The model.
+        source: A store, or what holds one; ego graphs have no descriptors.
+    """
+    store = getattr(source, "store", source) if explained.descriptors is not None else None
+    values = None if store is None else store.graph.get(explained.descriptors)
+    return None if values is None else values.double().mean(0).tolist()
+
+
+@torch.no_grad()
+def share_descriptors(
+    explanations: Sequence[Any],
+    explained: ExplainedModel,
+    graphs: GraphBatch,
+    target: Any,
+    means: Sequence[float] | None,
+) -> None:
+    """Tells explanations what the descriptors do that the model takes besides the graph.
+
+    ``descriptors`` is how much the explained output (log odds, or the value) falls when one of them
+    has the mean of the background, ``descriptors_together`` when all have, ``graph_alone`` when
+    they stay and all features of nodes are zero. One forward pass per descriptor.
+
+    Args:
+        explanations: Those of the graphs.
+        explained: The model.
+        graphs: The graphs, with all fields.
+        target: What is explained; by default what the model is known to be asked for.
+        means: Mean of every descriptor; nothing is told without.
+    """
+    name = explained.descriptors
+    if means is None or name is None:
+        return
+    if target is not None:
+        explained = replace(explained, target=target)
+    given = graphs.graph[name]
+    neutral = torch.tensor(means).to(given).expand_as(given)
+    with explained.frozen():
+        adapter = explained.adapter()
+        output = adapter.predict(graphs)
+        task = replace(adapter.task(output), scale=1.0)
+        classes = predicted(task, output)
+        before = explained_output(task, output, classes)
+
+        def fall(changed: GraphBatch) -> Tensor:
+            change = before - explained_output(task, adapter.predict(changed), classes)
+            return change[:, 0] if change.shape[1] == 1 else change.abs().sum(1)
+
+        def without(columns: Any) -> GraphBatch:
+            values = given.clone()
+            values[:, columns] = neutral[:, columns]
+            return replace(graphs, graph={**graphs.graph, name: values})
+
+        single = torch.stack([fall(without(column)) for column in range(given.shape[1])], 1)
+        together = fall(without(slice(None)))
+        alone = fall(replace(graphs, x=torch.zeros_like(graphs.x)))
+    for number, explanation in enumerate(explanations):
+        explanation.descriptors = single[number]
+        explanation.descriptors_together = float(together[number])
+        explanation.graph_alone = float(alone[number])
 
 
 def with_node_masks(

@@ -22,7 +22,7 @@ Explainer = TypeVar("Explainer", bound="GraphExplainer")
 
 REMEMBERED = (
     *("mode", "output", "return_type", "tasks", "classes", "target", "contrast"),
-    "node_type",
+    *("node_type", "descriptors"),
 )
 """Facts about the model that a file holds; how it is called is code, and given again."""
 
@@ -37,13 +37,15 @@ def save_explainer(explainer: GraphExplainer, path: str | Path) -> None:
 def _state(explainer: GraphExplainer, prefix: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Tensors and what else was learned, by each of the explainers of several targets."""
     facts = {name: explainer.facts[name] for name in REMEMBERED if name in explainer.facts}
-    meta = {
+    meta: dict[str, Any] = {
         "weighting": explainer.weighting,
         "level": explainer.level,
         "width": explainer.width,
         "facts": facts,
         "schema": None if explainer.schema is None else explainer.schema.to_text(),
     }
+    if explainer.background is not None:
+        meta["background"] = explainer.background
     if not explainer.answers:
         state = explainer.state_dict()
         tensors = {prefix + name: value for name, value in state.items()}
@@ -82,7 +84,7 @@ def _restored(
     explainer = kind(**config)
     explainer.weighting = _known("weighting", meta["weighting"], get_args(Weighting))
     explainer.level = _known("level", meta.get("level", "graph"), get_args(Level))
-    explainer.width = meta.get("width")
+    explainer.width, explainer.background = meta.get("width"), meta.get("background")
     schema = meta.get("schema")
     explainer.schema = None if schema is None else Schema.from_text(schema)
     facts = meta.get("facts", {})

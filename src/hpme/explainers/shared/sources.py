@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Batch
 from torch_geometric.data.data import BaseData
+from torch_geometric.nn import MessagePassing
 
 from hpme.data.info import Level
-from hpme.errors import InputError
+from hpme.errors import InputError, ModelError
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.ego import WholeGraph, link_index, node_index
 from hpme.graphs.schema import Schema
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from hpme.explainers.shared.base import GraphExplainer
 
 logger = logging.getLogger("hpme")
+NO_EFFECT = """the model's output does not change with edge weights on the given graphs; \
+explanations of edges will be arbitrary"""
 
 Index = int | Sequence[int] | Tensor
 """Nodes of one graph: a number, several, or a boolean mask over all; or links ``[2, L]``."""
@@ -167,9 +170,7 @@ def check_edges(explainer: GraphExplainer, adapter: ModelAdapter, graphs: GraphB
         InputError: If it does.
     """
     if explainer.needs_edges and not adapter.reads_edges(graphs):
-        from hpme.explainers.registry import EXPLAINERS  # which is built on this module
-
-        fitting = ", ".join(slug for slug, kind in EXPLAINERS.items() if not kind.needs_edges)
+        fitting = _those(lambda kind: not kind.needs_edges)
         raise InputError(
             f"{type(explainer).__name__} explains edges, and the model reads none; those that "
             f"explain its nodes: {fitting}"
@@ -183,9 +184,7 @@ def check_types(explainer: GraphExplainer, schema: Schema | None, *, anew: bool 
         InputError: If it does.
     """
     if schema is not None and not explainer.hetero:
-        from hpme.explainers.registry import EXPLAINERS  # which is built on this module
-
-        fitting = ", ".join(slug for slug, kind in EXPLAINERS.items() if kind.hetero)
+        fitting = _those(lambda kind: kind.hetero)
         raise InputError(
             f"{type(explainer).__name__} does not explain heterogeneous graphs; those that do: "
             f"{fitting}"
@@ -209,3 +208,34 @@ def supported(explainer: GraphExplainer) -> bool:
             logger.error(f"{name} does not explain {asked}; it explains: {', '.join(known)}")
             return False
     return True
+
+
+def check_weights(explainer: GraphExplainer, adapter: ModelAdapter, num_edges: int) -> None:
+    """Refuses, or warns of, models without edge weights where the explainer works by these.
+
+    Raises:
+        ModelError: If no weight reaches the model, on graphs with edges.
+    """
+    if adapter.weighting != "none" or not explainer.needs_weights:
+        return
+    if not num_edges or passes_messages(adapter.model):
+        logger.warning(NO_EFFECT)
+        return
+    raise ModelError(
+        f"{type(explainer).__name__} works by weights of edges, and none reaches "
+        f"{type(adapter.model).__name__}: its output does not change with edge_weight, and it has "
+        "no PyG layer on whose messages weights could act; use one that changes graphs: "
+        + _those(lambda kind: not kind.needs_weights and kind.slug not in ("random", "att"))
+    )
+
+
+def passes_messages(model: torch.nn.Module) -> bool:
+    """Whether a model has message-passing layers of PyG."""
+    return any(isinstance(module, MessagePassing) for module in model.modules())
+
+
+def _those(fitting: Callable[[type[GraphExplainer]], bool]) -> str:
+    """The slugs of some explainers."""
+    from hpme.explainers.registry import EXPLAINERS  # which is built on this module
+
+    return ", ".join(slug for slug, kind in EXPLAINERS.items() if fitting(kind))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib
 import pickle
+from collections.abc import Iterable
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from zipfile import is_zipfile
 
 import torch
@@ -14,6 +15,7 @@ from torch import nn
 from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 
 from hpme.errors import InputError, MissingPackageError, StorageError
+from hpme.models.chemprop.ensemble import Ensemble, task_names
 
 _MODULES = ("chemprop.nn.", "torch.nn.modules.")
 """Where classes of layers, transforms and metrics come from; making one runs nothing else."""
@@ -28,23 +30,56 @@ _OTHERS = {
 PARTS = ("message_passing", "agg", "predictor")
 
 
-def read_model(path: str | Path, *, trust: bool = False) -> tuple[nn.Module, list[str] | None]:
+def read_model(
+    path: str | Path | Iterable[str | Path], *, trust: bool = False
+) -> tuple[nn.Module, list[str] | None]:
     """The network in a file of ``chemprop train`` or of Lightning, and the names of its tasks.
 
-    Such files are pickles. Tensors, numbers and Chemprop's own classes are read from them with
+    Several files, or a folder of them, are an :class:`~hpme.models.chemprop.Ensemble`. The names
+    stay with the network, so that :func:`~hpme.models.chemprop.explained` knows them. Such files
+    are pickles. Tensors, numbers and Chemprop's own classes are read from them with
     ``weights_only=True``; a file that names anything else is refused.
 
     Args:
-        path: A ``.pt`` or ``.ckpt`` file.
+        path: A ``.pt`` or ``.ckpt`` file, several, or a folder: then the ``.pt`` files in it at any
+            depth, or the ``.ckpt`` files if there are no others.
         trust: Whether to read a file that names other code, for example a layer of your own. That
             code runs while the file is read: do so only with files you made.
 
     Raises:
-        StorageError: If the file is missing, damaged, needs trust, or holds another network.
+        StorageError: If a file is missing, damaged, needs trust, or holds another network.
+        InputError: If several networks differ in inputs, head or tasks.
         MissingPackageError: If Chemprop is not installed.
     """
-    path = Path(path)
     chemprop_module("nn")
+    files = model_files([path] if isinstance(path, str | Path) else path)
+    members = [_read_one(file, trust=trust) for file in files]
+    model = members[0] if len(members) == 1 else Ensemble(members, files)
+    return model, task_names(model)
+
+
+def model_files(paths: Iterable[str | Path]) -> list[Path]:
+    """The model files among files and in folders, each once.
+
+    Raises:
+        StorageError: If there are none.
+    """
+    found: list[Path] = []
+    for path in map(Path, paths):
+        if path.is_dir():
+            # Training writes the best network as .pt beside checkpoints of the same.
+            inside = sorted(path.rglob("*.pt")) or sorted(path.rglob("*.ckpt"))
+            if not inside:
+                raise StorageError(f"no .pt or .ckpt file in folder '{path}'; check the path")
+            found += inside
+        else:
+            found.append(path)
+    if not found:
+        raise StorageError("no model file; give a .pt or .ckpt file, several, or a folder")
+    return list(dict.fromkeys(found))
+
+
+def _read_one(path: Path, *, trust: bool) -> nn.Module:
     if not path.is_file():
         raise StorageError(f"no file '{path}'; check the path")
     if not is_zipfile(path):
@@ -54,8 +89,10 @@ def read_model(path: str | Path, *, trust: bool = False) -> tuple[nn.Module, lis
         )
     try:
         content = _trusted(path) if trust else _safe(path)
+        model: Any = _rebuild(content, path)
         names = content.get("output_columns")
-        return _rebuild(content, path), None if names is None else [str(name) for name in names]
+        model.task_names = None if names is None else [str(name) for name in names]
+        return cast(nn.Module, model)
     except StorageError:
         raise
     except (

@@ -1,27 +1,37 @@
-"""Chemprop's networks: their molecules as graphs, how they are called, what their output means."""
+"""Molecules as Chemprop's networks see them, and what the output of these means."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Data
 
 from hpme.data.molecules.chem import rdkit_module
 from hpme.errors import InputError, ModelError
+from hpme.models.chemprop.ensemble import (
+    ATOM_DESCRIPTORS,
+    MOLECULE_DESCRIPTORS,
+    Ensemble,
+    call,
+    embedding_layer,
+    first,
+    task_names,
+)
 from hpme.models.chemprop.files import chemprop_module
-from hpme.models.explained import ExplainedModel
-
-ATOM_DESCRIPTORS, MOLECULE_DESCRIPTORS = "V_d", "X_d"
-"""Chemprop's names of what joins atoms after message passing, and molecules after pooling."""
+from hpme.models.explained import ExplainedModel, Model
 
 
 def molecules(
-    points: Iterable[Any], model: nn.Module | None = None, *, featurizer: Any = None
+    points: Iterable[Any],
+    model: Model | None = None,
+    *,
+    featurizer: Any = None,
+    hydrogens: bool = False,
 ) -> list[Data]:
     """Graphs with the features Chemprop gives atoms and bonds; atoms keep RDKit's order.
 
@@ -29,8 +39,10 @@ def molecules(
         points: SMILES, or Chemprop's ``MoleculeDatapoint``: their additional features ``V_f`` and
             ``E_f`` become part of ``x`` and ``edge_attr``, their descriptors ``V_d`` and ``x_d``
             fields of the graphs, their labels ``y``.
-        model: The network; its widths say which of Chemprop's featurizers it was trained with.
+        model: The network or ensemble; its widths say which of Chemprop's featurizers it was
+            trained with.
         featurizer: A Chemprop featurizer, in place of ``model``.
+        hydrogens: Whether hydrogens of SMILES become atoms.
 
     Raises:
         InputError: If a SMILES cannot be read, no featurizer has the widths of the network, or
@@ -41,15 +53,18 @@ def molecules(
     read: list[Any] = []
     for number, point in enumerate(points):
         try:
-            read.append(kind.from_smi(point) if isinstance(point, str) else point)
+            text = isinstance(point, str)
+            read.append(kind.from_smi(point, add_h=hydrogens) if text else point)
         except RuntimeError as error:
             raise InputError(f"molecule {number}: {error}") from error
     if not read:
         raise InputError("no molecules")
+    network = model.model if isinstance(model, ExplainedModel) else model
+    member = None if network is None else first(network)
     if featurizer is None:
-        featurizer = _featurizer(model, read[0])
-    if model is not None:
-        _check_descriptors(model, read[0])
+        featurizer = _featurizer(member, read[0])
+    if member is not None:
+        _check_descriptors(member, read[0])
     return [_graph(point, featurizer, number) for number, point in enumerate(read)]
 
 
@@ -143,30 +158,16 @@ def _smiles(point: Any) -> str:
     return ""
 
 
-@dataclass
-class MolGraphs:
-    """What Chemprop's layers read of its ``BatchMolGraph``, made of tensors that are there."""
-
-    V: Tensor
-    E: Tensor
-    edge_index: Tensor
-    rev_edge_index: Tensor
-    batch: Tensor
-    size: int
-
-    def __len__(self) -> int:
-        return self.size
-
-
 def explained(
     model: nn.Module, *, tasks: Sequence[str] | None = None, **options: Any
 ) -> ExplainedModel:
     """A Chemprop network ready to be explained.
 
     Args:
-        model: An ``MPNN`` with messages along bonds or between atoms. Where it takes descriptors,
-            the graphs carry them, see :func:`~hpme.models.chemprop.network`.
-        tasks: Names of its tasks, see :func:`~hpme.models.chemprop.read_model`.
+        model: An ``MPNN`` with messages along bonds or between atoms, or an
+            :class:`~hpme.models.chemprop.Ensemble` of such. Where it takes descriptors, the graphs
+            carry them, see :func:`~hpme.models.chemprop.molecules`.
+        tasks: Names of its tasks; by default those of the file it was read from.
         **options: Further arguments of :class:`~hpme.models.explained.ExplainedModel`, such as
             ``target="the task to explain"``.
 
@@ -175,39 +176,25 @@ def explained(
         MissingPackageError: If Chemprop is not installed.
     """
     kinds, heads = chemprop_module("models"), chemprop_module("nn.predictors")
-    if not isinstance(model, kinds.MPNN) or isinstance(model, kinds.MulticomponentMPNN):
-        raise ModelError(
-            f"{type(model).__name__} is no network for properties of one molecule; "
-            "expected chemprop.models.MPNN"
-        )
-    if isinstance(model.predictor, heads.MulticlassClassificationFFN):
+    for member in model.members if isinstance(model, Ensemble) else [model]:
+        if not isinstance(member, kinds.MPNN) or isinstance(member, kinds.MulticomponentMPNN):
+            raise ModelError(
+                f"{type(member).__name__} is no network for properties of one molecule; "
+                "expected chemprop.models.MPNN"
+            )
+    head = first(model).predictor
+    if isinstance(head, heads.MulticlassClassificationFFN):
         meaning = {"mode": "multiclass_classification", "return_type": "probs"}
-    elif isinstance(model.predictor, heads.BinaryClassificationFFNBase):
+    elif isinstance(head, heads.BinaryClassificationFFNBase):
         meaning = {"mode": "binary_classification", "return_type": "probs"}
     else:
         meaning = {"mode": "regression"}
-    given = {"embedding_layer": "message_passing", "tasks": tasks, **meaning, **options}
+    given = {
+        "embedding_layer": embedding_layer(model),
+        "tasks": task_names(model) if tasks is None else tasks,
+        "descriptors": MOLECULE_DESCRIPTORS,
+        "featurise": partial(molecules, model=model),
+        **meaning,
+        **options,
+    }
     return ExplainedModel(model, call=call, **given)
-
-
-def call(model: Any, graphs: Batch) -> Tensor:
-    """Predictions of a Chemprop network on graphs of :func:`~hpme.models.chemprop.network`."""
-    output: Tensor = model(
-        mol_graphs(graphs), graphs.get(ATOM_DESCRIPTORS), graphs.get(MOLECULE_DESCRIPTORS)
-    )
-    # Networks that say how sure they are do so behind the prediction.
-    return output[..., 0] if model.predictor.n_targets > 1 else output
-
-
-def mol_graphs(graphs: Batch) -> MolGraphs:
-    """The graphs as Chemprop's layers read them; reverse edges are found by sorting."""
-    source, target = graphs.edge_index
-    ahead, back = source * graphs.num_nodes + target, target * graphs.num_nodes + source
-    order, reverse_order = ahead.argsort(), back.argsort()
-    if not torch.equal(ahead[order], back[reverse_order]):
-        raise InputError("a bond has one direction only; Chemprop's molecules have both")
-    reverse = torch.empty_like(order)
-    reverse[reverse_order] = order
-    return MolGraphs(
-        graphs.x, graphs.edge_attr, graphs.edge_index, reverse, graphs.batch, graphs.num_graphs
-    )

@@ -1,0 +1,101 @@
+"""What ``--chemprop`` names: model files, and molecules as the network in them sees these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
+
+import numpy as np
+from torch_geometric.data import Data
+
+from hpme.commands.options import ChempropFiles
+from hpme.commands.shared import list_skipped
+from hpme.data.molecules.columns import read_columns
+from hpme.data.molecules.smiles import parse_smiles
+from hpme.errors import InputError
+
+if TYPE_CHECKING:
+    from hpme.models.explained import ExplainedModel
+
+
+def chemprop_model(files: ChempropFiles, *, hydrogens: bool) -> ExplainedModel:
+    """The network in a file, or the ensemble of several.
+
+    Args:
+        files: Where they are.
+        hydrogens: Whether hydrogens are atoms of the molecules.
+    """
+    from hpme.models.chemprop import explained, molecules, read_model
+
+    model, _ = read_model(files.chemprop or [], trust=files.trust_model_file)
+    return replace(explained(model), featurise=partial(molecules, model=model, hydrogens=hydrogens))
+
+
+def chemprop_graphs(
+    model: ExplainedModel,
+    table: Path,
+    skipped: Path | None,
+    *,
+    progress: bool = False,
+    files: Mapping[str, Path] | None = None,
+    rules: Mapping[str, str] | None = None,
+    task: Any = "classification",
+    hydrogens: bool = False,
+    **columns: Any,
+) -> list[Data]:
+    """Molecules of a table as a Chemprop model sees them.
+
+    Args:
+        model: The model.
+        table: The table of SMILES.
+        skipped: Where to list rows of the table that are left out.
+        progress: Whether to say how many these are.
+        files: Files (``.npz``) of additional features and descriptors by Chemprop's names ``V_f``,
+            ``E_f``, ``V_d`` (an array per molecule) and ``x_d`` (a row per molecule).
+        rules, task, hydrogens, columns: As in :func:`~hpme.data.from_smiles_csv`.
+    """
+    from hpme.models.chemprop import molecules
+    from hpme.models.chemprop.files import chemprop_module
+
+    read, left_out = parse_smiles(
+        read_columns(table, **columns), rules or {}, task=task, hydrogens=hydrogens
+    )
+    if skipped is not None:
+        list_skipped(left_out, len(read), skipped, quiet=not progress)
+    point = chemprop_module("data").MoleculeDatapoint
+    points = [point(molecule, name=known.pop("smiles")) for molecule, known in read]
+    for name, file in (files or {}).items():
+        for one, values in zip(points, _arrays(file, len(points), name), strict=True):
+            setattr(one, name, values)
+    made = molecules(points, model)
+    for graph, (_, known) in zip(made, read, strict=True):
+        graph.update(known)
+        if "node_mask" in known:
+            graph.edge_mask = graph.node_mask[graph.edge_index].all(0)
+    return made
+
+
+def _arrays(path: Path, count: int, name: str) -> list[Any]:
+    """An array for every molecule, as Chemprop reads them: ``arr_0``, ``arr_1`` and so on."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            names = ["arr_0"] if name == "x_d" else [f"arr_{i}" for i in range(len(file.files))]
+            arrays = [file[key].astype(np.float32) for key in names]
+    except KeyError as error:
+        raise InputError(
+            f"'{path}' has no {error.args[0].split()[0]}; write it with numpy.savez(path, *arrays)"
+        ) from error
+    except (OSError, ValueError, EOFError, AttributeError, TypeError, BadZipFile) as error:
+        raise InputError(f"'{path}' is no .npz file of numbers: {error}") from error
+    found = list(np.atleast_1d(arrays[0])) if name == "x_d" else arrays
+    if len(found) != count:
+        what = "rows" if name == "x_d" else "arrays"
+        raise InputError(
+            f"'{path}' has {len(found)} {what} for {count} molecules; it needs one for each row of "
+            "the table that is not left out"
+        )
+    return found
