@@ -173,6 +173,22 @@ def test_bonds_that_the_model_does_not_read(slug):
         assert explanation.node_mask.unique().numel() > 1
 
 
+@slugs
+def test_features_that_the_model_does_not_read(slug):
+    """As in QM9, which has ``x`` and bonds beside ``z`` and ``pos``."""
+    explainer, model, graphs = fitted(slug)
+    more = [graph.clone() for graph in graphs]
+    for graph in more:
+        graph.x = torch.ones(len(graph.z), 2)
+    other = make_explainer(slug).fit(model, more, progress=False)
+    pairs = zip(explainer.explain(model, graphs), other.explain(model, more), strict=True)
+    for first, second in pairs:
+        close(second.node_mask, first.node_mask)
+        assert torch.equal(second.x, torch.ones(len(first.z), 2))
+    if slug == "hpme":
+        assert len(other.quality(model, more)) == len(more)
+
+
 def test_what_hpme_tells_of_points():
     explainer, model, graphs = fitted("hpme")
     assert len(explainer.quality(model, graphs)) == len(graphs)

@@ -80,6 +80,8 @@ class Context:
         # Else steps of explainers would leave gradients on users' tensors.
         seen = store.detached(everything=explained.reads_all)
         store = replace(seen, batch_device=adapter.device or store.device)
+        if not adapter.caller.reads_x(store.batch(torch.tensor([0]))):
+            store = store.with_attributes(node={"x": nothing(store.x)})
         embeddings = []
         for ids in batches(torch.arange(len(store)), batch_size):
             graphs = store.batch(ids)
@@ -241,8 +243,15 @@ def prepared(
     adapter.width = explainer.width
     there = graphs.to(adapter.device or graphs.x.device)
     explainer.to(there.x.device)
+    if not adapter.caller.reads_x(there):
+        there = replace(there, x=nothing(there.x))
     check_edges(explainer, adapter, there)
     return adapter, there
+
+
+def nothing(x: Tensor) -> Tensor:
+    """In place of features that a model does not read: hiding them would hide nothing."""
+    return x.new_empty(len(x), 0, dtype=torch.get_default_dtype())
 
 
 def check_edges(explainer: GraphExplainer, adapter: ModelAdapter, graphs: GraphBatch) -> None:
