@@ -23,6 +23,7 @@ from hpme.explainers.shared.sources import (
     check_types,
     is_whole,
     natural_level,
+    nothing,
 )
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.ego import WholeGraph, link_index, node_index
@@ -95,6 +96,8 @@ class Context:
         # Else steps of explainers would leave gradients on users' tensors.
         seen = store.detached(everything=explained.reads_all)
         store = replace(seen, batch_device=adapter.device or store.device)
+        if not adapter.caller.reads_x(store.batch(torch.tensor([0]))):
+            store = store.with_attributes(node={"x": nothing(store.x)})
         embeddings = []
         for ids in batches(torch.arange(len(store)), batch_size):
             graphs = store.batch(ids)
