@@ -285,7 +285,8 @@ def read_arguments(
         InputError: If the tensors do not fit together, or not to what the explainer was fitted to.
     """
     level = explained.level
-    fields = given.per_row(Caller(explained.model, None, level or "graph").names)
+    caller = Caller(explained.model, None, level or "graph")
+    fields = given.per_row(caller.names if caller.usual else ())
     whole: GraphBatch | WholeGraph
     if level == "graph" or given.anchors is not None:
         whole = given.graphs(explainer.schema, **fields)
