@@ -38,14 +38,35 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Adds a page per notebook."""
+    """Adds a page per notebook, and one of the arguments of explainers."""
     for path in sorted(NOTEBOOKS.glob("*.ipynb")):
         notebook = nbformat.read(path, as_version=4)
         if os.environ.get(RUN):
             _run(notebook, path.stem)
         name = f"notebooks/{path.stem}.md"
         files.append(File.generated(config, name, content=_page(notebook, path.name)))
+    files.append(File.generated(config, "options.md", content=_options()))
     return files
+
+
+def _options() -> str:
+    """What the constructor arguments of every explainer may be, from the tables they declare."""
+    from hpme.explainers import describe_options
+    from hpme.explainers.registry import built_in
+
+    parts = ["# Arguments of explainers", "Arguments of `HPMEExplainer(...)` and the others."]
+    for slug, kind in built_in().items():
+        rows = [
+            f"| `{o.name}` | `{o.default!r}` | {_cell(o.constraint)} | {_cell(o.meaning)} |"
+            for o in describe_options(kind)
+        ]
+        head = ["| argument | default | may be | meaning |", "|---|---|---|---|"]
+        parts += [f"## {slug}", f"`{kind.__name__}`. {kind.summary}", "\n".join([*head, *rows])]
+    return "\n\n".join(parts) + "\n"
+
+
+def _cell(text: str) -> str:
+    return ROLE.sub(r"`\g<text>`", text).replace("|", "\\|")
 
 
 def _run(notebook: Any, name: str) -> None:

@@ -179,7 +179,7 @@ def test_wrong_options_are_refused(dataset):
         make_explainer("random", dataset, 0, {"depth": 3})
     with pytest.raises(InputError, match="no option 'seed'"):
         make_explainer("random", dataset, 0, {"seed": 3})
-    with pytest.raises(InputError, match="wrong type"):
+    with pytest.raises(InputError, match="batch_size must be a whole number, got 'many'"):
         make_explainer("random", dataset, 0, {"batch_size": "many"})
     with pytest.raises(UnknownNameError, match="hpme"):
         make_explainer("hpm", dataset, 0)

@@ -72,7 +72,7 @@ def test_what_cannot_be_stored_is_named(tmp_path):
     path = tmp_path / "g.safetensors"
     cases = [
         ([], "no graphs"),
-        ([Data(x=torch.rand(2, 3))], "no x or no edge_index"),
+        ([Data(y=torch.ones(1))], "neither z, pos nor num_nodes"),
         ([graph(4, 6, extra=torch.rand(5))], "'extra' has neither"),
         ([graph(4, 6, extra=torch.tensor(1.0))], "'extra' of graph 0"),
         ([graph(4, 6, y=torch.ones(1)), graph(3, 2)], "'y' of graph 1 is none"),

@@ -9,6 +9,7 @@ from contract import (
     ATTENTION_TARGETS,
     FEATURES,
     call,
+    fields_of,
     make_graph,
     make_target,
     odd_graphs,
@@ -31,7 +32,7 @@ def test_equals_pyg_averaged_over_both_directions(target, reduce):
         model = build_model("gat", FEATURES, 3)
     else:
         model = make_target(target, "att").eval()
-    graph = make_graph(3, 9, edge_features=target == "gine")
+    graph = make_graph(3, 9, **fields_of(target))
     explainer = Explainer(
         model,
         PyGAttention(reduce),
@@ -40,7 +41,7 @@ def test_equals_pyg_averaged_over_both_directions(target, reduce):
         model_config={"mode": "multiclass_classification", "task_level": "graph",
                       "return_type": "raw"},
     )  # fmt: skip
-    extra = {"edge_attr": graph.edge_attr} if target == "gine" else {}
+    extra = {"edge_attr": graph.edge_attr} if target in ("gine", "coded") else {}
     batch = torch.zeros(9, dtype=torch.long)
     mask = explainer(graph.x, graph.edge_index, batch=batch, **extra).edge_mask
     expected = averaged(mask, graph.edge_index, 9)

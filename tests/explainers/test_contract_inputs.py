@@ -31,7 +31,10 @@ def poke(value):
 BAD_GRAPHS = {
     "nan": (lambda: changed(x=poke(float("nan"))), "NaN or infinite.*clean or impute"),
     "inf": (lambda: changed(x=poke(float("inf"))), "NaN or infinite.*clean or impute"),
-    "integer features": (lambda: changed(x=lambda x: x.long()), r"floating point.*x\.float\(\)"),
+    "complex features": (
+        lambda: changed(x=lambda x: x.cfloat()),
+        "floating point, integer or boolean.*view_as_real",
+    ),
     "flat features": (lambda: changed(x=lambda x: x[:, 0]), r"shape \[nodes, features\]"),
     "int32 edges": (lambda: changed(edge_index=lambda e: e.int()), r"torch\.long.*\.long\(\)"),
     "transposed edges": (lambda: changed(edge_index=lambda e: e.t()), r"shape \[2, edges\]"),
@@ -53,9 +56,17 @@ def test_bad_graph(slug, name):
     ):
         with pytest.raises(InputError, match=message):
             use([make()])
-        if "int" not in name:  # torch promotes integers among the right type, without loss
-            with pytest.raises(InputError, match=f"{message}|cannot be put into one batch"):
+        if name != "int32 edges":  # torch promotes them among the right type, without loss
+            mixed = f"{message}|cannot be put into one batch|that of graph 0"
+            with pytest.raises(InputError, match=mixed):
                 use([make_graph(0), make()])
+
+
+@slugs
+def test_codes_among_numbers_are_named_not_cast(slug):
+    graphs = [make_graph(0), changed(x=lambda x: x.long())]
+    with pytest.raises(InputError, match=r"x of graph 1 is torch.int64, that of graph 0 torch.fl"):
+        make_explainer(slug).fit(make_target("gcn", slug), graphs, progress=False)
 
 
 @slugs
@@ -98,7 +109,6 @@ def test_bad_batch_vector(slug):
         (batch.batch - 1, "start at 0"),
         (batch.batch[:-1], "batch must be torch.long of shape"),
         (batch.batch.float(), "batch must be torch.long"),
-        ((torch.arange(batch.num_nodes) > 2).long(), "joins two different graphs"),
     ):
         with pytest.raises(InputError, match=message):
             case.explainer(case.model, batch.x, batch.edge_index, batch=vector)

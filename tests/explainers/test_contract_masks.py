@@ -12,6 +12,7 @@ from contract import (
     TARGETS,
     assert_valid,
     call,
+    fields_of,
     fitted,
     make_explainer,
     make_graph,
@@ -75,7 +76,7 @@ def test_masks_tell_edges_apart(slug, target):
 @pytest.mark.parametrize("directed", [False, True])
 def test_renumbering_nodes_permutes_the_mask(slug, target, directed):
     case = fitted(slug, target)
-    graph = make_graph(11, 10, edge_features=target == "gine", directed=directed)
+    graph = make_graph(11, 10, **fields_of(target), directed=directed)
     other, nodes, edges = permuted(graph)
     expected, actual = (call(case.explainer, case.model, g) for g in (graph, other))
     close(actual.edge_mask, expected.edge_mask[edges])
@@ -84,9 +85,10 @@ def test_renumbering_nodes_permutes_the_mask(slug, target, directed):
 
 
 @slugs
-def test_same_seed_same_mask_bit_by_bit(slug):
-    case = fitted(slug)
-    again = make_explainer(slug).fit(make_target("gcn", slug), case.graphs, progress=False)
+@pytest.mark.parametrize("target", ["gcn", "coded"])
+def test_same_seed_same_mask_bit_by_bit(slug, target):
+    case = fitted(slug, target)
+    again = make_explainer(slug).fit(make_target(target, slug), case.graphs, progress=False)
     for _ in range(2):  # the second time it must not go on from the first
         masks = [call(e, case.model, case.batch).edge_mask for e in (case.explainer, again)]
         assert torch.equal(*masks)
@@ -102,10 +104,10 @@ def test_other_seed_other_random_mask():
 
 
 @slugs
-@pytest.mark.parametrize("target", ["gcn", "gat", "gine", "unweighted"])
+@pytest.mark.parametrize("target", ["gcn", "gat", "gine", "unweighted", "coded"])
 def test_odd_graphs_alone_and_together(slug, target):
     case = fitted(slug, target)
-    graphs = odd_graphs(edge_features=target == "gine")
+    graphs = odd_graphs(**fields_of(target))
     listed = case.explainer.explain(case.model, graphs.values(), progress=False)
     assert len(listed) == len(graphs)
     for explanation, graph in zip(listed, graphs.values(), strict=True):
@@ -123,9 +125,9 @@ def test_an_empty_graph_may_come_last(slug, last):
 
 
 @slugs
-@pytest.mark.parametrize("target", ["gcn", "gine", "unweighted"])
+@pytest.mark.parametrize("target", ["gcn", "gine", "unweighted", "coded"])
 def test_fit_to_odd_graphs(slug, target):
-    odd = odd_graphs(edge_features=target == "gine")
+    odd = odd_graphs(**fields_of(target))
     odd.pop("empty")
     graphs = [*odd.values(), *make_graphs(target, range(2))]
     explainer = make_explainer(slug, batch_size=4).fit(

@@ -68,6 +68,15 @@ def test_file_is_safetensors_with_a_json_description(slug, folder):
 
 
 @slugs
+def test_what_codes_were_met_is_saved(slug, tmp_path):
+    case = fitted(slug, "coded")
+    case.explainer.save(tmp_path / "file")
+    loaded = explainer_class(slug).load(tmp_path / "file")
+    masks = [call(e, case.model, case.batch).edge_mask for e in (case.explainer, loaded)]
+    assert torch.equal(*masks)
+
+
+@slugs
 def test_loaded_explainer_can_be_fitted_again(slug, folder):
     case = fitted(slug)
     loaded = explainer_class(slug).load(folder / f"{slug}.safetensors")

@@ -11,9 +11,9 @@ from hpme.errors import InputError
 from hpme.explainers import SubgraphXExplainer, subgraphx
 from hpme.explainers.shared.noise import node_keys
 from hpme.explainers.shared.replicas import ReplicaModel
-from hpme.explainers.shared.sources import checked_batch
 from hpme.explainers.subgraphx import Board, Reward, Tree
 from hpme.models.adapter import ModelAdapter
+from hpme.models.arguments import checked_batch
 from hpme.models.task import Task
 from planted import MarkedEdges, decided_target, marked_graph, regression_target
 

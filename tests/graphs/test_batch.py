@@ -79,9 +79,9 @@ def test_every_kind_of_collection_gives_the_same_store():
     ("change", "message"),
     [
         ({"x": torch.ones(3)}, "x must be a tensor of shape"),
-        ({"x": torch.ones(3, 2, dtype=torch.long)}, "x must be floating point"),
+        ({"x": torch.ones(3, 2, dtype=torch.cfloat)}, "x must be floating point, integer or bool"),
         ({"x": torch.tensor([[1.0], [float("nan")], [0.0]])}, "NaN or infinite"),
-        ({"x": None}, "no x or no edge_index"),
+        ({"x": None}, "neither z, pos nor num_nodes"),
         ({"edge_index": torch.tensor([[0, 3], [1, 0]])}, "out of range in graph 0"),
         ({"edge_index": torch.tensor([[0, -1], [1, 0]])}, "out of range in graph 0"),
         ({"edge_index": torch.tensor([[0.0], [1.0]])}, "edge_index must be torch.long"),

@@ -64,6 +64,7 @@ LEFT_OUT = (
 )
 SLUGS = [slug for slug in CHEAP if slug not in LEFT_OUT]
 FEATURES, EDGE_FEATURES, CLASSES = 3, 2, 3
+CODES = 16  # more than any graph here has nodes
 
 
 class Pooled(nn.Module):
@@ -91,6 +92,35 @@ class EdgeFeatureGNN(nn.Module):
         for conv in self.convs:
             x = self.dropout(self.norm(conv(x, edge_index, edge_attr).relu()))
         return self.head(global_add_pool(x, batch))
+
+
+class Tables(nn.Module):
+    """The sum of embeddings of all columns, as OGB's encoders of atoms and bonds."""
+
+    def __init__(self, columns, channels):
+        super().__init__()
+        self.tables = nn.ModuleList(nn.Embedding(CODES, channels) for _ in range(columns))
+
+    def forward(self, codes):
+        assert codes.dtype == torch.long  # nothing casts what a model is given
+        return sum(table(codes[:, column]) for column, table in enumerate(self.tables))
+
+
+class Coded(nn.Module):
+    """Integers for features of nodes and edges; no linear layer sees them."""
+
+    def __init__(self):
+        super().__init__()
+        self.bonds, self.atoms = Tables(EDGE_FEATURES, 8), Tables(FEATURES, 8)
+        self.convs = nn.ModuleList(GINEConv(nn.Linear(8, 8), aggr="mean") for _ in range(2))
+        self.norm, self.dropout = nn.BatchNorm1d(8), nn.Dropout()
+        self.head = nn.Linear(8, CLASSES)
+
+    def forward(self, x, edge_index, batch, edge_attr):
+        h, e = self.atoms(x), self.bonds(edge_attr)
+        for conv in self.convs:
+            h = self.dropout(self.norm(conv(h, edge_index, e).relu()))
+        return self.head(global_add_pool(h, batch))
 
 
 class Unweighted(nn.Module):
@@ -133,6 +163,17 @@ class AttentiveToEdgeFeatures(Attentive):
         return self.embed(x, edge_index, batch, edge_attr)
 
 
+class CodedAttention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.atoms, self.bonds = Tables(FEATURES, 8), Tables(EDGE_FEATURES, 4)
+        self.conv, self.head = GATConv(8, 8, edge_dim=4), nn.Linear(8, CLASSES)
+
+    def forward(self, x, edge_index, batch, edge_attr):
+        h = self.conv(self.atoms(x), edge_index, self.bonds(edge_attr)).relu()
+        return self.head(global_add_pool(h, batch))
+
+
 class UnweightedAttention(Attentive):
     def __init__(self):
         super().__init__(edge_dim=None)
@@ -148,6 +189,7 @@ TARGETS = {
     "sage": lambda: Pooled(GraphSAGE(FEATURES, 8, 2, 8)),
     "gine": EdgeFeatureGNN,
     "unweighted": Unweighted,
+    "coded": Coded,
 }
 
 
@@ -159,6 +201,7 @@ ATTENTION_TARGETS = {
     "sage": lambda: Attentive(TransformerConv),
     "gine": AttentiveToEdgeFeatures,
     "unweighted": UnweightedAttention,
+    "coded": CodedAttention,
 }
 
 
@@ -174,16 +217,28 @@ def make_explainer(slug, **options):
     return explainer_class(slug)(**{**CHEAP[slug], **options})
 
 
-def make_graph(seed, nodes=None, edge_features=False, directed=False):
-    """A connected random graph with continuous features, so that no two nodes look alike."""
+def make_graph(seed, nodes=None, edge_features=False, directed=False, coded=False):
+    """A connected random graph with features by which no two nodes look alike."""
     nodes = 6 + seed % 4 if nodes is None else nodes
     edges = from_networkx(nx.barabasi_albert_graph(nodes, 2, seed=seed)).edge_index
     edges = edges[:, edges[0] < edges[1]] if directed else edges
-    return featured(edges, nodes, seed, edge_features)
+    return featured(edges, nodes, seed, edge_features, coded)
 
 
-def featured(edge_index, nodes, seed=0, edge_features=False):
+def featured(edge_index, nodes, seed=0, edge_features=False, coded=False):
+    """Continuous features of nodes, and of edges if wanted; or codes of both."""
     generator = torch.Generator().manual_seed(seed)
+    if coded:
+        own = torch.randperm(CODES, generator=generator)[:nodes].unsqueeze(1)
+        others = torch.randint(CODES, (nodes, FEATURES - 1), generator=generator)
+        bonds = (edge_index.shape[1], EDGE_FEATURES)
+        data = Data(
+            x=torch.cat([own, others], dim=1),
+            edge_index=edge_index,
+            edge_attr=torch.randint(CODES, bonds, generator=generator),
+            y=torch.tensor([seed % 2]),
+        )
+        return data
     data = Data(x=torch.randn(nodes, FEATURES, generator=generator), edge_index=edge_index)
     data.y = torch.tensor([seed % 2])  # for explainers that need labels; a class or a value
     if edge_features:
@@ -192,14 +247,19 @@ def featured(edge_index, nodes, seed=0, edge_features=False):
 
 
 def make_graphs(target="gcn", seeds=range(6)):
-    return [make_graph(seed, edge_features=target == "gine") for seed in seeds]
+    return [make_graph(seed, **fields_of(target)) for seed in seeds]
+
+
+def fields_of(target):
+    """What graphs for a target have."""
+    return {"edge_features": target == "gine", "coded": target == "coded"}
 
 
 def _edges(*pairs):
     return torch.tensor(pairs, dtype=torch.long).view(-1, 2).t()
 
 
-def odd_graphs(edge_features=False):
+def odd_graphs(edge_features=False, coded=False):
     """Graphs at the edge of what a graph is, by name; all but ``empty`` may be fitted to."""
     ring = to_undirected(_edges((0, 1), (1, 2), (2, 3), (3, 0), (0, 2)))
     loops = torch.arange(4).repeat(2, 1)
@@ -216,7 +276,7 @@ def odd_graphs(edge_features=False):
         "repeated edges": (torch.cat([ring, ring[:, :4]], dim=1), 4),
     }
     return {
-        name: featured(edge_index, nodes, seed, edge_features)
+        name: featured(edge_index, nodes, seed, edge_features, coded)
         for seed, (name, (edge_index, nodes)) in enumerate(shapes.items())
     }
 
@@ -248,7 +308,7 @@ def assert_valid(explanation, data):
     assert bool(((mask >= 0) & (mask <= 1)).all())  # false for NaN
     nodes = explanation.get("node_mask")
     if nodes is not None:
-        assert nodes.shape == (data.x.shape[0], 1)
+        assert nodes.shape == (data.num_nodes, 1)
         assert bool(((nodes >= 0) & (nodes <= 1)).all())
 
 

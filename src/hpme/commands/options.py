@@ -32,7 +32,8 @@ OptionsOption = Annotated[
         "--option",
         "-o",
         metavar="KEY=VALUE",
-        help="An argument of the explainer, such as ratio=0.2; may be repeated.",
+        help="An argument of the explainer, such as ratio=0.2; may be repeated. All of them: "
+        "hpme list explainers NAME.",
     ),
 ]
 SizeOption = Annotated[

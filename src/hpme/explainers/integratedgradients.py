@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
 
+from hpme.errors import InputError
 from hpme.explainers.shared.masks import Masks, from_edges, from_nodes, squash
 from hpme.explainers.shared.options import one_of, table, whole
 from hpme.explainers.shared.replicas import explained_output, predicted
@@ -23,6 +23,8 @@ class IntegratedGradientsExplainer(TrainingFreeExplainer):
     r"""How much each edge, or each node, adds to the output on the way from nothing to the graph.
 
     With :math:`z` the edge weights (all 1) or the node features, and nothing being :math:`0`,
+    (of integer features what the model's embeddings make of them, see
+    :meth:`~hpme.models.adapter.ModelAdapter.node_input`)
 
     .. math::
         a_i = z_i \int_0^1 \frac{\partial t(\alpha z)}{\partial z_i} \, d\alpha ,
@@ -47,6 +49,7 @@ class IntegratedGradientsExplainer(TrainingFreeExplainer):
     typical_seconds = 0.5
     needs_weights = False
     hetero = True
+    needs_edges = False
     constraints = table(over=one_of(*get_args(Over)), steps=whole(1))
 
     def __init__(self, *, over: Over = "features", steps: int = 16, **options: Any) -> None:
@@ -57,21 +60,24 @@ class IntegratedGradientsExplainer(TrainingFreeExplainer):
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
         if self.over == "features":
 
-            def predict(x: Tensor) -> Tensor:
-                output = adapter.predict(replace(graphs, x=x), **model_kwargs)
+            def predict(numbers: Tensor) -> Tensor:
+                output = adapter.predict(graphs, node_input=numbers, **model_kwargs)
                 adapter.check(output, graphs)
-                if x.requires_grad:
+                if numbers.requires_grad:
                     check_gradient(output)
                 return output
 
             if not graphs.num_nodes:
                 return from_nodes(graphs.x.new_zeros(0, dtype=torch.float32), graphs)
-            shares = self._shares(adapter, predict, graphs.x).sum(2)
+            whole = adapter.node_input(graphs, **model_kwargs)
+            shares = self._shares(adapter, predict, whole).sum(2)
             return from_nodes(squash(shares.abs().sum(0)), graphs)
+        if not adapter.reads_edges(graphs):
+            raise InputError("over='edges' is for models that read edges; use over='features'")
         empty = no_edges(graphs)
         if empty is not None:
             return from_edges(empty, graphs)
-        weight = torch.ones(graphs.edge_index.shape[1]).to(graphs.x)
+        weight = torch.ones(graphs.num_edges, dtype=graphs.float_dtype, device=graphs.x.device)
         shares = self._shares(adapter, weighted_model(adapter, graphs, model_kwargs), weight)
         pairs = graphs.pairs
         both = torch.stack([pairs.per_edge(pairs.sum(column)) for column in shares])

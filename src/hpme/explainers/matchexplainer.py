@@ -16,7 +16,7 @@ from hpme.explainers.shared.options import real, table, whole
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.segment import TIE, exclusive_cumsum
 from hpme.models.adapter import ModelAdapter
-from hpme.models.embedding import Embedding
+from hpme.models.embedding import Embedding, check_channels
 from hpme.models.task import Task
 
 _CELLS = 2**22
@@ -135,6 +135,7 @@ class MatchExplainer(GraphExplainer):
     def _references(self, embedding: Embedding, graphs: GraphBatch) -> tuple[Tensor, Tensor]:
         """Graph number and reference number of every match to make, graph by graph."""
         h, values = _rows(embedding.graph), self.task.values(embedding.output).to(self.values)
+        check_channels("graphs", h, self.graph_embedding.shape[1])
         distance = _distance(h, self.graph_embedding)
         copy = distance <= 1e-4 * h.norm(dim=1, keepdim=True)
         small = self.sizes < self.size(graphs.sizes).unsqueeze(1)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
 
-from hpme.explainers.shared.context import passes_messages
 from hpme.explainers.shared.masks import Masks, from_edges, from_nodes, squash
 from hpme.explainers.shared.options import one_of, table
 from hpme.explainers.shared.replicas import (
@@ -18,6 +18,7 @@ from hpme.explainers.shared.replicas import (
     without_node,
     without_pair,
 )
+from hpme.explainers.shared.sources import passes_messages
 from hpme.explainers.shared.training_free import TrainingFreeExplainer
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
@@ -41,7 +42,9 @@ class OcclusionExplainer(TrainingFreeExplainer):
             important as its heaviest edge. ``"node"``: the features of one node are zeroed, its
             edges stay (a deleted node would change the structure around it and the size of the
             graph, and a target node cannot be deleted); an edge is as important as the less
-            important of its ends. By default edges, but nodes for models without PyG's
+            important of its ends. Codes have no zero, so a node with integer features, or without
+            ``x``, is deleted, see :meth:`~hpme.graphs.batch.GraphBatch.without`. By default edges;
+            nodes where a graph has no edges or the model reads none, and for models without PyG's
             message-passing layers, such as Chemprop's, whose features of atoms and bonds would
             contradict a deleted bond.
         **options: Arguments of :class:`~hpme.explainers.shared.base.GraphExplainer`.
@@ -54,6 +57,7 @@ class OcclusionExplainer(TrainingFreeExplainer):
     typical_seconds = 0.5
     needs_weights = False
     hetero = True
+    needs_edges = False
     constraints = table(unit=one_of(*get_args(Unit), words=(None,)))
 
     def __init__(self, *, unit: Unit | None = None, **options: Any) -> None:
@@ -65,11 +69,17 @@ class OcclusionExplainer(TrainingFreeExplainer):
             return from_edges(graphs.x.new_zeros(0, dtype=torch.float32), graphs)
         model = ReplicaModel(adapter, graphs, model_kwargs)
         usual = "edge" if passes_messages(adapter.model) else "node"
-        if (self.unit or usual) == "node":
-            return from_nodes(self._scores(model, graphs.batch, without_node), graphs)
+        if (self.unit or usual) == "node" or not adapter.reads_edges(graphs):
+            return from_nodes(self._scores(model, graphs.batch, without_node()), graphs)
         pairs = graphs.pairs
         scores = self._scores(model, pairs.graph, without_pair(pairs))
-        return from_edges(pairs.per_edge(scores), graphs)
+        masks = from_edges(pairs.per_edge(scores), graphs)
+        loose = (graphs.edge_counts == 0)[graphs.batch].nonzero().view(-1)
+        if not loose.numel():
+            return masks
+        assert masks.node_mask is not None
+        nodes = self._scores(model, graphs.batch[loose], without_node(loose)).unsqueeze(1)
+        return replace(masks, node_mask=masks.node_mask.index_copy(0, loose, nodes))
 
     def _scores(self, model: ReplicaModel, owner: Tensor, without: Change) -> Tensor:
         """Scores of parts that belong to the graphs ``owner``; replica ``i`` lacks part ``i``."""

@@ -11,7 +11,12 @@ from torch import Tensor, nn
 from hpme.explainers.shared.context import Context
 from hpme.explainers.shared.mixing import MixingExplainer, MixupGraphs
 from hpme.explainers.shared.options import real, table, whole
-from hpme.explainers.shared.parametric import ParametricExplainer, seeded_linear
+from hpme.explainers.shared.parametric import (
+    Categories,
+    ParametricExplainer,
+    read_features,
+    seeded_linear,
+)
 from hpme.graphs import GraphBatch
 from hpme.graphs.segment import segment_mean, segment_sum
 from hpme.graphs.transforms import with_edges
@@ -64,9 +69,11 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
 
     def _start(self, context: Context, generator: torch.Generator) -> None:
         super()._start(context, generator)
-        x = context.store.x
+        categories = Categories.of(context.store)
+        x = read_features(categories, context.store.batch())
+        scale = float(x.square().mean().sqrt()) if x.numel() else 1.0
         self.autoencoder = GraphAutoencoder(
-            x.shape[1], feature_scale=float(x.square().mean().sqrt()), generator=generator
+            x.shape[1], feature_scale=scale, categories=categories, generator=generator
         ).to(context.device)
         parameters = self.autoencoder.parameters()
         self._proxy_optimiser = torch.optim.Adam(parameters, lr=self.proxy_lr)
@@ -129,11 +136,17 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
     def _meta(self) -> dict[str, Any]:
         features = self.autoencoder.first.in_features - self.autoencoder.coordinates
         scale = self.autoencoder.feature_scale
-        return {**super()._meta(), "features": features, "feature_scale": scale}
+        meta = {**super()._meta(), "features": features, "feature_scale": scale}
+        if self.autoencoder.categories is not None:
+            meta["codes"] = len(self.autoencoder.categories.code)
+        return meta
 
     def _build(self, meta: dict[str, Any]) -> None:
         self.autoencoder = GraphAutoencoder(
-            meta["features"], feature_scale=meta["feature_scale"], generator=torch.Generator()
+            meta["features"],
+            feature_scale=meta["feature_scale"],
+            categories=Categories(meta["codes"]) if "codes" in meta else None,
+            generator=torch.Generator(),
         )
         super()._build(meta)
 
@@ -231,9 +244,11 @@ class GraphAutoencoder(nn.Module):
         coordinates: int = 8,
         *,
         feature_scale: float = 1.0,
+        categories: Categories | None = None,
         generator: torch.Generator,
     ) -> None:
         super().__init__()
+        self.categories = categories  # of integer features
         self.coordinates = coordinates
         self.feature_scale = feature_scale or 1.0
         self.first = seeded_linear(in_channels + coordinates, hidden, generator)
@@ -267,7 +282,8 @@ class GraphAutoencoder(nn.Module):
     ) -> Proxy:
         """The proxy graphs of explanations given by edge weights ``mask``."""
         place = torch.randn(graphs.num_nodes, self.coordinates, generator=generator).to(mask)
-        x = torch.cat([graphs.x.to(mask) / self.feature_scale, place], dim=1)
+        x = read_features(self.categories, graphs).to(mask)
+        x = torch.cat([x / self.feature_scale, place], dim=1)
         kept = self.mean(self.encode(x, graphs.edge_index, mask))
         hidden = self.encode(x, graphs.edge_index, 1 - mask)
         mean, log_variance = self.mean(hidden), self.log_variance(hidden)

@@ -43,7 +43,10 @@ class SubgraphXExplainer(TrainingFreeExplainer):
     is the reward of the subgraph the action leads to: its Shapley value in the game whose players
     are the subgraph and the nodes at most ``hops`` away, sampled as the mean of
     :math:`f(S \cup G_i) - f(S)` over random coalitions :math:`S`. Features of players outside the
-    coalition are zeroed; nodes farther away are no players and stay. :math:`f` is the probability
+    coalition are zeroed (with codes for features they are deleted, see
+    :meth:`~hpme.graphs.batch.GraphBatch.without`); nodes farther away are no players and stay.
+    Where the model reads no edges and the graph has none, all nodes are near one another, and
+    subgraphs are sets of nodes. :math:`f` is the probability
     of the predicted class; for regression the output, and the reward is the absolute Shapley value,
     summed over outputs.
 
@@ -70,6 +73,7 @@ class SubgraphXExplainer(TrainingFreeExplainer):
     summary = "SubgraphX: tree search for the connected subgraph of highest Shapley value."
     typical_seconds = 120.0
     needs_weights = False
+    needs_edges = False
     constraints = table(
         ratio=SHARE,
         rollouts=whole(1),
@@ -106,7 +110,7 @@ class SubgraphXExplainer(TrainingFreeExplainer):
         classes = predicted(task, output)
         keys = node_keys(graphs, self.seed)
         for rows in self._parts(graphs.sizes[ids]):
-            board = Board(model, ids[rows], keys)
+            board = Board(model, ids[rows], keys, reads_edges=adapter.reads_edges(graphs))
             reward = Reward(
                 board, task, None if classes is None else classes[rows], self.samples, self.hops
             )
@@ -133,15 +137,19 @@ class Board:
         model: Answers for replicas.
         ids: Numbers of the graphs.
         keys: Keys of all nodes of the batch.
+        reads_edges: Whether the model reads edges; if not, nodes of graphs without are all joined.
     """
 
-    def __init__(self, model: ReplicaModel, ids: Tensor, keys: Tensor) -> None:
+    def __init__(
+        self, model: ReplicaModel, ids: Tensor, keys: Tensor, *, reads_edges: bool = True
+    ) -> None:
         self.model, self.ids, graphs = model, ids, model.graphs
         self.sizes = graphs.sizes[ids]
         self.width = int(self.sizes.max())
         self.real = torch.arange(self.width) < self.sizes.unsqueeze(1)
         row = (graphs.ptr[ids].unsqueeze(1) + torch.arange(self.width)).clamp(max=len(keys) - 1)
         self.keys = torch.where(self.real, keys[row], 0)
+        self.loose = (graphs.edge_counts[ids] == 0).unsqueeze(1) & (not reads_edges)
         self.anchors = torch.zeros_like(self.real)
         if model.store.anchors is not None:
             self.anchors.scatter_(1, model.store.anchors[ids], True)
@@ -169,7 +177,7 @@ class Board:
         for _ in range(hops):
             ends = torch.cat([target[reached[source]], source[reached[target]]])
             reached[ends] = True
-        return reached.view_as(member)
+        return reached.view_as(member) | (self.loose & self.real)[graph]
 
     def connected(self, member: Tensor, graph: Tensor) -> Tensor:
         """The largest connected part of every row's subgraph; with anchors, the parts of these."""
@@ -192,7 +200,7 @@ class Board:
         size = segment_sum(flat.double(), part, count) + uniform(key).double()
         size = size[part] * flat
         largest = size.new_zeros(len(member)).scatter_reduce(0, row, size, "amax")
-        return (flat & (size == largest[row])).view_as(member)
+        return (flat & (size == largest[row])).view_as(member) | (member & self.loose[graph])
 
 
 @dataclass(frozen=True)

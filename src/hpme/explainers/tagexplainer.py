@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any, Literal, get_args
 
 import torch
@@ -16,6 +16,7 @@ from hpme.explainers.shared.options import one_of, real, table
 from hpme.explainers.shared.parametric import ParametricExplainer, mask_penalty, seeded_linear
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter, check_gradient
+from hpme.models.embedding import check_channels
 from hpme.models.task import Task
 
 Contrast = Literal["jse", "nce"]
@@ -99,6 +100,7 @@ class TAGExplainer(ParametricExplainer):
         if graphs.num_nodes == 0:
             return Masks(graphs.x.new_zeros(0, dtype=torch.float32))
         condition, h = self._condition(adapter, graphs, **model_kwargs)
+        check_channels("graphs", condition, self.gate.in_features)
         with torch.no_grad():
             h = self._gated(h, condition[graphs.batch])
             return Masks(self._logits(h, graphs.edge_index).sigmoid())
@@ -109,8 +111,8 @@ class TAGExplainer(ParametricExplainer):
         """The downstream condition of every graph, and the node embeddings."""
         # Only tensors that depend on a leaf can be differentiated by; the copy is for models that
         # write to their input.
-        leaf = graphs.x.detach().requires_grad_()
-        traced = adapter.trace(replace(graphs, x=leaf.clone()), **model_kwargs)
+        leaf = adapter.node_input(graphs, **model_kwargs).detach().requires_grad_()
+        traced = adapter.trace(graphs, node_input=leaf.clone(), **model_kwargs)
         # A node-level model computes its output from all node rows, among them the anchor's.
         at_node = adapter.level == "node"
         rows = traced.nodes if at_node else traced.graph

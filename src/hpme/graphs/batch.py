@@ -22,7 +22,8 @@ class GraphBatch:
     r"""Several graphs laid out as one disconnected graph.
 
     Args:
-        x: Node features :math:`[N, F]`.
+        x: Node features :math:`[N, F]`, of any real, integer or boolean type; integer codes may
+            also be :math:`[N]`. Graphs without any have width 0, which no model is shown.
         edge_index: Directed edges :math:`[2, E]`, grouped by graph.
         batch: Graph number of every node, non-decreasing.
         num_graphs: Number of graphs, empty ones included.
@@ -62,6 +63,26 @@ class GraphBatch:
     def num_edges(self) -> int:
         """Number of directed edges of all graphs together."""
         return int(self.edge_index.shape[1])
+
+    @property
+    def has_x(self) -> bool:
+        """Whether the graphs have node features under the name ``x``."""
+        return self.x.dim() == 1 or self.x.shape[1] > 0
+
+    @property
+    def coded(self) -> bool:
+        """Whether nodes are told by codes, or by other fields than ``x``: no number means none."""
+        return not (self.has_x and self.x.is_floating_point())
+
+    @property
+    def kinds(self) -> Tensor:
+        """What tells kinds of nodes apart, see :func:`node_kinds`."""
+        return node_kinds(self.x, self.node)
+
+    @property
+    def float_dtype(self) -> torch.dtype:
+        """Type of numbers beside the features: that of ``x`` if it is floating point."""
+        return self.x.dtype if self.x.is_floating_point() else torch.get_default_dtype()
 
     @cached_property
     def sizes(self) -> Tensor:
@@ -203,15 +224,49 @@ class GraphBatch:
     def with_column(self, column: int, value: float, rows: Tensor | None = None) -> GraphBatch:
         """The graphs with one node feature set to a value everywhere, or at some nodes."""
         x = self.x.clone()
+        columns = x.view(-1, 1) if x.dim() == 1 else x
         if rows is None:
-            x[:, column] = value
+            columns[:, column] = value
         else:
-            x[rows, column] = value
+            columns[rows, column] = value
         return replace(self, x=x)
+
+    def without(self, gone: Tensor) -> GraphBatch:
+        """The graphs without what some nodes tell a model.
+
+        Features that are floating point are zeroed, and the structure stays. Codes have no zero, so
+        other nodes are deleted with their edges; those that cannot be, because they are anchors or
+        no other is left in their graph, get the neutral code 0.
+
+        Args:
+            gone: Boolean :math:`[N]`.
+        """
+        if not self.coded:
+            return replace(self, x=self.x.masked_fill(gone.unsqueeze(1), 0.0))
+        stay = ~gone
+        if self.anchors is not None:
+            stay = stay.index_fill(0, self.anchors.flatten(), True)
+        left = torch.bincount(self.batch[stay], minlength=self.num_graphs)
+        stay[self.ptr[(left == 0) & (self.sizes > 0)]] = True
+        named = {"x": self.x} if self.has_x else self.node
+        neutral = {
+            name: value.masked_fill(gone.view(-1, *[1] * (value.dim() - 1)), 0)
+            for name, value in named.items()
+            if not value.is_floating_point()
+        }
+        x = neutral.pop("x", self.x)
+        return replace(self, x=x, node={**self.node, **neutral}).nodes(stay)
 
     def grouped(self) -> GraphBatch:
         """The graphs with edges grouped by graph, for edges in any order."""
         return self.edges(self.edge_batch.argsort(stable=True))
+
+    def placed(self) -> GraphBatch:
+        """The graphs with ``node_ids`` and ``edge_ids``, the places of their nodes and edges."""
+        nodes, edges = (torch.arange(n, device=self.x.device)
+                        for n in (self.num_nodes, self.num_edges))  # fmt: skip
+        node, edge = {**self.node, "node_ids": nodes}, {**self.edge, "edge_ids": edges}
+        return replace(self, node=node, edge=edge)
 
     def detached(self) -> GraphBatch:
         """The graphs without the history of the tensors a model reads."""
@@ -269,6 +324,12 @@ class GraphBatch:
         )
 
 
+def node_kinds(x: Tensor, node: Mapping[str, Tensor]) -> Tensor:
+    """Rows :math:`[N, F]` that tell kinds of nodes apart: ``x``, else the codes ``z`` if any."""
+    rows = node.get("z", x) if x.shape[1:] == (0,) else x
+    return rows.unsqueeze(1) if rows.dim() == 1 else rows
+
+
 _TENSORS = ("x", "edge_index", "batch", "edge_attr", "edge_weight", "node_ids", "anchors")
 
 
@@ -310,6 +371,10 @@ def split_graphs(
         for name, value in values.items()
     }
     columns["edge_index"] = local_edge_index.split(rows["edge"], dim=1)  # type: ignore[no-untyped-call]
+    x = groups["node"].get("x")
+    if x is not None and x.shape[1:] == (0,):  # there are no features of that name
+        del columns["x"]
+        columns["num_nodes"] = rows["node"]
     if "anchors" in columns:
         columns["anchors"] = groups["graph"]["anchors"].view(total, -1).unbind()
     columns.update(text or {})

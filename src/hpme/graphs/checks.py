@@ -18,12 +18,19 @@ def check_graph_tensors(
     Raises:
         InputError: If they are unusable; the message says why.
     """
-    if not isinstance(x, Tensor) or x.dim() != 2:
-        raise InputError(f"x must be a tensor of shape [nodes, features], got {_shape(x)}")
+    codes = isinstance(x, Tensor) and not (x.is_floating_point() or x.is_complex())
+    if not isinstance(x, Tensor) or not (x.dim() == 2 or (x.dim() == 1 and codes)):
+        raise InputError(
+            f"x must be a tensor of shape [nodes, features], or [nodes] for integer codes, got "
+            f"{_shape(x)}"
+        )
     if x.layout is not torch.strided:
         raise InputError(f"x is sparse ({x.layout}); convert it with x.to_dense()")
-    if not x.is_floating_point():
-        raise InputError(f"x must be floating point, got {x.dtype}; convert it with x.float()")
+    if x.is_complex():
+        raise InputError(
+            f"x must be floating point, integer or boolean, got {x.dtype}; give real and imaginary "
+            "parts as columns: torch.view_as_real(x).flatten(1)"
+        )
     check_edge_index(edge_index)
     if edge_attr is not None:
         check_edge_rows(edge_attr, edge_index.shape[1], "edge_attr")

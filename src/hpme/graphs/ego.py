@@ -15,7 +15,7 @@ from hpme.errors import InputError
 from hpme.graphs.checks import check_graph_tensors, check_node_numbers
 from hpme.graphs.edges import Adjacency
 from hpme.graphs.hetero import flattened
-from hpme.graphs.reading import read_graphs
+from hpme.graphs.reading import completed, read_graphs
 from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, Schema, TypeRows
 from hpme.graphs.segment import exclusive_cumsum, segment_sum
 from hpme.graphs.store import MODEL_INPUTS, GraphStore
@@ -114,12 +114,13 @@ class WholeGraph:
                 "index numbers the nodes of one graph: pass a Data or HeteroData, not "
                 f"{type(data).__name__}"
             )
+        given = completed(data.to_dict())
         y = data.get("y")
-        labelled = isinstance(y, Tensor) and y.dim() == 1 and len(y) == data.num_nodes
+        labelled = isinstance(y, Tensor) and y.dim() == 1 and len(y) == len(given["x"])
         others = _others(data) if everything and schema is None else {}
         return cls(
-            data.get("x"),
-            data.get("edge_index"),
+            given["x"],
+            given["edge_index"],
             data.get("edge_attr"),
             data.get("edge_weight"),
             y if labelled else None,
@@ -196,6 +197,33 @@ class WholeGraph:
         first, *others = [part.store for part in self.parts(nodes, max(1, len(nodes)))]
         return EgoGraphs(first.joined(*others))
 
+    def copies(self, count: int, roots: Tensor | None) -> GraphStore:
+        """The graph several times over, as ego graphs of any radius would be.
+
+        Args:
+            count: How many times.
+            roots: What each is about, if that is known: nodes, or both ends :math:`[L, 2]` of
+                links.
+        """
+        device, edges = self.x.device, self.edge_index.shape[1]
+        node = {"node_ids": torch.arange(len(self.x), device=device), **self.node}
+        edge = {"edge_ids": torch.arange(edges, device=device), **self.edge}
+        if self.schema is not None:
+            node[NODE_TYPE], edge[EDGE_TYPE] = self.types[NODE_TYPE], self.types[EDGE_TYPE]
+        one = GraphStore.of(
+            x=self.x,
+            local_edge_index=self.edge_index,
+            sizes=torch.tensor([len(self.x)], device=device),
+            edge_counts=torch.tensor([edges], device=device),
+            edge_attr=self.edge_attr,
+            edge_weight=self.edge_weight,
+        )
+        one = replace(one.with_attributes(node=node, edge=edge, graph=self.graph),
+                      schema=self.schema)  # fmt: skip
+        store = one.subset(torch.zeros(count, dtype=torch.long, device=device))
+        anchors = {} if roots is None else {"anchors": roots.view(count, -1)}
+        return store.with_attributes(graph=anchors)
+
     def _cut_out(self, nodes: Tensor) -> EgoGraphs:
         # A node of an ego graph is a number: that of its graph times num_nodes, plus its own.
         num_nodes, device = len(self.x), nodes.device
@@ -245,8 +273,6 @@ class WholeGraph:
 
 def _others(data: Data) -> dict[str, dict[str, Tensor]]:
     """Attributes with rules of their own aside, those of nodes, of edges and of the graph."""
-    if data.get("x") is None or data.get("edge_index") is None:
-        return {}  # what is missing is said by the checks of a whole graph
     parts = read_graphs([data], "fitting")
     return {
         group: {name: v.detach() for name, v in parts[group].items() if name not in MODEL_INPUTS}
@@ -254,13 +280,16 @@ def _others(data: Data) -> dict[str, dict[str, Tensor]]:
     }
 
 
-def node_index(index: int | Sequence[int] | Tensor | None, num_nodes: int, device: Any) -> Tensor:
+def node_index(
+    index: int | Sequence[int] | Tensor | None, num_nodes: int, device: Any, what: str = "node"
+) -> Tensor:
     """Node numbers as a tensor, from what users pass as ``index``.
 
     Args:
         index: One node, several, a boolean mask over all nodes, or ``None`` for all nodes.
         num_nodes: Number of nodes.
         device: Where the graph is.
+        what: What is numbered, if it is not nodes.
 
     Raises:
         InputError: If a number is out of range, or there is none.
@@ -270,19 +299,21 @@ def node_index(index: int | Sequence[int] | Tensor | None, num_nodes: int, devic
     try:
         nodes = torch.as_tensor(index, device=device)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"index must hold node numbers: {error}") from error
+        raise InputError(f"index must hold {what} numbers: {error}") from error
     if nodes.dtype == torch.bool:
         if nodes.shape != (num_nodes,):
-            raise InputError(f"a boolean index must have shape [{num_nodes}], one flag per node")
+            raise InputError(f"a boolean index must have shape [{num_nodes}], one flag per {what}")
         nodes = nodes.nonzero()
     nodes = nodes.view(-1)
     if nodes.numel() == 0:
-        raise InputError("index is empty: name at least one node")
+        raise InputError(f"index is empty: name at least one {what}")
     if nodes.is_floating_point() or nodes.is_complex():
         raise InputError(f"index must hold whole numbers, got {nodes.dtype}")
     if not 0 <= int(nodes.min()) <= int(nodes.max()) < num_nodes:
         bad = int(nodes[(nodes < 0) | (nodes >= num_nodes)][0])
-        raise InputError(f"index {bad} is out of range: node numbers must lie in [0, {num_nodes})")
+        raise InputError(
+            f"index {bad} is out of range: {what} numbers must lie in [0, {num_nodes})"
+        )
     return nodes.long()
 
 

@@ -88,7 +88,8 @@ def _schema(graphs: Sequence[HeteroData], given: Sequence[dict[Any, Any]]) -> Sc
                 found = "no x" if x is None else f"x of {_described(x)}"
                 raise InputError(
                     f"graph {number}: node type '{kind}' has {found}; it must be a floating-point "
-                    "tensor of shape [nodes, features], a column of ones if there are none"
+                    "tensor of shape [nodes, features], a column of ones if there are none; give "
+                    "codes as x.float(), and turn them back with x.long() inside the model"
                 )
             _agree(nodes, kind, x.shape[1], number)
     for kind in declared:
@@ -229,9 +230,21 @@ def _edge_attr(
     graphs: Sequence[dict[Any, Any]], schema: Schema, counts: list[int], like: Tensor
 ) -> Tensor:
     """Features of all edges, type by type; zeros for types that have none."""
+    columns = [[v for _, v in _column(graphs, kind, "edge_attr")] for kind in schema.edge_types]
+    given = {
+        value.dtype: kind
+        for kind, found in zip(schema.edge_types, columns, strict=True)
+        for value in found
+    }
+    if len(given) > 1 and not all(dtype.is_floating_point for dtype in given):
+        named = ", ".join(f"{dtype} for {shown(kind)}" for dtype, kind in given.items())
+        raise InputError(
+            f"edge_attr of heterogeneous graphs is {named}; all types of edges need the same: give "
+            "codes as edge_attr.float(), and turn them back with .long() inside the model"
+        )
+    like = like if len(given) != 1 else like.to(next(iter(given)))
     parts = []
-    for kind, total in zip(schema.edge_types, counts, strict=True):
-        found = [value for _, value in _column(graphs, kind, "edge_attr")]
+    for found, total in zip(columns, counts, strict=True):
         rows = torch.cat(found) if found else like.new_zeros(total, 0)
         parts.append(padded(rows, schema.edge_width or 0))
     return torch.cat(parts)

@@ -22,9 +22,11 @@ Attributes = Literal["inputs", "fitting", "all"]
 """Which attributes of graphs are read, see :meth:`~hpme.graphs.store.GraphStore.from_graphs`."""
 SHOWN = ("smiles", "name")
 """Texts that pictures of explanations show."""
-_FIXED = {"x": "node", "pos": "node", "node_mask": "node", "y": "graph"}
+_FIXED = {"x": "node", "z": "node", "pos": "node", "node_mask": "node", "y": "graph"}
 _OWN = ("x", "edge_index", "edge_attr", "edge_weight", "anchors", "num_nodes")
 """Attributes with rules of their own."""
+_COUNTED = ("x", "z", "pos")
+"""Attributes with a row per node, by which nodes are counted; the first that a graph has."""
 
 
 def read_graphs(graphs: GraphBatch | Iterable[Any], attributes: Attributes) -> Parts:
@@ -83,17 +85,43 @@ def _attributes(graph: Any) -> Graph:
     if found.get("x") is not None and found.get("edge_index") is not None:
         return found
     # Computed by a subclass, or missing.
-    given = {name: getattr(graph, name, None) for name in (*_OWN[:5], "y", *SHOWN)}
+    given = {name: getattr(graph, name, None) for name in (*_OWN[:5], "z", "pos", "y", *SHOWN)}
     return {**found, **{name: value for name, value in given.items() if value is not None}}
+
+
+def completed(graph: Graph, number: int = 0) -> Graph:
+    """A graph with ``x`` of width 0 if it has no node features, and no edges if it has none.
+
+    Raises:
+        InputError: If nothing says how many nodes it has.
+    """
+    if graph.get("x") is not None and graph.get("edge_index") is not None:
+        return graph
+    rows = next((v for name in _COUNTED if isinstance(v := graph.get(name), Tensor)), None)
+    count = graph.get("num_nodes") if rows is None or not rows.dim() else len(rows)
+    if not isinstance(count, int):
+        raise InputError(
+            f"graph {number} has no x, and neither z, pos nor num_nodes says how many nodes it "
+            "has; give one of them"
+        )
+    edges = graph.get("edge_index")
+    device = edges.device if isinstance(edges, Tensor) else None if rows is None else rows.device
+    given = {
+        "x": torch.empty(count, 0, device=device),
+        "edge_index": torch.empty(2, 0, dtype=torch.long, device=device),
+    }
+    return {**graph, **{name: v for name, v in given.items() if graph.get(name) is None}}
 
 
 def _of_list(items: Sequence[Any], attributes: Attributes) -> Parts:
     if not items:
         raise InputError("no graphs: the dataset, list or loader is empty")
     graphs = [_attributes(item) for item in items]
-    for number, graph in enumerate(graphs):
-        if graph.get("x") is None or graph.get("edge_index") is None:
-            raise InputError(f"graph {number} has no x or no edge_index; both are needed")
+    for name in ("x", "edge_index"):
+        _all_or_none(graphs, name)
+    graphs = [completed(graph, number) for number, graph in enumerate(graphs)]
+    for name in ("x", "edge_attr"):
+        _check_dtypes(graphs, name)
     try:
         device = graphs[0]["edge_index"].device
         sizes = [graph["x"].shape[0] for graph in graphs]
@@ -127,6 +155,17 @@ def _all_or_none(graphs: Sequence[Graph], name: str) -> list[Tensor] | None:
     if any(missing):
         raise InputError(f"graph {missing.index(True)} has no {name} while others have")
     return [value for value in values if value is not None]
+
+
+def _check_dtypes(graphs: Sequence[Graph], name: str) -> None:
+    """Refuses codes among numbers: one of both would be cast to the other."""
+    types = [value.dtype for graph in graphs if isinstance(value := graph.get(name), Tensor)]
+    for number, dtype in enumerate(types):
+        if dtype != types[0] and not (dtype.is_floating_point and types[0].is_floating_point):
+            raise InputError(
+                f"{name} of graph {number} is {dtype}, that of graph 0 {types[0]}; convert one of "
+                "them, so that all graphs have the same"
+            )
 
 
 def _per_edge(graphs: Sequence[Graph], name: str, edge_counts: list[int]) -> list[Tensor] | None:

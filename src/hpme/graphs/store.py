@@ -12,7 +12,7 @@ from torch import Tensor
 from torch_geometric.utils import cumsum
 
 from hpme.errors import InputError
-from hpme.graphs.batch import GraphBatch, split_graphs
+from hpme.graphs.batch import GraphBatch, node_kinds, split_graphs
 from hpme.graphs.checks import check_graph_tensors, check_own_nodes
 from hpme.graphs.edges import Pairs
 from hpme.graphs.reading import Attributes, Parts, read_graphs
@@ -24,7 +24,7 @@ Graphs = Iterable[Any]
 GROUPS = ("node", "edge", "graph", "match")
 """Attributes are grouped by what they have a row for."""
 MODEL_INPUTS = ("x", "edge_attr", "edge_weight", "y", "anchors")
-"""What training and explaining read; other attributes travel along where they are asked for."""
+"""What most models read; other attributes travel along where they are asked for."""
 MATCH_NODE = "match_index"
 """The node of every row of the match table; PyG renumbers ``*index`` when it makes batches."""
 
@@ -153,8 +153,13 @@ class GraphStore:
 
     @property
     def x(self) -> Tensor:
-        """Node features :math:`[N, F]`."""
+        """Node features :math:`[N, F]`, see :class:`GraphBatch`."""
         return self.node["x"]
+
+    @property
+    def kinds(self) -> Tensor:
+        """What tells kinds of nodes apart, see :func:`~hpme.graphs.batch.node_kinds`."""
+        return node_kinds(self.x, self.node)
 
     @property
     def edge_attr(self) -> Tensor | None:

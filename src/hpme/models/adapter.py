@@ -9,8 +9,8 @@ pass (:mod:`hpme.models.embedding`). It knows nothing of explainers and does not
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
@@ -26,6 +26,7 @@ from hpme.models.embedding import Embedding, EmbeddingProbe, target_nodes, targe
 from hpme.models.freezing import users_settings
 from hpme.models.hetero_embedding import HeteroEmbeddingProbe
 from hpme.models.message_mask import hetero_message_mask, message_mask
+from hpme.models.node_input import NodeInput, NodeInputProbe, no_node_input
 from hpme.models.output import OutputView
 from hpme.models.task import Task, check_output, check_rows, described
 
@@ -74,6 +75,8 @@ class ModelAdapter:
         self.embedding_layer = embedding_layer
         self.weighting = weighting
         self.embedding_source: str | None = None
+        self.entry: NodeInput | None = None
+        """Where nodes enter the model as numbers, if their features are none."""
         self.device = device_of(model)
         self.explained: ExplainedModel | None = None
         """What the model is known by, if it was made from there."""
@@ -108,14 +111,16 @@ class ModelAdapter:
             "edge_weight": "edge weights through the model's edge_weight argument",
             "message": "edge weights as masks on messages (the model takes no edge_weight)",
             "none": "the model's output does not depend on edge weights",
-            None: "edge weights not probed yet",
+            None: "edge weights not probed yet" if self.caller.reads_edges else "no edges are read",
         }[self.weighting]
         rows = "; outputs: the rows of the target nodes" if self.level == "node" else ""
-        return f"{weighting}; node embeddings: {self.embedding_source or 'not computed yet'}{rows}"
+        entry = "" if self.entry is None else f"; gradients of nodes: by the {self.entry}"
+        found = self.embedding_source or "not computed yet"
+        return f"{weighting}; node embeddings: {found}{entry}{rows}"
 
     def ensure_probed(self, graphs: GraphBatch) -> None:
         """Probes unless a way is known; the graphs of a probe before may have had no edges."""
-        if self.weighting in (None, "none"):
+        if self.weighting in (None, "none") and self.reads_edges(graphs):
             self.probe(graphs)
 
     @torch.no_grad()
@@ -127,7 +132,7 @@ class ModelAdapter:
         normalising model does not see a factor common to all.
         """
         graphs = self._there(graphs)
-        weight = torch.linspace(0.25, 0.75, graphs.num_edges).to(graphs.x)
+        weight = torch.linspace(0.25, 0.75, graphs.num_edges)
         plain = self._read(graphs, self._call(graphs, None, "none"))
         trials: list[Weighting] = ["edge_weight"] if self.caller.weighted else []
         self.weighting = "none"
@@ -148,14 +153,53 @@ class ModelAdapter:
             return edge_weight
         return edge_weight.masked_fill(graphs.loops, 1.0)
 
+    def reads_edges(self, graphs: GraphBatch) -> bool:
+        """Whether the model can read edges: it takes some, and points in space have some."""
+        in_space = not graphs.has_x and "pos" in graphs.node
+        return self.caller.reads_edges and bool(graphs.num_edges or not in_space)
+
+    def node_input(self, graphs: GraphBatch, **model_kwargs: Any) -> Tensor:
+        """The numbers that gradients of nodes are taken by: ``x``, or what becomes of codes first.
+
+        Codes have no gradient; instead of them count the outputs of the model's embeddings, see
+        :class:`~hpme.models.node_input.NodeInputProbe`.
+
+        Raises:
+            ModelError: If the model has none.
+        """
+        if not graphs.coded:
+            return graphs.x
+        there = self._there(graphs)
+        with torch.no_grad(), self._entering(there) as probe:
+            self._call(there, None, "none", **model_kwargs)
+        self.entry = probe.found()
+        if self.entry is None:
+            raise no_node_input(graphs)
+        value: Tensor = _back(self.entry.value, graphs)
+        return value
+
     def predict(
-        self, graphs: GraphBatch, edge_weight: Tensor | None = None, **model_kwargs: Any
+        self,
+        graphs: GraphBatch,
+        edge_weight: Tensor | None = None,
+        *,
+        node_input: Tensor | None = None,
+        **model_kwargs: Any,
     ) -> Tensor:
-        """The model's output; ``edge_weight`` multiplies the graphs' own weights if any."""
+        """The model's output; ``edge_weight`` multiplies the graphs' own weights if any.
+
+        Args:
+            graphs: The graphs.
+            edge_weight: Weight of every edge.
+            node_input: In place of what :meth:`node_input` gave.
+            **model_kwargs: Further arguments of the model.
+        """
         if edge_weight is not None and self.weighting is None:
             self.probe(graphs)
         there, weighting = self._there(graphs), self.weighting or "none"
-        called = self._call(there, edge_weight, weighting, **model_kwargs)
+        there, entered = self._entered(there, node_input)
+        with entered:
+            called = self._call(there, edge_weight, weighting, **model_kwargs)
         output: Tensor = self._read(there, called)
         self._check_gradient(edge_weight, output)
         result: Tensor = _back(output, graphs)
@@ -178,19 +222,26 @@ class ModelAdapter:
         return replace(embedding, nodes=embedding.nodes.to(dtype), graph=graph, layers=layers)
 
     def trace(
-        self, graphs: GraphBatch, edge_weight: Tensor | None = None, **model_kwargs: Any
+        self,
+        graphs: GraphBatch,
+        edge_weight: Tensor | None = None,
+        *,
+        node_input: Tensor | None = None,
+        **model_kwargs: Any,
     ) -> Embedding:
         """As :meth:`embed`, under edge weights, in the model's precision and with gradients.
 
         The embeddings are those the output was computed from: the output can be differentiated
-        with respect to them.
+        with respect to them. Arguments are those of :meth:`predict`. What becomes of codes first
+        counts as a layer, the first one.
         """
         if edge_weight is not None and self.weighting is None:
             self.probe(graphs)
         there = self._there(graphs)
         kind = EmbeddingProbe if graphs.schema is None else HeteroEmbeddingProbe
         probe = kind(self.model, there, self.level, self.embedding_layer)
-        with probe.watching():
+        there, entered = self._entered(there, node_input)
+        with entered, self._entering(there) as entry, probe.watching():
             output = self._call(there, edge_weight, self.weighting or "none", **model_kwargs)
         output = self._read(there, output)
         check_rows(output, graphs.num_graphs)
@@ -203,6 +254,9 @@ class ModelAdapter:
                 "or fit again"
             )
         self.embedding_source = embedding.source
+        if there.coded and (found := entry.found()) is not None:
+            self.entry = found
+            embedding = replace(embedding, layers=(found.value, *embedding.layers))
         return replace(
             embedding,
             nodes=_back(embedding.nodes, graphs),
@@ -220,6 +274,31 @@ class ModelAdapter:
         wanted = edge_weight is not None and edge_weight.requires_grad
         if wanted and self.weighting != "none" and isinstance(output, Tensor):
             check_gradient(output)
+
+    @contextmanager
+    def _entering(self, graphs: GraphBatch) -> Iterator[NodeInputProbe]:
+        """Watches for what becomes of codes; of numbers there is nothing to find."""
+        probe = NodeInputProbe(self.model, graphs)
+        with probe.watching() if graphs.coded else nullcontext():
+            yield probe
+
+    def _entered(
+        self, graphs: GraphBatch, node_input: Tensor | None
+    ) -> tuple[GraphBatch, AbstractContextManager[None]]:
+        """The graphs, and where to call the model on them, with other numbers for the nodes."""
+        if node_input is None:
+            return graphs, nullcontext()
+        if not graphs.coded:
+            return replace(graphs, x=node_input.to(graphs.x.device)), nullcontext()
+        assert self.entry is not None
+        return graphs, self.entry.replaced(node_input.to(graphs.x.device))
+
+    def _dtype(self, graphs: GraphBatch) -> torch.dtype:
+        """Type of the numbers the model computes with."""
+        if not graphs.coded:
+            return graphs.x.dtype
+        numbers = (p.dtype for p in self.model.parameters() if p.is_floating_point())
+        return next(numbers, graphs.float_dtype)
 
     def _there(self, graphs: GraphBatch) -> GraphBatch:
         """The graphs where the model is."""
@@ -258,7 +337,7 @@ class ModelAdapter:
             for name, value in extra.items()
         }
         if edge_weight is not None:
-            edge_weight = edge_weight.to(graphs.x)
+            edge_weight = edge_weight.to(graphs.x.device, self._dtype(graphs))
         masks: Any = nullcontext()
         if edge_weight is not None and weighting == "message":
             # PyG's masks assume that self-loops come last, sorted by node.

@@ -74,7 +74,8 @@ class Caller:
         head = self.names[:2]
         few = len(head) < 2 and not self.passes_on
         own = self.call is not None or few or bool(OTHERS & set(head[:1])) or "batch" in head
-        return pools and not own
+        later = "edge_index" in self.names[2:]  # other fields of nodes come before
+        return pools and not own and not later
 
     @property
     def weighted(self) -> bool:
@@ -85,6 +86,13 @@ class Caller:
     def reads_all(self) -> bool:
         """Whether the model may read more of the graphs than the usual arguments."""
         return not self.usual or bool(set(self.names[2:]) - USUAL)
+
+    @property
+    def reads_edges(self) -> bool:
+        """Whether the model may read edges; not if its arguments are fields by name, no edges."""
+        named = len(self.required) > 1 and not self.keywords and not self.usual
+        edges = any("edge" in name or "adj" in name for name in self.names)
+        return self.call is not None or not named or edges
 
     def __call__(self, graphs: GraphBatch, weight: Tensor | None, extra: dict[str, Any]) -> Any:
         """The model's output, as it returns it.
@@ -131,6 +139,11 @@ class Caller:
 
     def _usual(self, graphs: GraphBatch, weight: Tensor | None, extra: dict[str, Any]) -> Any:
         given = fields(graphs, weight)
+        if not graphs.has_x:
+            raise ModelError(
+                f"the graphs have no x, and the model's forward begins with '{self.names[0]}'; "
+                "give them x, or say how it is called: call=lambda batch: model(batch.z, ...)"
+            )
         x, edge_index = given.pop("x"), given.pop("edge_index")
         if weight is not None and not (self.keywords or WEIGHT & set(self.names)):
             raise ModelError(
@@ -156,7 +169,7 @@ class Caller:
     def _failure(self, graphs: GraphBatch, tried: list[tuple[Way, Exception]]) -> ModelError:
         if len(tried) == 1 and (self.usual or self.call is not None):
             error = tried[0][1]
-            widths = graphs.x.shape[1] if graphs.schema is None else graphs.schema.widths
+            widths = graphs.kinds.shape[1] if graphs.schema is None else graphs.schema.widths
             return ModelError(
                 f"the model failed on {graphs.num_nodes} nodes with {widths} "
                 f"features of {graphs.x.dtype}: {type(error).__name__}: {error}; check that "
@@ -195,7 +208,7 @@ def fields(graphs: GraphBatch, weight: Tensor | None) -> dict[str, Any]:
     if graphs.schema is not None:
         return _hetero_fields(graphs, weight)
     given: dict[str, Tensor | None] = {
-        "x": graphs.x,
+        "x": graphs.x if graphs.has_x else None,
         "edge_index": graphs.edge_index,
         "batch": graphs.batch,
         "edge_attr": graphs.edge_attr,

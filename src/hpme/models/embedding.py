@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
+import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch_geometric.nn import Aggregation, MessagePassing
@@ -29,6 +30,8 @@ _REDUCTIONS = {
     "index_add", "index_add_", "index_reduce", "index_reduce_",
 }  # fmt: skip
 LINEAR = (nn.Linear, PyGLinear)
+LAST = 4
+"""Linear layers that count as the last ones, where a readout sums one number per node."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +126,10 @@ class EmbeddingProbe:
             raise InputError(
                 f"layer '{self.layer}' gives no [nodes, channels] tensor; name another"
             )
+        if pooled is not None and pooled.shape[1] == 1:
+            wide = self.readout.widest(self.graphs.num_nodes)
+            if wide is not None:
+                return wide, "input of the widest of the last layers (the readout has one channel)"
         if pooled is not None:
             return pooled, "input of the readout"
         # A pooling layer may score nodes by message passing; one number is no embedding.
@@ -155,6 +162,22 @@ class EmbeddingProbe:
             self.node_heads.append((len(self.layers), value))
 
 
+def check_channels(what: str, rows: Tensor, channels: int) -> None:
+    """Refuses embeddings of another width than an explainer was fitted to.
+
+    Args:
+        what: What they are embeddings of.
+        rows: The embeddings.
+        channels: The width it was fitted to.
+    """
+    if rows.shape[1] != channels:
+        raise InputError(
+            f"embeddings of {what} have {rows.shape[1]} channels here, and {channels} where the "
+            "explainer was fitted: rows of another kind are explained; fit it to such, or choose "
+            "an explainer that needs no fit"
+        )
+
+
 def target_nodes(graphs: GraphBatch) -> Tensor:
     """The node every graph is about: its first anchor."""
     if graphs.anchors is None:
@@ -184,8 +207,9 @@ def target_type(graphs: GraphBatch) -> str:
 class ReadoutProbe(TorchFunctionMode):
     """Watches for reductions of node rows over batch vectors; the last one of each is a readout.
 
-    Reductions inside a normalisation are none; inside a PyG aggregation, which may weigh nodes
-    before it sums them, what entered it counts. A linear layer after the last readout is the head.
+    Sums of a batch vector count as it does. Reductions inside a normalisation are none; inside a
+    PyG aggregation, which may weigh nodes before it sums them, what entered it counts. A linear
+    layer after the last readout is the head.
     """
 
     def __init__(self, batches: Sequence[Tensor]) -> None:
@@ -196,6 +220,7 @@ class ReadoutProbe(TorchFunctionMode):
         self.heads: list[tuple[int, Tensor]] = []
         self.count = 0
         self.inside = 0
+        self._sums: list[Tensor] = []  # kept, so that nothing else comes to stand in their place
 
     def hooks(self, module: nn.Module) -> Iterator[Any]:
         """Hooks that a linear layer, an aggregation or a normalisation needs; others need none."""
@@ -211,12 +236,30 @@ class ReadoutProbe(TorchFunctionMode):
         found = [h for n, h in self.heads if n == self.count and (h.dim(), h.shape[0]) == shape]
         return found[0] if found else output
 
+    def widest(self, rows: int) -> Tensor | None:
+        """Input of the widest of the last linear layers on so many rows, of equals the last."""
+        wide = [h for _, h in self.heads if h.dim() == 2 and len(h) == rows and h.shape[1] > 1]
+        return max(reversed(wide[-LAST:]), key=lambda h: h.shape[1], default=None)
+
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if self.inside == 0 and getattr(func, "__name__", "") in _REDUCTIONS:
             tensors = [a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)]
             self._see(tensors[1:])
-        return func(*args, **kwargs)
+        result = func(*args, **kwargs)
+        if func is torch.add:
+            self._know(args, result)
+        return result
+
+    def _know(self, args: Any, result: Tensor) -> None:
+        """A batch vector to which something is added tells graphs apart, too."""
+        for place in {self._place(a) for a in args if isinstance(a, Tensor)} - {None}:
+            if result.shape == (self.sizes[cast(int, place)],) and not result.is_floating_point():
+                self.places[result.untyped_storage().data_ptr()] = cast(int, place)
+                self._sums.append(result)
+
+    def _place(self, value: Tensor) -> int | None:
+        return self.places.get(value.untyped_storage().data_ptr())
 
     def _on_head(self, _: nn.Module, inputs: tuple[Any, ...]) -> None:
         if self.inside == 0 and inputs and isinstance(inputs[0], Tensor):
@@ -231,11 +274,7 @@ class ReadoutProbe(TorchFunctionMode):
         self.inside -= 1
 
     def _see(self, tensors: list[Tensor]) -> None:
-        over = {
-            self.places.get(t.untyped_storage().data_ptr())
-            for t in tensors
-            if not t.is_floating_point()
-        } - {None}
+        over = {self._place(t) for t in tensors if not t.is_floating_point()} - {None}
         for place in cast(set[int], over):
             rows = [
                 t for t in tensors

@@ -14,7 +14,7 @@ from hpme.data.molecules.chem import rdkit_module
 from hpme.graphs import Pairs
 from hpme.page.template import Column, whole_numbers
 from hpme.progress import progress_bar
-from hpme.viz.layout import Positions, node_positions
+from hpme.viz.layout import Positions, positions_of
 from hpme.viz.molecules import molecule_of
 
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
@@ -57,7 +57,7 @@ def draw_graphs(
             molecule = molecule_of(graph)
             molecules.append(molecule is not None)
             if molecule is None:
-                positions.append(node_positions(graph.edge_index, graph.num_nodes))
+                positions.append(positions_of(graph))
                 label += [0] * graph.num_nodes
                 bond += [Bond.LINK] * len(ends)
             else:

@@ -22,6 +22,18 @@ ROUNDS = 60
 STARTS = 3
 
 
+def positions_of(graph: Any, starts: int = STARTS) -> Positions:
+    """Where the nodes of a graph are drawn: by their edges, or by ``pos`` if it has none.
+
+    Positions in space are seen along the axis in which they differ least.
+    """
+    position = graph.get("pos")
+    if position is None or graph.num_edges or graph.num_nodes <= 1:
+        return node_positions(graph.edge_index, graph.num_nodes, starts)
+    flat = position.detach().cpu().double().view(graph.num_nodes, -1)
+    return _upright(torch.nn.functional.pad(flat, (0, max(0, 2 - flat.shape[1]))))[:, :2].numpy()
+
+
 def node_positions(edge_index: Tensor, num_nodes: int, starts: int = STARTS) -> Positions:
     """Positions ``[num_nodes, 2]``, scaled to fill [-1, 1]; always the same for the same graph.
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from hpme.graphs.schema import NODE_TYPE
 from hpme.graphs.segment import reverse_edge_index
-from hpme.viz.layout import STARTS, node_positions
+from hpme.viz.layout import STARTS, positions_of
 from hpme.viz.style import ANCHOR, BORDER, FAINT, INK, POOLED, TRUTH, TYPES, WEIGHTS
 
 WIDTHS = (1.0, 4.2)
@@ -64,7 +64,7 @@ class NodeLinkPainter:
         """Node positions, ends of every undirected edge once, and the edges they stand for."""
         empty_panel(axes)
         if self._placed[0] is not graph:  # the panels of a graph follow each other
-            self._placed = graph, node_positions(graph.edge_index, graph.num_nodes, self._starts)
+            self._placed = graph, positions_of(graph, self._starts)
         positions, chosen = self._placed[1], undirected_edges(graph)
         return positions, positions[graph.edge_index[:, chosen].t().numpy()], chosen
 

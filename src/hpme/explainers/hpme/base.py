@@ -106,9 +106,7 @@ class HPMEBase(TransplantingExplainer):
 
     # What the two do differently ################################################################
 
-    def _represent(
-        self, x: Tensor, layers: tuple[Tensor, ...], h: Tensor, graphs: GraphBatch
-    ) -> Tensor:
+    def _represent(self, layers: tuple[Tensor, ...], h: Tensor, graphs: GraphBatch) -> Tensor:
         """What pools read ``[K, N, D]``; by default what the paper's do."""
         return hop_features(h, graphs)
 
@@ -119,7 +117,7 @@ class HPMEBase(TransplantingExplainer):
     def _read_nodes(self, embedding: Embedding, graphs: GraphBatch) -> tuple[Tensor, Tensor]:
         """Scores ``[1, N]``, and what the edge MLP reads of nodes."""
         assert self.pool is not None and self.size is not None
-        features = self._represent(graphs.x, embedding.layers, embedding.nodes, graphs)
+        features = self._represent(embedding.layers, embedding.nodes, graphs)
         score: Tensor = self.pool(features, graphs, self.size(graphs.sizes))
         return score, self._edge_input(features, embedding.nodes)
 
@@ -170,7 +168,7 @@ class HPMEBase(TransplantingExplainer):
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
         assert self.pool is not None and self.edge_mlp is not None and self.size is not None
         if graphs.num_nodes == 0:
-            empty = graphs.x.new_zeros(0)
+            empty = torch.zeros(0, device=graphs.x.device)
             return Masks(empty, empty.view(0, 1), empty.bool())
         embedding = adapter.embed(graphs, **model_kwargs)
         score, h = self._read_nodes(embedding, graphs)

@@ -31,6 +31,7 @@ from hpme.explainers.hpme.search.representation import (
 from hpme.explainers.hpme.transplants import Transplants, least_needed, spread_over
 from hpme.explainers.shared.context import Context, batches, sampled
 from hpme.explainers.shared.options import table, whole
+from hpme.explainers.shared.parametric import Categories, read_features
 from hpme.graphs import GraphBatch
 from hpme.models.embedding import Embedding
 from hpme.progress import progress_bar
@@ -48,7 +49,8 @@ class HPMEExplainer(HPMEBase):
     the pooled subgraph of another real graph :math:`G'`. The pool is found by searching hard
     selections under which the model predicts :math:`f(G)` on the mix, and an edge MLP
     :math:`P_\theta` is distilled from it. :attr:`report` says how good the evidence for the result
-    is. :class:`HPMEPrintedExplainer` trains both together, as the paper does.
+    is. Integer features are read as categories, and through the model's embeddings of them.
+    :class:`HPMEPrintedExplainer` trains both together, as the paper does.
 
     Args:
         restarts: Chains of the search: the first begins where occlusion or gradients point, the
@@ -66,6 +68,7 @@ class HPMEExplainer(HPMEBase):
     summary = "Hard-perturbation mixup: a pooled subgraph that carries the prediction elsewhere."
     typical_seconds = 6.0
     hetero = True
+    needs_edges = False
     constraints = table(
         restarts=whole(1),
         rounds=whole(1),
@@ -85,6 +88,7 @@ class HPMEExplainer(HPMEBase):
         super().__init__(**options)
         self.restarts, self.rounds, self.subsets, self.refine = restarts, rounds, subsets, refine
         self.representation: Representation | HeteroRepresentation | None = None
+        self.categories: Categories | None = None  # of integer features
 
     def _fit(self, context: Context, *, progress: bool) -> None:
         generator = torch.Generator().manual_seed(self.seed)
@@ -94,7 +98,9 @@ class HPMEExplainer(HPMEBase):
             next(batches(torch.arange(len(context.store)), self.batch_size))
         )
         layers = tuple(layer[graphs.node_ids] for layer in context.layers)
-        blocks = blocks_of(graphs.x, layers, context.h[graphs.node_ids], graphs)
+        self.categories = Categories.of(context.store)
+        x = read_features(self.categories, graphs)
+        blocks = blocks_of(x, layers, context.h[graphs.node_ids], graphs)
         self.representation = representation_of(blocks, graphs)
         searched, held_out = self._split(context, generator)
         automatic = self.ratio == "auto" and self.k is None
@@ -177,10 +183,9 @@ class HPMEExplainer(HPMEBase):
         prefix = Transplants.among(trial, score).smallest_prefix()
         self.needed = torch.tensor(least_needed(importance[pooled], prefix[pooled]))
 
-    def _represent(
-        self, x: Tensor, layers: tuple[Tensor, ...], h: Tensor, graphs: GraphBatch
-    ) -> Tensor:
+    def _represent(self, layers: tuple[Tensor, ...], h: Tensor, graphs: GraphBatch) -> Tensor:
         assert self.representation is not None
+        x = read_features(self.categories, graphs)
         features: Tensor = self.representation(blocks_of(x, layers, h, graphs), graphs)
         return features.unsqueeze(0)
 
@@ -190,7 +195,8 @@ class HPMEExplainer(HPMEBase):
 
     def _read_nodes(self, embedding: Embedding, graphs: GraphBatch) -> tuple[Tensor, Tensor]:
         assert self.representation is not None and isinstance(self.pool, LinearPool)
-        given = graphs.x, embedding.layers, embedding.nodes, graphs
+        x = read_features(self.categories, graphs)
+        given = x, embedding.layers, embedding.nodes, graphs
         read = self.representation.read(*given, self.pool.weight[0])
         return read[:, :1].T, read[:, 1:]
 
@@ -201,9 +207,13 @@ class HPMEExplainer(HPMEBase):
 
     def _pool_meta(self) -> dict[str, Any]:
         assert self.representation is not None
-        return {"widths": list(self.representation.widths)}
+        meta: dict[str, Any] = {"widths": list(self.representation.widths)}
+        if self.categories is not None:
+            meta["codes"] = len(self.categories.code)
+        return meta
 
     def _empty_pool(self, meta: dict[str, Any]) -> LinearPool:
-        hetero = self.schema is not None
+        hetero, codes = self.schema is not None, meta.get("codes")
+        self.categories = None if codes is None else Categories(codes)
         self.representation = (HeteroRepresentation if hetero else Representation)(meta["widths"])
         return LinearPool(torch.zeros(1, self.representation.channels))

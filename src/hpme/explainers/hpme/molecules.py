@@ -7,10 +7,12 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch_geometric.utils import from_smiles as pyg_from_smiles
 
 from hpme.data.molecules.chem import read_molecule
 from hpme.data.molecules.edits import (
@@ -67,27 +69,29 @@ class _Molecule:
 
 
 def default_featurise(store: GraphStore) -> Featurise:
-    """hpme's own features of molecules.
+    """hpme's own features of molecules, or those of PyG's ``from_smiles``.
 
     Raises:
         InputError: If the graphs have other features.
     """
-    for hydrogens in (False, True):
 
-        def featurise(smiles: Sequence[str], hydrogens: bool = hydrogens) -> Sequence[Any]:
-            labels = [0] * len(smiles)
-            made = from_smiles(
-                smiles, labels, hydrogens=hydrogens, progress=False, on_error="raise"
-            )
-            return list(made)
+    def ours(smiles: Sequence[str], hydrogens: bool) -> Sequence[Any]:
+        labels = [0] * len(smiles)
+        return list(
+            from_smiles(smiles, labels, hydrogens=hydrogens, progress=False, on_error="raise")
+        )
 
+    def theirs(smiles: Sequence[str]) -> Sequence[Any]:
+        return [pyg_from_smiles(text) for text in smiles]
+
+    for featurise in (partial(ours, hydrogens=False), partial(ours, hydrogens=True), theirs):
         made = GraphStore.from_graphs(featurise(store.text["smiles"][:1]))
-        ours = store.subset(torch.tensor([0]))
-        if made.x.shape == ours.x.shape and torch.equal(made.x, ours.x.to(made.x)):
+        given = store.subset(torch.tensor([0])).x
+        if made.x.shape == given.shape and torch.equal(made.x, given.to(made.x)):
             return featurise
     raise InputError(
-        "the molecules have other features than hpme's own; pass featurise=, a function from a "
-        "list of SMILES to graphs as the model was trained on them"
+        "the molecules have other features than hpme's own and those of PyG's from_smiles; pass "
+        "featurise=, a function from a list of SMILES to graphs as the model was trained on them"
     )
 
 

@@ -49,7 +49,7 @@ class Vocabulary:
         """What suits some graphs: molecules if all have SMILES that RDKit can read."""
         if "smiles" in store.text and _molecules(store) is not None:
             return cls(True)
-        return cls(False, _kinds(store.x, NODE_KINDS), _kinds(store.edge_attr, EDGE_KINDS))
+        return cls(False, _kinds(store.kinds, NODE_KINDS), _kinds(store.edge_attr, EDGE_KINDS))
 
     def read(self, store: GraphStore) -> LabelledGraphs:
         """Graphs with their labels; nodes that graphs are about have labels of their own."""
@@ -57,7 +57,7 @@ class Vocabulary:
         if found is not None:
             node, edge = found
         else:
-            node = _labels(store.x, self.nodes, len(store.x))
+            node = _labels(store.kinds, self.nodes, len(store.x))
             edge = _labels(store.edge_attr, self.edges, store.local_edge_index.shape[1])
         if store.anchors is not None:
             is_anchor = torch.zeros(len(node), dtype=torch.bool)
@@ -107,9 +107,9 @@ def _molecules(store: GraphStore) -> tuple[Tensor, Tensor] | None:
 
 
 def _kinds(rows: Tensor | None, most: int) -> dict[bytes, int]:
-    if rows is None:
+    if rows is None or not rows.numel():
         return {}
-    kinds = torch.unique(rows.view(len(rows), -1), dim=0) if len(rows) else rows
+    kinds = torch.unique(rows.view(len(rows), -1), dim=0)
     return {row.numpy().tobytes(): i for i, row in enumerate(kinds)} if len(kinds) <= most else {}
 
 

@@ -18,26 +18,26 @@ from hpme.errors import NotFittedError
 from hpme.explainers.shared import masks as of_masks
 from hpme.explainers.shared import options, sources, targets
 from hpme.explainers.shared.context import (
+    AskedRows,
     Context,
     at_level,
-    check_types,
-    check_weights,
     frozen_context,
+    read_arguments,
     read_graphs,
     resolve,
 )
 from hpme.explainers.shared.explanation import Explanation, Explanations, HeteroExplanation, shown
-from hpme.explainers.shared.masks import Masks, joined_masks, with_node_masks
+from hpme.explainers.shared.masks import Masks, joined_masks, spread, with_node_masks
 from hpme.explainers.shared.options import TEXT, Constraint, table, whole
 from hpme.explainers.shared.saving import load_explainer, save_explainer
-from hpme.explainers.shared.sources import Index, Rooted, Tensors
+from hpme.explainers.shared.sources import Index
 from hpme.explainers.shared.targets import Targets, groups, is_several, numbered
 from hpme.graphs import GraphBatch, GraphStore
-from hpme.graphs.ego import NUM_HOPS, WholeGraph
+from hpme.graphs.ego import NUM_HOPS
 from hpme.graphs.schema import Schema
 from hpme.limits import MAX_SEED
 from hpme.models.adapter import ModelAdapter, Weighting
-from hpme.models.calling import LINK
+from hpme.models.arguments import Tensors
 from hpme.models.explained import ExplainedModel, Model, known_facts
 from hpme.progress import progress_bar
 from hpme.storage import FileContent
@@ -76,6 +76,8 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
     needs_fit: ClassVar[bool] = True
     needs_weights: bool = True
     """Whether explanations say nothing where edge weights do not change the output."""
+    needs_edges: ClassVar[bool] = True
+    """Whether models that read no edges are refused; the others explain their nodes."""
     needs_labels: ClassVar[bool] = False
     tasks: ClassVar[tuple[str, ...]] = ("classification", "regression")
     levels: ClassVar[tuple[Level, ...]] = ("graph", "node", "edge")
@@ -205,7 +207,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
             store = targets.of_either_class(explained, store)
         with frozen_context(self, explained, store) as context, torch.enable_grad():
             logger.info(context.adapter.describe())
-            check_weights(self, context.adapter, int(store.edge_counts.sum()))
+            sources.check_weights(self, context.adapter, int(store.edge_counts.sum()))
             self.weighting = context.adapter.weighting
             self.width = int(context.h.shape[1]) if self.needs_fit else None
             self._fit(context, progress=progress)
@@ -285,58 +287,48 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         r"""Explains one graph, or with ``batch`` many at once, as PyG's ``Explainer`` asks.
 
         At node level the predictions for the nodes ``index`` are explained, each by its ego graph.
-        Masks then cover the whole given graph: zero outside the ego graph, and for several nodes
-        the elementwise maximum; :meth:`explain` gives one explanation per node. Without ``index``
-        all nodes are explained. At edge level the links are those of ``edge_label_index``.
+        Masks then cover the whole given graph: zero outside the ego graph; :meth:`explain` gives
+        one explanation per node. At edge level the links are those of ``edge_label_index``. Other
+        rows of an output are explained as well; see :mod:`hpme.models.copies`.
 
         Args:
             model: The model; it is left exactly as it was.
-            x: Node features; of heterogeneous graphs a dictionary by type, as ``edge_index`` and
-                ``batch_dict`` are then.
-            edge_index: Directed edges.
-            target: Classes to explain, one per graph or node; tasks of a model with several. PyG's
-                ``Explainer`` gives them with ``explanation_type="phenomenon"``; with ``"model"``
-                the model's own prediction is explained.
-            index: Nodes to explain at node level; ignored at graph level.
+            x: Node features; of heterogeneous graphs a dictionary by type.
+            edge_index: Directed edges, likewise.
+            target: Classes to explain, one per row of the output; tasks of a model with several. Of
+                PyG's ``Explainer`` with ``explanation_type="phenomenon"``, else the prediction.
+            index: Rows of the output to explain, by default all: graphs of ``batch``, nodes, or
+                columns of ``edge_label_index``. Of several the masks are the elementwise maximum.
             batch, edge_attr, edge_weight: Graph number of every node; edge features and weights.
             anchors: Node numbers :math:`[G, c]` the graphs are about, see :meth:`fit`; the graphs
                 are then taken as they are.
             **kwargs: Passed on to the model.
         """
         self._check_fitted()
-        tensors = x, edge_index, batch, edge_attr, edge_weight
-        if isinstance(x, Mapping):
-            given, links, anchors = Tensors.by_type(kwargs, *tensors), None, None
-        else:
-            given, links = Tensors(*tensors, anchors), kwargs.pop(LINK, None)
-        index = index if links is None else links
-        explained = self._leveled(model, anchors, index)
+        more = {"batch": batch, "edge_attr": edge_attr, "edge_weight": edge_weight, **kwargs}
+        given = Tensors.of(x, edge_index, anchors, **more)
+        explained = self._leveled(model, anchors, index if given.links is None else given.links)
         config = getattr(self, "_explainer_config", None)
         target = targets.asked(config, explained, target)
-        graphs: GraphBatch | WholeGraph
-        if explained.level == "graph" or anchors is not None:
-            graphs = given.graphs(self.schema)
-            check_types(self, graphs.schema)
-            masks = self._masks(explained, graphs, target, **kwargs)
-        else:
-            graphs = given.whole(self.num_hops, everything=explained.reads_all)
-            check_types(self, graphs.schema)
-            kind = explained.node_type
-            source = Rooted.at(graphs, index, explained.level, kind, self.schema)
-            if is_several(target) and links is None:  # PyG gives those of all nodes of the type
-                place = torch.searchsorted(graphs.numbers(kind), source.roots)
-                target = torch.as_tensor(targets.as_list(target))[place]
-            columns: dict[str, Tensor] = {}  # the highest of all ego graphs
-            for one, numbers in groups(target, len(source)):
-                for _, store in source.parts(numbers, self.batch_size):
-                    masks = self._masks(explained, sources.as_batch(store), one, **kwargs)
-                    source.spread(store, masks.given(), columns)
-            masks = Masks(**columns)
-        return shown(masks, config, graphs, given.data)
+        question = read_arguments(self, explained, given, index)
+        masks = self._answer(question, targets.of_rows(target, question.rows, question.total))
+        return shown(masks, config, question.whole, given.data)
+
+    def _answer(self, question: AskedRows, target: Targets | None) -> Masks:
+        """Masks of all that was given; where several rows say something, the highest."""
+        explained, graphs, others = question.explained, question.graphs, question.others
+        if isinstance(graphs, GraphBatch):
+            return self._masks(explained, graphs, target, **others)
+        columns: dict[str, Tensor] = {}
+        for one, numbers in groups(target, len(graphs)):
+            for _, store in graphs.parts(numbers, self.batch_size):
+                part = sources.as_batch(store, everything=explained.reads_all)
+                spread(self._masks(explained, part, one, **others), store, question.whole, columns)
+        return Masks(**columns)
 
     def supports(self) -> bool:
-        """All settings of PyG's ``Explainer``."""
-        return True
+        """Whether it explains what PyG's ``Explainer`` is configured for; logs why if not."""
+        return sources.supported(self)
 
     def save(self, path: str | Path) -> None:
         """Writes configuration and learned tensors to one safetensors file."""
@@ -388,13 +380,10 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
     ) -> Masks:
         """Masks of a batch, those of all graphs for the target of the model."""
         with explained.frozen(), torch.enable_grad():
-            adapter = explained.adapter(weighting=self.weighting)
-            adapter.width = self.width
-            there = graphs.to(adapter.device or graphs.x.device)
-            self.to(there.x.device)
+            adapter, there = sources.prepared(self, explained, graphs)
             masks = self._explain(adapter, there, **model_kwargs)
             if self.weighting is None and graphs.num_edges:
-                check_weights(self, adapter, graphs.num_edges)
+                sources.check_weights(self, adapter, graphs.num_edges)
             config = getattr(self, "_explainer_config", None)
             masks = with_node_masks(masks, config, adapter, there, **model_kwargs)
         return masks.to(graphs.x.device)

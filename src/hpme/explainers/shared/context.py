@@ -1,23 +1,35 @@
-"""From a model, graphs and what is known of them to a context: the frozen model on the graphs."""
+"""From a model, graphs and what is known of them to what is explained.
+
+For fitting that is a context, the frozen model on the graphs; for PyG's ``Explainer`` it is rows of
+the model's output.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch_geometric.nn import MessagePassing
 
-from hpme.errors import InputError, ModelError
-from hpme.explainers.shared.sources import Collection, Rooted, is_whole, natural_level
+from hpme.errors import InputError
+from hpme.explainers.shared.sources import (
+    Collection,
+    Rooted,
+    check_edges,
+    check_types,
+    is_whole,
+    natural_level,
+)
 from hpme.graphs import GraphBatch, GraphStore
-from hpme.graphs.ego import WholeGraph
-from hpme.graphs.schema import Schema
+from hpme.graphs.ego import WholeGraph, link_index, node_index
 from hpme.models.adapter import ModelAdapter, device_of
+from hpme.models.arguments import Tensors, joins_graphs
+from hpme.models.calling import Caller
+from hpme.models.copies import Copies, given_output
 from hpme.models.explained import ExplainedModel, Model, known_facts
 from hpme.models.task import Task
 
@@ -25,8 +37,6 @@ if TYPE_CHECKING:
     from hpme.explainers.shared.base import GraphExplainer
 
 logger = logging.getLogger("hpme")
-NO_EFFECT = """the model's output does not change with edge weights on the given graphs; \
-explanations of edges will be arbitrary"""
 FEWEST_GRAPHS = 32
 """Fewer say little, however large they are."""
 
@@ -140,9 +150,14 @@ class Context:
         assert graphs.node_ids is not None
         return self.h.index_select(0, graphs.node_ids)
 
-    def predict(self, graphs: GraphBatch, edge_weight: Tensor | None = None) -> Tensor:
-        """Output of the model on other graphs."""
-        return self.adapter.predict(graphs, edge_weight)
+    def predict(
+        self,
+        graphs: GraphBatch,
+        edge_weight: Tensor | None = None,
+        node_input: Tensor | None = None,
+    ) -> Tensor:
+        """Output of the model on other graphs, see :meth:`ModelAdapter.predict`."""
+        return self.adapter.predict(graphs, edge_weight, node_input=node_input)
 
 
 def sampled(
@@ -172,7 +187,9 @@ def frozen_context(
     with explained.frozen():
         explainer.to(device_of(explained.model) or store.device)
         size, width = explainer.batch_size, explainer.width
-        yield Context.build(explained, store, batch_size=size, task=task, width=width)
+        context = Context.build(explained, store, batch_size=size, task=task, width=width)
+        check_edges(explainer, context.adapter, context.store.batch(torch.tensor([0])))
+        yield context
 
 
 def resolve(
@@ -231,52 +248,121 @@ def read_graphs(
     return Rooted.at(whole, index, level, explained.node_type, schema)
 
 
-def check_types(explainer: GraphExplainer, schema: Schema | None, *, anew: bool = False) -> None:
-    """Refuses graphs with types of nodes and edges, or without, where the explainer needs others.
+@dataclass(frozen=True)
+class AskedRows:
+    """Rows of a model's output that PyG's ``Explainer`` asks about.
+
+    Args:
+        explained: The model; it has one output for each of the graphs.
+        graphs: All graphs at once, or graphs that are made a few at a time.
+        whole: What was given, which masks cover.
+        rows: Numbers of the rows that are explained.
+        total: Number of all rows.
+        others: Further arguments of the model.
+    """
+
+    explained: ExplainedModel
+    graphs: GraphBatch | Collection | Rooted | Copies
+    whole: GraphBatch | WholeGraph
+    rows: Tensor
+    total: int
+    others: dict[str, Any] = field(default_factory=dict)
+
+
+def read_arguments(
+    explainer: GraphExplainer, explained: ExplainedModel, given: Tensors, index: Any
+) -> AskedRows:
+    """What PyG's ``Explainer`` passes, as graphs for each of which a model has one output.
+
+    These are separate graphs, or ego graphs of nodes and links. Where rows of the output are
+    something else, or depend on more, they are copies of all that was given; see
+    :mod:`hpme.models.copies`.
 
     Raises:
-        InputError: If it does.
+        InputError: If the tensors do not fit together, or not to what the explainer was fitted to.
     """
-    if schema is not None and not explainer.hetero:
+    level = explained.level
+    fields = given.per_row(Caller(explained.model, None, level or "graph").names)
+    whole: GraphBatch | WholeGraph
+    if level == "graph" or given.anchors is not None:
+        whole = given.graphs(explainer.schema, **fields)
+    else:
+        whole = given.whole(explainer.num_hops, **fields)
+    check_types(explainer, whole.schema)
+    joined = isinstance(whole, GraphBatch) and joins_graphs(whole)
+    output = None
+    if explained.call is None and given.anchors is None and (joined or given.doubtful(explained)):
+        output = given_output(explained, given.x, given.edge_index, given.arguments)
+    if output is not None:
+        graph = given.whole(explainer.num_hops, **fields)
+        explained = replace(explained, node_type=given.type_of_rows(explained, graph, len(output)))
+        if joined or not given.as_usual(explained, whole, output):
+            return _by_copies(explainer, explained, given, index, graph, output)
+    if joined:
         raise InputError(
-            f"{type(explainer).__name__} does not explain heterogeneous graphs; those that do: "
-            + _those(lambda kind: kind.hetero)
+            "an edge joins two different graphs of the batch; check batch, or call the model as "
+            "PyG does: model(x, edge_index, batch=...)"
         )
-    learned = explainer.fitted and (explainer.needs_fit or explainer.schema is not None)
-    if not anew and learned and (schema is None) != (explainer.schema is None):
-        kinds = ("homogeneous", "heterogeneous")
-        given, known = kinds if schema is None else kinds[::-1]
-        raise InputError(
-            f"the graphs are {given}, the explainer was fitted to {known} ones; fit it to these"
-        )
+    return _by_parts(explainer, explained, given, index, whole, given.others(fields))
 
 
-def check_weights(explainer: GraphExplainer, adapter: ModelAdapter, num_edges: int) -> None:
-    """Refuses, or warns of, models without edge weights where the explainer works by these.
-
-    Raises:
-        ModelError: If no weight reaches the model, on graphs with edges.
-    """
-    if adapter.weighting != "none" or not explainer.needs_weights:
-        return
-    if not num_edges or passes_messages(adapter.model):
-        logger.warning(NO_EFFECT)
-        return
-    raise ModelError(
-        f"{type(explainer).__name__} works by weights of edges, and none reaches "
-        f"{type(adapter.model).__name__}: its output does not change with edge_weight, and it has "
-        "no PyG layer on whose messages weights could act; use one that changes graphs: "
-        + _those(lambda kind: not kind.needs_weights and kind.slug not in ("random", "att"))
+def _by_copies(
+    explainer: GraphExplainer,
+    explained: ExplainedModel,
+    given: Tensors,
+    index: Any,
+    graph: WholeGraph,
+    output: Tensor,
+) -> AskedRows:
+    """Rows of the output by copies of all that was given; see :mod:`hpme.models.copies`."""
+    hetero, total, kind = graph.schema is not None, len(output), explained.node_type
+    rows = node_index(index, total, graph.x.device, "output row")
+    roots = None
+    if explained.level == "edge" and not hetero:
+        links = link_index(given.links, len(graph.x), graph.x.device)
+        roots = links[rows] if len(links) == total else None
+    elif explained.level == "node" or (hetero and given.links is None and given.batch is None):
+        nodes = graph.numbers(kind) if kind is not None or not hetero else rows[:0]
+        roots = nodes[rows] if len(nodes) == total else None
+    known, copies = Copies.of(
+        explained,
+        graph,
+        given.inner(graph),
+        given.arguments,
+        output,
+        rows,
+        roots=roots,
+        schema=explainer.schema,
     )
+    return AskedRows(known, copies, graph, rows, total)
 
 
-def passes_messages(model: torch.nn.Module) -> bool:
-    """Whether a model has message-passing layers of PyG."""
-    return any(isinstance(module, MessagePassing) for module in model.modules())
-
-
-def _those(fitting: Callable[[type[GraphExplainer]], bool]) -> str:
-    """The slugs of some explainers."""
-    from hpme.explainers.registry import EXPLAINERS  # which is built on this module
-
-    return ", ".join(slug for slug, kind in EXPLAINERS.items() if fitting(kind))
+def _by_parts(
+    explainer: GraphExplainer,
+    explained: ExplainedModel,
+    given: Tensors,
+    index: Any,
+    whole: GraphBatch | WholeGraph,
+    others: dict[str, Any],
+) -> AskedRows:
+    """Separate graphs, or ego graphs of nodes or links."""
+    device, level, kind = whole.x.device, explained.level, explained.node_type
+    if isinstance(whole, GraphBatch):
+        total = whole.num_graphs
+        rows = torch.arange(total, device=device)
+        if index is None or given.anchors is not None:
+            return AskedRows(explained, whole, whole, rows, total, others)
+        rows = node_index(index, total, device, "graph")
+        store = GraphStore.from_graphs(whole.placed()).subset(rows)
+        return AskedRows(explained, Collection(store), whole, rows, total, others)
+    if level == "edge" and given.links is not None and whole.schema is None:
+        links = link_index(given.links, len(whole.x), device)
+        rows = node_index(index, len(links), device, "link")
+        return AskedRows(explained, Rooted(whole, links[rows]), whole, rows, len(links), others)
+    source = Rooted.at(whole, index, level, kind, explainer.schema)
+    if level == "edge":
+        rows = torch.arange(len(source), device=device)
+        return AskedRows(explained, source, whole, rows, len(source), others)
+    nodes = whole.numbers(kind)
+    rows = torch.searchsorted(nodes, source.roots)
+    return AskedRows(explained, source, whole, rows, len(nodes), others)

@@ -222,9 +222,9 @@ def shown(
     masks: Masks, config: Any, graphs: GraphBatch | WholeGraph, data: HeteroData | None
 ) -> Explanation | HeteroExplanation:
     """The masks that a PyG ``Explainer`` is configured for, by type if ``data`` has types."""
-    chosen = wanted(masks, config)
     if data is None:
-        return Explanation(**chosen)
+        return Explanation(**wanted(masks, config))
+    chosen = wanted(masks, config, typed=True)
     return by_type(chosen, graphs.type_rows, data, common=common(config))
 
 
@@ -252,7 +252,7 @@ def by_type(
             if name == "node_mask":
                 wide = rows.shape[1] == schema.width and schema.width > 1
                 rows = rows[:, : schema.widths[number]] if wide else rows
-                rows = rows[:1] if common and len(rows) else rows
+                rows = rows.amax(0, keepdim=True) if common and len(rows) else rows
             explanation[node_kind][name] = rows
     return explanation
 

@@ -10,8 +10,10 @@ import torch
 from torch import Tensor
 from torch_geometric.explain.config import ExplainerConfig, MaskType
 
+from hpme.errors import InputError
 from hpme.explainers.shared.replicas import explained_output, predicted
-from hpme.graphs import GraphBatch
+from hpme.graphs import GraphBatch, GraphStore
+from hpme.graphs.ego import WholeGraph
 from hpme.models.adapter import ModelAdapter
 from hpme.models.explained import ExplainedModel
 
@@ -54,6 +56,30 @@ def joined_masks(parts: list[tuple[Masks, Tensor]], graphs: GraphBatch) -> Masks
     return Masks(**columns)  # without outputs, which are about different targets
 
 
+def spread(
+    masks: Masks,
+    store: GraphStore,
+    whole: GraphBatch | WholeGraph,
+    columns: dict[str, Tensor],
+) -> None:
+    """Puts masks of parts of a graph where they belong in the whole; the highest stays.
+
+    Args:
+        masks: The masks.
+        store: The parts; ``node_ids`` and ``edge_ids`` are their rows in the whole.
+        whole: The whole graph.
+        columns: Masks of the whole by name, which are changed.
+    """
+    for name, value in masks.given().items():
+        per_edge = name == "edge_mask"
+        place = store.edge["edge_ids"] if per_edge else store.node["node_ids"]
+        rows = whole.edge_index.shape[1] if per_edge else len(whole.x)
+        if name not in columns:
+            columns[name] = value.new_zeros((rows, *value.shape[1:]))
+        place = place.view(-1, *[1] * (value.dim() - 1)).expand_as(value)
+        columns[name].scatter_reduce_(0, place, value, "amax")
+
+
 def squash(score: Tensor) -> Tensor:
     """Scores of at least 0 in [0, 1), in the same order, in the default precision."""
     return (score / (1 + score)).to(torch.get_default_dtype())
@@ -88,7 +114,7 @@ def feature_importance(
 
     A feature counts as much as the output changes when it is set to zero at all nodes of the graph,
     relative to the feature that changes it most; and only at nodes that have it, as much as these
-    count themselves. One forward pass per feature.
+    count themselves. One forward pass per feature. Of codes, zero is the neutral one.
 
     Args:
         adapter: Calls the model.
@@ -96,13 +122,19 @@ def feature_importance(
         nodes: Importance of nodes, ``[N, 1]``.
         **model_kwargs: Further arguments of the model.
     """
+    if not graphs.has_x:
+        raise InputError(
+            "the graphs have no x, so no feature of theirs has an importance; ask for "
+            "node_mask_type='object'"
+        )
     output = adapter.predict(graphs, **model_kwargs)
     task = adapter.task(output)
     before = task.values(output)
     # Column 0 of one type has nothing to do with column 0 of another.
     kinds = [None] if graphs.schema is None else graphs.type_rows.nodes
-    widths = [graphs.x.shape[1]] if graphs.schema is None else graphs.schema.widths
-    change = nodes.new_zeros(len(widths), graphs.num_graphs, graphs.x.shape[1])
+    x = graphs.kinds
+    widths = [x.shape[1]] if graphs.schema is None else graphs.schema.widths
+    change = nodes.new_zeros(len(widths), graphs.num_graphs, x.shape[1])
     for kind, (rows, width) in enumerate(zip(kinds, widths, strict=True)):
         for column in range(width):
             without = graphs.with_column(column, 0.0, rows)
@@ -110,7 +142,7 @@ def feature_importance(
             change[kind, :, column] = (after - before).abs().sum(1).to(change)
     share = change / change.amax((0, 2), keepdim=True).clamp(min=torch.finfo(change.dtype).tiny)
     kind_of = torch.zeros_like(graphs.batch) if graphs.node_type is None else graphs.node_type
-    return nodes * share[kind_of, graphs.batch] * (graphs.x != 0)
+    return nodes * share[kind_of, graphs.batch] * (x != 0)
 
 
 def descriptor_means(explained: ExplainedModel, source: Any) -> list[float] | None:
@@ -194,18 +226,16 @@ def with_node_masks(
         nodes = edge_to_node(masks.edge_mask, graphs)
     if wanted != MaskType.object:
         nodes = feature_importance(adapter, graphs, nodes, **model_kwargs)
-    if wanted == MaskType.common_attributes and graphs.schema is None:
-        nodes = nodes.amax(0, keepdim=True)
-    elif wanted == MaskType.common_attributes:  # the same for all nodes of a type
-        for rows in graphs.type_rows.nodes:
-            if len(rows):
-                nodes = nodes.index_copy(0, rows, nodes[rows].amax(0).expand(len(rows), -1))
     return replace(masks, node_mask=nodes)
 
 
-def wanted(masks: Masks, config: ExplainerConfig | None) -> dict[str, Tensor]:
+def wanted(
+    masks: Masks, config: ExplainerConfig | None, *, typed: bool = False
+) -> dict[str, Tensor]:
     """The masks that a PyG ``Explainer`` is configured for; without one all."""
     given = masks.given()
+    if common(config) and not typed and len(given["node_mask"]):  # by_type does so for each type
+        given["node_mask"] = given["node_mask"].amax(0, keepdim=True)
     if config is not None and config.edge_mask_type is None:
         del given["edge_mask"]
     return given

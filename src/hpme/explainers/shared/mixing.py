@@ -164,7 +164,8 @@ def matched(ids: Tensor, total: int, generator: torch.Generator) -> tuple[Tensor
 
 def _random_nodes(graphs: GraphBatch, count: int, generator: torch.Generator) -> Tensor:
     """``count`` random nodes of every graph, graph by graph."""
-    share = torch.rand(graphs.num_graphs, count, generator=generator).to(graphs.x)
+    share = torch.rand(graphs.num_graphs, count, generator=generator)
+    share = share.to(graphs.x.device, graphs.float_dtype)
     inside = (share * graphs.sizes.unsqueeze(1)).long()
     inside = torch.minimum(inside, graphs.sizes.unsqueeze(1) - 1)  # a share may round up to 1
     return (inside + graphs.ptr.unsqueeze(1)).flatten()

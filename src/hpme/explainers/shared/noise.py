@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from hpme.graphs import GraphBatch
-from hpme.graphs.segment import segment_sum
+from hpme.graphs.segment import segment_mean, segment_sum
 
 ROUNDS = 8
 """Rounds of colour refinement."""
@@ -90,13 +90,13 @@ def _colors(graphs: GraphBatch, seed: int, *, part_twins: bool) -> Tensor:
     for _ in range(ROUNDS):
         color = _hash(color + 3 * segment_sum(_hash(color[source] + code), target, len(color)))
     if part_twins:
-        color = _hash(color + 5 * _place_among_equals(color, graphs.batch))
+        color = _hash(color + 5 * _place_among_equals(color, graphs))
     return color
 
 
 def _looks(graphs: GraphBatch) -> Tensor:
     """A number for every node, by its features and its type."""
-    color = _rows_hash(graphs.x)
+    color = _rows_hash(graphs.kinds)
     return color if graphs.node_type is None else color + _hash(37 + graphs.node_type)
 
 
@@ -107,9 +107,17 @@ def _edge_looks(graphs: GraphBatch) -> Tensor:
     return _hash(41 + graphs.edge_type)
 
 
-def _place_among_equals(color: Tensor, batch: Tensor) -> Tensor:
-    """0 for the first node of its colour in its graph, 1 for the next, and so on."""
-    order = torch.argsort(color, stable=True)
+def _place_among_equals(color: Tensor, graphs: GraphBatch) -> Tensor:
+    """0 for the first node of its colour in its graph, 1 for the next, and so on.
+
+    Nodes in space come by their distance from the centre, however the graph is turned.
+    """
+    batch, spot = graphs.batch, graphs.node.get("pos")
+    order = torch.arange(len(color), device=color.device)
+    if spot is not None and not graphs.has_x:
+        centre = segment_mean(spot.double(), batch, graphs.num_graphs)
+        order = (spot - centre[batch]).norm(dim=1).argsort(stable=True)
+    order = order[torch.argsort(color[order], stable=True)]
     order = order[torch.argsort(batch[order], stable=True)]
     color, batch = color[order], batch[order]
     first = torch.ones_like(batch, dtype=torch.bool)
@@ -121,8 +129,11 @@ def _place_among_equals(color: Tensor, batch: Tensor) -> Tensor:
 
 
 def _rows_hash(values: Tensor) -> Tensor:
-    """A number for every row, by its bits in single precision."""
-    bits = values.to(torch.float32).contiguous().view(torch.int32).long()
+    """A number for every row, by its bits in single precision, or by its integers."""
+    if values.is_floating_point():
+        bits = values.to(torch.float32).contiguous().view(torch.int32).long()
+    else:
+        bits = values.long()
     return _hash(bits + torch.arange(bits.shape[1], device=bits.device)).sum(1)
 
 

@@ -1,4 +1,7 @@
-"""Explainers that learn one edge MLP for all graphs: their template, the MLP, its samples."""
+"""Explainers that learn one edge MLP for all graphs: their template, the MLP, its samples.
+
+Also what learned parts read of integer features.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,18 @@ from hpme.explainers.shared.base import GraphExplainer
 from hpme.explainers.shared.context import Context, batches
 from hpme.explainers.shared.masks import Masks
 from hpme.explainers.shared.options import real, table, whole
-from hpme.graphs import GraphBatch
+from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.segment import exclusive_cumsum, segment_mean, segment_sum
 from hpme.models.adapter import ModelAdapter
+from hpme.models.embedding import check_channels
 from hpme.progress import progress_bar
 
 CHUNK = 1024
 """Edges at a time without gradients: small temporaries are reused, large ones are paged in anew."""
 NARROW = 32
 """Where embeddings are no wider, learning from what edges see costs less than from nodes."""
+MOST_CODES = 64
+"""Columns with more codes are left to the model's embeddings."""
 
 
 class ParametricExplainer(GraphExplainer):
@@ -173,8 +179,10 @@ class ParametricExplainer(GraphExplainer):
         if graphs.num_nodes == 0:
             return Masks(graphs.x.new_zeros(0, dtype=torch.float32))
         h = adapter.embed(graphs, **model_kwargs).nodes
-        if self.reads_target_node and graphs.anchors is not None and graphs.anchors_per_graph == 1:
+        beside = self.reads_target_node and h.shape[1] != self.edge_mlp.channels
+        if beside and graphs.anchors is not None and graphs.anchors_per_graph == 1:
             h = _beside(h, graphs.anchors[graphs.batch, 0])
+        check_channels("nodes", h, self.edge_mlp.channels)
         return Masks(self._logits(h, graphs.edge_index).sigmoid())
 
     def _meta(self) -> dict[str, Any]:
@@ -282,3 +290,42 @@ def mask_penalty(
     return size * segment_sum(mask, segment, num_segments) + entropy * segment_mean(
         binary_entropy, segment, num_segments
     )
+
+
+class Categories(nn.Module):
+    """Ones and zeros in place of integer features: a column per code met, zeros for unknown ones.
+
+    Args:
+        count: Number of codes, of all columns together.
+    """
+
+    column: Tensor
+    code: Tensor
+
+    def __init__(self, count: int = 0) -> None:
+        super().__init__()
+        self.register_buffer("column", torch.zeros(count, dtype=torch.long))
+        self.register_buffer("code", torch.zeros(count, dtype=torch.long))
+
+    @classmethod
+    def of(cls, store: GraphStore) -> Categories | None:
+        """The codes of some graphs; ``None`` if their features are numbers."""
+        kinds, made = store.kinds, cls()
+        if kinds.is_floating_point():
+            return None
+        met = [torch.unique(column) for column in kinds.long().unbind(1)]
+        few = [(number, codes) for number, codes in enumerate(met) if len(codes) <= MOST_CODES]
+        if few:
+            made.code = torch.cat([codes for _, codes in few])
+            made.column = torch.cat([torch.full_like(codes, number) for number, codes in few])
+        return made.to(store.batch_device or store.device)
+
+    def forward(self, graphs: GraphBatch) -> Tensor:
+        """Categories ``[N, count]`` of nodes, in the default precision."""
+        given = graphs.kinds.long().index_select(1, self.column)
+        return (given == self.code).to(torch.get_default_dtype())
+
+
+def read_features(categories: Categories | None, graphs: GraphBatch) -> Tensor:
+    """Features as numbers: as they are, or as categories."""
+    return graphs.x if categories is None else categories(graphs)

@@ -63,7 +63,7 @@ class ReplicaModel:
         return torch.cat([output.double() for _, output in outputs])
 
     def on_features_of(self, ids: Tensor, kept: Tensor) -> Tensor:
-        """Outputs of replicas in which the features of all but some nodes are zeroed.
+        """Outputs of replicas without all but some nodes, see :meth:`GraphBatch.without`.
 
         Args:
             ids: Graph number of every replica.
@@ -76,7 +76,7 @@ class ReplicaModel:
                 torch.arange(graphs.num_nodes, device=graphs.x.device) - graphs.ptr[graphs.batch]
             )
             there = kept[replicas.number[graphs.batch], place]
-            return replace(graphs, x=graphs.x.masked_fill(~there.unsqueeze(1), 0.0))
+            return graphs.without(~there)
 
         return self(ids, change)
 
@@ -88,12 +88,22 @@ class ReplicaModel:
         return ids, output
 
 
-def without_node(replicas: Replicas) -> GraphBatch:
-    """Replica ``i`` with the features of node ``i`` of the replicated batch zeroed."""
-    graphs = replicas.graphs
-    assert graphs.node_ids is not None
-    gone = replicas.number[graphs.batch] == graphs.node_ids
-    return replace(graphs, x=graphs.x.masked_fill(gone.unsqueeze(1), 0.0))
+def without_node(nodes: Tensor | None = None, *, spared: Tensor | None = None) -> Change:
+    """Replica ``i`` without node ``i`` of some of a batch, see :meth:`GraphBatch.without`.
+
+    Args:
+        nodes: Numbers of the nodes; by default all.
+        spared: Boolean mask of nodes of the batch that stay whatever the replica.
+    """
+
+    def change(replicas: Replicas) -> GraphBatch:
+        graphs = replicas.graphs
+        assert graphs.node_ids is not None
+        number = replicas.number if nodes is None else nodes[replicas.number]
+        gone = number[graphs.batch] == graphs.node_ids
+        return graphs.without(gone if spared is None else gone & ~spared[graphs.node_ids])
+
+    return change
 
 
 def without_pair(pairs: Pairs) -> Change:

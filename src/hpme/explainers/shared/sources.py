@@ -1,30 +1,36 @@
-"""What users pass as graphs, checked and brought into one form.
-
-A collection, nodes or links of one large graph, or the tensors of PyG's ``Explainer``.
-"""
+"""What users pass as graphs, in one form: a collection, or nodes or links of one large graph."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Batch, HeteroData
+from torch_geometric.data import Batch
 from torch_geometric.data.data import BaseData
+from torch_geometric.nn import MessagePassing
 
 from hpme.data.info import Level
-from hpme.errors import InputError
+from hpme.errors import InputError, ModelError
 from hpme.graphs import GraphBatch, GraphStore
-from hpme.graphs.checks import check_graph_tensors, check_node_numbers
 from hpme.graphs.ego import WholeGraph, link_index, node_index
-from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, Schema, padded
+from hpme.graphs.schema import Schema
+from hpme.models.adapter import ModelAdapter
+from hpme.models.arguments import without_history
+from hpme.models.explained import ExplainedModel
+
+if TYPE_CHECKING:
+    from hpme.explainers.shared.base import GraphExplainer
+
+logger = logging.getLogger("hpme")
+NO_EFFECT = """the model's output does not change with edge weights on the given graphs; \
+explanations of edges will be arbitrary"""
 
 Index = int | Sequence[int] | Tensor
 """Nodes of one graph: a number, several, or a boolean mask over all; or links ``[2, L]``."""
-BY_TYPE = ("x", "edge_index", "batch", "edge_attr", "edge_weight")
-"""Arguments of models that are dictionaries by type, with or without ``_dict``."""
 
 
 @dataclass(frozen=True)
@@ -119,19 +125,6 @@ class Rooted:
             yield numbers[done : done + len(egos.store)], self._known(egos.store)
             done += len(egos.store)
 
-    def spread(
-        self, store: GraphStore, masks: Mapping[str, Tensor], columns: dict[str, Tensor]
-    ) -> None:
-        """Puts masks of ego graphs where they belong in the whole graph; the highest stays."""
-        for name, value in masks.items():
-            per_edge = name == "edge_mask"
-            place = store.edge["edge_ids"] if per_edge else store.node["node_ids"]
-            rows = self.whole.edge_index.shape[1] if per_edge else len(self.whole.x)
-            if name not in columns:
-                columns[name] = value.new_zeros((rows, *value.shape[1:]))
-            place = place.view(-1, *[1] * (value.dim() - 1)).expand_as(value)
-            columns[name].scatter_reduce_(0, place, value, "amax")
-
 
 def index_level(index: Any) -> Level:
     """Whether an index names nodes or links ``[2, L]``."""
@@ -153,166 +146,96 @@ def is_whole(graphs: Any) -> bool:
     return not any("anchors" in store for store in graphs.stores)
 
 
-def checked_batch(
-    x: Tensor,
-    edge_index: Tensor,
-    batch: Tensor | None,
-    edge_attr: Tensor | None,
-    edge_weight: Tensor | None,
-    anchors: Tensor | None,
-    **types: Any,
-) -> GraphBatch:
-    """Tensors of one or several graphs as a batch, if they fit together.
-
-    Raises:
-        InputError: If they do not; the message says what is wrong.
-    """
-    check_graph_tensors(x, edge_index, edge_attr, edge_weight)
-    if batch is None:
-        batch = torch.zeros(x.shape[0], dtype=torch.long, device=x.device)
-    if batch.shape != x.shape[:1] or batch.dtype != torch.long:
-        raise InputError(f"batch must be torch.long of shape [{x.shape[0]}], got {batch.dtype} "
-                         f"{tuple(batch.shape)}")  # fmt: skip
-    if batch.numel() and (int(batch.min()) < 0 or bool((batch.diff() < 0).any())):
-        raise InputError(
-            "batch must be sorted and start at 0 or above; use PyG's Batch to build it"
-        )
-    check_node_numbers(edge_index, len(x))
-    if bool((batch[edge_index[0]] != batch[edge_index[1]]).any()):
-        raise InputError("an edge joins two different graphs of the batch; check batch")
-    num_graphs = int(batch[-1]) + 1 if batch.numel() else 0
-    if anchors is not None:
-        anchors = _checked_anchors(anchors, batch, num_graphs)
-    return without_history(
-        GraphBatch(
-            x,
-            edge_index,
-            batch,
-            num_graphs,
-            edge_attr=edge_attr,
-            edge_weight=edge_weight,
-            anchors=anchors,
-            **types,
-        )
-    )
-
-
-def _checked_anchors(anchors: Tensor, batch: Tensor, num_graphs: int) -> Tensor:
-    fits = anchors.dtype == torch.long and anchors.numel() in (num_graphs, 2 * num_graphs)
-    if fits and num_graphs:
-        rows = anchors.view(num_graphs, -1)
-        own = torch.arange(num_graphs, device=batch.device).unsqueeze(1)
-        inside = 0 <= int(rows.min()) <= int(rows.max()) < batch.numel()
-        if inside and bool((batch[rows] == own).all()):
-            return rows
-    raise InputError(
-        "anchors must be a LongTensor with one or two node numbers per graph, of nodes of that "
-        "graph, numbered over the whole batch"
-    )
-
-
 def as_batch(store: GraphStore, *, everything: bool = False) -> GraphBatch:
     """Graphs as a model is shown them: what models usually read, or ``everything``."""
     return without_history(store.detached(everything=everything).batch())
 
 
-def without_history(graphs: GraphBatch) -> GraphBatch:
-    """The graphs without the history of the user's tensors, and without empty ones at the end.
-
-    A batch vector does not show these, so a model returns no row for them.
-    """
-    last = int(graphs.batch[-1]) + 1 if graphs.num_nodes else 0
-    seen = {name: value[:last] for name, value in graphs.graph.items()}
-    return replace(graphs.detached(), num_graphs=last, graph=seen)
-
-
-@dataclass(frozen=True)
-class Tensors:
-    """Tensors of one graph, or of several told apart by ``batch``, as PyG's ``Explainer`` has them.
-
-    Those of heterogeneous graphs are in ``data``, and nowhere else.
-    """
-
-    x: Tensor | None = None
-    edge_index: Tensor | None = None
-    batch: Tensor | None = None
-    edge_attr: Tensor | None = None
-    edge_weight: Tensor | None = None
-    anchors: Tensor | None = None
-    data: HeteroData | None = None
-
-    @classmethod
-    def by_type(cls, arguments: dict[str, Any], *tensors: Any) -> Tensors:
-        """Dictionaries by type; those among ``arguments`` of the model are taken out of these."""
-        data = HeteroData()
-        for name, values in zip(BY_TYPE, tensors, strict=True):
-            other = arguments.pop(f"{name}_dict", None)
-            values = other if values is None else values
-            if values is None:
-                continue
-            if not isinstance(values, Mapping):
-                raise InputError(
-                    f"{name} of heterogeneous graphs is a dictionary by type, got "
-                    f"{type(values).__name__}"
-                )
-            for kind, value in values.items():
-                data[kind][name] = value.detach() if isinstance(value, Tensor) else value
-        return cls(data=data)
-
-    def graphs(self, schema: Schema | None) -> GraphBatch:
-        """The graphs as a batch, with types numbered as in a schema."""
-        if self.data is not None:
-            return hetero_batch(self.data, schema)
-        assert self.x is not None and self.edge_index is not None
-        others = self.batch, self.edge_attr, self.edge_weight, self.anchors
-        return checked_batch(self.x, self.edge_index, *others)
-
-    def whole(self, num_hops: int, *, everything: bool) -> WholeGraph:
-        """The graph as one of which nodes or links are explained."""
-        if self.data is not None:
-            return WholeGraph.of(self.data, num_hops=num_hops, everything=everything)
-        assert self.x is not None and self.edge_index is not None
-        others = self.edge_attr, self.edge_weight
-        return WholeGraph(self.x.detach(), self.edge_index, *others, num_hops=num_hops)
+def prepared(
+    explainer: GraphExplainer, explained: ExplainedModel, graphs: GraphBatch
+) -> tuple[ModelAdapter, GraphBatch]:
+    """What calls the model as the explainer knows it, and the graphs, all where the model is."""
+    adapter = explained.adapter(weighting=explainer.weighting)
+    adapter.width = explainer.width
+    there = graphs.to(adapter.device or graphs.x.device)
+    explainer.to(there.x.device)
+    check_edges(explainer, adapter, there)
+    return adapter, there
 
 
-def hetero_batch(data: HeteroData, schema: Schema | None) -> GraphBatch:
-    """One batch of graphs, told apart by ``batch`` of every type, as flat rows with types.
-
-    Args:
-        data: All graphs together; without ``batch`` they are one.
-        schema: The types, numbered as before; by default as here.
+def check_edges(explainer: GraphExplainer, adapter: ModelAdapter, graphs: GraphBatch) -> None:
+    """Refuses a model that reads no edges where the explainer is about these.
 
     Raises:
-        InputError: If the tensors do not fit together.
+        InputError: If it does.
     """
-    whole = WholeGraph.of(data)
-    assert whole.schema is not None
-    kinds, rows = whole.schema.node_types, whole.types[NODE_TYPE]
-    given = [kind for kind in kinds if data[kind].get("batch") is not None]
-    if given and len(given) != len(kinds):
-        missing = next(kind for kind in kinds if kind not in given)
-        raise InputError(f"batch_dict lacks node type '{missing}'; give the batch of every type")
-    batch = torch.zeros_like(rows)
-    for kind in given:
-        part = data[kind].batch
-        if part.shape != data[kind].x.shape[:1] or bool((part.diff() < 0).any()):
-            raise InputError(f"batch of node type '{kind}' must be sorted, with a number per node")
-        batch[rows == whole.schema.number(kind)] = part.to(batch)
-    order = torch.argsort(batch, stable=True)
-    place = torch.empty_like(order)
-    place[order] = torch.arange(len(order), device=order.device)
-    node_type, edge_type = rows[order], whole.types[EDGE_TYPE]
-    x, attr = whole.x[order], whole.edge_attr
-    own = whole.schema
-    if schema is not None and schema != own:
-        node_places, edge_places = own.places_in(schema, edge_type)
-        node_type, edge_type = node_places[node_type], edge_places[edge_type]
-        x = padded(x, schema.width)
-        if schema.edge_width is not None:
-            attr = x.new_zeros(len(edge_type), 0) if attr is None else attr
-            attr = padded(attr, schema.edge_width)
-        own = schema
-    types = {"node": {NODE_TYPE: node_type}, "edge": {EDGE_TYPE: edge_type}, "schema": own}
-    edges = place[whole.edge_index]
-    return checked_batch(x, edges, batch[order], attr, whole.edge_weight, None, **types)
+    if explainer.needs_edges and not adapter.reads_edges(graphs):
+        fitting = _those(lambda kind: not kind.needs_edges)
+        raise InputError(
+            f"{type(explainer).__name__} explains edges, and the model reads none; those that "
+            f"explain its nodes: {fitting}"
+        )
+
+
+def check_types(explainer: GraphExplainer, schema: Schema | None, *, anew: bool = False) -> None:
+    """Refuses graphs with types of nodes and edges, or without, where the explainer needs others.
+
+    Raises:
+        InputError: If it does.
+    """
+    if schema is not None and not explainer.hetero:
+        fitting = _those(lambda kind: kind.hetero)
+        raise InputError(
+            f"{type(explainer).__name__} does not explain heterogeneous graphs; those that do: "
+            f"{fitting}"
+        )
+    learned = explainer.fitted and (explainer.needs_fit or explainer.schema is not None)
+    if not anew and learned and (schema is None) != (explainer.schema is None):
+        kinds = ("homogeneous", "heterogeneous")
+        given, known = kinds if schema is None else kinds[::-1]
+        raise InputError(
+            f"the graphs are {given}, the explainer was fitted to {known} ones; fit it to these"
+        )
+
+
+def supported(explainer: GraphExplainer) -> bool:
+    """Whether an explainer explains what PyG's ``Explainer`` is configured for; logs why if not."""
+    config = explainer.model_config
+    task = "regression" if config.mode.value == "regression" else "classification"
+    for asked, known in ((task, explainer.tasks), (config.task_level.value, explainer.levels)):
+        if asked not in known:
+            name = type(explainer).__name__
+            logger.error(f"{name} does not explain {asked}; it explains: {', '.join(known)}")
+            return False
+    return True
+
+
+def check_weights(explainer: GraphExplainer, adapter: ModelAdapter, num_edges: int) -> None:
+    """Refuses, or warns of, models without edge weights where the explainer works by these.
+
+    Raises:
+        ModelError: If no weight reaches the model, on graphs with edges.
+    """
+    if adapter.weighting != "none" or not explainer.needs_weights:
+        return
+    if not num_edges or passes_messages(adapter.model):
+        logger.warning(NO_EFFECT)
+        return
+    raise ModelError(
+        f"{type(explainer).__name__} works by weights of edges, and none reaches "
+        f"{type(adapter.model).__name__}: its output does not change with edge_weight, and it has "
+        "no PyG layer on whose messages weights could act; use one that changes graphs: "
+        + _those(lambda kind: not kind.needs_weights and kind.slug not in ("random", "att"))
+    )
+
+
+def passes_messages(model: torch.nn.Module) -> bool:
+    """Whether a model has message-passing layers of PyG."""
+    return any(isinstance(module, MessagePassing) for module in model.modules())
+
+
+def _those(fitting: Callable[[type[GraphExplainer]], bool]) -> str:
+    """The slugs of some explainers."""
+    from hpme.explainers.registry import EXPLAINERS  # which is built on this module
+
+    return ", ".join(slug for slug, kind in EXPLAINERS.items() if fitting(kind))

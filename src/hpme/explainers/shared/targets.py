@@ -40,6 +40,20 @@ def as_list(target: Any) -> list[Target]:
     return [int(value) if isinstance(value, Tensor) else value for value in target]
 
 
+def of_rows(target: Targets | None, rows: Tensor, total: int) -> Targets | None:
+    """The targets of some rows of an output; PyG's ``Explainer`` gives those of all.
+
+    Args:
+        target: One for all rows, one for each of all rows, or one for each that is explained.
+        rows: Numbers of the rows that are explained.
+        total: Number of all rows.
+    """
+    if not is_several(target):
+        return target
+    listed = as_list(target)
+    return [listed[row] for row in rows.tolist()] if len(listed) == total else listed
+
+
 def groups(target: Targets | None, count: int) -> list[tuple[Target | None, Tensor]]:
     """The different targets, and the numbers of the graphs that each is for.
 

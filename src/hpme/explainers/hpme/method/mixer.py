@@ -110,7 +110,7 @@ class Mixer:
         return PooledMix(
             mix,
             h=mix.per_node(h.index_select(0, host.node_ids), h.index_select(0, source.node_ids)),
-            gate=mix.per_node(torch.ones_like(host.x[:, 0]), gate),
+            gate=mix.per_node(gate.new_ones(host.num_nodes), gate),
             inserted=mix.origin >= host.num_nodes,
         )
 

@@ -2,7 +2,7 @@ r"""Structural mixup (Eq. str_mixup): the pooled subgraph of :math:`G'` gives wa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -11,9 +11,11 @@ from torch import Tensor
 from hpme.explainers.hpme.method.boundary import Places, Side, by_rank, merged, swapped
 from hpme.explainers.hpme.method.pool import Selection
 from hpme.graphs import GraphBatch
-from hpme.graphs.segment import at, exclusive_cumsum
+from hpme.graphs.segment import at, exclusive_cumsum, segment_mean, segment_sum
 
 Attach = Literal["swap", "rank"]
+POSITION = "pos"
+"""PyG's name for where nodes are in space."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,8 @@ def structural_mixup(
     Anchors must be among the chosen and among the removed nodes. The anchors of the source take the
     place of those of the host, the first that of the first: boundary edges at an anchor of the
     host are attached to that of the source, and only they are. Further attributes of nodes and
-    edges move with them; those of graphs are the source's, which is explained.
+    edges move with them; those of graphs are the source's, which is explained. Positions ``pos`` in
+    space move as a rigid body, see :func:`aligned`.
 
     In heterogeneous graphs, boundary edges meet boundary edges of the same type and direction, or
     else such that lost an end of the same type, and ranks are those among the nodes of a type, so
@@ -108,8 +111,39 @@ def structural_mixup(
     transplanted = torch.zeros(pair_index.shape[1], dtype=torch.bool, device=pair_index.device)
     transplanted[: inner.numel()] = True
     pair_of_edge = torch.cat([forward_pairs, backward_pairs])
+    if POSITION in source.node and POSITION in host.node:
+        moved = aligned(source, chosen, host, removed)
+        source = replace(source, node={**source.node, POSITION: moved})
     graphs = _carried(source, host, places, edge_index, edges)
     return Mix(graphs, transplanted, pair_index, pair_of_edge, places.origin)
+
+
+def aligned(source: GraphBatch, chosen: Selection, host: GraphBatch, removed: Selection) -> Tensor:
+    r"""Positions of source nodes, every graph moved so that its chosen region fits the removed one.
+
+    The centroids fall together, and a proper rotation (no mirror image: that would be another
+    molecule) brings chosen nodes as near as possible to the removed ones of the same rank (Kabsch).
+    """
+    ours, theirs = source.node[POSITION], host.node[POSITION]
+    own, other = (
+        segment_mean(pos[part.keep].double(), graphs.batch[part.keep], graphs.num_graphs)
+        for pos, part, graphs in ((ours, chosen, source), (theirs, removed, host))
+    )
+    centred = ours.double() - own[source.batch]
+    # Removed nodes by their ranks; where there is none of a rank, zeros leave it out of account.
+    width = int(torch.maximum(source.sizes, host.sizes).max()) if source.num_graphs else 0
+    table = theirs.new_zeros(host.num_graphs * width, theirs.shape[1], dtype=torch.double)
+    slot = (host.batch * width + removed.order)[removed.keep]
+    table[slot] = (theirs.double() - other[host.batch])[removed.keep]
+    slot = (source.batch * width + chosen.order)[chosen.keep]
+    products = centred[chosen.keep].unsqueeze(2) * table[slot].unsqueeze(1)
+    covariance = segment_sum(products, source.batch[chosen.keep], source.num_graphs)
+    left, _, right = torch.linalg.svd(covariance)
+    proper = (left @ right).det().sign().view(-1, 1, 1)
+    turn = torch.cat([left[:, :, :-1], left[:, :, -1:] * proper], dim=2) @ right
+    moved = (centred.unsqueeze(1) @ turn[source.batch]).squeeze(1) + other[source.batch]
+    fitted: Tensor = moved.to(ours)
+    return fitted
 
 
 def _placed(source: GraphBatch, chosen: Selection, host: GraphBatch, removed: Selection) -> Places:

@@ -114,8 +114,9 @@ def by_boundary(keep: Tensor, graphs: GraphBatch, generator: torch.Generator | N
     noise = torch.zeros(keep.shape)
     if generator is not None:
         noise = torch.rand(keep.shape, generator=generator)
-    outside = (~keep).index_select(1, target).to(graphs.x.dtype)
-    leaving = (0.5 * noise.to(graphs.x)).index_add(1, source, outside)
+    outside = (~keep).index_select(1, target).to(graphs.float_dtype)
+    noise = noise.to(graphs.x.device, graphs.float_dtype)
+    leaving = (0.5 * noise).index_add(1, source, outside)
     score = torch.where(keep, leaving, -1.0)
     return Selection(keep, top_nodes(score, graphs, graphs.sizes).order)
 

@@ -3,7 +3,7 @@ r"""Training by gradient: the losses (Eqs. bce_loss and finall_loss) and Algorit
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -84,15 +84,19 @@ class Objective:
         hosts = mixer.draw_hosts if self.mixup else None
         pooled = mixer.pooled_mixup(pool, ids, hosts, learn=self.gated)
         mix, mixed = pooled.mix, pooled.mix.graphs
+        numbers = None
         if self.gated:
-            mixed = replace(mixed, x=mixed.x * pooled.gate.to(mixed.x).unsqueeze(1))
+            numbers = context.adapter.node_input(mixed)
+            numbers = numbers * pooled.gate.to(numbers).unsqueeze(1)
         logits = edge_mlp(pooled.h, mix.pair_index)
         sample = binary_concrete(logits, self.temperature, mixer.generator)
         weight = mix.per_edge(mix_mask(sample, mix.transplanted, mixup=self.mixup))
         if not self.mixup:
             weight = weight[pooled.inserted[mixed.edge_index].all(0)]
             mixed = mixed.nodes(pooled.inserted)
-        prediction = prediction_loss(context, context.predict(mixed, weight), ids)
+            numbers = None if numbers is None else numbers[pooled.inserted]
+        output = context.predict(mixed, weight, numbers)
+        prediction = prediction_loss(context, output, ids)
         inside = mix.per_edge(mix.transplanted)
         return final_loss(prediction, summed_bce_loss(mix.per_edge(logits), inside, len(ids)), beta)
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from hpme.errors import ModelError
 from hpme.explainers.shared.context import Context, batches
 from hpme.explainers.shared.replicas import (
     Change,
     ReplicaModel,
-    Replicas,
     explained_output,
     without_node,
     without_pair,
@@ -71,7 +71,7 @@ def _affordable(graphs: GraphBatch) -> Tensor:
 
 
 def _occlusion(context: Context) -> tuple[Tensor, Tensor]:
-    """Scores of nodes whose features are zeroed, and of nodes whose edges are deleted in turn."""
+    """Scores of nodes that are gone, and of nodes whose edges are deleted in turn."""
     graphs = context.store.batch()
     model = ReplicaModel(context.adapter, graphs, {})
     pairs = graphs.pairs.proper
@@ -91,16 +91,10 @@ def _occlusion(context: Context) -> tuple[Tensor, Tensor]:
     ends = torch.zeros(graphs.num_nodes, device=edges.device).index_add(
         0, pairs.index.flatten(), edges.repeat(2)
     )
-    return change(graphs.batch, _without_other), ends
-
-
-def _without_other(replicas: Replicas) -> GraphBatch:
-    """As :func:`without_node`, but anchors stay: a graph is about them."""
-    changed, anchors = without_node(replicas), replicas.graphs.anchors
-    if anchors is None:
-        return changed
-    rows = anchors.flatten()
-    return replace(changed, x=changed.x.index_copy(0, rows, replicas.graphs.x[rows]))
+    spared = None  # a graph is about its anchors
+    if graphs.anchor_order is not None:
+        spared = graphs.anchor_order < graphs.anchors_per_graph
+    return change(graphs.batch, without_node(spared=spared)), ends
 
 
 def _gradients(context: Context, graphs: GraphBatch) -> Tensor:
@@ -108,9 +102,12 @@ def _gradients(context: Context, graphs: GraphBatch) -> Tensor:
     columns = []
     for ids in batches(torch.arange(len(context.store)), 512):
         part = context.store.batch(ids)
-        x = part.x.clone().requires_grad_()
+        try:
+            x = context.adapter.node_input(part).clone().requires_grad_()
+        except ModelError:  # codes that no layer embeds; occlusion has to do
+            return torch.zeros(3, graphs.num_nodes, device=graphs.x.device)
         with torch.enable_grad():
-            seen = context.adapter.trace(replace(part, x=x))
+            seen = context.adapter.trace(part, node_input=x)
             if not seen.output.requires_grad:  # no gradient flows; occlusion has to do
                 return torch.zeros(3, graphs.num_nodes, device=graphs.x.device)
             explained = _explained(context, seen.output, ids).sum()

@@ -24,11 +24,11 @@ from hpme.explainers.shared.context import Context, batches, sampled
 from hpme.graphs import GraphBatch
 
 Neighbor = Literal["contrast", "random", "near", "far"]
-Represent = Callable[[Tensor, tuple[Tensor, ...], Tensor, GraphBatch], Tensor]
-r"""What pools read ``[K, N, D]``, of input features, the layers' outputs, H and the graphs."""
+Represent = Callable[[tuple[Tensor, ...], Tensor, GraphBatch], Tensor]
+r"""What pools read ``[K, N, D]``, of the layers' outputs, H and the graphs."""
 
 
-def read_by_paper(x: Tensor, layers: tuple[Tensor, ...], h: Tensor, graphs: GraphBatch) -> Tensor:
+def read_by_paper(layers: tuple[Tensor, ...], h: Tensor, graphs: GraphBatch) -> Tensor:
     r"""What the paper's pool reads: :math:`\hat{\mathbf{A}}^k\mathbf{H}`."""
     return hop_features(h, graphs)
 
@@ -128,7 +128,7 @@ class HardMix(Mixer):
             graphs = context.store.batch(ids)
             rows = graphs.node_ids
             layers = tuple(layer[rows] for layer in context.layers)
-            parts.append(represent(graphs.x, layers, context.h[rows], graphs))
+            parts.append(represent(layers, context.h[rows], graphs))
         apart = context.adapter.view.contrast is not None
         hosts = HostSampler(
             context.graph_embedding, context.values, generator, neighbor, apart=apart

@@ -66,7 +66,7 @@ class Representation(nn.Module):
                 if block.shape[1] > widest
                 else torch.eye(len(mean), device=mean.device)
             )
-            if float(total) > 1e-6 * float(block.abs().max().clamp(min=1e-30)):
+            if block.numel() and float(total) > 1e-6 * float(block.abs().max().clamp(min=1e-30)):
                 basis = basis.to(block) / total
             else:  # all nodes alike: rounding errors must not be scaled up
                 basis = torch.zeros_like(basis)
@@ -153,13 +153,14 @@ class LinearReading:
         source, start = graphs.incoming
         count = start.diff().to(h).unsqueeze(1)
         given = parts_of(count, x, layers, h)
-        seen = torch.cat([*(given[part] for part in self.parts), torch.ones_like(count)], dim=1)
-        if seen.shape[1] != len(self.centre):
+        channels = sum(part.shape[1] for part in given) + 1
+        if (len(given), channels) != (len(self.parts), len(self.centre)):
             raise ModelError(
                 f"the explainer was fitted to a model whose layers and features have "
                 f"{len(self.centre) - 2} channels together, those of this one have "
-                f"{seen.shape[1] - 2}; explain that model, or fit again"
+                f"{channels - 2}; explain that model, or fit again"
             )
+        seen = torch.cat([*(given[part] for part in self.parts), torch.ones_like(count)], dim=1)
         seen = seen.sub_(self.centre)
         scale = (1 + count).rsqrt()
         far, near = (seen[:, -len(self.away) :] @ self.away).chunk(2, dim=1)

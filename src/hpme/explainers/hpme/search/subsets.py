@@ -63,6 +63,8 @@ def _grow(
     if graphs.anchors is not None:
         keep[:, graphs.anchors.flatten()] = True
         seeds = seeds + graphs.anchors_per_graph - 1
+    # Where there are no edges nothing touches another, and any node may be the next.
+    seeds = torch.where(graphs.edge_counts == 0, m, seeds)
     steps = min(int(m.max()), 12)
     for step in range(1, steps + 1):
         quota = (m * step / steps).ceil().long()

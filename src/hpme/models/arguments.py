@@ -1,0 +1,305 @@
+"""The arguments of a model as PyG's ``Explainer`` has them, checked and as graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import HeteroData
+
+from hpme.data.info import Level
+from hpme.errors import InputError
+from hpme.graphs import GraphBatch
+from hpme.graphs.checks import check_graph_tensors, check_node_numbers
+from hpme.graphs.ego import WholeGraph, link_index
+from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, Schema, padded
+from hpme.models.calling import LINK
+from hpme.models.copies import close, given_output
+from hpme.models.explained import ExplainedModel
+
+BY_TYPE = ("x", "edge_index", "batch", "edge_attr", "edge_weight")
+"""Arguments of models that are dictionaries by type, with or without ``_dict``."""
+
+
+@dataclass(frozen=True)
+class Tensors:
+    """Tensors of one graph, or of several told apart by ``batch``, as PyG's ``Explainer`` has them.
+
+    Args:
+        x: Node features; of heterogeneous graphs a dictionary by type, as ``edge_index`` is then.
+        edge_index: Directed edges.
+        arguments: Further arguments of the model by name, as they were given.
+        anchors: Nodes the graphs are about, if any.
+        data: The tensors of heterogeneous graphs.
+    """
+
+    x: Any
+    edge_index: Any
+    arguments: Mapping[str, Any]
+    anchors: Tensor | None = None
+    data: HeteroData | None = None
+
+    @classmethod
+    def of(cls, x: Any, edge_index: Any, anchors: Tensor | None, **arguments: Any) -> Tensors:
+        """From what PyG's ``Explainer`` passes."""
+        given = {name: value for name, value in arguments.items() if value is not None}
+        if not isinstance(x, Mapping):
+            return cls(x, edge_index, given, anchors)
+        data = HeteroData()
+        tensors = {"x": x, "edge_index": edge_index, **given}
+        for name in BY_TYPE:
+            values = tensors.get(name, tensors.get(f"{name}_dict"))
+            if values is None:
+                continue
+            if not isinstance(values, Mapping):
+                raise InputError(
+                    f"{name} of heterogeneous graphs is a dictionary by type, got "
+                    f"{type(values).__name__}"
+                )
+            for kind, value in values.items():
+                data[kind][name] = value.detach() if isinstance(value, Tensor) else value
+        return cls(x, edge_index, given, data=data)
+
+    @property
+    def links(self) -> Any:
+        """Both ends of the links that a model is asked about, if any."""
+        return self.arguments.get(LINK, self.arguments.get(f"{LINK}_dict"))
+
+    @property
+    def batch(self) -> Any:
+        """Graph number of every node, by type if there are types; ``None`` for one graph."""
+        return self.arguments.get("batch", self.arguments.get("batch_dict"))
+
+    def stray(self, level: Level | None) -> bool:
+        """Whether there are arguments that neither separate graphs nor ego graphs have."""
+        links = self.links is not None and level != "edge"
+        return links or (self.batch is not None and level != "graph")
+
+    def doubtful(self, explained: ExplainedModel) -> bool:
+        """Whether rows of the output may be others than those of graphs, nodes or links."""
+        level, named = explained.level, explained.node_type is not None
+        if self.data is None:
+            return self.stray(level)
+        untold = level == "edge" or (self.batch is None and not (level == "node" and named))
+        return untold or self.stray(level)
+
+    def needed(self, level: Level | None) -> dict[str, Any]:
+        """Arguments that a model of a level is given: links only for links, one graph for nodes."""
+        kept = dict(self.arguments)
+        for name, value in self.arguments.items():
+            field = name.removesuffix("_dict")
+            if field == LINK and level != "edge":
+                del kept[name]
+            elif field == "batch" and level != "graph":
+                several = isinstance(value, Mapping)
+                parts = value if several else {"": value}
+                zeros = {kind: torch.zeros_like(rows) for kind, rows in parts.items()}
+                kept[name] = zeros if several else zeros[""]
+        return kept
+
+    def per_row(self, names: Sequence[str]) -> dict[str, dict[str, Tensor]]:
+        """Arguments with a row per node or per edge, by group; names that begin so are of edges.
+
+        Args:
+            names: What the model calls its arguments; others it cannot be given as fields.
+        """
+        groups: dict[str, dict[str, Tensor]] = {"node": {}, "edge": {}}
+        if not isinstance(self.x, Tensor) or not isinstance(self.edge_index, Tensor):
+            return groups
+        rows = {"node": self.x.shape[0], "edge": self.edge_index.shape[-1]}
+        for name, value in self.arguments.items():
+            if name in (*BY_TYPE, LINK) or name not in names or not isinstance(value, Tensor):
+                continue
+            fits = [group for group in groups if value.dim() and len(value) == rows[group]]
+            if fits:
+                groups["edge" if fits[-1] == "edge" and name[:4] == "edge" else fits[0]][name] = (
+                    value.detach()
+                )
+        return groups
+
+    def others(self, fields: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Any]:
+        """Arguments that are passed on to the model as they are: those that are in no field."""
+        known = {*BY_TYPE, LINK, *(name for group in fields.values() for name in group)}
+        return {n: v for n, v in self.arguments.items() if n.removesuffix("_dict") not in known}
+
+    def graphs(self, schema: Schema | None, **fields: Any) -> GraphBatch:
+        """The graphs as a batch, with types numbered as in a schema."""
+        if self.data is not None:
+            return hetero_batch(self.data, schema)
+        batch, edge_attr, edge_weight = map(
+            self.arguments.get, ("batch", "edge_attr", "edge_weight")
+        )
+        others = edge_attr, edge_weight, self.anchors
+        return checked_batch(self.x, self.edge_index, batch, *others, **fields)
+
+    def whole(self, num_hops: int, **fields: Any) -> WholeGraph:
+        """The graph as one of which nodes or links are explained."""
+        if self.data is not None:
+            return WholeGraph.of(self.data, num_hops=num_hops)
+        edge_attr, edge_weight = map(self.arguments.get, ("edge_attr", "edge_weight"))
+        x = self.x.detach() if isinstance(self.x, Tensor) else self.x
+        return WholeGraph(x, self.edge_index, edge_attr, edge_weight, num_hops=num_hops, **fields)
+
+    def type_of_rows(self, explained: ExplainedModel, graph: WholeGraph, rows: int) -> str | None:
+        """The type of nodes that an output has rows for: the one that is known, else that fits."""
+        if graph.schema is None or explained.node_type is not None:
+            return explained.node_type
+        fitting = [kind for kind in graph.schema.node_types if len(graph.numbers(kind)) == rows]
+        return fitting[0] if len(fitting) == 1 else None
+
+    def as_usual(
+        self, explained: ExplainedModel, whole: GraphBatch | WholeGraph, output: Tensor
+    ) -> bool:
+        """Whether an output has a row per graph, node or link, whatever else the model is given.
+
+        Args:
+            explained: The model, with the type of nodes it has rows for.
+            whole: What was given.
+            output: What the model says about it.
+        """
+        level, hetero = explained.level, whole.schema is not None
+        if isinstance(whole, GraphBatch):
+            rows = whole.num_graphs
+        elif level == "node":
+            known = not hetero or explained.node_type is not None
+            rows = len(whole.numbers(explained.node_type)) if known else -1
+        else:
+            rows = -1 if hetero else len(link_index(self.links, len(whole.x), whole.x.device))
+        if rows != len(output) or not self.stray(level):
+            return rows == len(output)
+        needed = given_output(explained, self.x, self.edge_index, self.needed(level))
+        return needed is not None and close(needed, output)
+
+    def inner(self, whole: WholeGraph) -> Tensor | None:
+        """Graph number of every node of the whole graph, if the model is given it."""
+        if self.batch is None:
+            return None
+        return self.batch if self.data is None else flat_batch(self.data, whole)
+
+
+def hetero_batch(data: HeteroData, schema: Schema | None) -> GraphBatch:
+    """One batch of graphs, told apart by ``batch`` of every type, as flat rows with types.
+
+    Args:
+        data: All graphs together; without ``batch`` they are one.
+        schema: The types, numbered as before; by default as here.
+
+    Raises:
+        InputError: If the tensors do not fit together.
+    """
+    whole = WholeGraph.of(data)
+    assert whole.schema is not None
+    rows, batch = whole.types[NODE_TYPE], flat_batch(data, whole)
+    order = torch.argsort(batch, stable=True)
+    place = torch.empty_like(order)
+    place[order] = torch.arange(len(order), device=order.device)
+    node_type, edge_type = rows[order], whole.types[EDGE_TYPE]
+    x, attr = whole.x[order], whole.edge_attr
+    own = whole.schema
+    if schema is not None and schema != own:
+        node_places, edge_places = own.places_in(schema, edge_type)
+        node_type, edge_type = node_places[node_type], edge_places[edge_type]
+        x = padded(x, schema.width)
+        if schema.edge_width is not None:
+            attr = x.new_zeros(len(edge_type), 0) if attr is None else attr
+            attr = padded(attr, schema.edge_width)
+        own = schema
+    types = {"node": {NODE_TYPE: node_type}, "edge": {EDGE_TYPE: edge_type}, "schema": own}
+    edges = place[whole.edge_index]
+    return checked_batch(x, edges, batch[order], attr, whole.edge_weight, None, **types)
+
+
+def flat_batch(data: HeteroData, whole: WholeGraph) -> Tensor:
+    """Graph number of every flat row; without ``batch`` all are of one graph.
+
+    Raises:
+        InputError: If ``batch`` does not fit.
+    """
+    assert whole.schema is not None
+    kinds, rows = whole.schema.node_types, whole.types[NODE_TYPE]
+    given = [kind for kind in kinds if data[kind].get("batch") is not None]
+    if given and len(given) != len(kinds):
+        missing = next(kind for kind in kinds if kind not in given)
+        raise InputError(f"batch_dict lacks node type '{missing}'; give the batch of every type")
+    batch = torch.zeros_like(rows)
+    for kind in given:
+        part = data[kind].batch
+        if part.shape != data[kind].x.shape[:1] or bool((part.diff() < 0).any()):
+            raise InputError(f"batch of node type '{kind}' must be sorted, with a number per node")
+        batch[rows == whole.schema.number(kind)] = part.to(batch)
+    return batch
+
+
+def checked_batch(
+    x: Tensor,
+    edge_index: Tensor,
+    batch: Tensor | None,
+    edge_attr: Tensor | None,
+    edge_weight: Tensor | None,
+    anchors: Tensor | None,
+    **types: Any,
+) -> GraphBatch:
+    """Tensors of one or several graphs as a batch, if they fit together; edges may join graphs.
+
+    Raises:
+        InputError: If they do not; the message says what is wrong.
+    """
+    check_graph_tensors(x, edge_index, edge_attr, edge_weight)
+    if batch is None:
+        batch = torch.zeros(x.shape[0], dtype=torch.long, device=x.device)
+    if batch.shape != x.shape[:1] or batch.dtype != torch.long:
+        raise InputError(f"batch must be torch.long of shape [{x.shape[0]}], got {batch.dtype} "
+                         f"{tuple(batch.shape)}")  # fmt: skip
+    if batch.numel() and (int(batch.min()) < 0 or bool((batch.diff() < 0).any())):
+        raise InputError(
+            "batch must be sorted and start at 0 or above; use PyG's Batch to build it"
+        )
+    check_node_numbers(edge_index, len(x))
+    num_graphs = int(batch[-1]) + 1 if batch.numel() else 0
+    if anchors is not None:
+        anchors = _checked_anchors(anchors, batch, num_graphs)
+    return without_history(
+        GraphBatch(
+            x,
+            edge_index,
+            batch,
+            num_graphs,
+            edge_attr=edge_attr,
+            edge_weight=edge_weight,
+            anchors=anchors,
+            **types,
+        )
+    )
+
+
+def joins_graphs(graphs: GraphBatch) -> bool:
+    """Whether an edge joins two graphs of a batch."""
+    source, target = graphs.batch[graphs.edge_index]
+    return bool((source != target).any())
+
+
+def _checked_anchors(anchors: Tensor, batch: Tensor, num_graphs: int) -> Tensor:
+    fits = anchors.dtype == torch.long and anchors.numel() in (num_graphs, 2 * num_graphs)
+    if fits and num_graphs:
+        rows = anchors.view(num_graphs, -1)
+        own = torch.arange(num_graphs, device=batch.device).unsqueeze(1)
+        inside = 0 <= int(rows.min()) <= int(rows.max()) < batch.numel()
+        if inside and bool((batch[rows] == own).all()):
+            return rows
+    raise InputError(
+        "anchors must be a LongTensor with one or two node numbers per graph, of nodes of that "
+        "graph, numbered over the whole batch"
+    )
+
+
+def without_history(graphs: GraphBatch) -> GraphBatch:
+    """The graphs without the history of the user's tensors, and without empty ones at the end.
+
+    A batch vector does not show these, so a model returns no row for them.
+    """
+    last = int(graphs.batch[-1]) + 1 if graphs.num_nodes else 0
+    seen = {name: value[:last] for name, value in graphs.graph.items()}
+    return replace(graphs.detached(), num_graphs=last, graph=seen)

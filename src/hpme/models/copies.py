@@ -1,0 +1,284 @@
+"""A model's output row by row: one copy of the whole input for every row that is explained.
+
+PyG's ``Explainer`` says which rows of an output it asks about, and no more. Where rows are not
+those of separate graphs, of nodes with ego graphs or of links (edges join two graphs of ``batch``,
+a heterogeneous model returns rows that nothing assigns to a type, the answer for a node depends on
+``batch``), the whole input is copied once for every row. Copies are laid side by side: numbers in
+``batch`` and ``edge_label_index`` count on from copy to copy, arguments without a row per node or
+edge are passed as they are. Whoever asks sees a model of graphs, whose output for a copy is the row
+that the copy is for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import HeteroData
+
+from hpme.data.info import Level
+from hpme.errors import HPMEError, InputError, ModelError
+from hpme.graphs import GraphStore
+from hpme.graphs.ego import WholeGraph
+from hpme.graphs.schema import NODE_TYPE, Schema
+from hpme.models.adapter import device_of
+from hpme.models.calling import LINK, WEIGHT, Caller, as_batch
+from hpme.models.explained import ExplainedModel
+from hpme.models.freezing import users_settings
+from hpme.models.task import described
+
+ROW, INNER = "explained row", "given batch"
+"""Fields of copies; no attribute of a user's graph has a name with a blank."""
+
+
+@torch.no_grad()
+def given_output(
+    explained: ExplainedModel, x: Any, edge_index: Any, arguments: Mapping[str, Any]
+) -> Tensor | None:
+    """What the model says about arguments as they are; ``None`` if it cannot be called so.
+
+    Args:
+        explained: The model.
+        x: Node features, by type if there are types.
+        edge_index: Directed edges, likewise.
+        arguments: Further arguments by name.
+    """
+    device = device_of(explained.model)
+    with explained.frozen(), users_settings():
+        try:
+            named = {name: _there(value, device) for name, value in arguments.items()}
+            output = explained.model(_there(x, device), _there(edge_index, device), **named)
+            output = explained.view.pick(output)
+        except torch.cuda.OutOfMemoryError:
+            raise
+        except Exception:
+            return None
+    return output if isinstance(output, Tensor) and output.dim() else None
+
+
+@dataclass(frozen=True)
+class CallOnCopies:
+    """Calls a model on copies side by side as it is called on the one.
+
+    Args:
+        arguments: Arguments of the model besides features and edges, as they were given.
+        sizes: Nodes of a copy by type; of one without types under ``""``.
+        graphs: Number of graphs in a copy.
+        rows: Rows of the output for every copy, of which one is returned; ``None`` to return all.
+        weight: The model's name for edge weights, if it has one.
+        pick: Takes the entry that is explained out of an output.
+        ends: Types of the nodes that the two rows of ``edge_label_index`` number.
+    """
+
+    arguments: Mapping[str, Any]
+    sizes: Mapping[str, int]
+    graphs: int
+    rows: int | None
+    weight: str | None
+    pick: Callable[[Any], Any]
+    ends: tuple[str, str] = ("", "")
+
+    def __call__(self, model: Any, batch: Any) -> Any:
+        """The rows that the copies of a batch are for, or all."""
+        output = self.everything(model, batch)
+        if self.rows is None:
+            return output
+        row = batch[ROW]
+        if not isinstance(output, Tensor) or output.shape[:1] != (self.rows * len(row),):
+            raise ModelError(
+                f"the model returned {described(output)} for {len(row)} copies of a graph for "
+                f"which it returns {self.rows} rows; a graph inside may have lost all its nodes: "
+                "choose an explainer that keeps them, such as occlusion or gnnexplainer"
+            )
+        return output[torch.arange(len(row), device=row.device) * self.rows + row]
+
+    def everything(self, model: Any, batch: Any) -> Any:
+        """What the model returns for all copies, one after the other."""
+        hetero = isinstance(batch, HeteroData)
+        named = {name: self._value(batch, name, value) for name, value in self.arguments.items()}
+        if self.weight is not None and _has(batch, "edge_weight"):
+            named[self.weight] = batch.collect("edge_weight") if hetero else batch.edge_weight
+        if hetero:
+            return self.pick(model(batch.x_dict, batch.edge_index_dict, **named))
+        return self.pick(model(batch.x, batch.edge_index, **named))
+
+    def _value(self, batch: Any, name: str, value: Any) -> Any:
+        """An argument for all copies together."""
+        field = name.removesuffix("_dict")
+        if field == "batch":
+            if isinstance(batch, HeteroData):
+                return {kind: self._numbers(batch[kind]) for kind in value}
+            return self._numbers(batch)
+        if field == "batch_size":
+            return value * len(batch[ROW])
+        if field == LINK:
+            return self._links(batch, value)
+        if isinstance(value, Mapping) and _has(batch, field):
+            return batch.collect(field)
+        if isinstance(value, Tensor) and field in batch:
+            return batch[field]
+        return _there(value, batch[ROW].device)
+
+    def _numbers(self, nodes: Any) -> Tensor:
+        # One sum of the batch vector of the copies, by which readouts are recognised.
+        return torch.add(nodes[INNER], nodes.batch, alpha=self.graphs)
+
+    def _links(self, batch: Any, value: Any) -> Any:
+        """Both ends of the links of all copies; of one link each if copies are about one."""
+        if LINK in batch:
+            return batch[LINK]
+        if isinstance(value, Mapping):
+            return {kind: self._shifted(batch, v, (kind[0], kind[-1])) for kind, v in value.items()}
+        return self._shifted(batch, value, self.ends)
+
+    def _shifted(self, batch: Any, links: Any, ends: Sequence[str]) -> Tensor:
+        if not isinstance(links, Tensor) or links.dim() != 2 or len(links) != 2:
+            raise InputError(f"{LINK} must have shape [2, links], got {described(links)}")
+        number = torch.arange(len(batch[ROW]), device=batch[ROW].device)
+        sizes = [self.sizes[kind] for kind in ends]
+        there = [batch[kind].num_nodes if kind else batch.num_nodes for kind in ends]
+        if there != [size * len(number) for size in sizes]:
+            raise ModelError(
+                f"nodes that {LINK} numbers were removed; choose an explainer that keeps them, "
+                "such as occlusion or gnnexplainer"
+            )
+        rows = zip(links.to(number.device), sizes, strict=True)
+        return torch.stack([(row + size * number.unsqueeze(1)).flatten() for row, size in rows])
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Copies of a graph, one for every row that is explained, made a few at a time.
+
+    Args:
+        whole: The graph; the graphs inside are numbered by its node attribute :data:`INNER`.
+        rows: Numbers of the rows.
+        roots: Where rows are those of nodes or links, these: ``[R]``, or both ends ``[R, 2]``.
+        schema: How types are numbered; by default as in the graph.
+    """
+
+    whole: WholeGraph
+    rows: Tensor
+    roots: Tensor | None = None
+    schema: Schema | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def parts(self, numbers: Tensor, batch_size: int) -> Iterator[tuple[Tensor, GraphStore]]:
+        """Numbers of a few rows at a time, and the copies for them."""
+        size = len(self.whole.x) + self.whole.edge_index.shape[1]
+        few = max(1, min(batch_size, self.whole.max_edges // max(1, size)))
+        for ids in numbers.split(few):  # type: ignore[no-untyped-call]
+            roots = None if self.roots is None else self.roots[ids]
+            store = self.whole.copies(len(ids), roots)
+            store = store.with_attributes(graph={ROW: self.rows[ids]})
+            yield ids, store if self.schema is None else store.conformed(self.schema)
+
+    @classmethod
+    def of(
+        cls,
+        explained: ExplainedModel,
+        whole: WholeGraph,
+        inner: Tensor | None,
+        arguments: Mapping[str, Any],
+        output: Tensor,
+        rows: Tensor,
+        *,
+        roots: Tensor | None = None,
+        schema: Schema | None = None,
+    ) -> tuple[ExplainedModel, Copies]:
+        """The model as one that is called on copies, and the copies.
+
+        Args:
+            explained: The model.
+            whole: The graph.
+            inner: Graph number of every node, if it was given.
+            arguments: Arguments of the model besides features and edges, as they were given.
+            output: What the model says about these.
+            rows: Numbers of the rows that are explained.
+            roots: See :class:`Copies`.
+            schema: See :class:`Copies`.
+
+        Raises:
+            ModelError: If the model does not say the same about copies side by side.
+        """
+        level: Level = "graph"
+        if roots is not None:
+            level = "node" if roots.dim() == 1 else "edge"
+        caller = Caller(explained.model, None, level)
+        sizes = {"": len(whole.x)}
+        if whole.schema is not None:
+            counts = torch.bincount(whole.types[NODE_TYPE], minlength=len(whole.schema.node_types))
+            sizes = dict(zip(whole.schema.node_types, counts.tolist(), strict=True))
+        call = CallOnCopies(
+            arguments,
+            sizes,
+            graphs=1 if inner is None or not len(inner) else int(inner.max()) + 1,
+            rows=len(output) if roots is None else None,
+            weight=next(iter(WEIGHT & set(caller.names)), None),
+            pick=explained.view.pick,
+        )
+        if inner is not None:
+            whole = replace(whole, node={**whole.node, INNER: inner})
+        found = cls(whole, rows, roots, schema)
+        call = _agreeing(call, explained, replace(found, roots=None), output)
+        return replace(explained, call=call, level=level, output=None), found
+
+
+@torch.no_grad()
+def _agreeing(
+    call: CallOnCopies, explained: ExplainedModel, copies: Copies, output: Tensor
+) -> CallOnCopies:
+    """The call by which two copies have the output of one, twice.
+
+    Nothing says which types of nodes ``edge_label_index`` numbers, so all pairs of types are tried.
+    """
+    links = call.arguments.get(LINK)
+    typed = isinstance(links, Tensor) and copies.whole.schema is not None
+    store = copies.whole.copies(2, None).with_attributes(graph={ROW: copies.rows.new_zeros(2)})
+    store = store if copies.schema is None else store.conformed(copies.schema)
+    graphs = store.detached(everything=True).batch()
+    graphs = graphs.to(device_of(explained.model) or graphs.x.device)
+    batch = as_batch(graphs, graphs.edge_weight)
+    expected, failure = torch.cat([output, output]), ""
+    for ends in product(call.sizes, call.sizes) if typed else [call.ends]:
+        trial = replace(call, ends=ends)
+        try:
+            with explained.frozen(), users_settings():
+                found = trial.everything(explained.model, batch)
+        except (HPMEError, torch.cuda.OutOfMemoryError):
+            raise
+        except Exception as error:
+            failure = f" ({type(error).__name__}: {error})"
+            continue
+        if isinstance(found, Tensor) and close(found, expected):
+            return trial
+    raise ModelError(
+        "the model says something else about a graph beside a copy of it than about the graph "
+        f"alone{failure}; rows of its output are explained by copies side by side, so it must keep "
+        "graphs apart by batch, and take arguments that have a row per node or edge, or none"
+    )
+
+
+def close(output: Tensor, other: Tensor) -> bool:
+    """Whether two outputs are the same but for rounding."""
+    scale = float(output.abs().max()) if output.numel() else 0.0
+    same = output.shape == other.shape
+    return same and torch.allclose(output, other.to(output), rtol=1e-3, atol=1e-4 * scale)
+
+
+def _has(batch: Any, field: str) -> bool:
+    """Whether a batch has a field, of any type."""
+    return any(field in store for store in batch.stores)
+
+
+def _there(value: Any, device: torch.device | None) -> Any:
+    """Tensors, also in dictionaries, on a device."""
+    if isinstance(value, Mapping):
+        return {name: _there(one, device) for name, one in value.items()}
+    return value.to(device) if isinstance(value, Tensor) and device is not None else value

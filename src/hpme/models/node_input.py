@@ -1,0 +1,194 @@
+"""Where nodes enter a model as numbers, for models that read codes.
+
+Integers have no gradient. Gradients of nodes are taken by what the model makes of the codes first:
+the outputs of its embeddings, found by hooks in one forward pass, as Captum's layer methods take
+them. A second set of hooks puts other numbers in their place. Nothing stays on the model.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn import MessagePassing
+
+from hpme.errors import ModelError
+from hpme.graphs import GraphBatch
+
+
+@dataclass(frozen=True)
+class Place:
+    """One call of one layer.
+
+    Args:
+        name: Name of the layer.
+        layer: The layer.
+        call: Which of its calls in a forward pass, from 0 on.
+        entered: Whether its first input is meant, in place of its output.
+        value: What was there, one row per node.
+    """
+
+    name: str
+    layer: nn.Module
+    call: int
+    entered: bool
+    value: Tensor
+
+
+@dataclass(frozen=True)
+class NodeInput:
+    """What a model computes of its nodes first, some places side by side.
+
+    Args:
+        places: Where, in the order in which the model comes to them.
+    """
+
+    places: Sequence[Place]
+
+    @property
+    def value(self) -> Tensor:
+        """All numbers :math:`[N, C]`."""
+        return torch.cat([place.value.flatten(1) for place in self.places], dim=1)
+
+    def __str__(self) -> str:
+        names = ", ".join(dict.fromkeys(f"'{place.name}'" for place in self.places))
+        what = "input of the first message-passing layer" if self.places[0].entered else "output of"
+        return f"{what} {names}"
+
+    @contextmanager
+    def replaced(self, value: Tensor) -> Iterator[None]:
+        """Call the model once inside: it goes on from ``value`` :math:`[N, C]`."""
+        widths = [place.value.flatten(1).shape[1] for place in self.places]
+        parts = value.split(widths, dim=1)  # type: ignore[no-untyped-call]
+        # Copies: a model may add to what its layers return, which a part of a leaf does not allow.
+        new = {
+            (place.layer, place.call): part.reshape(len(part), *place.value.shape[1:])
+            .to(place.value.dtype)
+            .clone()
+            for place, part in zip(self.places, parts, strict=True)
+        }
+        calls: Counter[nn.Module] = Counter()
+
+        def known(layer: nn.Module) -> Tensor | None:
+            calls[layer] += 1
+            return new.get((layer, calls[layer] - 1))
+
+        def leaving(layer: nn.Module, _: Any, output: Any) -> Any:
+            found = known(layer)
+            return output if found is None else found
+
+        def entering(layer: nn.Module, args: Any, kwargs: Any) -> Any:
+            found = known(layer)
+            if found is None:
+                return args, kwargs
+            return ((found, *args[1:]), kwargs) if args else (args, {**kwargs, "x": found})
+
+        entered = {place.layer: place.entered for place in self.places}
+        with _removed() as handles:
+            for layer, before in entered.items():
+                handles.append(
+                    layer.register_forward_pre_hook(entering, with_kwargs=True)
+                    if before
+                    else layer.register_forward_hook(leaving)
+                )
+            yield
+
+
+class NodeInputProbe:
+    """Watches one forward pass for what a model computes of codes of nodes.
+
+    Found are the outermost layers that are called with nothing but fields of nodes, codes among
+    them (or with parts of these, such as ``x[:, 0]``), and return numbers with one row per node.
+    If there are none, what enters the first message-passing layer.
+
+    Args:
+        model: The model.
+        graphs: What it is called with.
+    """
+
+    def __init__(self, model: nn.Module, graphs: GraphBatch) -> None:
+        self.model, self.graphs = model, graphs
+        fields = {"x": graphs.x, **graphs.node}
+        self._fields = {_address(v): v.is_floating_point() for v in fields.values() if v.numel()}
+        self._found: list[Place] = []
+        self._entered: Place | None = None
+        self._open: list[int] = []
+        self._calls: Counter[nn.Module] = Counter()
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Call the model once inside."""
+        with _removed() as handles:
+            for name, layer in self.model.named_modules():
+                if layer is not self.model:
+                    pre, post = self._hooks(name)
+                    handles.append(layer.register_forward_pre_hook(pre, with_kwargs=True))
+                    handles.append(layer.register_forward_hook(post, with_kwargs=True))
+            yield
+
+    def found(self) -> NodeInput | None:
+        """What was found, if anything was."""
+        if self._found:
+            return NodeInput(self._found)
+        return None if self._entered is None else NodeInput([self._entered])
+
+    def _hooks(self, name: str) -> tuple[Any, Any]:
+        def pre(layer: nn.Module, args: Any, kwargs: Any) -> None:
+            self._open.append(len(self._found))
+            if self._entered is None and isinstance(layer, MessagePassing):
+                given = args[0] if args else kwargs.get("x")
+                if self._per_node(given):
+                    self._entered = Place(
+                        name, layer, self._calls[layer], True, given.detach().clone()
+                    )
+
+        def post(layer: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+            first, call = self._open.pop(), self._calls[layer]
+            self._calls[layer] += 1
+            if self._reads_codes([*args, *kwargs.values()]) and self._per_node(output):
+                # The layer stands for those inside it. A copy: a model may add to the output.
+                value = output.detach().clone()
+                self._found[first:] = [Place(name, layer, call, False, value)]
+
+        return pre, post
+
+    def _reads_codes(self, given: Sequence[Any]) -> bool:
+        tensors = [value for value in given if isinstance(value, Tensor)]
+        kinds = [self._fields.get(_address(value)) for value in tensors]
+        return None not in kinds and False in kinds
+
+    def _per_node(self, value: Any) -> bool:
+        is_rows = isinstance(value, Tensor) and value.is_floating_point() and value.dim() > 1
+        return is_rows and len(value) == self.graphs.num_nodes
+
+
+def no_node_input(graphs: GraphBatch) -> ModelError:
+    """What to say where nothing is found."""
+    codes = [name for name, v in graphs.node.items() if not v.is_floating_point()]
+    named = f"x is {graphs.x.dtype}" if graphs.has_x else f"no x, but {', '.join(codes) or 'none'}"
+    return ModelError(
+        f"gradients of nodes need numbers, and the graphs have codes ({named}): the model has no "
+        "layer that is called with them and returns one row per node, and no message-passing layer "
+        "after them; call an nn.Embedding with them inside the model, or choose an explainer that "
+        "needs no such gradient: hpme, occlusion, subgraphx or random"
+    )
+
+
+@contextmanager
+def _removed() -> Iterator[list[Any]]:
+    """A list of hooks that do not stay."""
+    handles: list[Any] = []
+    try:
+        yield handles
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _address(value: Tensor) -> int:
+    return value.untyped_storage().data_ptr()
