@@ -69,8 +69,8 @@ chemprop:  ## Test Chemprop models, in an environment of their own
 	$(CHEMPROP)/bin/python -m pip install --quiet $(PIP_FLAGS) -c $(CHEMPROP)/constraints.txt \
 		-e '.[dev,chemprop]'
 	$(CHEMPROP)/bin/python -m pip install --quiet $(PIP_FLAGS) --no-deps admet-ai==2.0.1
-	OMP_NUM_THREADS=1 $(CHEMPROP)/bin/python -m pytest tests/models/test_chemprop.py \
-		tests/models/test_chemprop_published.py tests/test_examples.py -k 'chemprop or admet'
+	OMP_NUM_THREADS=1 $(CHEMPROP)/bin/python -m pytest tests/models tests/test_examples.py \
+		-k 'chemprop or admet'
 
 clean:  ## Remove the environment, results and caches inside this folder
 	rm -rf $(VENV) $(CHEMPROP) $(OLDEST) $(WHEEL) dist out site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -42,14 +42,14 @@ ames = explained(model, target="AMES")
 graphs = molecules([smiles for smiles, _ in known.values()], model)
 with (resources / "data" / "drugbank_approved.csv").open(encoding="utf-8") as file:
     drugs = [row["smiles"] for row in csv.DictReader(file)]
-background = molecules(drugs[::20], model)  # what the explainer learns from
+background = molecules(drugs[::40], model)  # what the explainer learns from
 
 column = tasks.index("AMES")
 with torch.no_grad(), ames.frozen():
     odds = ames.adapter().predict(ames.read(graphs).batch())[:, 0]
 spread = model.spread(graphs)[:, column]
 
-explainer = HPMEExplainer(restarts=2, rounds=2).fit(ames, background, progress=False)
+explainer = HPMEExplainer(k=4, restarts=1, rounds=2).fit(ames, background, progress=False)
 explanations = explainer.explain(ames, graphs, progress=False)
 
 found = blamed = 0

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from hpme.commands.inputs import read_chemprop
+from hpme.commands.chemprop import chemprop_graphs
 from hpme.models import chemprop
 from hpme.models.chemprop import files
 
@@ -29,9 +29,7 @@ def as_chemprop(points, model):
 
 
 def test_chemprop_gets_molecules_that_are_parsed_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(chemprop, "read_model", lambda path, trust: ("model", None))
     monkeypatch.setattr(chemprop, "molecules", as_chemprop)
-    monkeypatch.setattr(chemprop, "explained", lambda model, tasks: model)
     data = SimpleNamespace(MoleculeDatapoint=Point)
     monkeypatch.setattr(files, "chemprop_module", lambda name: data)
     parsed, parse = [], rdkit.MolFromSmiles
@@ -41,23 +39,20 @@ def test_chemprop_gets_molecules_that_are_parsed_once(tmp_path, monkeypatch):
     table, skipped = tmp_path / "m.csv", tmp_path / "skipped.csv"
     table.write_text("smiles,id,y\nCC(=O)C,acetone,1\nCCO,ethanol,0\nC,methane,\nC1CC,none,1\n")
     columns = {"name_column": "id"}
-    model, plain = read_chemprop(tmp_path / "m.pt", table, {}, skipped, trust=False, **columns)
-    assert model == "model" and [graph.name for graph in plain] == ["acetone", "ethanol", "methane"]
+    plain = chemprop_graphs("model", table, skipped, **columns)
+    assert [graph.name for graph in plain] == ["acetone", "ethanol", "methane"]
     assert all("y" not in graph and "node_mask" not in graph for graph in plain)
     assert [parsed.count(text) for text in ("CC(=O)C", "CCO", "C")] == [1, 1, 1]
     assert "5,C1CC" in skipped.read_text()
     rules = {"carbonyl": "[CX3]=O"}
-    _, ruled = read_chemprop(
-        tmp_path / "m.pt", table, {}, skipped, trust=False, rules=rules, hydrogens=True
-    )
+    ruled = chemprop_graphs("model", table, skipped, rules=rules, hydrogens=True)
     assert [int(graph.y) for graph in ruled] == [1, 0, 0] and len(ruled[2].x) == 5
     first = ruled[0]
     assert first.node_mask.nonzero().view(-1).tolist() == [1, 2] and first.edge_mask.sum() == 2
     assert first.edge_index[:, first.edge_mask].tolist() == [[1, 2], [2, 1]]
-    _, labelled = read_chemprop(
-        tmp_path / "m.pt", table, {}, skipped, trust=False, label_column="y", rules=rules,
-        task="regression",
-    )  # fmt: skip
+    labelled = chemprop_graphs(
+        "model", table, skipped, label_column="y", rules=rules, task="regression"
+    )
     assert [float(graph.y) for graph in labelled] == [1.0, 0.0]
     assert [bool(graph.edge_mask.any()) for graph in labelled] == [True, False]
     assert "no finite number" in skipped.read_text()

@@ -20,7 +20,8 @@ pytest.importorskip("torchmetrics")
 from chemprop.models.utils import save_model  # noqa: E402
 
 from chemprop_networks import CHEAP, SMILES, chemprops_own, network, ours, points, trained  # noqa: E402
-from hpme.commands.inputs import read_chemprop  # noqa: E402
+from hpme.commands.chemprop import chemprop_graphs, chemprop_model  # noqa: E402
+from hpme.commands.options import ChempropFiles  # noqa: E402
 from hpme.models.chemprop import explained, molecules, read_model  # noqa: E402
 
 
@@ -184,7 +185,8 @@ def test_files_of_additional_features_belong_to_their_molecules(tmp_path):
     files = write_extra(tmp_path, found)
     table, skipped = tmp_path / "table.csv", tmp_path / "skipped.csv"
     table.write_text("smiles\n" + "\n".join(SMILES))
-    known, graphs = read_chemprop(tmp_path / "model.pt", table, files, skipped, trust=False)
+    known = chemprop_model(ChempropFiles([tmp_path / "model.pt"]), hydrogens=False)
+    graphs = chemprop_graphs(known, table, skipped, files=files)
     own = chemprops_own(model, found, extra_atom_fdim=3, extra_bond_fdim=2)
     assert torch.allclose(ours(known, graphs), own, atol=1e-5)
     result = explain_on_the_command_line(tmp_path, model, *as_options(files))
