@@ -36,12 +36,12 @@ from hpme.explainers.shared.context import (
     Context,
     batches,
     frozen_context,
-    nothing,
     read_graphs,
 )
 from hpme.explainers.shared.explanation import Explanation, HeteroExplanation
 from hpme.explainers.shared.mixing import MixingExplainer
 from hpme.explainers.shared.options import at_least
+from hpme.explainers.shared.sources import nothing
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.models.explained import Model
 from hpme.models.task import Task
