@@ -43,6 +43,8 @@ from hpme.progress import progress_bar
 
 logger = logging.getLogger("hpme")
 T = TypeVar("T")
+MOLECULES = 128
+"""Molecules kept as text: more than graphs, since a region does not fit every one."""
 ONE_ANSWER = (
     "the model gives all graphs the same answer, so none has a region that could change it; give "
     "graphs with another answer as well (for molecules as donors), or another threshold"
@@ -56,6 +58,8 @@ class TransplantingExplainer(MixingExplainer):
     and hands them to the function that holds the mathematics.
     """
 
+    molecules: list[str]
+    """SMILES of molecules of all predictions that stay with the explainer, as hosts of grafts."""
     task: Task | None
     pool: nn.Module | None
     rival: nn.Module | None
@@ -259,6 +263,9 @@ class TransplantingExplainer(MixingExplainer):
         """What the model's output means, and a few graphs as hosts, stay with the explainer."""
         self.task = context.task
         self._set_hosts(host_tensors(context.store.subset(spread_over(context.values))))
+        smiles = context.store.text.get("smiles", ())
+        chosen = spread_over(context.values, MOLECULES).tolist() if all(smiles) else ()
+        self.molecules = [smiles[i] for i in chosen] if smiles else []
 
     @property
     def hosts(self) -> GraphStore:
