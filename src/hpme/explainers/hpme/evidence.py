@@ -18,6 +18,8 @@ CONTRIBUTES = 0.1
 """Share of the way below which nothing worth a word happens."""
 NEAR_ZERO = 0.25
 """Intervals inside this share of the way, either side of zero, say that nothing happens."""
+KEPT = 0.5
+"""Share of the way that is left, whatever is replaced, where a prediction rests on absence."""
 DIFFERENT = 0.5
 """Hosts are as far from the graph's output as this share of the farthest; others are too near."""
 NOWHERE = 1e-6
@@ -46,6 +48,46 @@ class Trials:
     spared: Tensor
     bounded: bool
 
+    def replaced(self, other: Trials, where: Tensor) -> Trials:
+        """The same with other trials for some of the graphs, boolean ``[B]``."""
+        rows = max(len(self.hosts), len(other.hosts))
+
+        def chosen(name: str) -> Tensor:
+            ours, theirs = (_rows(getattr(one, name).double(), rows) for one in (self, other))
+            return torch.where(where.to(ours.device), theirs.to(ours), ours)
+
+        hosts, inserted, random = map(chosen, ("hosts", "inserted", "random"))
+        removed, spared = chosen("removed"), chosen("spared")
+        return Trials(self.own, hosts, inserted, random, removed, spared, self.bounded)
+
+    @property
+    def pairs(self) -> Tensor:
+        """Number of regions beside random ones, inserted or replaced, whichever is more ``[B]``."""
+        inserted = (self.inserted.isfinite() & self.random.isfinite()).sum(0)
+        return torch.maximum(inserted, (self.removed.isfinite() & self.spared.isfinite()).sum(0))
+
+
+@dataclass(frozen=True)
+class Grafted:
+    """Trials by grafts.
+
+    Args:
+        trials: Outputs; only those of chosen graphs mean something.
+        chosen: Molecules with enough of them, boolean ``[B]``.
+        share: Share of the transplants that chemistry allows, 0 where there are too few; NaN for
+            graphs that are no molecules.
+    """
+
+    trials: Trials
+    chosen: Tensor
+    share: Tensor
+
+
+def _rows(table: Tensor, count: int) -> Tensor:
+    """A table with further rows of NaN."""
+    more = table.new_full((count - len(table), table.shape[1]), torch.nan)
+    return torch.cat([table, more])
+
 
 @dataclass(frozen=True)
 class Degrees:
@@ -58,8 +100,8 @@ class Degrees:
         effect: How much higher hosts' outputs are with it.
         random: How much higher they are with random regions ``[B]``.
         removal: How much higher the graph's output is without it.
-        spared: How much nearer to it in shares the graph is without random regions ``[B]``, that
-            is 0 or less.
+        spared: How much nearer to it in shares the graph is without that random region that it
+            needs most ``[B]``, that is 0 or less.
         rest: How much nearer it is without the region than hosts with random regions ``[B]``.
     """
 
@@ -112,7 +154,7 @@ def degrees(trials: Trials) -> Degrees:
         effect=interval(inserted - hosts),
         random=_mean(random - hosts),
         removal=interval(removed - own),
-        spared=_mean(nearer(spared, own.expand_as(spared))),
+        spared=nearer(spared, own.expand_as(spared)).nan_to_num(0.0).amin(0),
         rest=_mean(nearer(removed, random)),
     )
 
@@ -182,14 +224,14 @@ def _verdict(
         carried, carried_low, carried_high: See :class:`Degrees`.
         lost, lost_low, lost_high: The same.
         rest: Share of the way that the graph without the region is ahead of hosts with random ones.
-        kept: Share of the way that is left where random regions are replaced.
+        kept: Share of the way that is left without the random region that is needed most.
     """
     if carried >= CARRIES and carried_low > 0:
         return "several" if rest >= carried / 2 else "carried"
     if _happens(carried, carried_low) or _happens(lost, lost_low):
         return "part"
     ends = carried_low, carried_high, lost_low, lost_high
-    if all(abs(end) < NEAR_ZERO for end in ends) and kept > 1 - NEAR_ZERO:
+    if all(abs(end) < NEAR_ZERO for end in ends) and kept >= KEPT:
         return "absence"
     return "unclear"
 

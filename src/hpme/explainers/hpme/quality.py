@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hpme.explainers.hpme.evidence import CARRIES, Trials, Verdict, degrees, verdicts
+from hpme.explainers.hpme.evidence import CARRIES, Grafted, Trials, Verdict, degrees, verdicts
 from hpme.explainers.hpme.method.pool import top_nodes
 from hpme.explainers.hpme.search.criterion import outcome, value_of
 from hpme.explainers.hpme.transplants import Transplants
@@ -58,6 +58,9 @@ class Quality:
         stable: Does another chain of the search pool the same nodes? Share of common nodes beyond
             chance; ``nan`` if there was one chain only.
         size: Number of nodes of the region.
+        grafted: Share of the transplants that chemistry allows, for molecules; others are not
+            counted. 0 where it allows too few, and mixes of graphs are asked about as for all
+            other graphs; ``nan`` for these, and if it is not known how the model reads molecules.
         output: What the output is called.
         nodes: What nodes are called.
     """
@@ -77,6 +80,7 @@ class Quality:
     removal: float
     stable: float
     size: int
+    grafted: float = math.nan
     output: str = "the output"
     nodes: str = "nodes"
 
@@ -86,6 +90,7 @@ class Quality:
             return f"These {self.nodes} could not be moved. {REASONS['unclear']}"
         one = self.size == 1
         these = f"This {self.nodes[:-1]}" if one else f"These {self.size} {self.nodes}"
+        graphs = "molecules" if self.grafted > 0 else "graphs"
         parts = []
         if not math.isnan(self.effect):
             up = self.effect >= 0
@@ -93,7 +98,7 @@ class Quality:
             word = ("raises" if one else "raise") if up else ("lowers" if one else "lower")
             random = _number(self.random if up else -self.random)
             shown = f"{_number(abs(self.effect))} [{_number(ends[0])}, {_number(ends[1])}]"
-            parts.append(f"{these} {word} {self.output} by {shown} in other graphs")
+            parts.append(f"{these} {word} {self.output} by {shown} in other {graphs}")
             parts[0] += f"; random {self.nodes} by {random}."
         if not math.isnan(self.removal):
             what = ("it" if one else "them") if parts else these[0].lower() + these[1:]
@@ -117,15 +122,23 @@ def _number(value: float) -> str:
 
 
 @torch.no_grad()
-def quality_of(transplants: Transplants, rival: nn.Module | None) -> list[Quality]:
+def quality_of(
+    transplants: Transplants, rival: nn.Module | None, grafted: Grafted | None = None
+) -> list[Quality]:
     """Quality for the graphs of the transplants.
 
     Args:
         transplants: The graphs and their hosts.
         rival: The pool of another chain.
+        grafted: What grafts say, for those of the graphs that are molecules; by default none is.
     """
     transplants = transplants.meeting(DRAWS)
-    found = degrees(trials_of(transplants))
+    trials, share = trials_of(transplants), torch.full((transplants.count,), torch.nan)
+    names = ["nodes"] * transplants.count
+    if grafted is not None:
+        trials, share = trials.replaced(grafted.trials, grafted.chosen), grafted.share
+        names = ["nodes" if math.isnan(one) else "atoms" for one in share.tolist()]
+    found = degrees(trials)
     columns = [
         verdicts(found),
         *found.carried.T.tolist(),
@@ -136,7 +149,9 @@ def quality_of(transplants: Transplants, rival: nn.Module | None) -> list[Qualit
         found.removal[:, 0].tolist(),
         _stable(transplants, rival).tolist(),
         transplants.sizes(transplants.pooled)[: transplants.count].tolist(),
+        share.tolist(),
         output_names(transplants.context, transplants.count),
+        names,
     ]
     return [Quality(*values) for values in zip(*columns, strict=True)]
 
