@@ -14,8 +14,10 @@ Verdict = Literal["carried", "part", "several", "absence", "unclear"]
 CONFIDENCE = 0.95
 CARRIES = 0.5
 """Share of the way that a region must carry to be most of the reason."""
-CONTRIBUTES = 0.1
-"""Share of the way below which nothing worth a word happens."""
+CONTRIBUTES = 0.25
+"""Share of the way from which on a region contributes; a network of random weights has less."""
+LITTLE = 0.1
+"""A certain share of this much is too much for a prediction that rests on absence."""
 NEAR_ZERO = 0.25
 """Intervals inside this share of the way, either side of zero, say that nothing happens."""
 KEPT = 0.5
@@ -228,13 +230,15 @@ def _verdict(
     """
     if carried >= CARRIES and carried_low > 0:
         return "several" if rest >= carried / 2 else "carried"
-    if _happens(carried, carried_low) or _happens(lost, lost_low):
+    happens = max(_certain(carried, carried_low), _certain(lost, lost_low))
+    if happens >= CONTRIBUTES:
         return "part"
     ends = carried_low, carried_high, lost_low, lost_high
-    if all(abs(end) < NEAR_ZERO for end in ends) and kept >= KEPT:
+    if happens < LITTLE and all(abs(end) < NEAR_ZERO for end in ends) and kept >= KEPT:
         return "absence"
     return "unclear"
 
 
-def _happens(share: float, low: float) -> bool:
-    return low > 0 and share >= CONTRIBUTES
+def _certain(share: float, low: float) -> float:
+    """A share whose interval is above 0, else 0."""
+    return share if low > 0 else 0.0
