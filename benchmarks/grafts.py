@@ -72,9 +72,9 @@ class Model:
         files = sorted((folder / "resources/models/admet_classification").glob("model_*.pt"))
         self.networks, self.adapters = [], []
         for file in files[:count]:
-            network, tasks = read_model(file)
+            network, self.tasks = read_model(file)
             self.networks.append(network)
-            self.adapters.append(explained(network, tasks=tasks, target=TASK).adapter())
+            self.adapters.append(explained(network, tasks=self.tasks, target=TASK).adapter())
 
     def __call__(self, mols: Sequence[Any]) -> list[float]:
         """One probability per molecule."""

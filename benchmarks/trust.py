@@ -7,7 +7,7 @@ On molecules of ``$HPME_DATA_DIR/attribution``: a trained GINE, one trained on s
 that ignores bonds, and one that always says the same. On datasets of the paper and of links: their
 targets. For each the share of seeds whose report warns, beside what the explanations are worth on
 graphs the fit never saw: how much nearer to the prediction pooled nodes bring hosts than random
-ones (mean of ``quality``'s ``kept``), and the share of graphs whose prediction they carry.
+ones (mean of ``quality``'s ``carried``), and the share of graphs whose prediction they carry.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def measured(
         "effect": explainer.report.effect,
         "p_value": explainer.report.p_value,
         "agreement": explainer.report.agreement,
-        "kept": statistics.fmean(q.kept for q in quality),
+        "kept": statistics.fmean(q.carried for q in quality),
         "carried": statistics.fmean(q.verdict in ("carried", "several") for q in quality),
     }
 

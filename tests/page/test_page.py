@@ -220,11 +220,13 @@ def test_quality_and_given_metrics(tmp_path):
 
 def test_quality_as_the_explainer_gives_it(tmp_path):
     graphs = [cycle(5), cycle(8)]
-    carried, absent = Quality(0.5, 0.25, 1.0, 0.1, "carried"), Quality(0, 0, 0, 1, "absence")
+    carried = Quality("carried", *[0.5] * 13, size=3)
+    absent = Quality("absence", *[0.0] * 13, size=2)
     explanations = [explain(graphs[0], quality=carried), explain(graphs[1], quality=absent)]
     (mine, _) = page_data(make(tmp_path, graphs, explanations={"mine": explanations}))["explainers"]
     assert mine["verdicts"] == ["carried", "absence"]
-    assert set(mine["metrics"]) == {"kept", "lost", "stable", "chance"}
+    assert mine["sentences"] == [carried.sentence(), absent.sentence()]
+    assert set(mine["metrics"]) == set(mine["told"]) == {"carried", "lost", "effect", "stable"}
 
 
 def test_kept_share_follows_the_pooled_nodes(tmp_path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -164,7 +164,9 @@ class ShardWork:
         ones, quality = torch.ones_like(store.sizes), None
         if self.verdict:
             judge: Any = explainer
-            quality = [one.verdict for one in judge.quality(explained, store)]
+            text = {"smiles": [part.smiles[i] for i in numbers]} if part.smiles else {}
+            named = replace(store, text=text)
+            quality = [one.verdict for one in judge.quality(explained, named)]
         return {
             "id": [part.ids[i] for i in numbers],
             "name": part.names and [part.names[i] for i in numbers],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -37,6 +36,8 @@ if TYPE_CHECKING:
     from hpme.explainers import GraphExplainer
 
 HPME, ANSWERS = "hpme", ("rules", "counterfactuals")
+SAID = 3
+"""Graphs whose evidence is printed; the page tells that of all."""
 
 
 @command
@@ -152,10 +153,13 @@ def _announce(name: str, explainer: GraphExplainer, explanations: list[Any]) -> 
         say(f"  {found.summary()}")
         say_warnings(found, "  ")
     qualities = [item.get("quality") for item in explanations]
-    counts = Counter(quality["verdict"] for quality in qualities if quality)
+    counts = Counter(quality.verdict for quality in qualities if quality)
     if counts:
         shown = ", ".join(f"{word} {count:,}" for word, count in counts.most_common())
         say(f"  what predictions rest on: {shown}")
+    for item, quality in list(zip(explanations, qualities, strict=True))[:SAID]:
+        if quality:
+            say(f"  {item.get('name') or item.get('smiles') or 'graph'}: {quality.sentence()}")
 
 
 def explanations_of(explainer: GraphExplainer, read: Inputs, *, quiet: bool) -> list[Any]:
@@ -163,9 +167,8 @@ def explanations_of(explainer: GraphExplainer, read: Inputs, *, quiet: bool) -> 
     found = list(explainer.explain(read.model, read.store, progress=not quiet))
     if hasattr(explainer, "quality"):
         qualities = explainer.quality(read.model, read.store)
-        effects = explainer.effects(read.model, read.store, nodes=False)
-        for item, quality, effect in zip(found, qualities, effects, strict=True):
-            item.quality = {**asdict(quality), "effect": effect.mean}
+        for item, quality in zip(found, qualities, strict=True):
+            item.quality = quality
     return found
 
 

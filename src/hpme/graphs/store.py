@@ -348,7 +348,7 @@ class GraphStore:
             for group in (self.node, self.edge, self.graph)
         )
         groups = {"node": node, "edge": edge, "graph": graph}
-        return replace(self, **groups, match={}, match_counts=None, text={})  # type: ignore[arg-type]
+        return replace(self, **groups, match={}, match_counts=None)  # type: ignore[arg-type]
 
     def conformed(self, schema: Schema | None) -> GraphStore:
         """The same graphs with types numbered as in another schema.

@@ -9,6 +9,7 @@ function predictionText(values) {
 /** What a prediction rests on, in words, by the verdict of an explainer. */
 const VERDICTS = {
   carried: "carried by the marked nodes",
+  part: "rests on the marked nodes in part",
   several: "several parts carry it",
   absence: "rests on something missing",
   unclear: "unclear what carries it",
@@ -92,13 +93,15 @@ function buildPanel(graph, explainer) {
   const save = el("button", { type: "button", class: "plain save", "aria-label": `Save the drawing of ${report.names[graph]} by ${explainer.name} as SVG` }, "↓ SVG");
   save.addEventListener("click", () => saveFile(fileName(report.names[graph], explainer.name) + ".svg", "image/svg+xml", svgText(drawing.element)));
   const metrics = Object.entries(explainer.metrics).flatMap(([name, values]) => (
-    Number.isFinite(values[graph]) ? [el("span", { class: "metric" }, `${name} ${metricText(values[graph])}`)] : []
+    Number.isFinite(values[graph]) && !explainer.told.includes(name) ? [el("span", { class: "metric" }, `${name} ${metricText(values[graph])}`)] : []
   ));
   const verdict = explainer.verdicts?.[graph];
+  const sentence = explainer.sentences?.[graph];
   return {
     element: el("figure", { class: "panel", "data-explainer": explainer.name },
       el("figcaption", {}, el("strong", {}, explainer.name),
         verdict ? el("span", { class: "metric verdict" }, VERDICTS[verdict] ?? verdict) : null, ...metrics, save),
+      sentence ? el("p", { class: "sentence" }, sentence) : null,
       drawing.element, alone.element, without.element, chart.element),
     update(step) {
       drawing.update(keptAt(graph, step));

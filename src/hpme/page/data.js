@@ -3,7 +3,7 @@
  *
  * @typedef {{type: "u8" | "u16" | "u32" | "f32", data: string, low?: number, high?: number}} Column
  * @typedef {{name: string, baseline: boolean, rank: ArrayLike<number>, score?: ArrayLike<number>,
- *   pooled?: ArrayLike<number> | null, verdicts?: (string | null)[] | null, alone: Float32Array, without: Float32Array, broken?: number,
+ *   pooled?: ArrayLike<number> | null, verdicts?: (string | null)[] | null, sentences?: (string | null)[] | null, told: string[], alone: Float32Array, without: Float32Array, broken?: number,
  *   metrics: Record<string, Float32Array>, evidence: string | null, warnings: string[],
  *   good: boolean | null}} Explainer
  */
@@ -38,6 +38,8 @@ function decodeExplainer(raw) {
     range: raw.score && { low: raw.score.low, high: raw.score.high },
     pooled: raw.pooled && decode(raw.pooled),
     verdicts: raw.verdicts ?? null,
+    sentences: raw.sentences ?? null,
+    told: raw.told ?? [],
     alone: decode(raw.alone),
     without: decode(raw.without),
     metrics: decodeAll(raw.metrics ?? {}),

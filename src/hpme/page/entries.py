@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, is_dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from hpme.errors import InputError
+from hpme.explainers.hpme.quality import Quality
 from hpme.explainers.hpme.report import FitReport
 from hpme.graphs import GraphStore, Pairs
 from hpme.metrics import explanation_auc_per_graph
@@ -19,6 +19,8 @@ from hpme.page.template import Column, decimals, shares, whole_numbers
 Truth = dict[str, Tensor]
 """Whether each ``graph`` has ground truth, each ``pair`` of joined nodes is, and each ``node``."""
 VERDICT, ABSENCE = "verdict", "absence"
+TOLD = ("carried", "lost", "effect", "stable")
+"""Numbers of a :class:`Quality` by which graphs can be sorted; its sentence says them."""
 
 
 def truth_of(graphs: Sequence[Any], pairs: Pairs) -> Truth | None:
@@ -79,9 +81,11 @@ def entry(
     finite = score[score.isfinite()]
     low, high = (float(finite.min()), float(finite.max())) if finite.numel() else (0.0, 1.0)
     metrics = {"AUC": decimals(_auc(truth, explanations, graphs))} if truth else {}
-    qualities = [_by_name(explanation.get("quality")) for explanation in explanations]
+    given = [explanation.get("quality") for explanation in explanations]
+    qualities = [_by_name(quality) for quality in given]
     for name in dict.fromkeys(name for quality in qualities for name in quality if name != VERDICT):
         metrics[str(name)] = numbers([q.get(name, math.nan) for q in qualities])
+    sentences = [q.sentence() if isinstance(q, Quality) else None for q in given]
     pooled = pooled_nodes(explanations)
     verdicts = [quality.get(VERDICT) for quality in qualities]
     return {
@@ -89,14 +93,16 @@ def entry(
         "broken": int((~score.isfinite()).sum()),
         "pooled": None if pooled is None else whole_numbers(pooled),
         "verdicts": verdicts if any(verdicts) else None,
+        "sentences": sentences if any(sentences) else None,
+        "told": TOLD if any(sentences) else (),
         "metrics": metrics,
     }
 
 
 def _by_name(quality: Any) -> dict[str, Any]:
     """What ``HPMEExplainer.quality`` says, or a mapping."""
-    if is_dataclass(quality) and not isinstance(quality, type):
-        return asdict(quality)
+    if isinstance(quality, Quality):
+        return {name: getattr(quality, name) for name in (VERDICT, *TOLD)}
     return dict(quality or {})
 
 

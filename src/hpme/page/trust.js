@@ -95,6 +95,7 @@ function buildHelp(container) {
     "An explainer gives every edge a score: how much the model’s prediction rests on it. The slider of a graph keeps the edges with the highest scores; the two directions between two nodes count as one edge, with their mean score.",
     `“These edges alone”: all other edges are deleted and the model is asked again. “Without them”: the kept edges are deleted instead. Both numbers are ${what}, computed by the model itself. No node is ever removed, self-loops stay.`,
     "A good explanation keeps the prediction alone, and the prediction changes without it. Deleting edges also makes graphs that the model has never seen, so compare with random edges: an explainer that does no better says little." + note,
+    "A verdict says what a prediction rests on, by transplants between graphs: “carried by the marked nodes” if they take most of the way to it along into other graphs, more than random nodes do; “in part” if they clearly contribute; “something missing” if nothing in the graph does; “unclear” if little and much are both possible.",
     "Colours: a kept edge is blue, the darker (on a dark page, the lighter) the higher its score among all graphs of that explainer. Edges with the same score are ordered at random.",
     "Keys: / search, j and k next and previous graph, ← and → fewer and more edges of the graph in focus, n and p next and previous page, g ground truth, ? this help.",
   ];

@@ -102,6 +102,7 @@ class HPMEBase(TransplantingExplainer):
         self.rival: nn.Module | None = None
         self.edge_mlp: EdgeMLP | None = None
         self.report: FitReport | None = None
+        self.molecules: list[str] = []
         self.register_buffer("needed", torch.zeros(()))
 
     # What the two do differently ################################################################
@@ -223,6 +224,7 @@ class HPMEBase(TransplantingExplainer):
             "ratio": self.size.ratio,
             "rival": self.rival is not None,
             "task": asdict(self.task),
+            "molecules": self.molecules,
         }
 
     def _build(self, meta: dict[str, Any]) -> None:
@@ -234,4 +236,5 @@ class HPMEBase(TransplantingExplainer):
         self.report = FitReport.from_dict(meta["report"])
         self.size = PoolSize(meta["ratio"], self.k)
         self.task = Task(**meta["task"])
+        self.molecules = [str(smiles) for smiles in meta.get("molecules", ())]
         self.requires_grad_(False)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from importlib import import_module
 
 import torch
 from torch import Tensor
 
+from hpme.explainers.hpme.evidence import interval
 from hpme.explainers.hpme.method.pool import by_boundary
+from hpme.explainers.hpme.search.criterion import outcome, value_of
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.transplants import Transplants
 from hpme.graphs import GraphBatch
 from hpme.graphs.segment import exclusive_cumsum
 
-CONFIDENCE = 0.95
 SIZE_GROUPS = 4
 """Graphs of like size are asked about together; a sweep is as long as the largest of them."""
 
@@ -68,11 +67,10 @@ def effects_of(transplants: Transplants, *, draws: int, nodes: bool = True) -> l
     hosts = torch.randint(count, total, (draws, count), generator=mix.generator).to(device)
     every = torch.arange(count, device=device)
     own = every.expand(draws, -1)
-    before = _outcome(mix, mix.context.values[None, :count], every)[0]
+    before = value_of(mix.context, mix.context.values[None, :count], every)[0]
     pooled = mix.select(transplants.score)[torch.zeros(draws, dtype=torch.long)]
-    output = _values(mix, mix.predict(hosts, pooled, own, pooled))
-    region = before - _outcome(mix, output, every)
-    overall = _interval(region)
+    output = mix.predict(hosts, pooled, own, pooled)
+    overall = interval(before - outcome(mix.context, output, every))
     sizes = graphs.sizes[:count]
     node_table = torch.full((int(sizes.sum()), 3), torch.nan, device=device)
     if nodes and graphs.anchors is None:
@@ -121,33 +119,7 @@ def _node_effects(
     column[ids] = torch.arange(count, device=ids.device)
     rows = (among & (column[graphs.batch] >= 0)).nonzero().squeeze(1)
     own = ids.expand(draws * longest, -1)
-    output = _values(mix, mix.predict(hosts.repeat(longest, 1), single, own, single))
-    change = before - _outcome(mix, output, ids).view(longest, draws, count)
-    table = _interval(change.transpose(0, 1).flatten(1)).view(longest, count, 3)
+    output = mix.predict(hosts.repeat(longest, 1), single, own, single)
+    change = before - outcome(mix.context, output, ids).view(longest, draws, count)
+    table = interval(change.transpose(0, 1).flatten(1)).view(longest, count, 3)
     return rows, table[number[rows], column[graphs.batch[rows]]]
-
-
-def _values(mix: HardMix, output: Tensor) -> Tensor:
-    return mix.context.task.values(output.flatten(0, 1)).view(*output.shape[:2], -1)
-
-
-def _outcome(mix: HardMix, values: Tensor, ids: Tensor) -> Tensor:
-    """The number an effect is about, from values ``[R, B, C]`` for the graphs ``ids``."""
-    context = mix.context
-    if not context.task.classification:
-        return values.mean(2) * context.task.scale
-    chosen = (
-        torch.ones_like(context.prediction) if context.adapter.view.asked else context.prediction
-    )
-    return values.gather(2, chosen[ids].view(1, -1, 1).expand(len(values), -1, 1)).squeeze(2)
-
-
-def _interval(change: Tensor) -> Tensor:
-    """Mean and confidence interval ``[B, 3]`` over the rows of changes ``[D, B]``."""
-    draws = len(change)
-    mean = change.mean(0)
-    if draws < 2:
-        return torch.stack([mean, mean - math.inf, mean + math.inf], dim=1)
-    quantile = float(import_module("scipy.stats").t.ppf((1 + CONFIDENCE) / 2, draws - 1))
-    half = quantile * change.std(0) / math.sqrt(draws)
-    return torch.stack([mean, mean - half, mean + half], dim=1)

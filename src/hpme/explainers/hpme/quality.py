@@ -2,87 +2,200 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from hpme.explainers.hpme.evidence import CARRIES, Grafted, Trials, Verdict, degrees, verdicts
 from hpme.explainers.hpme.method.pool import top_nodes
+from hpme.explainers.hpme.search.criterion import outcome, value_of
 from hpme.explainers.hpme.transplants import Transplants
+from hpme.explainers.shared.context import Context
 from hpme.graphs import GraphBatch
 
-Verdict = Literal["carried", "several", "absence", "unclear"]
-CARRIES = 0.5
-"""A subgraph that keeps less than this of a prediction does not carry it."""
+DRAWS = 16
+"""Hosts every graph meets: enough for intervals."""
 BEYOND_CHANCE = 0.25
-"""By how much more than random nodes a subgraph must keep of a prediction to carry it."""
+"""By how much more than random nodes an alternative must keep of a prediction to carry it."""
+REASONS: dict[Verdict, str] = {
+    "carried": "Most of the reason.",
+    "part": "Part of the reason.",
+    "several": "Enough, but other parts do as well.",
+    "absence": "Nothing in the graph carries the prediction.",
+    "unclear": "Too little is certain.",
+}
 
 
 @dataclass(frozen=True)
 class Quality:
-    """What interventions on real graphs say about an explanation; 1 is best, 0 worst.
+    """What interventions on real graphs say about an explanation.
 
-    How near an output is to the explained prediction is the probability of the explained class, or
-    for regression one minus the error in units of the spread of predictions.
+    The pooled region is put into hosts, other real graphs of other predictions, and something
+    neutral takes its place in the graph. Random regions of the graph, as large and as connected,
+    show what any region would do. The output is the probability of the explained class, or the
+    value in its own unit. Shares are of the way from the outputs of hosts with random
+    regions to that of the graph: 1 is all of it, 0 none, below 0 away from it. Intervals are of
+    95 %, over hosts.
 
     Args:
-        kept: Does the pooled subgraph carry the prediction into graphs of other predictions? How
-            near these hard mixes come to it, beyond what as many random nodes of the graph do.
-        lost: Does the prediction go where neutral nodes of such graphs take the place of the pooled
-            ones? How far from it the graph is then.
+        verdict: ``"carried"``: the region carries most of the way, beyond random regions.
+            ``"part"``: it clearly contributes, there or where it is missing. ``"several"``: it
+            carries most, and so does the rest without it. ``"absence"``: nothing in the graph
+            carries the prediction and nothing is lost without it, for it rests on something that
+            is missing. ``"unclear"``: little and much are both possible.
+        carried: Share of the way that the region carries, beyond random regions.
+        carried_low, carried_high: Ends of its interval.
+        p: Chance of that or more if the region did no more than random ones, one-sided, paired.
+        lost: Share of the way that is lost without the region, beyond random regions.
+        lost_low, lost_high: Ends of its interval.
+        effect: How much higher the region makes the output of hosts.
+        effect_low, effect_high: Ends of its interval.
+        random: How much higher random regions make it.
+        removal: How much higher the output of the graph is without the region.
         stable: Does another chain of the search pool the same nodes? Share of common nodes beyond
             chance; ``nan`` if there was one chain only.
-        chance: How near as many random nodes of the graph bring the hosts to its prediction.
-        verdict: ``"carried"``: the pooled subgraph carries the prediction and random nodes do not.
-            ``"several"``: it does, but so does the rest without it. ``"absence"``: any nodes of the
-            graph keep it, for it rests on something that is missing; then ``kept``, ``lost`` and
-            ``stable`` are 0, since there is nothing to be kept. ``"unclear"``: none of these.
+        size: Number of nodes of the region.
+        grafted: Share of the transplants that chemistry allows, for molecules; others are not
+            counted. 0 where it allows too few, and mixes of graphs are asked about as for all
+            other graphs; ``nan`` for these, and if it is not known how the model reads molecules.
+        output: What the output is called.
+        nodes: What nodes are called.
     """
 
-    kept: float
-    lost: float
-    stable: float
-    chance: float
     verdict: Verdict
+    carried: float
+    carried_low: float
+    carried_high: float
+    p: float
+    lost: float
+    lost_low: float
+    lost_high: float
+    effect: float
+    effect_low: float
+    effect_high: float
+    random: float
+    removal: float
+    stable: float
+    size: int
+    grafted: float = math.nan
+    output: str = "the output"
+    nodes: str = "nodes"
+
+    def sentence(self) -> str:
+        """All of it in words."""
+        if math.isnan(self.effect) and math.isnan(self.removal):
+            return f"These {self.nodes} could not be moved. {REASONS['unclear']}"
+        one = self.size == 1
+        these = f"This {self.nodes[:-1]}" if one else f"These {self.size} {self.nodes}"
+        graphs = "molecules" if self.grafted > 0 else "graphs"
+        parts = []
+        if not math.isnan(self.effect):
+            up = self.effect >= 0
+            ends = sorted(abs(e) if e * self.effect > 0 else -abs(e) for e in self._ends)
+            word = ("raises" if one else "raise") if up else ("lowers" if one else "lower")
+            random = _number(self.random if up else -self.random)
+            shown = f"{_number(abs(self.effect))} [{_number(ends[0])}, {_number(ends[1])}]"
+            parts.append(f"{these} {word} {self.output} by {shown} in other {graphs}")
+            parts[0] += f"; random {self.nodes} by {random}."
+        if not math.isnan(self.removal):
+            what = ("it" if one else "them") if parts else these[0].lower() + these[1:]
+            word = "raises" if self.removal > 0 else "lowers"
+            about = "it" if parts else self.output
+            parts.append(f"Removing {what} {word} {about} by {_number(abs(self.removal))}.")
+        return " ".join([*parts, REASONS[self.verdict]])
+
+    @property
+    def _ends(self) -> tuple[float, float]:
+        return self.effect_low, self.effect_high
 
     def __str__(self) -> str:
-        stable = "" if self.stable != self.stable else f", stable {self.stable:.2f}"
-        return f"{self.verdict} (kept {self.kept:.2f}, lost {self.lost:.2f}{stable})"
+        return f"{self.verdict}: {self.sentence()}"
+
+
+def _number(value: float) -> str:
+    """A number with two digits after the point, or two that count."""
+    text = f"{value:.2f}" if abs(value) >= 0.095 or abs(value) < 0.005 else f"{value:.2g}"
+    return text if abs(value) < 100 else f"{value:.3g}"
 
 
 @torch.no_grad()
-def quality_of(transplants: Transplants, rival: nn.Module | None) -> list[Quality]:
+def quality_of(
+    transplants: Transplants, rival: nn.Module | None, grafted: Grafted | None = None
+) -> list[Quality]:
     """Quality for the graphs of the transplants.
 
     Args:
         transplants: The graphs and their hosts.
         rival: The pool of another chain.
+        grafted: What grafts say, for those of the graphs that are molecules; by default none is.
     """
-    keep = transplants.pooled
-    near, chance = transplants.inserted(keep), transplants.inserted(transplants.random(keep))
-    rest = transplants.without(keep)
-    verdicts = [verdict(*row) for row in torch.stack([near, chance, rest], dim=1).tolist()]
-    there = torch.tensor([verdict != "absence" for verdict in verdicts]).to(near)
-    kept = (near - chance).clamp(min=0) * there
-    lost = (1 - rest) * there
-    stable = _stable(transplants, rival).to(near) * there
-    columns = (kept.tolist(), lost.tolist(), stable.tolist(), chance.tolist(), verdicts)
+    transplants = transplants.meeting(DRAWS)
+    trials, share = trials_of(transplants), torch.full((transplants.count,), torch.nan)
+    names = ["nodes"] * transplants.count
+    if grafted is not None:
+        trials, share = trials.replaced(grafted.trials, grafted.chosen), grafted.share
+        names = ["nodes" if math.isnan(one) else "atoms" for one in share.tolist()]
+    found = degrees(trials)
+    columns = [
+        verdicts(found),
+        *found.carried.T.tolist(),
+        found.p.tolist(),
+        *found.lost.T.tolist(),
+        *found.effect.T.tolist(),
+        found.random.tolist(),
+        found.removal[:, 0].tolist(),
+        _stable(transplants, rival).tolist(),
+        transplants.sizes(transplants.pooled)[: transplants.count].tolist(),
+        share.tolist(),
+        output_names(transplants.context, transplants.count),
+        names,
+    ]
     return [Quality(*values) for values in zip(*columns, strict=True)]
 
 
-def verdict(near: float, chance: float, rest: float) -> Verdict:
-    """What the prediction of a graph rests on.
+def trials_of(transplants: Transplants) -> Trials:
+    """Transplants of the pooled regions, and of random ones, by hard mixes."""
+    context, count = transplants.context, transplants.count
+    ids = torch.arange(count, device=transplants.hosts.device)
+    keep = transplants.pooled
+    random = transplants.random_regions(keep)
 
-    Args:
-        near: How near the pooled subgraph brings hosts to the prediction.
-        chance: How near as many random nodes do.
-        rest: How near the graph stays without the pooled subgraph.
-    """
-    beyond = near - chance
-    if beyond >= BEYOND_CHANCE and near >= CARRIES:
-        return "several" if rest - chance >= beyond / 2 else "carried"
-    return "absence" if chance >= CARRIES else "unclear"
+    def number(output: Tensor) -> Tensor:
+        return outcome(context, output, ids)
+
+    return Trials(
+        own=value_of(context, context.values[:count].unsqueeze(0), ids)[0],
+        hosts=value_of(context, context.values[transplants.hosts], ids),
+        inserted=number(transplants.into_hosts(keep, ids)),
+        random=number(transplants.into_hosts(random, ids)),
+        removed=number(torch.stack(transplants.replaced(keep))),
+        spared=number(torch.stack(transplants.replaced(random))),
+        bounded=context.task.classification,
+    )
+
+
+def output_names(context: Context, count: int) -> list[str]:
+    """What the explained output of every graph is called."""
+    view = context.adapter.view
+    target = view.target
+    if isinstance(target, int):
+        names = view.tasks or view.classes
+        target = names[target] if names else f"class {target}"
+    if isinstance(target, tuple):
+        target = ", ".join(map(str, target))
+    if not context.task.classification:
+        return [str(target) if view.tasks and target is not None else "the output"] * count
+    if view.asked:
+        name = f"not {view.contrast}" if target is None else str(target)
+        return [f"p({name})"] * count
+    known = view.classes
+    return [
+        f"p({known[i]})" if known and i < len(known) else f"p(class {i})"
+        for i in context.prediction[:count].tolist()
+    ]
 
 
 def _stable(transplants: Transplants, rival: nn.Module | None) -> Tensor:

@@ -15,6 +15,7 @@ from hpme.errors import InputError
 from hpme.explainers.hpme.audit import Audit, audit_of, named_pattern
 from hpme.explainers.hpme.counterfactuals import Counterfactual, Flip, graph_counterfactuals
 from hpme.explainers.hpme.effects import Effect, effects_of
+from hpme.explainers.hpme.grafting import Featuriser, Grafting
 from hpme.explainers.hpme.molecules import (
     Featurise,
     default_featurise,
@@ -49,6 +50,8 @@ from hpme.progress import progress_bar
 
 logger = logging.getLogger("hpme")
 T = TypeVar("T")
+MOLECULES = 128
+"""Molecules kept as text: more than graphs, since a region does not fit every one."""
 ONE_ANSWER = (
     "the model gives all graphs the same answer, so none has a region that could change it; give "
     "graphs with another answer as well (for molecules as donors), or another threshold"
@@ -62,6 +65,8 @@ class TransplantingExplainer(MixingExplainer):
     and hands them to the function that holds the mathematics.
     """
 
+    molecules: list[str]
+    """SMILES of molecules of all predictions that stay with the explainer, as hosts of grafts."""
     task: Task | None
     pool: nn.Module | None
     rival: nn.Module | None
@@ -81,7 +86,17 @@ class TransplantingExplainer(MixingExplainer):
             model: The model the explainer was fitted to; it is left exactly as it was.
             graphs: A dataset, a list of ``Data`` or of explanations, or a loader.
         """
-        return self._for_each(model, graphs, lambda part: quality_of(part, self.rival))
+        explained = self._leveled(model, None)
+
+        def ask(transplants: Transplants, store: GraphStore) -> list[Quality]:
+            featuriser = Featuriser.of(explained, store) if self.molecules else None
+            if featuriser is None:
+                return quality_of(transplants, self.rival)
+            grafting = Grafting(transplants.context, featuriser, self.molecules, self.seed)
+            pooled = transplants.pooled[: int(store.sizes.sum())]
+            return quality_of(transplants, self.rival, grafting.trials(store, pooled))
+
+        return self._for_each(model, graphs, ask)
 
     def alternatives(
         self, model: Model, graphs: Iterable[Any], n: int = 3
@@ -96,7 +111,7 @@ class TransplantingExplainer(MixingExplainer):
             n: How many to look for.
         """
         at_least("n", n, 1)
-        return self._for_each(model, graphs, lambda part: alternatives_of(part, n))
+        return self._for_each(model, graphs, lambda part, _: alternatives_of(part, n))
 
     def effects(
         self, model: Model, graphs: Iterable[Any], *, draws: int = 16, nodes: bool = True
@@ -112,7 +127,7 @@ class TransplantingExplainer(MixingExplainer):
         """
         at_least("draws", draws, 1)
         found = self._for_each(
-            model, graphs, lambda part: effects_of(part, draws=draws, nodes=nodes)
+            model, graphs, lambda part, _: effects_of(part, draws=draws, nodes=nodes)
         )
         if isinstance(graphs, list):
             for explanation, effect in zip(graphs, found, strict=True):
@@ -232,15 +247,16 @@ class TransplantingExplainer(MixingExplainer):
             return audit_of(transplants, ours, other)
 
     def _for_each(
-        self, model: Model, graphs: Iterable[Any], ask: Callable[[Transplants], list[T]]
+        self, model: Model, graphs: Iterable[Any], ask: Callable[[Transplants, GraphStore], list[T]]
     ) -> list[T]:
         """An answer for every graph, a batch at a time."""
         self._check_one_target()
         store = read_graphs(self, self._leveled(model, None), graphs).store
         found: list[T] = []
         for ids in batches(torch.arange(len(store)), self.batch_size):
-            with self._transplants(model, store.subset(ids)) as transplants:
-                found += ask(transplants)
+            part = store.subset(ids)
+            with self._transplants(model, part) as transplants:
+                found += ask(transplants, part)
         return found
 
     @contextmanager
@@ -269,6 +285,9 @@ class TransplantingExplainer(MixingExplainer):
         """What the model's output means, and a few graphs as hosts, stay with the explainer."""
         self.task = context.task
         self._set_hosts(host_tensors(context.store.subset(spread_over(context.values))))
+        smiles = context.store.text.get("smiles", ())
+        chosen = spread_over(context.values, MOLECULES).tolist() if all(smiles) else ()
+        self.molecules = [smiles[i] for i in chosen] if smiles else []
 
     @property
     def hosts(self) -> GraphStore:

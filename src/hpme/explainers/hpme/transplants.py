@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -27,6 +29,8 @@ TOLERANCE = 0.1
 """By how much less the smallest sufficient subgraph may keep the prediction than the whole pool."""
 DRAWS = 4
 """Hosts every graph meets."""
+SPURTS = 8
+"""A random region grows by this part of what is missing at a time, by one node at least."""
 MISSED = 2.0
 """How many nodes too many weigh as much as one that is needed and left out."""
 
@@ -87,6 +91,10 @@ class Transplants:
         hosts = count + nearest_last[:, : min(draws, distance.shape[1])].T
         return cls(mix, count, score, hosts, pooled)
 
+    def meeting(self, draws: int) -> Transplants:
+        """The same with another number of hosts per graph."""
+        return self.of(self.mix, self.count, self.score, self.pooled, draws=draws)
+
     @classmethod
     def among(cls, mix: HardMix, score: Tensor, hosts: Tensor | None = None) -> Transplants:
         """Transplants of all graphs of a mix, which host one another; hosts are drawn or given."""
@@ -126,11 +134,14 @@ class Transplants:
         """
         if ids is None:
             ids = torch.arange(self.count, device=self.hosts.device)
+        output = self.into_hosts(keep, ids)
+        return closeness(self.context, output, ids.expand(output.shape[:2])).mean(0)
+
+    def into_hosts(self, keep: Tensor, ids: Tensor) -> Tensor:
+        """Outputs ``[D, len(ids), C]`` of hosts with nodes of graphs; as :meth:`inserted`."""
         hosts = self.hosts[:, ids]
-        own = ids.expand_as(hosts)
         chosen, gaps = self._selection(keep), self._selection(self.pool)
-        output = self.mix.predict(own, chosen, hosts, gaps, drawn=False)
-        return closeness(self.context, output, own).mean(0)
+        return self.mix.predict(ids.expand_as(hosts), chosen, hosts, gaps, drawn=False)
 
     def without(self, keep: Tensor) -> Tensor:
         """How well graphs keep their predictions where neutral nodes replace ``keep``, ``[count]``.
@@ -140,21 +151,35 @@ class Transplants:
         Args:
             keep: As in :meth:`inserted`.
         """
+        ids = torch.arange(self.count, device=self.hosts.device).view(1, -1)
+        kept = self.score.new_zeros(self.count)
+        for output in self.replaced(keep):
+            kept += closeness(self.context, output.unsqueeze(0), ids)[0].to(kept)
+        return kept / max(1, len(self.hosts))
+
+    def replaced(self, keep: Tensor) -> list[Tensor]:
+        """Outputs ``[count, C]`` of graphs with neutral nodes of each of their hosts.
+
+        Args:
+            keep: As in :meth:`inserted`.
+        """
         graphs = self.graphs
         removed = self._selection(keep)
         count = self.score.new_zeros(len(self.hosts), graphs.num_graphs)
         count = count.index_add(1, graphs.batch, removed.keep.to(count))[:, : self.count]
         order = top_nodes(-self.score, graphs, graphs.sizes).order
-        kept = self.score.new_zeros(self.count)
+        found = []
         for row, hosts in enumerate(self.hosts):
+            parts, numbers = [], []
             # A host serves graphs that replace different numbers of nodes.
             for size in set(count[row].tolist()):
                 ids = (count[row] == size).nonzero().view(1, -1)
                 neutral = by_boundary(order < size, graphs, None)
                 gaps = removed[row : row + 1]
-                output = self.mix.predict(hosts[ids], neutral, ids, gaps, drawn=False)
-                kept[ids[0]] += closeness(self.context, output, ids)[0].to(kept)
-        return kept / max(1, len(self.hosts))
+                parts.append(self.mix.predict(hosts[ids], neutral, ids, gaps, drawn=False)[0])
+                numbers.append(ids[0])
+            found.append(torch.cat(parts)[torch.cat(numbers).argsort()])
+        return found
 
     def random(self, keep: Tensor) -> Tensor:
         """As many nodes of every graph as ``keep`` has, others for every host, ``[D, N]``.
@@ -162,9 +187,50 @@ class Transplants:
         Pseudo-random by node number: the same whatever the other graphs are.
         """
         graphs = self.graphs
+        return top_nodes(self._noise().float(), graphs, self.sizes(keep)).keep
+
+    def _noise(self) -> Tensor:
         draw = torch.arange(1, len(self.hosts) + 1, device=self.hosts.device).unsqueeze(1)
-        noise = ((self.node_number + 1).double() * (GOLDEN_RATIO * draw**1.5)).frac()
-        return top_nodes(noise.float(), graphs, self.sizes(keep)).keep
+        return ((self.node_number + 1).double() * (GOLDEN_RATIO * draw**1.5)).frac()
+
+    def random_regions(self, keep: Tensor) -> Tensor:
+        """Regions as large and as connected as ``keep``, others for every host, ``[D, N]``.
+
+        Each grows from as many nodes as ``keep`` has connected parts, by nodes that are not in
+        ``keep`` where there are any. Nodes that a graph is about are in all of its regions.
+        """
+        graphs = self.graphs
+        if graphs.anchors is not None:
+            return self.random(keep)
+        left = self.sizes(keep).expand(len(self.hosts), -1)
+        noise = self._noise() - keep.double()
+        found = torch.zeros_like(noise, dtype=torch.bool)
+        step = self._parts(keep).expand_as(left)
+        near = torch.ones_like(found)
+        while bool((left > 0).any()):
+            # Neighbours first; where there are none left, a new part begins.
+            rank = torch.where(found, -4.0, noise - 2.0 * ~near)
+            new = top_nodes(rank.float(), graphs, graphs.sizes).order < step[:, graphs.batch]
+            found |= new
+            left = left - step
+            step = ((left + SPURTS - 1) // SPURTS).clamp(min=0)
+            near = torch.zeros_like(noise).index_add(
+                1, graphs.edge_index[1], found[:, graphs.edge_index[0]].double()
+            ) > 0  # fmt: skip
+        return found
+
+    def _parts(self, keep: Tensor) -> Tensor:
+        """Number of connected parts of a mask ``[N]`` in every graph."""
+        graphs = self.graphs
+        inside = keep[graphs.edge_index].all(0)
+        ends = graphs.edge_index[:, inside].cpu().numpy()
+        size = graphs.num_nodes
+        ones = np.ones(ends.shape[1], dtype=bool)
+        links = import_module("scipy.sparse").coo_matrix((ones, ends), shape=(size, size))
+        label = import_module("scipy.sparse.csgraph").connected_components(links, False)[1]
+        first = np.unique(label[keep.cpu().numpy()], return_index=True)[1]
+        owner = graphs.batch[keep][torch.from_numpy(first).to(keep.device)]
+        return torch.bincount(owner, minlength=graphs.num_graphs)
 
     def carried(self, keep: Tensor, ids: Tensor) -> Tensor:
         """How much nearer nodes bring hosts to predictions than as many random nodes do.

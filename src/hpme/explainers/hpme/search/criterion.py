@@ -77,6 +77,27 @@ def closeness(context: Context, output: Tensor, wanted: Tensor) -> Tensor:
     return (1 - (values - predicted).abs().mean(2)).clamp(min=0)
 
 
+def outcome(context: Context, output: Tensor, ids: Tensor) -> Tensor:
+    """The explained number ``[R, B]`` of outputs ``[R, B, C]``; as :func:`value_of`."""
+    values = context.task.values(output.flatten(0, 1)).view(*output.shape[:2], -1)
+    return value_of(context, values, ids)
+
+
+def value_of(context: Context, values: Tensor, ids: Tensor) -> Tensor:
+    """The explained number ``[R, B]``: probability of the explained class, or value in its unit.
+
+    Args:
+        context: The frozen model on the graphs.
+        values: See :meth:`~hpme.models.task.Task.values`, ``[R, B, C]``.
+        ids: Numbers ``[B]`` of the graphs they are about, whose predicted classes count unless a
+            class was asked for.
+    """
+    if not context.task.classification:
+        return values.mean(2) * context.task.scale
+    chosen = torch.ones_like(ids) if context.adapter.view.asked else context.prediction[ids]
+    return values.gather(2, chosen.view(1, -1, 1).expand(len(values), -1, 1)).squeeze(2)
+
+
 def bounded_loss(context: Context, output: Tensor, wanted: Tensor) -> Tensor:
     r""":math:`\mathcal{L}_{pred}` with a bound, 1 for classes and 4 for values; as :func:`closeness`.
 

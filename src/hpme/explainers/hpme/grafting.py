@@ -1,0 +1,248 @@
+"""Evidence about molecules by transplants that chemistry allows, with the model's own features."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hpme.data.molecules.grafts import (
+    Anatomy,
+    Graft,
+    Hosts,
+    fillers_of,
+    graft_of,
+    insert,
+    insert_many,
+    random_region,
+    remove,
+)
+from hpme.data.molecules.smiles import from_smiles
+from hpme.errors import HPMEError
+from hpme.explainers.hpme.evidence import DIFFERENT, Grafted, Trials
+from hpme.explainers.hpme.search.criterion import outcome, value_of
+from hpme.explainers.shared.context import Context, batches
+from hpme.graphs import GraphStore
+from hpme.models import chemprop
+from hpme.models.chemprop.ensemble import call as chemprop_call
+from hpme.models.explained import ExplainedModel
+
+DRAWS = 16
+"""Hosts per molecule, random regions, and fillers."""
+FEWEST = 4
+"""Pairs of transplants below which grafts say too little."""
+BATCH = 512
+Asked = tuple[str, int, int, str]
+"""Name of a trial, number of the draw, number of the graph, and the molecule to ask about."""
+
+
+@dataclass(frozen=True)
+class Featuriser:
+    """Graphs of SMILES as a model was trained on them.
+
+    Args:
+        model: The model, as it is explained.
+        like: Graphs with their SMILES; what is made has their types.
+        kind: ``"chemprop"``, ``"hpme"`` or ``"pyg"``.
+    """
+
+    model: ExplainedModel
+    like: GraphStore
+    kind: str
+
+    @classmethod
+    def of(cls, model: ExplainedModel, store: GraphStore) -> Featuriser | None:
+        """The one that makes the first of the graphs again; ``None`` if none does."""
+        if not all(store.text.get("smiles", ("",))) or store.anchors is not None:
+            return None
+        kinds = ["chemprop"] if model.call is chemprop_call else ["hpme", "pyg"]
+        for kind in kinds:
+            found = cls(model, store, kind)
+            if bool(found.fits(store.subset(torch.tensor([0])))[0]):
+                return found
+        return None
+
+    def __call__(self, smiles: Sequence[str]) -> GraphStore:
+        """The graphs of molecules."""
+        made: Any
+        if self.kind == "chemprop":
+            made = chemprop.molecules(smiles, self.model.model)
+        elif self.kind == "pyg":
+            made = [import_module("torch_geometric.utils").from_smiles(text) for text in smiles]
+            for graph in made:  # whole numbers, which models read as they were trained to
+                graph.x = graph.x.to(self.like.x)
+                if self.like.edge_attr is not None:
+                    graph.edge_attr = graph.edge_attr.to(self.like.edge_attr)
+        else:
+            made = from_smiles(smiles, [0] * len(smiles), progress=False, on_error="raise")
+        store = GraphStore.from_graphs(made)
+        node, edge = (
+            {k: v.to(known[k]) for k, v in group.items() if k in known}
+            for group, known in ((store.node, self.like.node), (store.edge, self.like.edge))
+        )
+        return replace(store, node=node, edge=edge, graph={})
+
+    def fits(self, store: GraphStore) -> Tensor:
+        """Whether each graph is that of its SMILES, node by node."""
+        try:
+            made = self(store.text["smiles"])
+        except (HPMEError, ValueError, RuntimeError):
+            return torch.zeros(len(store), dtype=torch.bool)
+        same = (made.sizes == store.sizes.cpu()) & (made.edge_counts == store.edge_counts.cpu())
+        for number in same.nonzero().view(-1).tolist():
+            one, other = (s.subset(torch.tensor([number])) for s in (made, store))
+            same[number] = one.x.shape == other.x.shape and torch.equal(one.x, other.x)
+        return same
+
+
+class Grafting:
+    """Kept molecules as hosts, and what the model says about them.
+
+    Args:
+        context: The frozen model.
+        featuriser: Makes graphs of SMILES.
+        smiles: The kept molecules.
+        seed: Draws places, hosts and random regions, together with the molecule.
+    """
+
+    def __init__(
+        self, context: Context, featuriser: Featuriser, smiles: Sequence[str], seed: int
+    ) -> None:
+        self.context, self.featuriser, self.seed = context, featuriser, seed
+        self.smiles = list(smiles)
+        self.anatomies = [Anatomy(_read(text)) for text in self.smiles]
+
+    @cached_property
+    def fillers(self) -> dict[int, list[Graft]]:
+        """Alkyl and phenyl groups of the kept molecules."""
+        return fillers_of(self.anatomies)
+
+    @cached_property
+    def outputs(self) -> Tensor:
+        """Outputs of the kept molecules ``[H, C]``."""
+        return self.ask(self.smiles)
+
+    def ask(self, smiles: Sequence[str]) -> Tensor:
+        """Outputs of the model on molecules."""
+        found = []
+        for start in range(0, len(smiles), BATCH):
+            store = self.featuriser(smiles[start : start + BATCH])
+            device = self.context.device
+            for ids in batches(torch.arange(len(store)), BATCH):
+                found.append(self.context.predict(store.batch(ids).to(device)))
+        return torch.cat(found)
+
+    def trials(self, store: GraphStore, pooled: Tensor) -> Grafted:
+        """Transplants of pooled atoms of the first graphs of the context.
+
+        Args:
+            store: The graphs.
+            pooled: Their pooled nodes, boolean.
+        """
+        count, smiles = len(store), store.text["smiles"]
+        chosen = self.featuriser.fits(store)
+        ids = torch.arange(count, device=self.context.device)
+        spread = self.outputs.view(len(self.smiles), 1, -1).expand(-1, count, -1)
+        hosts = outcome(self.context, spread, ids).cpu().double()
+        own = value_of(self.context, self.context.values[None, :count], ids)[0].cpu().double()
+        parts = pooled.cpu().split(store.sizes.tolist())  # type: ignore[no-untyped-call]
+        asked: list[Asked] = []
+        numbers = torch.zeros(DRAWS, count, dtype=torch.long)
+        for graph in chosen.nonzero().view(-1).tolist():
+            far = self._far(own[graph] - hosts[:, graph])
+            numbers[:, graph] = torch.tensor(far).repeat(DRAWS)[:DRAWS]
+            for name, draw, molecule, host in self._made(smiles[graph], parts[graph], far):
+                asked.append((name, draw, graph, molecule))
+                if name == "inserted":
+                    numbers[draw, graph] = host
+        tables = self._outputs(asked, count)
+        share = torch.stack([t.isfinite() for t in tables.values()]).double().mean((0, 1))
+        trials = Trials(
+            own,
+            hosts.gather(0, numbers),
+            **tables,
+            bounded=self.context.task.classification,
+        )
+        enough = chosen & (trials.pairs >= FEWEST)
+        return Grafted(trials, enough, torch.where(chosen, share * enough, torch.nan))
+
+    def _outputs(self, asked: list[Asked], count: int) -> dict[str, Tensor]:
+        """What the model says about all molecules that were made, each of them asked once."""
+        tables = {
+            name: torch.full((DRAWS, count), torch.nan, dtype=torch.double)
+            for name in ("inserted", "random", "removed", "spared")
+        }
+        if not asked:
+            return tables
+        once = {text: place for place, text in enumerate(dict.fromkeys(one[3] for one in asked))}
+        output = self.ask(list(once))[torch.tensor([once[one[3]] for one in asked])]
+        graphs = torch.tensor([one[2] for one in asked], device=output.device)
+        values = outcome(self.context, output.view(1, len(asked), -1), graphs)[0]
+        for (name, draw, graph, _), value in zip(asked, values.tolist(), strict=True):
+            tables[name][draw, graph] = value
+        return tables
+
+    @staticmethod
+    def _far(apart: Tensor) -> list[int]:
+        """Kept molecules whose outputs are far enough, by how much lower each is."""
+        farthest = apart[apart.abs().argmax()]
+        far = apart * farthest.sign() >= DIFFERENT * farthest.abs()
+        found: list[int] = far.nonzero().view(-1).tolist()
+        return found
+
+    def _made(
+        self, smiles: str, pooled: Tensor, chosen: list[int]
+    ) -> list[tuple[str, int, str, int]]:
+        """What is made of one molecule: name, draw, SMILES and host of each."""
+        own = Anatomy(_read(smiles))
+        graft, _ = graft_of(own, pooled.nonzero().view(-1).tolist())
+        if graft is None:
+            return []
+        write = import_module("rdkit.Chem").MolToSmiles
+        generator = torch.Generator().manual_seed(zlib.crc32(smiles.encode()) + self.seed)
+        hosts = Hosts(self.anatomies[number] for number in chosen)
+        found: list[tuple[str, int, str, int]] = []
+        beside, others = self._controls(own, graft, generator)
+        inserted, _ = insert_many(graft, hosts, DRAWS, generator)
+        for draw, (place, one) in enumerate(inserted):
+            found.append(("inserted", draw, write(one.molecule), chosen[place]))
+            for control in beside[draw:] + beside[:draw] + others[draw:] + others[:draw]:
+                other = insert(control, hosts.anatomies[place], generator)
+                if other is not None:
+                    found.append(("random", draw, write(other.molecule), chosen[place]))
+                    break
+        for draw in range(DRAWS):
+            gone = remove(graft, own, generator, fillers=self.fillers) or remove(graft, own)
+            if gone is not None:
+                found.append(("removed", draw, write(gone.molecule), -1))
+            if beside:
+                control = beside[draw % len(beside)]
+                gone = remove(control, own, generator, fillers=self.fillers)
+                if gone is not None:
+                    found.append(("spared", draw, write(gone.molecule), -1))
+        return found
+
+    def _controls(
+        self, own: Anatomy, graft: Graft, generator: torch.Generator
+    ) -> tuple[list[Graft], list[Graft]]:
+        """Random regions of the molecule itself, beside the graft, and of kept molecules."""
+        beside, others = [], []
+        for _ in range(DRAWS):
+            one = random_region(own, graft, generator, avoid=graft.atoms)
+            if one is not None and 2 * len({*one.atoms} & {*graft.atoms}) <= len(one.atoms):
+                beside.append(one)
+            place = int(torch.randint(len(self.anatomies), (1,), generator=generator))
+            other = random_region(self.anatomies[place], graft, generator)
+            if other is not None:
+                others.append(other)
+        return beside, others
+
+
+def _read(smiles: str) -> Any:
+    return import_module("rdkit.Chem").MolFromSmiles(smiles)
