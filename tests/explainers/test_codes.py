@@ -6,10 +6,14 @@ from torch import nn
 from torch_geometric.data import Data
 from torch_geometric.explain import Explainer
 from torch_geometric.nn import GCNConv, global_add_pool
+from torch_geometric.utils import from_smiles
 
 from contract import SLUGS, assert_valid, fitted, make_explainer, make_graph, make_graphs
+from hetero import make_graph as make_hetero
 from hpme.data import GraphStore
+from hpme.errors import InputError
 from hpme.explainers import OcclusionExplainer
+from hpme.explainers.hpme.molecules import default_featurise
 from hpme.explainers.hpme.patterns import Vocabulary
 from hpme.explainers.shared.parametric import Categories
 from hpme.metrics import fidelity
@@ -232,3 +236,31 @@ def test_nodes_of_a_graph_with_codes(slug):
         assert explanation.x.dtype == torch.long
         assert torch.equal(explanation.x, graph.x[explanation.node_ids])
         assert bool(explanation.edge_mask.isfinite().all())
+
+
+def test_molecules_of_pyg_are_made_again():
+    pytest.importorskip("rdkit", reason="molecules need RDKit: pip install 'hpme[chem]'")
+    graphs = [from_smiles(text) for text in ("CC(=O)N", "c1ccccc1O", "CCCl")]
+    store = GraphStore.from_graphs(graphs)
+    made = default_featurise(store)(list(store.text["smiles"]))
+    for graph, other in zip(graphs, made, strict=True):
+        assert torch.equal(graph.x, other.x) and torch.equal(graph.edge_attr, other.edge_attr)
+    odd = store.with_attributes(node={"x": store.x + 1})
+    with pytest.raises(InputError, match="other features than hpme's own and those of PyG"):
+        default_featurise(odd)
+
+
+def test_codes_of_types_are_refused_with_a_remedy():
+    graph = make_hetero(0, edge_features=True)
+    first, second = graph.edge_types[:2]
+    graph[first].edge_attr = graph[first].edge_attr.long()
+    with pytest.raises(InputError, match=r"edge_attr.*torch\.int64.*turn them back with \.long"):
+        GraphStore.from_graphs([graph])
+    for kind in graph.edge_types:
+        del graph[kind].edge_attr
+    graph[second].edge_attr = torch.ones(graph[second].edge_index.shape[1], 1, dtype=torch.long)
+    assert GraphStore.from_graphs([graph]).edge_attr.dtype == torch.long
+    kind = graph.node_types[0]
+    graph[kind].x = graph[kind].x.long()
+    with pytest.raises(InputError, match=rf"'{kind}' has x of .*int64.*x\.long\(\) inside"):
+        GraphStore.from_graphs([graph])

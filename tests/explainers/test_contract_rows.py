@@ -200,6 +200,9 @@ def test_an_index_chooses_among_links(slug):
     one = explainer(data.x, data.edge_index, edge_label_index=LINKS, index=2)
     same = explainer(data.x, data.edge_index, edge_label_index=LINKS[:, 2:3])
     assert torch.equal(one.edge_mask, same.edge_mask)
+    named = explainer.algorithm(explainer.model, data.x, data.edge_index, index=LINKS[:, 2:3],
+                                batch=data.batch)  # fmt: skip
+    assert torch.equal(one.edge_mask, named.edge_mask)
     with pytest.raises(InputError, match="link numbers must lie in"):
         explainer(data.x, data.edge_index, edge_label_index=LINKS, index=4)
 

@@ -145,7 +145,7 @@ def test_types_of_the_same_number_are_told_apart_by_nothing():
 
 def test_some_of_separate_graphs_with_types():
     model, batch = make_model("convs"), Batch.from_data_list(make_graphs(3))
-    explainer, given = occlusion(model, "graph"), {"batch_dict": batch.batch_dict}
+    explainer, given = occlusion(model, "graph"), {"batch_dict": batch.batch_dict, "batch_size": 3}
     every = explainer(batch.x_dict, batch.edge_index_dict, **given)
     some = explainer(batch.x_dict, batch.edge_index_dict, index=2, **given)
     for kind in WIDTHS:

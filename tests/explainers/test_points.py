@@ -15,6 +15,8 @@ from hpme.explainers import EXPLAINERS, IntegratedGradientsExplainer
 from hpme.explainers.hpme.method.mixup import aligned, structural_mixup
 from hpme.explainers.hpme.method.pool import by_boundary
 from hpme.models import ExplainedModel
+from hpme.page import write_page
+from hpme.viz import gallery
 from hpme.viz.layout import positions_of
 
 NODES = [slug for slug in SLUGS if not EXPLAINERS[slug].needs_edges]
@@ -173,6 +175,22 @@ def test_bonds_that_the_model_does_not_read(slug):
         assert explanation.node_mask.unique().numel() > 1
 
 
+@slugs
+def test_features_that_the_model_does_not_read(slug):
+    """As in QM9, which has ``x`` and bonds beside ``z`` and ``pos``."""
+    explainer, model, graphs = fitted(slug)
+    more = [graph.clone() for graph in graphs]
+    for graph in more:
+        graph.x = torch.ones(len(graph.z), 2)
+    other = make_explainer(slug).fit(model, more, progress=False)
+    pairs = zip(explainer.explain(model, graphs), other.explain(model, more), strict=True)
+    for first, second in pairs:
+        close(second.node_mask, first.node_mask)
+        assert torch.equal(second.x, torch.ones(len(first.z), 2))
+    if slug == "hpme":
+        assert len(other.quality(model, more)) == len(more)
+
+
 def test_what_hpme_tells_of_points():
     explainer, model, graphs = fitted("hpme")
     assert len(explainer.quality(model, graphs)) == len(graphs)
@@ -253,3 +271,11 @@ def test_points_are_drawn_where_they_are():
     assert torch.allclose(drawn / drawn.max(), real / real.max(), atol=1e-6)
     bonded = make(3, bonds=True)
     assert positions_of(bonded) != pytest.approx(places)
+
+
+def test_pictures_and_pages_of_points(tmp_path):
+    explainer, model, graphs = fitted("hpme")
+    found = explainer.explain(model, graphs, progress=False)
+    assert gallery(graphs, found, tmp_path / "points.png").stat().st_size > 1000
+    assert write_page(model, graphs, found, tmp_path / "page.html").stat().st_size > 1000
+    assert graphs[0].get("edge_index") is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -58,14 +59,22 @@ def flat_views(*collections: Sequence[Any]) -> list[list[Any]]:
     """Collections of graphs, or of explanations, for what reads flat ones: pictures and scores.
 
     Heterogeneous ones become flat, all in the same order of types; ``type_names`` are those of
-    their nodes. Others stay as they are.
+    their nodes. Others stay as they are; those without ``edge_index`` have no edges.
     """
     every = [graph for graphs in collections for graph in graphs]
     if not any(isinstance(graph, HeteroData) for graph in every):
-        return [list(graphs) for graphs in collections]
+        return [[_with_edges(graph) for graph in graphs] for graphs in collections]
     schema, flat = flattened(every)
     rows = iter([Data(**graph, type_names=schema.node_types) for graph in flat])
     return [[next(rows) for _ in graphs] for graphs in collections]
+
+
+def _with_edges(graph: Any) -> Any:
+    if not isinstance(graph, Data) or getattr(graph, "edge_index", None) is not None:
+        return graph
+    whole = copy.copy(graph)
+    whole.edge_index = torch.empty(2, 0, dtype=torch.long)
+    return whole
 
 
 def _schema(graphs: Sequence[HeteroData], given: Sequence[dict[Any, Any]]) -> Schema:

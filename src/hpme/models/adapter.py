@@ -75,6 +75,8 @@ class ModelAdapter:
         self.embedding_layer = embedding_layer
         self.weighting = weighting
         self.embedding_source: str | None = None
+        self.edge_free = False
+        """Whether the model is known to read no edges."""
         self.entry: NodeInput | None = None
         """Where nodes enter the model as numbers, if their features are none."""
         self.device = device_of(model)
@@ -111,7 +113,7 @@ class ModelAdapter:
             "edge_weight": "edge weights through the model's edge_weight argument",
             "message": "edge weights as masks on messages (the model takes no edge_weight)",
             "none": "the model's output does not depend on edge weights",
-            None: "edge weights not probed yet" if self.caller.reads_edges else "no edges are read",
+            None: "no edges are read" if self.edge_free else "edge weights not probed yet",
         }[self.weighting]
         rows = "; outputs: the rows of the target nodes" if self.level == "node" else ""
         entry = "" if self.entry is None else f"; gradients of nodes: by the {self.entry}"
@@ -120,7 +122,8 @@ class ModelAdapter:
 
     def ensure_probed(self, graphs: GraphBatch) -> None:
         """Probes unless a way is known; the graphs of a probe before may have had no edges."""
-        if self.weighting in (None, "none") and self.reads_edges(graphs):
+        self.edge_free = not self.reads_edges(graphs)
+        if self.weighting in (None, "none") and not self.edge_free:
             self.probe(graphs)
 
     @torch.no_grad()
@@ -156,7 +159,7 @@ class ModelAdapter:
     def reads_edges(self, graphs: GraphBatch) -> bool:
         """Whether the model can read edges: it takes some, and points in space have some."""
         in_space = not graphs.has_x and "pos" in graphs.node
-        return self.caller.reads_edges and bool(graphs.num_edges or not in_space)
+        return self.caller.reads_edges(graphs) and bool(graphs.num_edges or not in_space)
 
     def node_input(self, graphs: GraphBatch, **model_kwargs: Any) -> Tensor:
         """The numbers that gradients of nodes are taken by: ``x``, or what becomes of codes first.

@@ -123,6 +123,8 @@ class Tensors:
     def others(self, fields: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Any]:
         """Arguments that are passed on to the model as they are: those that are in no field."""
         known = {*BY_TYPE, LINK, *(name for group in fields.values() for name in group)}
+        if self.data is not None:
+            known.add("batch_size")  # of whatever graphs the model is called on
         return {n: v for n, v in self.arguments.items() if n.removesuffix("_dict") not in known}
 
     def graphs(self, schema: Schema | None, **fields: Any) -> GraphBatch:
@@ -166,6 +168,8 @@ class Tensors:
         elif level == "node":
             known = not hetero or explained.node_type is not None
             rows = len(whole.numbers(explained.node_type)) if known else -1
+        elif not hetero and self.links is None:
+            return True  # index names the links, and the model was not asked about them
         else:
             rows = -1 if hetero else len(link_index(self.links, len(whole.x), whole.x.device))
         if rows != len(output) or not self.stray(level):

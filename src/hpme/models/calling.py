@@ -87,12 +87,19 @@ class Caller:
         """Whether the model may read more of the graphs than the usual arguments."""
         return not self.usual or bool(set(self.names[2:]) - USUAL)
 
-    @property
-    def reads_edges(self) -> bool:
-        """Whether the model may read edges; not if its arguments are fields by name, no edges."""
-        named = len(self.required) > 1 and not self.keywords and not self.usual
+    def reads_edges(self, graphs: GraphBatch) -> bool:
+        """Whether the model may read edges; not if its arguments are other fields by name."""
         edges = any("edge" in name or "adj" in name for name in self.names)
-        return self.call is not None or not named or edges
+        return edges or not self._named(graphs)
+
+    def reads_x(self, graphs: GraphBatch) -> bool:
+        """Whether the model may read ``x``, likewise."""
+        return "x" in self.names or not self._named(graphs)
+
+    def _named(self, graphs: GraphBatch) -> bool:
+        """Whether the model's arguments are fields of the graphs by name, and nothing else."""
+        known = len(self.required) > 1 and set(self.required) <= fields(graphs, None).keys()
+        return known and self.call is None and not (self.usual or self.keywords)
 
     def __call__(self, graphs: GraphBatch, weight: Tensor | None, extra: dict[str, Any]) -> Any:
         """The model's output, as it returns it.

@@ -32,10 +32,16 @@ from hpme.explainers.hpme.transplants import (
     hosts_from,
     spread_over,
 )
-from hpme.explainers.shared.context import Context, batches, frozen_context, read_graphs
+from hpme.explainers.shared.context import (
+    Context,
+    batches,
+    frozen_context,
+    read_graphs,
+)
 from hpme.explainers.shared.explanation import Explanation, HeteroExplanation
 from hpme.explainers.shared.mixing import MixingExplainer
 from hpme.explainers.shared.options import at_least
+from hpme.explainers.shared.sources import nothing
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.models.explained import Model
 from hpme.models.task import Task
@@ -242,7 +248,10 @@ class TransplantingExplainer(MixingExplainer):
         """Transplants between graphs and the kept hosts, while the model is frozen."""
         self._check_one_target()
         assert self.pool is not None
-        mixed = store.joined(self.hosts)
+        hosts = self.hosts
+        if hosts.x.shape[1:] == (0,):  # the model reads no x
+            store = store.with_attributes(node={"x": nothing(store.x)})
+        mixed = store.joined(hosts)
         explained = self._leveled(model, mixed.anchors)
         with torch.no_grad(), frozen_context(self, explained, mixed, self.task) as context:
             mix = self.hard_mix(context, torch.Generator().manual_seed(self.seed))

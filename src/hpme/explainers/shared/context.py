@@ -23,6 +23,7 @@ from hpme.explainers.shared.sources import (
     check_types,
     is_whole,
     natural_level,
+    nothing,
 )
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.ego import WholeGraph, link_index, node_index
@@ -95,6 +96,8 @@ class Context:
         # Else steps of explainers would leave gradients on users' tensors.
         seen = store.detached(everything=explained.reads_all)
         store = replace(seen, batch_device=adapter.device or store.device)
+        if not adapter.caller.reads_x(store.batch(torch.tensor([0]))):
+            store = store.with_attributes(node={"x": nothing(store.x)})
         embeddings = []
         for ids in batches(torch.arange(len(store)), batch_size):
             graphs = store.batch(ids)
@@ -282,7 +285,8 @@ def read_arguments(
         InputError: If the tensors do not fit together, or not to what the explainer was fitted to.
     """
     level = explained.level
-    fields = given.per_row(Caller(explained.model, None, level or "graph").names)
+    caller = Caller(explained.model, None, level or "graph")
+    fields = given.per_row(caller.names if caller.usual else ())
     whole: GraphBatch | WholeGraph
     if level == "graph" or given.anchors is not None:
         whole = given.graphs(explainer.schema, **fields)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -159,8 +159,15 @@ def prepared(
     adapter.width = explainer.width
     there = graphs.to(adapter.device or graphs.x.device)
     explainer.to(there.x.device)
+    if not adapter.caller.reads_x(there):
+        there = replace(there, x=nothing(there.x))
     check_edges(explainer, adapter, there)
     return adapter, there
+
+
+def nothing(x: Tensor) -> Tensor:
+    """In place of features that a model does not read: hiding them would hide nothing."""
+    return x.new_empty(len(x), 0, dtype=torch.get_default_dtype())
 
 
 def check_edges(explainer: GraphExplainer, adapter: ModelAdapter, graphs: GraphBatch) -> None:
