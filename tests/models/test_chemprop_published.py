@@ -21,6 +21,7 @@ from chemprop import data, models
 from chemprop.models.utils import save_model
 
 from chemprop_networks import CHEAP, SMILES, WIDTH, chemprops_own, network, ours, points, trained
+from hpme.models import ExplainedModel
 from hpme.models.chemprop import Ensemble, explained, molecules, read_model
 
 
@@ -176,3 +177,15 @@ def test_descriptors_have_their_share(tmp_path):
     plain = network()
     without = OcclusionExplainer().explain(explained(plain), molecules(SMILES[:2]), progress=False)
     assert without[0].get("descriptors") is None
+
+
+def test_the_network_inside_a_lightning_module_is_found():
+    class Trained(pl.LightningModule):
+        def __init__(self, inner):
+            super().__init__()
+            self.model = inner
+
+    inner = torch.nn.Linear(2, 2)
+    assert ExplainedModel(Trained(inner)).model is inner
+    own = network()  # has a forward, and is a Lightning module
+    assert ExplainedModel(own).model is own

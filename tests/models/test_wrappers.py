@@ -90,7 +90,7 @@ def test_pygs_sequential():
         (lambda model: {"epoch": 3}, "a dictionary with 'epoch'; pass a torch.nn.Module"),
         (lambda model: partial(model, scale=2), r"partial of \w+; .*module\(.*, scale=2\)\)"),
         (lambda model: partial(lambda batch, k: batch, k=1), "the partial as call="),
-        (lambda model: lambda batch: model(batch), "got a function; pass the module that it calls"),
+        (lambda model: lambda batch: model(batch), "got function; pass the module that it calls"),
         (
             lambda model: Training(a=model, b=nn.Tanh()),
             r"Training has no forward.*\(model.a, model.b\)",
@@ -111,3 +111,12 @@ def test_a_partial_says_how_a_model_is_called(model):
     assert torch.allclose(masks(model, call=partial(run, scale=1.0)), masks(model), atol=1e-6)
     bound = partial(run, model, scale=1.0)
     assert torch.allclose(masks(model, call=bound), masks(model), atol=1e-6)
+
+
+def test_a_call_gets_the_model_as_it_is(model):
+    def inside(module, batch):
+        return module.encoder(batch.x, batch.edge_index, batch.batch)
+
+    wrapped = Training(encoder=model)
+    assert ExplainedModel(wrapped, call=inside).model is wrapped
+    assert torch.allclose(masks(wrapped, call=inside), masks(model), atol=1e-6)

@@ -42,7 +42,8 @@ class ExplainedModel:
     Args:
         model: Called as ``model(x, edge_index, batch=..., [edge_weight=...], [edge_attr=...])``, or
             ``model(x_dict, edge_index_dict, batch_dict=..., ...)`` on heterogeneous graphs. What
-            ``DataParallel`` and the like, or a Lightning module without ``forward``, wrap is found.
+            ``DataParallel`` and the like, or a Lightning module without ``forward``, wrap is found,
+            unless ``call`` says how it is called.
         mode: ``"regression"``, ``"binary_classification"`` or ``"multiclass_classification"``;
             needed only if the model returns one value per graph.
         level: ``"graph"``, or ``"node"`` for a model that returns one row per node; by default
@@ -86,7 +87,9 @@ class ExplainedModel:
     featurise: Featurise | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "model", unwrapped(self.model))
+        # A function that calls the model knows what it is called with.
+        if self.call is None or not isinstance(self.model, nn.Module):
+            object.__setattr__(self, "model", unwrapped(self.model))
         check_module(self.model)
 
     @classmethod
@@ -98,8 +101,8 @@ class ExplainedModel:
                 raise InputError(
                     f"'{name}' is nothing known about models; valid: {', '.join(valid)}"
                 )
-        known = model if isinstance(model, ExplainedModel) else cls(model)
         given = {name: fact for name, fact in facts.items() if fact is not None}
+        known = model if isinstance(model, ExplainedModel) else cls(model, call=given.get("call"))
         return replace(known, **given) if given else known
 
     @property

@@ -37,8 +37,8 @@ def unwrapped(model: Any) -> Any:
         raise ModelError(_of_partial(model))
     if callable(model) and not isinstance(model, type):
         raise ModelError(
-            "expected a torch.nn.Module, got a function; pass the module that it calls, and how it "
-            "calls it as call=: ExplainedModel(module, call=lambda module, batch: ...)"
+            f"expected a torch.nn.Module, got {type(model).__name__}; pass the module that it "
+            "calls, and how as call=: ExplainedModel(module, call=lambda module, batch: ...)"
         )
     return model  # refused where modules are checked
 
