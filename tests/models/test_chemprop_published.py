@@ -17,6 +17,7 @@ from hpme.explainers import EXPLAINERS, HPMEExplainer, OcclusionExplainer
 pytest.importorskip("chemprop")
 pytest.importorskip("torchmetrics")
 
+import lightning.pytorch as pl
 from chemprop import data, models
 from chemprop.models.utils import save_model
 
