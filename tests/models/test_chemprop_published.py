@@ -20,7 +20,6 @@ pytest.importorskip("torchmetrics")
 import lightning.pytorch as pl
 from chemprop import data, models
 from chemprop.models.utils import save_model
-from lightning import pytorch as pl
 
 from chemprop_networks import CHEAP, SMILES, WIDTH, chemprops_own, network, ours, points, trained
 from hpme.models import ExplainedModel
