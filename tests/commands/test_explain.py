@@ -114,7 +114,7 @@ def test_model_weights_and_graph_file_to_a_page(user):
     assert "chosen without labels" in result.stderr
     data = page("new/page.html")
     assert [e["name"] for e in data["explainers"]] == ["hpme", "random", "random edges"]
-    assert {"kept", "lost", "stable"} <= set(data["explainers"][0]["metrics"])
+    assert {"carried", "lost", "stable"} <= set(data["explainers"][0]["metrics"])
     assert data["explainers"][0]["evidence"] and data["explainers"][1]["evidence"] is None
     assert data["title"] == "Mine" and data["classes"] == ["no", "yes"]
     numbers = [int(name.removeprefix("graph ")) for name in data["names"]]

@@ -172,8 +172,12 @@ def test_another_model_is_refused():
 
 
 class Fixed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = SimpleConv()
+
     def forward(self, x, edge_index, batch):
-        return global_add_pool(SimpleConv()(x, edge_index), batch)
+        return global_add_pool(self.conv(x, edge_index), batch)
 
 
 def test_a_model_without_parameters_or_copies():

@@ -50,7 +50,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     def wrapped(**values: Any) -> None:
         _set_threads(threads)
         made = {
-            name: group(**{option.name: values.pop(option.name) for option in _fields(group)})
+            name: group(**{o.name: values.pop(o.name, o.default) for o in _fields(group)})
             for name, group in groups.items()
         }
         try:

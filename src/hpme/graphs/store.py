@@ -347,8 +347,9 @@ class GraphStore:
             {name: value.detach() for name, value in group.items() if everything or name in names}
             for group in (self.node, self.edge, self.graph)
         )
-        groups = {"node": node, "edge": edge, "graph": graph}
-        return replace(self, **groups, match={}, match_counts=None)  # type: ignore[arg-type]
+        text = {name: v for name, v in self.text.items() if everything or name == "smiles"}
+        none: Any = {"match": {}, "match_counts": None}
+        return replace(self, node=node, edge=edge, graph=graph, text=text, **none)
 
     def conformed(self, schema: Schema | None) -> GraphStore:
         """The same graphs with types numbered as in another schema.
@@ -388,9 +389,8 @@ class GraphStore:
 
     def to_data_list(self, kind: Any = None) -> list[Any]:
         """The graphs one by one, with all their attributes; see :meth:`GraphBatch.to_data_list`."""
-        groups = {group: getattr(self, group) for group in GROUPS}
-        how = {"kind": kind, "schema": self.schema}
-        return split_graphs(self.local_edge_index, self.counts(), groups, self.text, **how)
+        given = self.local_edge_index, self.counts(), {g: getattr(self, g) for g in GROUPS}
+        return split_graphs(*given, self.text, kind=kind, schema=self.schema)
 
     def check(self) -> None:
         """Raises :class:`InputError` naming the first unusable graph."""

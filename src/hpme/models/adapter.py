@@ -241,9 +241,9 @@ class ModelAdapter:
         if edge_weight is not None and self.weighting is None:
             self.probe(graphs)
         there = self._there(graphs)
-        kind = EmbeddingProbe if graphs.schema is None else HeteroEmbeddingProbe
-        probe = kind(self.model, there, self.level, self.embedding_layer)
         there, entered = self._entered(there, node_input)
+        kind = EmbeddingProbe if graphs.schema is None else HeteroEmbeddingProbe
+        probe = kind(self.model, there, self.level, self.embedding_layer)  # by their very tensors
         with entered, self._entering(there) as entry, probe.watching():
             output = self._call(there, edge_weight, self.weighting or "none", **model_kwargs)
         output = self._read(there, output)
