@@ -86,17 +86,21 @@ class TransplantingExplainer(MixingExplainer):
             model: The model the explainer was fitted to; it is left exactly as it was.
             graphs: A dataset, a list of ``Data`` or of explanations, or a loader.
         """
-        explained = self._leveled(model, None)
 
         def ask(transplants: Transplants, store: GraphStore) -> list[Quality]:
-            featuriser = Featuriser.of(explained, store) if self.molecules else None
-            if featuriser is None:
-                return quality_of(transplants, self.rival)
-            grafting = Grafting(transplants.context, featuriser, self.molecules, self.seed)
-            pooled = transplants.pooled[: int(store.sizes.sum())]
-            return quality_of(transplants, self.rival, grafting.trials(store, pooled))
+            grafting = self._grafting(model, transplants, store)
+            pooled = transplants.pooled[: len(store.x)]
+            grafted = None if grafting is None else grafting.trials(store, pooled)
+            return quality_of(transplants, self.rival, grafted)
 
         return self._for_each(model, graphs, ask)
+
+    def _grafting(
+        self, model: Model, transplants: Transplants, store: GraphStore
+    ) -> Grafting | None:
+        """Grafts between molecules; ``None`` if it is not known how the model reads them."""
+        known = self.molecules and Featuriser.of(self._leveled(model, None), store)
+        return Grafting(transplants.context, known, self.molecules, self.seed) if known else None
 
     def alternatives(
         self, model: Model, graphs: Iterable[Any], n: int = 3
@@ -126,9 +130,15 @@ class TransplantingExplainer(MixingExplainer):
             nodes: Whether single nodes are asked about; that takes a mix per node and host.
         """
         at_least("draws", draws, 1)
-        found = self._for_each(
-            model, graphs, lambda part, _: effects_of(part, draws=draws, nodes=nodes)
-        )
+
+        def ask(transplants: Transplants, store: GraphStore) -> list[Effect]:
+            grafting = self._grafting(model, transplants, store)
+            pooled, left = transplants.pooled[: len(store.x)], None
+            if grafting is not None:
+                left = grafting.without(store, pooled, draws, nodes=nodes)
+            return effects_of(transplants, draws=draws, nodes=nodes, without=left)
+
+        found = self._for_each(model, graphs, ask)
         if isinstance(graphs, list):
             for explanation, effect in zip(graphs, found, strict=True):
                 if isinstance(explanation, Explanation | HeteroExplanation):
