@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -19,12 +19,14 @@ from torch import Tensor, nn
 from torch_geometric.data import Batch, HeteroData
 
 from hpme.data.info import Level
-from hpme.errors import HPMEError, ModelError
+from hpme.errors import HPMEError, InputError, ModelError
 from hpme.graphs import GraphBatch
 from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE
 
 Call = Callable[..., Any]
 """``call(batch)`` or ``call(model, batch)``, from a PyG ``Batch`` to the model's output."""
+Derived = Callable[[Any], Mapping[str, Tensor]]
+"""Node tensors by name, of a PyG ``Batch``."""
 LINK = "edge_label_index"
 """PyG's name for the two ends of the links a model predicts."""
 
@@ -263,6 +265,28 @@ def _of_types(graphs: GraphBatch) -> str:
         "; graphs of a batch may lack a type, so a readout needs size=batch_size, an argument that "
         "is passed if forward takes it"
     )
+
+
+def recomputed(graphs: GraphBatch, derived: Derived) -> GraphBatch:
+    """The graphs with features that speak of neighbours computed again.
+
+    Raises:
+        InputError: If what ``derived`` returns does not fit.
+    """
+    found = derived(as_batch(graphs, graphs.edge_weight))
+    known = {"x": graphs.x, **graphs.node}
+    if not isinstance(found, Mapping) or not found.keys() <= known.keys():
+        raise InputError(
+            f"derived(batch) must return a dictionary of node tensors, some of {', '.join(known)}"
+        )
+    for name, old in known.items():
+        new = found.get(name, old)
+        if not isinstance(new, Tensor) or (new.shape, new.dtype) != (old.shape, old.dtype):
+            raise InputError(
+                f"derived(batch) must return '{name}' in its form, {list(old.shape)} of {old.dtype}"
+            )
+    x = found.get("x", graphs.x)
+    return replace(graphs, x=x, node={k: found.get(k, v) for k, v in graphs.node.items()})
 
 
 def as_batch(graphs: GraphBatch, weight: Tensor | None) -> Batch:

@@ -22,7 +22,7 @@ from hpme.errors import InputError
 from hpme.graphs import GraphStore
 from hpme.graphs.reading import Attributes
 from hpme.models.adapter import ModelAdapter, Weighting
-from hpme.models.calling import Call, Caller
+from hpme.models.calling import Call, Caller, Derived
 from hpme.models.freezing import check_module, frozen
 from hpme.models.output import Name, OutputView, Target
 from hpme.models.task import Mode, ReturnType, Task
@@ -67,6 +67,9 @@ class ExplainedModel:
             such as Chemprop's ``"X_d"``; explanations then have the share of each of its columns.
         featurise: Graphs of a list of SMILES as the model was trained on them, for all that changes
             molecules; by default hpme's own features, where the molecules have these.
+        derived: Features that speak of neighbours, such as degrees: a function from a PyG ``Batch``
+            to node tensors by name, which take the place of those that nodes bring into a mix of
+            two graphs.
     """
 
     model: nn.Module
@@ -85,6 +88,7 @@ class ExplainedModel:
     node_type: str | None = None
     descriptors: str | None = None
     featurise: Featurise | None = None
+    derived: Derived | None = None
 
     def __post_init__(self) -> None:
         # A function that calls the model knows what it is called with.

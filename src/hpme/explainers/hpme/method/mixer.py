@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -14,6 +14,7 @@ from hpme.explainers.hpme.method.pool import Selection, by_boundary, top_nodes
 from hpme.explainers.shared.context import Context
 from hpme.graphs import GraphBatch
 from hpme.graphs.segment import at
+from hpme.models.calling import recomputed
 
 DrawHosts = Callable[[Tensor], Tensor]
 r"""Draws the number of one :math:`G'` for each of the given graph numbers."""
@@ -81,6 +82,21 @@ class Mixer:
         score: Tensor = pool(features, graphs, self.size(graphs.sizes))
         return score
 
+    def mixed(
+        self,
+        source: GraphBatch,
+        chosen: Selection,
+        host: GraphBatch,
+        removed: Selection,
+        generator: torch.Generator | None,
+    ) -> Mix:
+        """Structural mixup, features that are declared as derived computed again."""
+        mix = structural_mixup(source, chosen, host, removed, generator, self.attach)
+        explained = self.context.adapter.explained
+        if explained is None or explained.derived is None:
+            return mix
+        return replace(mix, graphs=recomputed(mix.graphs, explained.derived))
+
     def pooled_mixup(
         self, pool: nn.Module, ids: Tensor, draw_hosts: DrawHosts | None, *, learn: bool = False
     ) -> PooledMix:
@@ -102,7 +118,7 @@ class Mixer:
         if draw_hosts is not None:
             host = store.batch(draw_hosts(ids), with_pairs=True)
             removed = self._select_again(pool, host, source, top)
-        mix = structural_mixup(source, chosen, host, removed, self.generator, self.attach)
+        mix = self.mixed(source, chosen, host, removed, self.generator)
         assert source.node_ids is not None and host.node_ids is not None
         gate = score[0].tanh()
         if source.anchors is not None:

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hpme.explainers.hpme.method.mixer import EdgeInput, Mixer
-from hpme.explainers.hpme.method.mixup import Attach, structural_mixup
+from hpme.explainers.hpme.method.mixup import Attach
 from hpme.explainers.hpme.method.pool import (
     PoolSize,
     Selection,
@@ -210,13 +210,12 @@ class HardMix(Mixer):
                 continue
             take = self._batch("take", host[rows].flatten())
             assert take.node_ids is not None
-            mix = structural_mixup(
+            mix = self.mixed(
                 give,
                 inserted,
                 take,
                 removed.at(start.index_select(0, take.batch) + take.node_ids),
                 self.generator if drawn else None,
-                self.attach,
             )
             outputs.append(self.context.predict(mix.graphs))
         output = torch.cat(outputs)
