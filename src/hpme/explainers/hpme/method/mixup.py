@@ -64,6 +64,7 @@ def structural_mixup(
       is used once: if the host has more, the rest is dropped; if it has fewer, they serve again.
       Inserted nodes have as many edges as they had, so the subgraph looks to the model as it did
       at home.
+    * ``attach="kind"``: the same, but those meet first whose edges and ends have equal features.
     * ``attach="rank"``: to the inserted node of the same rank (see
       :func:`~hpme.explainers.hpme.method.pool.by_boundary`), which is the
       paper's equation if both subgraphs have :math:`m` nodes. If they differ in size, rank
