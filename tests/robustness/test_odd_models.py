@@ -1,12 +1,23 @@
 """Models that compute in ways of their own: explained rightly, or refused by name."""
 
+import re
+
 import pytest
 import torch
 from torch import nn
 from torch_geometric.data import Data, InMemoryDataset
 from torch_geometric.nn import GCNConv, global_add_pool
 
-from contract import CLASSES, FEATURES, SLUGS, make_explainer, make_graphs, make_target
+from contract import (
+    CHEAP,
+    CLASSES,
+    FEATURES,
+    SLUGS,
+    featured,
+    make_explainer,
+    make_graphs,
+    make_target,
+)
 from hpme.data import GraphStore
 from hpme.errors import InputError, ModelError
 from hpme.explainers import explainer_class
@@ -36,6 +47,62 @@ def test_a_count_of_nodes_is_no_readout(slug):
     for explanation in explainer.explain(model, graphs, progress=False):
         assert bool(explanation.edge_mask.isfinite().all())
         assert len(explanation.edge_mask.unique()) > 1
+
+
+class Dividing(nn.Module):
+    """The mean of a node's neighbours, 0/0 where there is none."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.head = GCNConv(FEATURES, 4), nn.Linear(4, CLASSES)
+
+    def forward(self, x, edge_index, batch, edge_weight=None):
+        h, (source, target) = self.conv(x, edge_index, edge_weight), edge_index
+        total = torch.zeros_like(h).index_add(0, target, h[source])
+        count = x.new_zeros(len(x)).index_add(0, target, x.new_ones(len(target)))
+        return self.head(global_add_pool(total / count[:, None], batch))
+
+
+@slugs
+def test_a_model_without_an_answer_to_changed_graphs(slug):
+    """Finite masks, or an error that names the cause; never NaN."""
+    tree = torch.tensor([[0, 1, 1, 2, 1, 3, 3, 4], [1, 0, 2, 1, 3, 1, 4, 3]])
+    graphs, model = [featured(tree, 5, seed) for seed in range(8)], Dividing()
+    known = ExplainedModel(model)
+    assert bool(known.adapter().predict(known.read(graphs).batch()).isfinite().all())
+    try:
+        options = {"k": 2} if "k" in CHEAP[slug] else {}
+        explainer = make_explainer(slug, **options).fit(model, graphs, progress=False)
+        found = explainer.explain(model, graphs, progress=False)
+    except ModelError as error:
+        assert re.search(r"are NaN or infinite: .*clamp\(min=1\)|found neither", str(error))
+        assert slug not in ("grad", "gnnexplainer", "random")
+    else:
+        assert slug not in ("hpme", "occlusion")
+        assert all(bool(explanation.edge_mask.isfinite().all()) for explanation in found)
+
+
+class Featureless(nn.Module):
+    """Makes its own features, of graphs that have some without columns."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.head = GCNConv(2, 4), nn.Linear(4, CLASSES)
+
+    def forward(self, x, edge_index, batch, edge_weight=None):
+        assert x.shape[1] == 0
+        h = self.conv(torch.ones(len(x), 2), edge_index, edge_weight).relu()
+        return self.head(global_add_pool(h, batch))
+
+
+@slugs
+def test_features_without_columns(slug):
+    model, graphs = Featureless(), make_graphs()
+    for graph in graphs:
+        graph.x = graph.x[:, :0]
+    explainer = make_explainer(slug).fit(model, graphs, progress=False)
+    for explanation in explainer.explain(model, graphs, progress=False):
+        assert bool(explanation.edge_mask.isfinite().all())
 
 
 class Scaled(nn.Module):

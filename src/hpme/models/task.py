@@ -162,6 +162,23 @@ def check_output(output: Tensor, model: nn.Module | None = None) -> None:
     )
 
 
+def check_answers(answers: Tensor, what: str) -> None:
+    """Raises :class:`ModelError` if a model with finite outputs has none on changed graphs.
+
+    Args:
+        answers: Its outputs on these, or what was computed from them.
+        what: What they are, for the message.
+    """
+    finite = torch.isfinite(answers)
+    if not bool(finite.all()):
+        lost = int((~finite.view(len(finite), -1).all(1)).sum())
+        raise ModelError(
+            f"{lost} of {len(finite)} {what} are NaN or infinite: the model has no answer when "
+            "parts of a graph are changed or gone. It may divide by the number of a node's "
+            "neighbours, which is 0 at an isolated one: guard it, as in total / count.clamp(min=1)"
+        )
+
+
 def check_rows(output: Any, num_graphs: int) -> None:
     """Raises :class:`ModelError` unless a model's output has one row per graph."""
     if not isinstance(output, Tensor):

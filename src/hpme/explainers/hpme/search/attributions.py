@@ -85,7 +85,8 @@ def _occlusion(context: Context) -> tuple[Tensor, Tensor]:
             _explained(context, output, owner) for output in (before[owner], model(owner, without))
         )
         fall = kept - left if context.task.classification else (kept - left).abs()
-        return fall.sum(1).to(torch.get_default_dtype())
+        # Where the model has no answer without a part, mixes have to tell what that is worth.
+        return fall.sum(1).nan_to_num(0.0, 0.0, 0.0).to(torch.get_default_dtype())
 
     edges = change(pairs.graph, without_pair(pairs))
     ends = torch.zeros(graphs.num_nodes, device=edges.device).index_add(
