@@ -124,7 +124,8 @@ class MatchExplainer(GraphExplainer):
             edges += torch.bincount(induced.edges, minlength=edges.numel())
             output = adapter.predict(induced.graphs, **model_kwargs)
             choices.append(chosen)
-            losses.append(self.task.loss(output, target[owner]))
+            # A subgraph to which the model has no answer is the last choice.
+            losses.append(self.task.loss(output, target[owner]).nan_to_num(torch.inf))
         count = torch.bincount(graph, minlength=graphs.num_graphs)
         best = _first_of_each(graph, torch.cat(losses), count)
         pooled[Induced.by(torch.cat(choices)[best], graph[best], graphs).nodes] = True

@@ -148,7 +148,7 @@ class Caller:
 
     def _usual(self, graphs: GraphBatch, weight: Tensor | None, extra: dict[str, Any]) -> Any:
         given = fields(graphs, weight)
-        if not graphs.has_x:
+        if "x" not in given:
             raise ModelError(
                 f"the graphs have no x, and the model's forward begins with '{self.names[0]}'; "
                 "give them x, or say how it is called: call=lambda batch: model(batch.z, ...)"
@@ -217,7 +217,8 @@ def fields(graphs: GraphBatch, weight: Tensor | None) -> dict[str, Any]:
     if graphs.schema is not None:
         return _hetero_fields(graphs, weight)
     given: dict[str, Tensor | None] = {
-        "x": graphs.x if graphs.has_x else None,
+        # Other fields that tell nodes stand in place of x; without any it has no columns.
+        "x": graphs.x if graphs.has_x or not {"z", "pos"} & graphs.node.keys() else None,
         "edge_index": graphs.edge_index,
         "batch": graphs.batch,
         "edge_attr": graphs.edge_attr,

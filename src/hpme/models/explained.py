@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass, fields, replace
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from torch import Tensor, nn
 from torch_geometric.explain import ModelConfig
@@ -25,7 +25,7 @@ from hpme.models.adapter import ModelAdapter, Weighting
 from hpme.models.calling import Call, Caller, Derived
 from hpme.models.freezing import check_module, frozen
 from hpme.models.output import Name, OutputView, Target
-from hpme.models.task import Mode, ReturnType, Task
+from hpme.models.task import Mode, ReturnType, Task, check_word
 from hpme.models.wrappers import unwrapped
 
 Featurise = Callable[[Sequence[str]], Sequence[Any]]
@@ -95,6 +95,8 @@ class ExplainedModel:
         if self.call is None or not isinstance(self.model, nn.Module):
             object.__setattr__(self, "model", unwrapped(self.model))
         check_module(self.model)
+        for name, words in (("mode", Mode), ("level", Level), ("return_type", ReturnType)):
+            check_word(name, getattr(self, name), get_args(words))
 
     @classmethod
     def of(cls, model: nn.Module | ExplainedModel, **facts: Any) -> ExplainedModel:
@@ -182,8 +184,8 @@ class ExplainedModel:
 
 
 def known_facts(explained: ExplainedModel) -> dict[str, Any]:
-    """What is known about a model besides its level and embedding, by name."""
-    others = ("model", "level", "embedding_layer", "model_config", "featurise")
+    """What is known about a model besides its level, by name."""
+    others = ("model", "level", "model_config", "featurise")
     names = [field.name for field in fields(explained) if field.name not in others]
     return {name: value for name in names if (value := getattr(explained, name)) is not None}
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from hpme.errors import InputError, ModelError
-from hpme.models.task import Mode, ReturnType, Task, described
+from hpme.models.task import Mode, ReturnType, Task, check_probabilities, described
 
 Name = int | str
 Target = Name | tuple[Name, Name]
@@ -81,6 +81,8 @@ class OutputView:
             output = output[:, 0]  # one task, as multi-task classifiers return it
         if self.mode == "regression":
             return self._value(output)
+        classes = self.mode != "binary_classification" and output.dim() > 1 and output.shape[-1] > 1
+        check_probabilities(output, self.return_type, several=classes)
         several = output.dim() == 3 or self.mode == "binary_classification"
         if several and output.dim() > 1 and output.shape[1] > 1:
             return self._of_task(output)

@@ -16,6 +16,7 @@ from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.search.ratio import RatioPoint
 from hpme.explainers.shared.context import Context
 from hpme.explainers.shared.explanation import report_html
+from hpme.models.adapter import differ
 
 WEAK_EFFECT = 0.42
 """A pool that saves less than this of what random nodes lose is called weak."""
@@ -209,6 +210,6 @@ def _reads_edges(context: Context) -> bool:
     graphs = context.store.batch(torch.arange(min(64, len(context.store))))
     bare = graphs.edges(torch.zeros_like(graphs.edge_index[0], dtype=torch.bool))
     try:
-        return not torch.allclose(context.predict(graphs), context.predict(bare), rtol=1e-6)
+        return differ(context.predict(graphs), context.predict(bare))
     except ModelError:  # it cannot do without edges
         return True

@@ -209,15 +209,21 @@ class TransplantingExplainer(MixingExplainer):
             progress: Whether to draw a progress bar (on terminals only).
 
         Raises:
-            InputError: If a threshold is missing or not needed, or molecules have features that
-                are not hpme's own and no ``featurise`` is given.
+            InputError: If a threshold is missing or not needed, donors of molecules are none, or
+                molecules have features that are not hpme's own and no ``featurise`` is given.
         """
         at_least("n", n, 1)
         explained = self._leveled(model, None)
         store = explained.read(graphs)
         count = len(store)
         if donors is not None and Vocabulary.of(store).molecules:
-            store = store.joined(explained.read(donors))
+            others = explained.read(donors)
+            if not Vocabulary.of(others).molecules:
+                raise InputError(
+                    "the graphs are molecules and the donors are not; give donors with smiles that "
+                    "RDKit reads, or none"
+                )
+            store = store.joined(others)
         with self._transplants(model, store) as transplants:
             flip = Flip(transplants.context, threshold)
             molecules = Vocabulary.of(store).molecules

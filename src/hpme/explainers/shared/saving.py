@@ -22,7 +22,7 @@ Explainer = TypeVar("Explainer", bound="GraphExplainer")
 
 REMEMBERED = (
     *("mode", "output", "return_type", "tasks", "classes", "target", "contrast"),
-    *("node_type", "descriptors"),
+    *("node_type", "descriptors", "embedding_layer"),
 )
 """Facts about the model that a file holds; how it is called is code, and given again."""
 

@@ -85,7 +85,8 @@ def _occlusion(context: Context) -> tuple[Tensor, Tensor]:
             _explained(context, output, owner) for output in (before[owner], model(owner, without))
         )
         fall = kept - left if context.task.classification else (kept - left).abs()
-        return fall.sum(1).to(torch.get_default_dtype())
+        # Where the model has no answer without a part, mixes have to tell what that is worth.
+        return fall.sum(1).nan_to_num(0.0, 0.0, 0.0).to(torch.get_default_dtype())
 
     edges = change(pairs.graph, without_pair(pairs))
     ends = torch.zeros(graphs.num_nodes, device=edges.device).index_add(
@@ -111,11 +112,12 @@ def _gradients(context: Context, graphs: GraphBatch) -> Tensor:
             if not seen.output.requires_grad:  # no gradient flows; occlusion has to do
                 return torch.zeros(3, graphs.num_nodes, device=graphs.x.device)
             explained = _explained(context, seen.output, ids).sum()
+            nodes = seen.nodes if seen.nodes.requires_grad else x  # constants have no gradient
             slopes = torch.autograd.grad(
-                explained, [x, seen.nodes], allow_unused=True, materialize_grads=True
+                explained, [x, nodes], allow_unused=True, materialize_grads=True
             )
         at_input, at_nodes = slopes
-        products = [(at_input * x).sum(1), (at_nodes * seen.nodes).sum(1)]
+        products = [(at_input * x).sum(1), (at_nodes * nodes).sum(1)]
         if not context.task.classification:
             products = [product.abs() for product in products]
         columns.append(torch.stack([at_input.norm(dim=1), *products]).detach())
