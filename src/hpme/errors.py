@@ -38,3 +38,16 @@ class MissingPackageError(HPMEError, ImportError):
 
 class ClusterError(HPMEError, RuntimeError):
     """A cluster that cannot be reached."""
+
+
+_NO_MEMORY = ("enough memory", "out of memory", "allocate memory", "bad_alloc")
+
+
+def short_of_memory(error: BaseException | None) -> bool:
+    """Whether memory ran out; PyTorch says so in its own ways, and whoever calls a model wraps it."""
+    while error is not None:
+        told = isinstance(error, RuntimeError | OSError)
+        if isinstance(error, MemoryError) or told and any(t in str(error) for t in _NO_MEMORY):
+            return True
+        error = error.__cause__
+    return False
