@@ -44,10 +44,10 @@ _NO_MEMORY = ("enough memory", "out of memory", "allocate memory", "bad_alloc")
 
 
 def short_of_memory(error: BaseException | None) -> bool:
-    """Whether memory ran out; PyTorch says so in its own ways, and whoever calls a model wraps it."""
+    """Whether memory ran out; PyTorch has its own words for that, which others wrap."""
     while error is not None:
-        told = isinstance(error, RuntimeError | OSError)
-        if isinstance(error, MemoryError) or told and any(t in str(error) for t in _NO_MEMORY):
+        told = any(words in str(error) for words in _NO_MEMORY)
+        if isinstance(error, MemoryError) or (isinstance(error, RuntimeError | OSError) and told):
             return True
         error = error.__cause__
     return False

@@ -27,9 +27,10 @@ def write_csv(file: TextIO, header: Iterable[str], rows: Iterable[Iterable[Any]]
 
     A text that a spreadsheet would compute gets a quote before it, as pages give it.
     """
-    writer, count = csv.writer(file), 0
-    for count, row in enumerate(chain([header], rows)):
+    writer, count = csv.writer(file), -1
+    for row in chain([header], rows):
         writer.writerow(map(_field, row))
+        count += 1
     return count
 
 

@@ -120,7 +120,7 @@ def why(error: csv.Error, lines: int = 0) -> str:
 
 
 def positions(header: Sequence[str], columns: Sequence[str], path: Path) -> list[int]:
-    """Where the columns of a table stand; an :class:`InputError` names one it lacks or has twice."""
+    """Where columns of a table stand; an :class:`InputError` names one it lacks or has twice."""
     names = [name.strip() for name in header]
     for column in columns:
         if column not in names:
