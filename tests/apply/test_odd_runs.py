@@ -1,11 +1,13 @@
 """``hpme apply`` where something is wrong: named, or put right, and never told as done."""
 
+import csv
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -13,12 +15,14 @@ import pyarrow
 import pyarrow.parquet as pq
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
 
 from hpme.apply import ShardFolder, open_rows
 from hpme.data import from_smiles, load_graphs, save_graphs
 from hpme.errors import StorageError
 from hpme.explainers import GradExplainer, HPMEExplainer
 from hpme.storage import write_tensors
+from odd import odd_tables, rows_of
 
 QUICK = {"ratio": 0.4, "restarts": 1, "rounds": 1, "refine": 1, "subsets": 4, "epochs": 2}
 
@@ -216,6 +220,28 @@ def test_every_row_left_out_is_a_failure(invoke, user):
     result = invoke("bad.csv")
     assert result.exit_code == 1
     assert re.search("every row is left out; 'out._skipped.csv' says why", words(result))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(content=odd_tables())
+def test_every_row_of_an_odd_table_is_explained_or_listed(invoke, content):
+    """Right, or refused by name."""
+    with tempfile.TemporaryDirectory() as folder:
+        data, out = Path(folder, "odd.csv"), Path(folder, "out")
+        data.write_bytes(content)
+        result = invoke(data, out, "--rows-per-shard", 3)
+        assert result.exception is None or isinstance(result.exception, SystemExit)
+        assert "\x1b" not in result.output and "\x9b" not in result.output
+        if result.exit_code:
+            assert re.search("error|Error|left out", result.output)
+            return
+        found = [row["id"] for row in rows(out)]
+        if (out / "_skipped.csv").exists():
+            with (out / "_skipped.csv").open(newline="") as file:
+                listed = list(csv.DictReader(file))
+            found += [int(row["row"]) for row in listed]
+            assert not any(row["smiles"].startswith(("=", "+", "-", "@")) for row in listed)
+    assert sorted(found) == rows_of(content)
 
 
 # Interruptions ####################################################################################
