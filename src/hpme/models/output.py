@@ -111,6 +111,15 @@ class OutputView:
         task = Task.resolve(output, mode=self.mode)
         return replace(task, return_type=self.return_type) if task.classification else task
 
+    def of_all_classes(self, output: Tensor) -> OutputView:
+        """This view without the class that is asked about; of several tasks it keeps the one."""
+        several = output.dim() == 3 or self.mode == "binary_classification"
+        several = several and output.dim() > 1 and output.shape[1] > 1
+        target = self.target[0] if isinstance(self.target, tuple) else self.target
+        mode = self.mode or ("multiclass_classification" if self.asked else None)
+        kept = target if several or mode == "regression" else None
+        return replace(self, mode=mode, target=kept, contrast=None)
+
     def class_number(self, name: Target | None) -> int:
         """Number of a class of a classifier with one task."""
         if isinstance(name, int) and not isinstance(name, bool):
