@@ -20,7 +20,15 @@ from torch_geometric.data import Data
 
 from hpme.commands.chemprop import chemprop_graphs, chemprop_model
 from hpme.commands.options import ChempropOptions, InputOptions, ModeName, TableOptions
-from hpme.commands.shared import check_device, list_skipped, parse_options, refuse, say, usage
+from hpme.commands.shared import (
+    check_device,
+    list_skipped,
+    name_or_number,
+    parse_options,
+    refuse,
+    say,
+    usage,
+)
 from hpme.data import GraphStore, from_smiles_csv, load_graphs
 from hpme.data.molecules.columns import read_columns
 from hpme.data.molecules.smiles import read_smiles
@@ -88,10 +96,10 @@ def read_inputs(
         model,
         mode=None if options.mode is None else options.mode.value,
         call=None if options.call is None else usage("--call", find_function, options.call),
-        output=_name_or_number(options.output),
+        output=name_or_number(options.output),
         classes=None if classes is None else [name.strip() for name in classes.split(",")],
-        target=_name_or_number(options.target),
-        contrast=_name_or_number(options.contrast),
+        target=name_or_number(options.target),
+        contrast=name_or_number(options.contrast),
     )
     if place is not None:
         model.model.to(place)
@@ -121,11 +129,6 @@ def read_unlabelled(
     unlabelled = replace(table, label_column=None, rule=None, name_column=None)
     arguments = unlabelled.arguments() if Path(source).suffix.lower() in TABLES else {}
     return read_graphs(source, model=model, progress=not options.quiet, **arguments)
-
-
-def _name_or_number(text: str | None) -> int | str | None:
-    """A class, task or entry as it is known to the model."""
-    return int(text) if text is not None and text.isdecimal() else text
 
 
 def _try(model: ExplainedModel, store: GraphStore) -> None:

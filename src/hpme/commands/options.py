@@ -57,6 +57,13 @@ DeviceOption = Annotated[
     ),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+TargetOption = Annotated[
+    str | None,
+    about_model(
+        metavar="NAME",
+        help="Class or task to explain, by name or number (default: the predicted class).",
+    ),
+]
 SmilesColumnOption = Annotated[
     str | None, about_molecules(help="Column of the SMILES (default: smiles).")
 ]
@@ -146,13 +153,7 @@ class InputOptions:
         str | None,
         about_model(metavar="KEY", help="Entry of the output, if the model returns several."),
     ] = None
-    target: Annotated[
-        str | None,
-        about_model(
-            metavar="NAME",
-            help="Class or task to explain, by name or number (default: the predicted class).",
-        ),
-    ] = None
+    target: TargetOption = None
     contrast: Annotated[
         str | None,
         about_model(metavar="CLASS", help="Class that it is told apart from: why not this one?"),

@@ -132,6 +132,11 @@ def number(value: float | None) -> str:
     return "undefined" if value is None else f"{value:.4f}"
 
 
+def name_or_number(text: str | None) -> int | str | None:
+    """A class, task or entry as it is known to the model."""
+    return int(text) if text is not None and text.isdecimal() else text
+
+
 def known(hint: str, kind: str, name: str, valid: Iterable[str]) -> None:
     """Refuses a name that is not registered, with the closest one that is."""
     names = list(valid)

@@ -298,7 +298,8 @@ class ModelAdapter:
         if not graphs.coded:
             return replace(graphs, x=node_input.to(graphs.x.device)), nullcontext()
         assert self.entry is not None
-        return graphs, self.entry.replaced(node_input.to(graphs.x.device))
+        node_input = node_input.to(graphs.x.device)
+        return self.entry.beside(graphs, node_input), self.entry.replaced(node_input)
 
     def _dtype(self, graphs: GraphBatch) -> torch.dtype:
         """Type of the numbers the model computes with."""

@@ -240,7 +240,7 @@ def _hetero_fields(graphs: GraphBatch, weight: Tensor | None) -> dict[str, Any]:
     node = {name: rows.per_node(v) for name, v in graphs.node.items() if name != NODE_TYPE}
     edge = {name: rows.per_edge(v) for name, v in graphs.edge.items() if name != EDGE_TYPE}
     by_type: dict[str, Any] = {
-        "x": rows.features(graphs.x),
+        "x": graphs.x_dict,
         "edge_index": graphs.edge_index_dict,
         "batch": graphs.batch_dict,
         **node,

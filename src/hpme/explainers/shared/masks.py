@@ -204,7 +204,7 @@ def share_descriptors(
         single = torch.stack([fall(without(column)) for column in range(given.shape[1])], 1)
         together = fall(without(slice(None)))
         alone = torch.full_like(together, torch.nan)  # codes have no zero
-        if graphs.x.is_floating_point():
+        if not graphs.coded:
             alone = fall(replace(graphs, x=torch.zeros_like(graphs.x)))
     for number, explanation in enumerate(explanations):
         explanation.descriptors = single[number]
