@@ -115,7 +115,7 @@ def say(text: str, style: str | None = None) -> None:
     Console(stderr=True).print(shown(text), style=style, markup=False, highlight=False)
 
 
-def tell(text: str, *, quiet: bool) -> None:
+def tell(text: str, *, quiet: bool = False) -> None:
     """Prints a result, unless nothing but errors is wanted."""
     if not quiet:
         typer.echo(shown(text))

@@ -104,6 +104,14 @@ class MatchExplainer(GraphExplainer):
             dtype = torch.long if name in ("sizes", "anchors") else None
             self.register_buffer(name, torch.zeros(shape, dtype=dtype))
 
+    def _check_learned(self) -> None:
+        rows = {len(self.sizes), len(self.graph_embedding), len(self.values)}
+        anchors = self.sizes.new_zeros(1, 1) if self.anchors is None else self.anchors
+        fits = len(rows) == 1 and len(self.sizes) > 0 and int(self.sizes.min()) > 0
+        inside = (anchors >= 0) & (anchors < self.sizes.view(-1, 1)[: len(anchors)])
+        if not fits or int(self.sizes.sum()) != len(self.h) or not bool(inside.all()):
+            raise ValueError("its references do not fit together")
+
     @torch.no_grad()
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
         nodes = graphs.x.new_zeros(graphs.num_nodes, dtype=torch.get_default_dtype())

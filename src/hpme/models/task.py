@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
@@ -37,6 +38,8 @@ class Task:
         check_word("return_type", self.return_type, get_args(ReturnType))
         if (self.mode, self.return_type) == ("binary_classification", "log_probs"):
             raise InputError("a binary classifier returns 'raw' or 'probs', one value per graph")
+        if not 0 < self.scale < math.inf:
+            raise InputError(f"the spread of outputs must be positive and finite, got {self.scale}")
 
     @classmethod
     def resolve(cls, output: Tensor, config: Any = None, mode: Mode | None = None) -> Task:

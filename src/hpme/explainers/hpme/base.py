@@ -234,6 +234,7 @@ class HPMEBase(TransplantingExplainer):
         self.rival = self._empty_pool(form) if meta["rival"] else None
         self.edge_mlp = EdgeMLP(channels, generator=generator)
         self.report = FitReport.from_dict(meta["report"])
+        self.report.summary()  # refuses what is not to be shown
         self.size = PoolSize(meta["ratio"], self.k)
         self.task = Task(**meta["task"])
         self.molecules = [str(smiles) for smiles in meta.get("molecules", ())]

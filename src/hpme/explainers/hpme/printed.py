@@ -100,5 +100,6 @@ class HPMEPrintedExplainer(HPMEBase):
         return {"layers": self.pool.layers, "hops": self.pool.hops}
 
     def _empty_pool(self, meta: dict[str, Any]) -> Pool:
-        form = (meta["channels"], 1, meta["layers"], tuple(meta["hops"]))
+        hops = tuple((0, 1, 2).index(hop) for hop in meta["hops"])  # those of hop_features
+        form = (meta["channels"], 1, meta["layers"], hops)
         return Pool(*form, generator=torch.Generator())
