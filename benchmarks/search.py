@@ -291,11 +291,14 @@ def table(rows: list[dict[str, Any]], against: str) -> None:
         for group in groups:
             some = [found[c]["auc"] - whole[c]["auc"] for c in shared if c[0] == group]
             level = [found[c]["auc"] for c in shared if c[0] == group]
-            cells.append(f"{statistics.fmean(level):.3f} ({statistics.fmean(some):+.3f}; {len(some)})"
-                         if some else "-")  # fmt: skip
+            means = [statistics.fmean(each) if each else 0.0 for each in (level, some)]
+            cells.append(f"{means[0]:.3f} ({means[1]:+.3f}; {len(some)})" if some else "-")
         worst = min(shared, key=lambda c: found[c]["auc"] - whole[c]["auc"], default=None)
-        fall = "" if worst is None else (
-            f"{worst[1]} {found[worst]['auc'] - whole[worst]['auc']:+.3f}")
+        fall = (
+            ""
+            if worst is None
+            else (f"{worst[1]} {found[worst]['auc'] - whole[worst]['auc']:+.3f}")
+        )
         cost = [found[c]["passes"] / whole[c]["passes"] for c in shared if found[c]["passes"]]
         ratio = statistics.fmean(cost) if cost else 0.0
         print(f"| {variant} | " + " | ".join(cells) + f" | {fall} | {ratio:.2f} |")
@@ -323,7 +326,9 @@ def main() -> None:
     if options.table:
         table([row for row in rows if row["half"] == options.half], options.against)
         return
-    done = {(row["variant"], *row["case"][:3], row["seed"], row["half"], row["graphs"]) for row in rows}
+    done = {
+        (row["variant"], *row["case"][:3], row["seed"], row["half"], row["graphs"]) for row in rows
+    }
     made: dict[Any, Case] = {}
     for variant in options.variants.split(","):
         for target in parse_seeds(options.targets):
