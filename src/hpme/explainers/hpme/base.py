@@ -86,7 +86,7 @@ class HPMEBase(TransplantingExplainer):
         epochs: int = 50,
         lr: float = 0.01,
         weight_decay: float = 5e-4,
-        search_graphs: int = 512,
+        search_graphs: int = 100,
         **options: Any,
     ) -> None:
         super().__init__(**options)
@@ -111,16 +111,12 @@ class HPMEBase(TransplantingExplainer):
         """What pools read ``[K, N, D]``; by default what the paper's do."""
         return hop_features(h, graphs)
 
-    def _edge_input(self, features: Tensor, h: Tensor) -> Tensor:
-        """What the edge MLP reads of nodes, given what pools read and H; by default H."""
-        return h
-
     def _read_nodes(self, embedding: Embedding, graphs: GraphBatch) -> tuple[Tensor, Tensor]:
         """Scores ``[1, N]``, and what the edge MLP reads of nodes."""
         assert self.pool is not None and self.size is not None
         features = self._represent(embedding.layers, embedding.nodes, graphs)
         score: Tensor = self.pool(features, graphs, self.size(graphs.sizes))
-        return score, self._edge_input(features, embedding.nodes)
+        return score, embedding.nodes
 
     def _importance(self, score: Tensor, graphs: GraphBatch) -> Tensor:
         """Importance of nodes from 0 to 1, by scores ``[P, N]``; in a graph the order is theirs."""
@@ -153,8 +149,7 @@ class HPMEBase(TransplantingExplainer):
         """Hard mixes of the graphs of a context, as this explainer pools and joins them."""
         assert self.size is not None
         form = self.size, self.neighbor, self.attach
-        read = self._represent, self._edge_input
-        return HardMix.build(context, *form, generator, self.batch_size, *read)
+        return HardMix.build(context, *form, generator, self.batch_size, self._represent)
 
     def _finish(self, report: FitReport) -> None:
         self.report = report

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -21,9 +20,6 @@ r"""Draws the number of one :math:`G'` for each of the given graph numbers."""
 
 PooledSize = Callable[[Tensor], Tensor]
 """Preserved nodes of graphs with the given numbers of nodes."""
-
-EdgeInput = Callable[[Tensor, Tensor], Tensor]
-r"""What the edge MLP reads of nodes, of what pools read ``[K, N, D]`` and :math:`\mathbf{H}`."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +54,6 @@ class Mixer:
         generator: Source of all randomness.
         attach: Where boundary edges go, see
             :func:`~hpme.explainers.hpme.method.mixup.structural_mixup`.
-        edge_input: What the edge MLP reads of nodes; by default :math:`\mathbf{H}`.
     """
 
     context: Context
@@ -67,13 +62,11 @@ class Mixer:
     draw_hosts: DrawHosts
     generator: torch.Generator
     attach: Attach = "swap"
-    edge_input: EdgeInput | None = None
 
-    @cached_property
+    @property
     def h(self) -> Tensor:
-        """What the edge MLP reads of all nodes."""
-        h = self.context.h
-        return h if self.edge_input is None else self.edge_input(self.features, h)
+        r""":math:`\mathbf{H}`, which the edge MLP reads."""
+        return self.context.h
 
     def score(self, pool: nn.Module, graphs: GraphBatch) -> Tensor:
         """Scores ``[P, N]`` of graphs taken from the store (Eq. graph_pooling)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -19,6 +19,8 @@ from hpme.explainers.shared.replicas import (
 from hpme.graphs import GraphBatch
 from hpme.graphs.segment import concatenated_ranges
 
+OCCLUSION = ("nodes", "edges")
+"""Names of those by occlusion."""
 OCCLUDED_NODES = 2_000_000
 """Nodes of all graphs with a part gone, together; more graphs are left to gradients."""
 
@@ -36,6 +38,11 @@ class Attributions:
     scores: Tensor
     graphs: Tensor
     names: tuple[str, ...]
+
+    def subset(self, graphs: GraphBatch, ids: Tensor) -> Attributions:
+        """Those of some of the graphs."""
+        rows = concatenated_ranges(graphs.ptr[ids], graphs.sizes[ids])[0]
+        return replace(self, scores=self.scores[:, rows], graphs=self.graphs[:, ids])
 
 
 def attributions(context: Context) -> Attributions:
@@ -59,7 +66,7 @@ def attributions(context: Context) -> Attributions:
     return Attributions(
         scores=torch.cat([occluded.to(slopes), slopes]),
         graphs=torch.stack([seen, seen, everywhere, everywhere, everywhere]),
-        names=("nodes", "edges", "gradient", "gradient x input", "gradient x embedding"),
+        names=(*OCCLUSION, "gradient", "gradient x input", "gradient x embedding"),
     )
 
 

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from hpme.explainers.hpme.method.mixer import EdgeInput, Mixer
+from hpme.explainers.hpme.method.mixer import Mixer
 from hpme.explainers.hpme.method.mixup import Attach
 from hpme.explainers.hpme.method.pool import (
     PoolSize,
@@ -120,7 +120,6 @@ class HardMix(Mixer):
         generator: torch.Generator,
         batch_size: int,
         represent: Represent = read_by_paper,
-        edge_input: EdgeInput | None = None,
     ) -> HardMix:
         """Prepares the graphs of a context, a part at a time."""
         parts = []
@@ -134,7 +133,7 @@ class HardMix(Mixer):
             context.graph_embedding, context.values, generator, neighbor, apart=apart
         )
         features = torch.cat(parts, dim=1)
-        return cls(context, features, size, hosts, generator, attach, edge_input)
+        return cls(context, features, size, hosts, generator, attach)
 
     def subset(self, ids: Tensor) -> HardMix:
         """The same for some of the graphs, which host one another; nothing is computed again."""

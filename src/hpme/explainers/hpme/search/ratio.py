@@ -22,8 +22,10 @@ HOPELESS = 0.3
 """Two ratios in a row that leave as much more end the trials; short searches are noisy."""
 TRIAL_GRAPHS = 80
 """Graphs the short searches see."""
-HANDED_ON = 5
-"""Pools that a search hands on to that with the next smaller ratio."""
+HANDED_ON = 3
+"""Pools that compete again with the next smaller ratio."""
+RATIO_PASSES = len(RATIOS) * (HANDED_ON + 1) * 4
+"""Forward passes that a curve takes at most, about."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +74,7 @@ def ratio_curve(
     Returns:
         The points that were tried, the smallest ratio first.
     """
-    search = SubsetSearch(
-        chains=1, rounds=1, subsets=8, refine=0, draws=1, more=0, evolve=0, hasty=True
-    )
+    search = SubsetSearch(chains=0)
     hosts = mix.draw(2)
     noise = torch.rand(1, mix.graphs.num_nodes, generator=mix.generator).to(mix.features)
     curve: list[RatioPoint] = []
