@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 
 from hpme.explainers.hpme.evidence import CARRIES, Grafted, Trials, Verdict, degrees, verdicts
 from hpme.explainers.hpme.method.pool import top_nodes
+from hpme.explainers.hpme.rest import rest_of
 from hpme.explainers.hpme.search.criterion import outcome, value_of
 from hpme.explainers.hpme.transplants import Transplants
 from hpme.explainers.shared.context import Context
@@ -63,6 +65,10 @@ class Quality:
             other graphs; ``nan`` for these, and if it is not known how the model reads molecules.
         output: What the output is called.
         nodes: What nodes are called.
+        rest: Nodes that the region relies on: without them, or something unlike them in their
+            place, the prediction goes, too; as ``pooled`` of explanations. Looked for where the
+            verdict is ``"carried"`` or ``"part"``.
+        together: Share of the way that the region and these carry; ``nan`` if there are none.
     """
 
     verdict: Verdict
@@ -83,6 +89,8 @@ class Quality:
     grafted: float = math.nan
     output: str = "the output"
     nodes: str = "nodes"
+    rest: Any = field(default=None, compare=False, repr=False)
+    together: float = math.nan
 
     def sentence(self) -> str:
         """All of it in words."""
@@ -105,7 +113,17 @@ class Quality:
             word = "raises" if self.removal > 0 else "lowers"
             about = "it" if parts else self.output
             parts.append(f"Removing {what} {word} {about} by {_number(abs(self.removal))}.")
-        return " ".join([*parts, REASONS[self.verdict]])
+        return " ".join([*parts, REASONS[self.verdict].removesuffix(".") + self._more + "."])
+
+    @property
+    def _more(self) -> str:
+        """What the rest of the reason adds."""
+        masks = self.rest.values() if isinstance(self.rest, dict) else (self.rest,)
+        count = sum(int(mask.sum()) for mask in masks if mask is not None)
+        if not count:
+            return ""
+        share = "" if math.isnan(self.together) else f" {min(max(self.together, 0), 1):.0%}"
+        return f"; with {count} more {self.nodes[:-1] if count == 1 else self.nodes}{share}"
 
     @property
     def _ends(self) -> tuple[float, float]:
@@ -123,24 +141,39 @@ def _number(value: float) -> str:
 
 @torch.no_grad()
 def quality_of(
-    transplants: Transplants, rival: nn.Module | None, grafted: Grafted | None = None
+    transplants: Transplants,
+    rival: nn.Module | None,
+    grafts: Callable[[Tensor], Grafted] | None = None,
 ) -> list[Quality]:
     """Quality for the graphs of the transplants.
 
     Args:
         transplants: The graphs and their hosts.
         rival: The pool of another chain.
-        grafted: What grafts say, for those of the graphs that are molecules; by default none is.
+        grafts: What grafts of nodes ``[N]`` say, if some of the graphs are molecules.
     """
     transplants = transplants.meeting(DRAWS)
+    graphs = transplants.graphs
     trials, share = trials_of(transplants), torch.full((transplants.count,), torch.nan)
     names = ["nodes"] * transplants.count
-    if grafted is not None:
+    if grafts is not None:
+        grafted = grafts(transplants.pooled)
         trials, share = trials.replaced(grafted.trials, grafted.chosen), grafted.share
         names = ["nodes" if math.isnan(one) else "atoms" for one in share.tolist()]
     found = degrees(trials)
+
+    def carried(keep: Tensor, chosen: Tensor) -> Tensor:
+        trials = inserted_of(transplants, keep, chosen)
+        if grafts is not None:
+            grafted = grafts(keep & transplants.of_graphs(chosen))
+            trials = trials.replaced(grafted.trials, grafted.chosen)
+        return degrees(trials).carried[:, 0]
+
+    words = verdicts(found)
+    asked = torch.tensor([word in ("carried", "part") for word in words])
+    rest, together = rest_of(transplants, asked.to(transplants.hosts.device), carried)
     columns = [
-        verdicts(found),
+        words,
         *found.carried.T.tolist(),
         found.p.tolist(),
         *found.lost.T.tolist(),
@@ -152,6 +185,8 @@ def quality_of(
         share.tolist(),
         output_names(transplants.context, transplants.count),
         names,
+        [_by_type(mask, graphs, number) for number, mask in enumerate(transplants.split(rest))],
+        together.tolist(),
     ]
     return [Quality(*values) for values in zip(*columns, strict=True)]
 
@@ -175,6 +210,22 @@ def trials_of(transplants: Transplants) -> Trials:
         spared=number(torch.stack(transplants.replaced(random))),
         bounded=context.task.classification,
     )
+
+
+def inserted_of(transplants: Transplants, keep: Tensor, chosen: Tensor) -> Trials:
+    """Nodes of chosen graphs in hosts, and random regions; nothing about what is lost."""
+    context, ids = transplants.context, chosen.nonzero().view(-1)
+    all_ids = torch.arange(transplants.count, device=ids.device)
+    hosts = value_of(context, context.values[transplants.hosts], all_ids)
+    nothing = torch.full_like(hosts, torch.nan)
+
+    def number(nodes: Tensor) -> Tensor:
+        found = outcome(context, transplants.into_hosts(nodes, ids), ids)
+        return nothing.index_copy(1, ids, found.to(nothing))
+
+    own = value_of(context, context.values[: transplants.count].unsqueeze(0), all_ids)[0]
+    regions = number(keep), number(transplants.random_regions(keep))
+    return Trials(own, hosts, *regions, nothing, nothing, context.task.classification)
 
 
 def output_names(context: Context, count: int) -> list[str]:
@@ -283,8 +334,7 @@ class _Found:
         taken = keep & torch.cat([good, good.new_zeros(len(own) - len(good))])[graphs.batch]
         self.rows.append(taken)
         self.used |= taken
-        sizes = graphs.sizes[: transplants.count].tolist()
-        parts = keep[: sum(sizes)].split(sizes)  # type: ignore[no-untyped-call]
+        parts = transplants.split(keep)
         for number in good.nonzero().view(-1).tolist():
             values = (float(near[number]), float(chance[number]))
             nodes = _by_type(parts[number], graphs, number)

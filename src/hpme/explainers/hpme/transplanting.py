@@ -84,7 +84,8 @@ class TransplantingExplainer(MixingExplainer):
 
         Args:
             model: The model the explainer was fitted to; it is left exactly as it was.
-            graphs: A dataset, a list of ``Data`` or of explanations, or a loader.
+            graphs: A dataset, a list of ``Data`` or of explanations, or a loader. Explanations in
+                a list have the rest of the reason as ``rest`` afterwards.
         """
         explained = self._leveled(model, None)
 
@@ -93,10 +94,17 @@ class TransplantingExplainer(MixingExplainer):
             if featuriser is None:
                 return quality_of(transplants, self.rival)
             grafting = Grafting(transplants.context, featuriser, self.molecules, self.seed)
-            pooled = transplants.pooled[: int(store.sizes.sum())]
-            return quality_of(transplants, self.rival, grafting.trials(store, pooled))
+            nodes = int(store.sizes.sum())
+            return quality_of(
+                transplants, self.rival, lambda keep: grafting.trials(store, keep[:nodes])
+            )
 
-        return self._for_each(model, graphs, ask)
+        found = self._for_each(model, graphs, ask)
+        if isinstance(graphs, list):
+            for explanation, quality in zip(graphs, found, strict=True):
+                if isinstance(explanation, Explanation | HeteroExplanation):
+                    explanation.complete(quality.rest)
+        return found
 
     def alternatives(
         self, model: Model, graphs: Iterable[Any], n: int = 3

@@ -121,6 +121,16 @@ class Transplants:
         """Number of nodes of every graph in a mask ``[N]``."""
         return torch.bincount(self.graphs.batch[keep], minlength=self.graphs.num_graphs)
 
+    def of_graphs(self, chosen: Tensor) -> Tensor:
+        """All nodes of some of the graphs ``[count]`` as a mask ``[N]``."""
+        none = chosen.new_zeros(self.graphs.num_graphs - self.count)
+        return torch.cat([chosen, none])[self.graphs.batch]
+
+    def split(self, nodes: Tensor) -> list[Tensor]:
+        """Values of all nodes ``[N]`` by graph, without those of hosts."""
+        sizes = self.graphs.sizes[: self.count].tolist()
+        return list(nodes[: sum(sizes)].split(sizes))  # type: ignore[no-untyped-call]
+
     def with_hosts(self, keep: Tensor) -> Tensor:
         """A mask of the graphs' own nodes, continued over the hosts' nodes, none of them in it."""
         return torch.cat([keep, keep.new_zeros(self.graphs.num_nodes - len(keep))])

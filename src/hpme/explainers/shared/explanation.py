@@ -70,6 +70,8 @@ class Explanation(_Drawn, PyGExplanation):  # type: ignore[misc]
         edge_mask: Importance of every directed edge.
         node_mask: Importance of every node, ``[N, 1]``, or of every feature of it, ``[N, F]``.
         pooled: The nodes of the explanation, for explainers that choose some.
+        rest: For HPME, other nodes that these rely on, after ``quality`` was asked about the
+            explanation; see :class:`~hpme.explainers.hpme.quality.Quality`.
         effect: For HPME, what the pooled region does to the output; see
             :class:`~hpme.explainers.hpme.effects.Effect`.
         descriptors: Where the model takes descriptors of the graph besides it: how much the
@@ -83,7 +85,8 @@ class Explanation(_Drawn, PyGExplanation):  # type: ignore[misc]
 
         Args:
             rows: ``"edges"``: source, target, importance, and whether both ends are pooled;
-                ``"nodes"``: node, importance, whether it is pooled, and its effect if known;
+                ``"nodes"``: node, importance, whether it is pooled or of the rest, and its effect
+                if known;
                 ``"descriptors"``: descriptor and share.
 
         Raises:
@@ -125,13 +128,18 @@ class Explanation(_Drawn, PyGExplanation):  # type: ignore[misc]
             columns["importance"] = mask[:, 0]
         else:
             columns.update({f"feature {i}": mask[:, i] for i in range(mask.shape[1])})
-        if self.get("pooled") is not None:
-            columns["pooled"] = self.pooled
+        for name in ("pooled", "rest"):
+            if self.get(name) is not None:
+                columns[name] = self[name]
         effect = self.get("effect")
         if effect is not None:
             names = ("effect", "effect low", "effect high")
             columns.update(zip(names, effect.nodes.unbind(1), strict=True))
         return columns
+
+    def complete(self, rest: Tensor) -> None:
+        """Takes the rest of the reason."""
+        self.rest = rest
 
     def _descriptor_columns(self) -> dict[str, Tensor]:
         shares = self.get("descriptors")
@@ -147,7 +155,8 @@ class HeteroExplanation(_Drawn, PyGHeteroExplanation):  # type: ignore[misc]
     """Importance of the edges and nodes of one graph with types, beside the graph itself.
 
     ``explanation["user"].node_mask`` and ``explanation["user", "buys", "item"].edge_mask`` are the
-    importance of the nodes and edges of a type, ``explanation["user"].pooled`` its pooled nodes.
+    importance of the nodes and edges of a type, ``explanation["user"].pooled`` its pooled nodes;
+    so is ``rest``.
     """
 
     def to_frame(self, rows: Rows = "edges") -> Any:
@@ -170,6 +179,12 @@ class HeteroExplanation(_Drawn, PyGHeteroExplanation):  # type: ignore[misc]
         for column, part in (("source type", 0), ("relation", 1), ("target type", 2)):
             table.insert(part, column, [relation[part] for relation in relations])
         return table
+
+    def complete(self, rest: Mapping[str, Tensor]) -> None:
+        """Takes the rest of the reason, by type."""
+        for kind, nodes in rest.items():
+            if kind in self.node_types:
+                self[kind].rest = nodes
 
     def _shown(self) -> tuple[Data, Any]:
         ((flat,),) = flat_views([self])
