@@ -169,6 +169,7 @@ def explanations_of(explainer: GraphExplainer, read: Inputs, *, quiet: bool) -> 
         qualities = explainer.quality(read.model, read.store)
         for item, quality in zip(found, qualities, strict=True):
             item.quality = quality
+            set_rest(item, quality.rest)
     return found
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from hpme.explainers.hpme.evidence import CARRIES, Grafted, Trials, Verdict, degrees, verdicts
+from hpme.explainers.hpme.evidence import CARRIES, Degrees, Trials, Verdict, degrees, verdicts
+from hpme.explainers.hpme.grafting import Grafting
 from hpme.explainers.hpme.method.pool import top_nodes
 from hpme.explainers.hpme.rest import rest_of
 from hpme.explainers.hpme.search.criterion import outcome, value_of
@@ -65,10 +65,10 @@ class Quality:
             other graphs; ``nan`` for these, and if it is not known how the model reads molecules.
         output: What the output is called.
         nodes: What nodes are called.
-        rest: Nodes that the region relies on: without them, or something unlike them in their
-            place, the prediction goes, too; as ``pooled`` of explanations. Looked for where the
-            verdict is ``"carried"`` or ``"part"``.
-        together: Share of the way that the region and these carry; ``nan`` if there are none.
+        rest: Other nodes that the region relies on, as ``pooled`` of explanations: with something
+            unlike them in their place the prediction goes, too. Looked for if the verdict is
+            ``"carried"`` or ``"part"``.
+        together: Share of the way that the region and they carry; ``nan`` if there are none.
     """
 
     verdict: Verdict
@@ -122,7 +122,7 @@ class Quality:
         count = sum(int(mask.sum()) for mask in masks if mask is not None)
         if not count:
             return ""
-        share = "" if math.isnan(self.together) else f" {min(max(self.together, 0), 1):.0%}"
+        share = "" if math.isnan(self.together) else f" {min(max(self.together, 0.0), 1.0):.0%}"
         return f"; with {count} more {self.nodes[:-1] if count == 1 else self.nodes}{share}"
 
     @property
@@ -141,37 +141,31 @@ def _number(value: float) -> str:
 
 @torch.no_grad()
 def quality_of(
-    transplants: Transplants,
-    rival: nn.Module | None,
-    grafts: Callable[[Tensor], Grafted] | None = None,
+    transplants: Transplants, rival: nn.Module | None, grafting: Grafting | None = None
 ) -> list[Quality]:
     """Quality for the graphs of the transplants.
 
     Args:
         transplants: The graphs and their hosts.
         rival: The pool of another chain.
-        grafts: What grafts of nodes ``[N]`` say, if some of the graphs are molecules.
+        grafting: Transplants of molecules, if the graphs are such.
     """
     transplants = transplants.meeting(DRAWS)
-    graphs = transplants.graphs
-    trials, share = trials_of(transplants), torch.full((transplants.count,), torch.nan)
-    names = ["nodes"] * transplants.count
-    if grafts is not None:
-        grafted = grafts(transplants.pooled)
-        trials, share = trials.replaced(grafted.trials, grafted.chosen), grafted.share
-        names = ["nodes" if math.isnan(one) else "atoms" for one in share.tolist()]
-    found = degrees(trials)
 
-    def carried(keep: Tensor, chosen: Tensor) -> Tensor:
-        trials = inserted_of(transplants, keep, chosen)
-        if grafts is not None:
-            grafted = grafts(keep & transplants.of_graphs(chosen))
-            trials = trials.replaced(grafted.trials, grafted.chosen)
-        return degrees(trials).carried[:, 0]
+    def measured(keep: Tensor) -> tuple[Degrees, Tensor]:
+        trials, share = trials_of(transplants, keep), torch.full((transplants.count,), torch.nan)
+        if grafting is not None:
+            own = grafting.featuriser.like
+            grafted = grafting.trials(own, keep[: len(own.x)])
+            trials, share = trials.replaced(grafted.trials, grafted.chosen), grafted.share
+        return degrees(trials), share
 
+    found, share = measured(transplants.pooled)
     words = verdicts(found)
-    asked = torch.tensor([word in ("carried", "part") for word in words])
-    rest, together = rest_of(transplants, asked.to(transplants.hosts.device), carried)
+    asked = torch.tensor([w in ("carried", "part") for w in words], device=found.p.device)
+    rest, together = rest_of(
+        transplants, asked, lambda keep: measured(keep)[0].carried[:, 0], grafting
+    )
     columns = [
         words,
         *found.carried.T.tolist(),
@@ -184,18 +178,17 @@ def quality_of(
         transplants.sizes(transplants.pooled)[: transplants.count].tolist(),
         share.tolist(),
         output_names(transplants.context, transplants.count),
-        names,
-        [_by_type(mask, graphs, number) for number, mask in enumerate(transplants.split(rest))],
+        ["nodes" if math.isnan(one) else "atoms" for one in share.tolist()],
+        [_by_type(m, transplants.graphs, i) for i, m in enumerate(transplants.split(rest))],
         together.tolist(),
     ]
     return [Quality(*values) for values in zip(*columns, strict=True)]
 
 
-def trials_of(transplants: Transplants) -> Trials:
-    """Transplants of the pooled regions, and of random ones, by hard mixes."""
+def trials_of(transplants: Transplants, keep: Tensor) -> Trials:
+    """Transplants of nodes ``[N]``, and of random regions, by hard mixes."""
     context, count = transplants.context, transplants.count
     ids = torch.arange(count, device=transplants.hosts.device)
-    keep = transplants.pooled
     random = transplants.random_regions(keep)
 
     def number(output: Tensor) -> Tensor:
@@ -210,22 +203,6 @@ def trials_of(transplants: Transplants) -> Trials:
         spared=number(torch.stack(transplants.replaced(random))),
         bounded=context.task.classification,
     )
-
-
-def inserted_of(transplants: Transplants, keep: Tensor, chosen: Tensor) -> Trials:
-    """Nodes of chosen graphs in hosts, and random regions; nothing about what is lost."""
-    context, ids = transplants.context, chosen.nonzero().view(-1)
-    all_ids = torch.arange(transplants.count, device=ids.device)
-    hosts = value_of(context, context.values[transplants.hosts], all_ids)
-    nothing = torch.full_like(hosts, torch.nan)
-
-    def number(nodes: Tensor) -> Tensor:
-        found = outcome(context, transplants.into_hosts(nodes, ids), ids)
-        return nothing.index_copy(1, ids, found.to(nothing))
-
-    own = value_of(context, context.values[: transplants.count].unsqueeze(0), all_ids)[0]
-    regions = number(keep), number(transplants.random_regions(keep))
-    return Trials(own, hosts, *regions, nothing, nothing, context.task.classification)
 
 
 def output_names(context: Context, count: int) -> list[str]:

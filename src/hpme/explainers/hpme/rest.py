@@ -1,46 +1,43 @@
-"""What a region relies on: other parts of its graph without which the prediction goes, too.
+"""The rest of a reason: other parts of a graph without which the prediction goes, too.
 
-A region may look sufficient, since hosts happen to have what else is needed, and be necessary, and
-still be half of a reason. So everything stays as it is but one part outside the region at a time,
-in whose place come nodes of hosts that are unlike it and unlike the region.
+A region may look enough, since hosts happen to have what else is needed, and be needed itself, and
+still be half of a reason. So all stays as it is but one part outside the region at a time, in whose
+place come nodes of hosts that are unlike it and unlike the region, or groups that chemistry allows.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 
 import torch
 from torch import Tensor
 
+from hpme.data.molecules.grafts import Anatomy, graft_of, random_region, remove
 from hpme.explainers.hpme.evidence import CARRIES, CONTRIBUTES, Trials, degrees
-from hpme.explainers.hpme.method.boundary import GOLDEN_RATIO
+from hpme.explainers.hpme.grafting import DRAWS, FEWEST, Grafting
 from hpme.explainers.hpme.method.mixup import structural_mixup
 from hpme.explainers.hpme.method.pool import by_boundary, top_nodes
 from hpme.explainers.hpme.search.criterion import outcome, value_of
 from hpme.explainers.hpme.transplants import Transplants
 from hpme.explainers.shared.context import batches
-from hpme.graphs import GraphBatch
 from hpme.graphs.segment import rank_in_segment
 
 ROUNDS = 3
-"""Times that parts are looked for; each time, those found before belong to the region."""
+"""Times that parts are looked for; what is found belongs to the region from then on."""
 SIFTED = 4
 """Hosts that say which parts are worth a closer look, which the others give."""
 NEAR_WORST = 0.9
-"""Of the worst part, what others lose to be taken at the same time."""
+"""Parts without which this share of what the worst loses is lost are taken with it."""
 CANDIDATES = 32
 """Nodes outside the region that parts are made of, those that the pool ranks next."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Sets of nodes, each of one graph.
-
-    Args:
-        graph: Numbers of their graphs ``[U]``.
-        nodes: Boolean ``[U, n]``, by the place of nodes in their graphs.
-    """
+    """Sets of nodes: numbers of their graphs ``[U]``, and masks ``[U, n]`` by place in these."""
 
     graph: Tensor
     nodes: Tensor
@@ -48,187 +45,192 @@ class Parts:
     def __getitem__(self, index: Tensor) -> Parts:
         return Parts(self.graph[index], self.nodes[index])
 
-    def __len__(self) -> int:
-        return len(self.graph)
+    def flat(self) -> tuple[Tensor, Tensor]:
+        """Graph and place of every node."""
+        part, place = self.nodes.nonzero().unbind(1)
+        return self.graph[part], place
 
 
 @torch.no_grad()
 def rest_of(
-    transplants: Transplants, chosen: Tensor, carried: Callable[[Tensor, Tensor], Tensor]
+    transplants: Transplants,
+    chosen: Tensor,
+    carried: Callable[[Tensor], Tensor],
+    grafting: Grafting | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Nodes that pooled regions rely on, boolean ``[N]``, and what they carry together ``[count]``.
 
-    Args:
-        transplants: The graphs and their hosts, enough for intervals.
-        chosen: Graphs that are asked about, boolean ``[count]``.
-        carried: Share of the way that nodes ``[N]`` of some graphs ``[count]`` carry.
-    """
-    kept = transplants.pooled.clone()
-    together = torch.full(chosen.shape, torch.nan, dtype=torch.double, device=chosen.device)
-    for _ in range(ROUNDS):
-        if not bool(chosen.any()):
-            break
-        parts = parts_of(transplants, kept, chosen)
-        graph, place = _flat(parts[needed(transplants, parts, kept)])
-        if not len(graph):
-            break
-        kept[transplants.graphs.ptr[graph] + place] = True
-        found = torch.zeros_like(chosen).index_fill(0, graph, True)
-        together = torch.where(found, carried(kept, found).to(together), together)
-        chosen = found & (together < CARRIES)
-    return kept & ~transplants.pooled, together
-
-
-def _flat(parts: Parts) -> tuple[Tensor, Tensor]:
-    unit, place = parts.nodes.nonzero().unbind(1)
-    return parts.graph[unit], place
-
-
-def parts_of(transplants: Transplants, kept: Tensor, chosen: Tensor) -> Parts:
-    """Single nodes that are not kept, and all of a graph that are alike.
-
-    Nodes are alike if their features are the same and, of those next to kept nodes, these are; of
-    others, all their neighbours. What is there twice may be needed once, which no single one shows.
-    """
-    graphs, count = transplants.graphs, transplants.count
-    allowed = ~kept & transplants.of_graphs(chosen)
-    rank = torch.where(allowed, transplants.score[0], transplants.score.min() - 1)
-    limit = torch.full_like(graphs.sizes, CANDIDATES + graphs.anchors_per_graph)
-    allowed &= top_nodes(rank.unsqueeze(0), graphs, limit).keep[0]
-    nodes = allowed.nonzero().view(-1)
-    place, width = transplants.node_number[nodes], int(graphs.sizes[:count].max())
-    single = torch.zeros(len(nodes), width, dtype=torch.bool, device=nodes.device)
-    single[torch.arange(len(nodes), device=nodes.device), place] = True
-    kind = _kinds(graphs)
-    source, target = graphs.edge_index
-    hashed = (kind + 1) * 2_654_435_761 % 2_147_483_647
-    near_kept = torch.zeros_like(kind).index_add(0, target, kept[source].long())
-    counts = kept[source] | (near_kept == 0)[target]
-    around = torch.zeros_like(kind).index_add(0, target, hashed[source] * counts)
-    like = torch.stack([graphs.batch, kind, around, (near_kept > 0).long()], dim=1)[nodes]
-    groups, member = torch.unique(like, dim=0, return_inverse=True)
-    several = torch.zeros(len(groups), width, dtype=torch.bool, device=nodes.device)
-    several[member, place] = True
-    more = several.sum(1) > 1
-    return Parts(
-        torch.cat([graphs.batch[nodes], groups[more, 0]]), torch.cat([single, several[more]])
-    )
-
-
-def _kinds(graphs: GraphBatch) -> Tensor:
-    """Number of the features of every node, and of its type."""
-    seen = graphs.x.flatten(1).double()
-    if graphs.node_type is not None:
-        seen = torch.cat([seen, graphs.node_type.double().unsqueeze(1)], dim=1)
-    if not seen.shape[1]:
-        return torch.zeros_like(graphs.batch)
-    return torch.unique(seen, dim=0, return_inverse=True)[1]
-
-
-def needed(transplants: Transplants, parts: Parts, kept: Tensor) -> Tensor:
-    """Numbers of parts without which a good share of the way is lost, beyond random ones."""
-    if not len(parts):
-        return parts.graph
-    few = slice(0, SIFTED)
-    lost = lost_shares(transplants, parts, kept, few, beyond=False)[:, 0]
-    alone = _most_of_one(parts, lost)
-    promising = (lost - alone >= CONTRIBUTES).nonzero().view(-1)
-    if not len(promising):
-        return promising
-    others = slice(SIFTED, None) if len(transplants.hosts) > 2 * SIFTED else slice(None)
-    mean, low, _ = lost_shares(transplants, parts[promising], kept, others, beyond=True).unbind(1)
-    mean, graph = torch.where(low > 0, mean, 0.0), parts.graph[promising]
-    worst = mean.new_zeros(transplants.count).scatter_reduce(0, graph, mean, "amax")
-    return promising[mean >= (NEAR_WORST * worst).clamp(min=CONTRIBUTES)[graph]]
-
-
-def _most_of_one(parts: Parts, lost: Tensor) -> Tensor:
-    """The most that is lost without one of the nodes of parts of several; 0 for single nodes."""
-    single = parts.nodes.sum(1) == 1
-    table = lost.new_zeros(int(parts.graph.max()) + 1 if len(parts) else 0, parts.nodes.shape[1])
-    graph, place = _flat(parts[single])
-    table[graph, place] = lost[single]
-    return torch.where(single, 0.0, (table[parts.graph] * parts.nodes).amax(1).clamp(min=0))
-
-
-def lost_shares(
-    transplants: Transplants, parts: Parts, kept: Tensor, hosts: slice, *, beyond: bool
-) -> Tensor:
-    """Share of the way lost without parts, and its interval ``[U, 3]``.
+    The worst part is added and others are looked for, as long as too little is carried.
 
     Args:
         transplants: The graphs and their hosts.
-        parts: The parts.
-        kept: Nodes that neutral ones must not be like.
-        hosts: Which of the hosts.
-        beyond: Whether that of random nodes is subtracted, as many and outside part and region.
+        chosen: Graphs that are asked about, boolean ``[count]``.
+        carried: Share of the way that nodes ``[N]`` carry.
+        grafting: Replaces parts of molecules.
     """
-    context, graph = transplants.context, parts.graph
-    own = value_of(context, context.values[graph].unsqueeze(0), graph)[0]
-    numbers = transplants.hosts[hosts][:, graph]
-    removed = _without(transplants, parts, kept, numbers)
+    kept, graphs = transplants.pooled.clone(), transplants.graphs
+    together = transplants.score.new_full(chosen.shape, torch.nan).double()
+    for _ in range(ROUNDS):
+        parts = parts_of(transplants, kept, ~kept & transplants.of_graphs(chosen))
+        graph, place = parts[needed(transplants, parts, kept, grafting)].flat()
+        if not len(graph):
+            break
+        kept[graphs.ptr[graph] + place] = True
+        chosen = torch.zeros_like(chosen).index_fill(0, graph, True)
+        share = carried(kept & transplants.of_graphs(chosen)).to(together)
+        together = torch.where(chosen, share, together)
+        chosen = chosen & (together < CARRIES)
+    return kept & ~transplants.pooled, together
+
+
+def parts_of(transplants: Transplants, kept: Tensor, others: Tensor) -> Parts:
+    """Single nodes of ``others``, and all that are alike: what is there twice, one may do without.
+
+    Nodes are alike if their features are and, of those next to kept nodes, these are; of others all
+    their neighbours.
+    """
+    graphs, score = transplants.graphs, transplants.score
+    limit = torch.full_like(graphs.sizes, CANDIDATES + graphs.anchors_per_graph)
+    rank = torch.where(others, score, score.min() - 1)
+    nodes = (others & top_nodes(rank, graphs, limit).keep[0]).nonzero().view(-1)
+    place, width = transplants.node_number[nodes], int(graphs.sizes.max())
+    kind, (source, target) = kinds_of(transplants), graphs.edge_index
+    near = torch.zeros_like(kind).index_add(0, target, kept[source].long()) > 0
+    mixed = (kind + 1) * 2_654_435_761 % 2_147_483_647
+    seen = mixed[source] * (kept[source] | ~near[target])
+    around = torch.zeros_like(kind).index_add(0, target, seen)
+    like = torch.stack([graphs.batch, kind, around, near.long()], dim=1)[nodes]
+    groups, member = torch.unique(like, dim=0, return_inverse=True)
+    several = torch.zeros(len(groups), width, dtype=torch.bool, device=nodes.device)
+    several[member, place] = True
+    groups, several = (rows[several.sum(1) > 1] for rows in (groups, several))
+    single = torch.nn.functional.one_hot(place, width).bool()
+    return Parts(torch.cat([graphs.batch[nodes], groups[:, 0]]), torch.cat([single, several]))
+
+
+def kinds_of(transplants: Transplants) -> Tensor:
+    """Number of the features and type of every node."""
+    graphs = transplants.graphs
+    types = graphs.batch * 0 if graphs.node_type is None else graphs.node_type
+    seen = torch.cat([graphs.x.flatten(1).double(), types.double().unsqueeze(1)], dim=1)
+    return torch.unique(seen, dim=0, return_inverse=True)[1]
+
+
+def needed(
+    transplants: Transplants, parts: Parts, kept: Tensor, grafting: Grafting | None
+) -> Tensor:
+    """Numbers of parts without which a good share of the way is lost, beyond random ones."""
+    if not len(parts.graph):
+        return parts.graph
+    lost = degrees(_trials(transplants, parts, kept, slice(SIFTED), beyond=False)).lost[:, 0]
+    # Of several nodes, one may be to blame.
+    single = parts.nodes.sum(1) == 1
+    table = lost.new_zeros(transplants.count, parts.nodes.shape[1])
+    table[parts[single].flat()] = lost[single]
+    worst = torch.where(single, 0.0, (table[parts.graph] * parts.nodes).amax(1).clamp(min=0))
+    likely = (lost - worst >= CONTRIBUTES).nonzero().view(-1)
+    if not len(likely):
+        return likely
+    parts = parts[likely]
+    rows = slice(SIFTED if len(transplants.hosts) > 2 * SIFTED else 0, None)
+    trials = _trials(transplants, parts, kept, rows, beyond=True)
+    if grafting is not None:
+        trials = trials.replaced(*_grafted(transplants, grafting, parts, kept))
+    mean, low, _ = degrees(trials).lost.unbind(1)
+    mean = torch.where(low > 0, mean, 0.0)
+    worst = mean.new_zeros(transplants.count).scatter_reduce(0, parts.graph, mean, "amax")
+    return likely[mean >= (NEAR_WORST * worst).clamp(min=CONTRIBUTES)[parts.graph]]
+
+
+def _trials(
+    transplants: Transplants, parts: Parts, kept: Tensor, rows: slice, *, beyond: bool
+) -> Trials:
+    """Graphs without parts, with neutral nodes of some of their hosts; random parts if asked."""
+    context, hosts = transplants.context, transplants.hosts[rows][:, parts.graph]
+    own = value_of(context, context.values[parts.graph].unsqueeze(0), parts.graph)[0]
+    values = value_of(context, context.values[hosts], parts.graph)
+    removed = _without(transplants, parts, kept, hosts)
     spared = own.expand_as(removed)
     if beyond:
-        spared = _without(transplants, parts, kept, numbers, random=True)
+        spared = _without(transplants, parts, kept, hosts, random=True)
     nothing = torch.full_like(removed, torch.nan)
-    values = value_of(context, context.values[numbers], graph)
-    bounded = context.task.classification
-    return degrees(Trials(own, values, nothing, nothing, removed, spared, bounded)).lost
+    return Trials(own, values, nothing, nothing, removed, spared, context.task.classification)
 
 
 def _without(
     transplants: Transplants, parts: Parts, kept: Tensor, hosts: Tensor, *, random: bool = False
 ) -> Tensor:
-    """Outputs ``[D, U]`` of graphs with neutral nodes of hosts ``[D, U]`` in place of parts."""
-    context, store, kind = transplants.context, transplants.context.store, _kinds(transplants.graphs)
-    kinds = int(kind.max()) + 1
-    draws, units = hosts.shape
-    draw = torch.arange(1, draws + 1, device=hosts.device).repeat_interleave(units)
-    unit, host = torch.arange(units, device=hosts.device).repeat(draws), hosts.flatten()
-    size = max(1, transplants.mix.max_nodes // max(1, int(store.sizes.double().mean())))
+    """Outputs ``[D, U]`` with neutral nodes of hosts in place of parts, or of random others."""
+    graphs, store, kind = transplants.graphs, transplants.context.store, kinds_of(transplants)
+    noise, place = transplants.noise(), transplants.node_number
+    fixed = torch.zeros_like(kept)
+    if graphs.anchors is not None:
+        fixed[graphs.anchors.flatten()] = True
+    size = max(1, transplants.mix.max_nodes // max(1, int(graphs.sizes.double().mean())))
+    draw, part = torch.ones_like(hosts).nonzero().unbind(1)
     found = []
-    for rows in batches(torch.arange(len(unit), device=hosts.device), size):
-        give = store.batch(parts.graph[unit[rows]], with_pairs=True)
-        take = store.batch(host[rows], with_pairs=True)
-        assert give.node_ids is not None and take.node_ids is not None
-        gone = parts.nodes[unit[rows]][give.batch, _places(give)]
-        own = kept[give.node_ids]
+    for rows in batches(torch.arange(len(part), device=part.device), size):
+        give = store.batch(parts.graph[part[rows]], with_pairs=True)
+        take = store.batch(hosts.flatten()[rows], with_pairs=True)
+        ours, theirs = give.node_ids, take.node_ids
+        assert ours is not None and theirs is not None
+        gone = parts.nodes[part[rows]][give.batch, place[ours]]
         count = torch.bincount(give.batch[gone], minlength=len(rows))
-        if random:
-            noise = _noise(give, draw[rows]) - 2.0 * own - gone.double()
-            gone = rank_in_segment(noise, give.batch, give.ptr) < count[give.batch]
-            gone &= ~_anchors(give)
-        like = torch.zeros(len(rows), kinds, dtype=torch.bool, device=hosts.device)
-        like[give.batch[gone | own], kind[give.node_ids[gone | own]]] = True
-        alike = like[take.batch, kind[take.node_ids]]
-        noise = _noise(take, draw[rows]) - alike.double() - 2.0 * _anchors(take)
-        neutral = rank_in_segment(noise, take.batch, take.ptr) < count[take.batch]
-        neutral &= ~_anchors(take)
-        mix = structural_mixup(
-            give,
-            by_boundary(~gone.unsqueeze(0), give, None)[0],
-            take,
-            by_boundary(~neutral.unsqueeze(0), take, None)[0],
-            None,
-            transplants.mix.attach,
+        if random:  # where there are too few others, of the region
+            order = noise[draw[rows][give.batch], ours] - gone.double() - 2.0 * kept[ours]
+            rank = rank_in_segment(order - 4.0 * fixed[ours], give.batch, give.ptr)
+            gone = (rank < count[give.batch]) & ~fixed[ours]
+        like = torch.zeros(len(rows), int(kind.max()) + 1, dtype=torch.bool, device=part.device)
+        known = gone | kept[ours]
+        like[give.batch[known], kind[ours[known]]] = True
+        order = noise[draw[rows][take.batch], theirs] - like[take.batch, kind[theirs]].double()
+        rank = rank_in_segment(order - 4.0 * fixed[theirs], take.batch, take.ptr)
+        left = (rank < count[take.batch]) & ~fixed[theirs]
+        inner, outer = (
+            by_boundary(~gone[None], give, None)[0],
+            by_boundary(~left[None], take, None)[0],
         )
-        found.append(context.predict(mix.graphs))
-    output = torch.cat(found)
-    graph = parts.graph[unit]
-    return outcome(context, output.view(1, len(unit), -1), graph)[0].view(draws, units)
+        mix = structural_mixup(give, inner, take, outer, None, transplants.mix.attach)
+        found.append(transplants.context.predict(mix.graphs))
+    output = torch.cat(found).view(1, len(part), -1)
+    return outcome(transplants.context, output, parts.graph[part])[0].view_as(hosts)
 
 
-def _places(graphs: GraphBatch) -> Tensor:
-    return torch.arange(graphs.num_nodes, device=graphs.batch.device) - graphs.ptr[graphs.batch]
-
-
-def _noise(graphs: GraphBatch, draw: Tensor) -> Tensor:
-    """Numbers from 0 to 1 that look random, by node number and draw alone."""
-    step = (GOLDEN_RATIO * draw**1.5)[graphs.batch]
-    return ((_places(graphs) + 1).double() * step).frac()
-
-
-def _anchors(graphs: GraphBatch) -> Tensor:
-    if graphs.anchor_order is None:
-        return torch.zeros_like(graphs.batch, dtype=torch.bool)
-    return graphs.anchor_order < graphs.anchors_per_graph
+def _grafted(
+    transplants: Transplants, grafting: Grafting, parts: Parts, kept: Tensor
+) -> tuple[Trials, Tensor]:
+    """The same by groups that chemistry allows, and for which parts there are enough of them."""
+    context, smiles = transplants.context, grafting.featuriser.like.text["smiles"]
+    write, masks = import_module("rdkit.Chem").MolToSmiles, transplants.split(kept)
+    made: dict[tuple[int, int, int], str] = {}
+    for number, (graph, mask) in enumerate(zip(parts.graph.tolist(), parts.nodes, strict=True)):
+        own = Anatomy(import_module("rdkit.Chem").MolFromSmiles(smiles[graph]))
+        atoms, fixed = (set(m.nonzero().view(-1).tolist()) for m in (mask, masks[graph]))
+        graft, _ = graft_of(own, atoms)
+        if graft is None or {*graft.atoms} != atoms:
+            continue
+        generator = torch.Generator().manual_seed(zlib.crc32(smiles[graph].encode()))
+        for draw in range(DRAWS):
+            beside = random_region(own, graft, generator, avoid=fixed | atoms)
+            for column, one in enumerate((graft, beside)):
+                if one is None or (column and not fixed.isdisjoint(one.atoms)):
+                    continue
+                # Carbon in place of carbon would be no change.
+                carbon = all(own.kinds[atom][0] == 6 for atom in one.atoms)
+                new = remove(one, own, generator, fillers=None if carbon else grafting.fillers)
+                if new is not None:
+                    made[column, draw, number] = write(new.molecule)
+    own_value = value_of(context, context.values[parts.graph].unsqueeze(0), parts.graph)[0]
+    tables = own_value.new_full((2, DRAWS, len(parts.graph)), torch.nan)
+    if made:
+        once = {text: place for place, text in enumerate(dict.fromkeys(made.values()))}
+        output = grafting.ask(list(once))[[once[text] for text in made.values()]]
+        where = torch.tensor(list(made), device=output.device).unbind(1)
+        ids = parts.graph[where[2]]
+        tables[where] = outcome(context, output.unsqueeze(0), ids)[0].to(tables)
+    hosts = transplants.hosts[:DRAWS, parts.graph]
+    values = value_of(context, context.values[hosts], parts.graph)
+    nothing = torch.full_like(values, torch.nan)
+    bounded = context.task.classification
+    trials = Trials(own_value, values, nothing, nothing, *tables[:, : len(values)], bounded)
+    return trials, trials.pairs >= FEWEST

@@ -39,7 +39,7 @@ from hpme.explainers.shared.context import (
     frozen_context,
     read_graphs,
 )
-from hpme.explainers.shared.explanation import Explanation, HeteroExplanation
+from hpme.explainers.shared.explanation import Explanation, HeteroExplanation, set_rest
 from hpme.explainers.shared.mixing import MixingExplainer
 from hpme.explainers.shared.options import at_least
 from hpme.explainers.shared.sources import nothing
@@ -85,7 +85,7 @@ class TransplantingExplainer(MixingExplainer):
         Args:
             model: The model the explainer was fitted to; it is left exactly as it was.
             graphs: A dataset, a list of ``Data`` or of explanations, or a loader. Explanations in
-                a list have the rest of the reason as ``rest`` afterwards.
+                a list have the rest of their reason as ``rest`` afterwards.
         """
         explained = self._leveled(model, None)
 
@@ -94,16 +94,12 @@ class TransplantingExplainer(MixingExplainer):
             if featuriser is None:
                 return quality_of(transplants, self.rival)
             grafting = Grafting(transplants.context, featuriser, self.molecules, self.seed)
-            nodes = int(store.sizes.sum())
-            return quality_of(
-                transplants, self.rival, lambda keep: grafting.trials(store, keep[:nodes])
-            )
+            return quality_of(transplants, self.rival, grafting)
 
         found = self._for_each(model, graphs, ask)
         if isinstance(graphs, list):
             for explanation, quality in zip(graphs, found, strict=True):
-                if isinstance(explanation, Explanation | HeteroExplanation):
-                    explanation.complete(quality.rest)
+                set_rest(explanation, quality.rest)
         return found
 
     def alternatives(

@@ -70,8 +70,7 @@ class Explanation(_Drawn, PyGExplanation):  # type: ignore[misc]
         edge_mask: Importance of every directed edge.
         node_mask: Importance of every node, ``[N, 1]``, or of every feature of it, ``[N, F]``.
         pooled: The nodes of the explanation, for explainers that choose some.
-        rest: For HPME, other nodes that these rely on, after ``quality`` was asked about the
-            explanation; see :class:`~hpme.explainers.hpme.quality.Quality`.
+        rest: For HPME, other nodes that these rely on, once ``quality`` was asked about it.
         effect: For HPME, what the pooled region does to the output; see
             :class:`~hpme.explainers.hpme.effects.Effect`.
         descriptors: Where the model takes descriptors of the graph besides it: how much the
@@ -85,8 +84,7 @@ class Explanation(_Drawn, PyGExplanation):  # type: ignore[misc]
 
         Args:
             rows: ``"edges"``: source, target, importance, and whether both ends are pooled;
-                ``"nodes"``: node, importance, whether it is pooled or of the rest, and its effect
-                if known;
+                ``"nodes"``: node, importance, whether it is pooled or of the rest, and its effect;
                 ``"descriptors"``: descriptor and share.
 
         Raises:
@@ -128,18 +126,12 @@ class Explanation(_Drawn, PyGExplanation):  # type: ignore[misc]
             columns["importance"] = mask[:, 0]
         else:
             columns.update({f"feature {i}": mask[:, i] for i in range(mask.shape[1])})
-        for name in ("pooled", "rest"):
-            if self.get(name) is not None:
-                columns[name] = self[name]
+        columns.update({k: self[k] for k in ("pooled", "rest") if self.get(k) is not None})
         effect = self.get("effect")
         if effect is not None:
             names = ("effect", "effect low", "effect high")
             columns.update(zip(names, effect.nodes.unbind(1), strict=True))
         return columns
-
-    def complete(self, rest: Tensor) -> None:
-        """Takes the rest of the reason."""
-        self.rest = rest
 
     def _descriptor_columns(self) -> dict[str, Tensor]:
         shares = self.get("descriptors")
@@ -155,8 +147,8 @@ class HeteroExplanation(_Drawn, PyGHeteroExplanation):  # type: ignore[misc]
     """Importance of the edges and nodes of one graph with types, beside the graph itself.
 
     ``explanation["user"].node_mask`` and ``explanation["user", "buys", "item"].edge_mask`` are the
-    importance of the nodes and edges of a type, ``explanation["user"].pooled`` its pooled nodes;
-    so is ``rest``.
+    importance of the nodes and edges of a type, ``explanation["user"].pooled`` its pooled nodes,
+    ``rest`` those that these rely on.
     """
 
     def to_frame(self, rows: Rows = "edges") -> Any:
@@ -179,12 +171,6 @@ class HeteroExplanation(_Drawn, PyGHeteroExplanation):  # type: ignore[misc]
         for column, part in (("source type", 0), ("relation", 1), ("target type", 2)):
             table.insert(part, column, [relation[part] for relation in relations])
         return table
-
-    def complete(self, rest: Mapping[str, Tensor]) -> None:
-        """Takes the rest of the reason, by type."""
-        for kind, nodes in rest.items():
-            if kind in self.node_types:
-                self[kind].rest = nodes
 
     def _shown(self) -> tuple[Data, Any]:
         ((flat,),) = flat_views([self])
@@ -270,6 +256,14 @@ def by_type(
                 rows = rows.amax(0, keepdim=True) if common and len(rows) else rows
             explanation[node_kind][name] = rows
     return explanation
+
+
+def set_rest(explanation: Any, rest: Tensor | Mapping[str, Tensor]) -> None:
+    """Gives an explanation the rest of its reason; where nodes have types, by type."""
+    if isinstance(explanation, HeteroExplanation) and isinstance(rest, Mapping):
+        explanation.set_value_dict("rest", {k: v for k, v in rest.items() if len(v)})
+    elif isinstance(explanation, Explanation):
+        explanation.rest = rest
 
 
 def _numbers(rows: Tensor) -> Tensor:
