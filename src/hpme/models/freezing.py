@@ -50,7 +50,12 @@ def frozen(model: nn.Module) -> Iterator[None]:
     with _turn:
         modules = modules_of(model)
         before = [
-            (module.__dict__, dict(module.__dict__), dict(module._parameters), dict(module._buffers))
+            (
+                module.__dict__,
+                dict(module.__dict__),
+                dict(module._parameters),
+                dict(module._buffers),
+            )
             for module in modules
         ]
         with own_settings(modules), same_random_state(modules):
@@ -73,7 +78,7 @@ def _swap_in_copies(modules: list[nn.Module]) -> None:
     for module in modules:
         for tensors in (module._parameters, module._buffers):
             for name, tensor in tensors.items():
-                tensors[name] = _copied(tensor, copies)  # type: ignore[index]
+                tensors[name] = _copied(tensor, copies)
     for module in modules:
         # Others are parameters, modules, hooks and the like.
         own = [name for name in module.__dict__ if name not in _MODULE_ATTRIBUTES]

@@ -86,12 +86,13 @@ def entry(
     for name in dict.fromkeys(name for quality in qualities for name in quality if name != VERDICT):
         metrics[str(name)] = numbers([q.get(name, math.nan) for q in qualities])
     sentences = [q.sentence() if isinstance(q, Quality) else None for q in given]
-    pooled = pooled_nodes(explanations)
+    pooled, rest = pooled_nodes(explanations), pooled_nodes(explanations, "rest")
     verdicts = [quality.get(VERDICT) for quality in qualities]
     return {
         "score": shares(score, low, high),
         "broken": int((~score.isfinite()).sum()),
         "pooled": None if pooled is None else whole_numbers(pooled),
+        "rest": None if rest is None or not bool(rest.any()) else whole_numbers(rest),
         "verdicts": verdicts if any(verdicts) else None,
         "sentences": sentences if any(sentences) else None,
         "told": TOLD if any(sentences) else (),
@@ -106,9 +107,9 @@ def _by_name(quality: Any) -> dict[str, Any]:
     return dict(quality or {})
 
 
-def pooled_nodes(explanations: Sequence[Any]) -> Tensor | None:
+def pooled_nodes(explanations: Sequence[Any], name: str = "pooled") -> Tensor | None:
     """Pooled nodes of all graphs, if all explanations have them; none where there is nothing."""
-    masks = [explanation.get("pooled") for explanation in explanations]
+    masks = [explanation.get(name) for explanation in explanations]
     if any(mask is None for mask in masks):
         return None
     qualities = [_by_name(explanation.get("quality")) for explanation in explanations]

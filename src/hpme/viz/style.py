@@ -17,7 +17,7 @@ WEIGHTS = LinearSegmentedColormap.from_list("weights", ["#DDE1E5", "#86B4DA", "#
 # Black bonds and letters stand on these, so neither end is dark.
 BANDS = LinearSegmentedColormap.from_list("bands", ["#E4E7EA", "#A9CBE8", "#4C9BD6", "#0072B2"])
 TRUTH_BAND = "#F2935C"
-POOLED = "#F0C000"
+POOLED, REST = "#F0C000", "#A66BD4"
 # Mixup graphs: edges of the explanation and all others, pale where they weigh little.
 EXPLAINED = LinearSegmentedColormap.from_list("explained", ["#F8E4DF", "#E8836B", "#C4160A"])
 OTHERS = LinearSegmentedColormap.from_list("others", ["#E3ECF5", "#7FB0DA", "#0B4F94"])

@@ -39,7 +39,7 @@ from hpme.explainers.shared.context import (
     frozen_context,
     read_graphs,
 )
-from hpme.explainers.shared.explanation import Explanation, HeteroExplanation
+from hpme.explainers.shared.explanation import Explanation, HeteroExplanation, set_rest
 from hpme.explainers.shared.mixing import MixingExplainer
 from hpme.explainers.shared.options import at_least
 from hpme.explainers.shared.sources import nothing
@@ -84,16 +84,18 @@ class TransplantingExplainer(MixingExplainer):
 
         Args:
             model: The model the explainer was fitted to; it is left exactly as it was.
-            graphs: A dataset, a list of ``Data`` or of explanations, or a loader.
+            graphs: A dataset, a list of ``Data`` or of explanations, or a loader. Explanations in
+                a list have the rest of their reason as ``rest`` afterwards.
         """
 
         def ask(transplants: Transplants, store: GraphStore) -> list[Quality]:
-            grafting = self._grafting(model, transplants, store)
-            pooled = transplants.pooled[: len(store.x)]
-            grafted = None if grafting is None else grafting.trials(store, pooled)
-            return quality_of(transplants, self.rival, grafted)
+            return quality_of(transplants, self.rival, self._grafting(model, transplants, store))
 
-        return self._for_each(model, graphs, ask)
+        found = self._for_each(model, graphs, ask)
+        if isinstance(graphs, list):
+            for explanation, quality in zip(graphs, found, strict=True):
+                set_rest(explanation, quality.rest)
+        return found
 
     def _grafting(
         self, model: Model, transplants: Transplants, store: GraphStore
