@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from hpme.explainers.hpme.base import HPMEBase
+from hpme.explainers.hpme.measuring import Measured
 from hpme.explainers.hpme.method.pool import PoolSize
-from hpme.explainers.hpme.report import FitReport, report_on
+from hpme.explainers.hpme.report import FitReport, class_name, report_on
 from hpme.explainers.hpme.search.attributions import Attributions, attributions
 from hpme.explainers.hpme.search.chains import SubsetSearch
 from hpme.explainers.hpme.search.distil import LinearPool, fit_edge_mlp
@@ -33,13 +34,16 @@ from hpme.explainers.shared.context import Context, batches, sampled
 from hpme.explainers.shared.options import table, whole
 from hpme.explainers.shared.parametric import Categories, read_features
 from hpme.graphs import GraphBatch
+from hpme.graphs.equal import equal_groups
 from hpme.models.embedding import Embedding
 from hpme.progress import progress_bar
 
 SEARCH_EDGES = 50_000
 """A scorer for all graphs needs no more to be found, and large graphs would take long."""
 HELD_OUT, LEAST_GRAPHS = 64, 60
-"""Graphs kept from the search for evidence, a fifth of all at most; of fewer none is held out."""
+"""Different graphs kept from the search for evidence, a fifth of all at most. Of fewer each half
+is measured with what a search on the other half finds, but for still fewer than these:"""
+LEAST_HALVES = 10
 
 
 class HPMEExplainer(HPMEBase):
@@ -121,7 +125,10 @@ class HPMEExplainer(HPMEBase):
             fresh = None if fresh is None else replace(fresh, size=size)
         report = self._search(few, known, fresh, progress)
         self._calibrate(mix)
-        self._finish(replace(report, ratio_curve=curve))
+        only = None
+        if context.task.classification and len(context.prediction.unique()) == 1:
+            only = class_name(context, int(context.prediction[0]))
+        self._finish(replace(report, ratio_curve=curve, only=only))
 
     def _split(self, context: Context, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Numbers of graphs to search on, and of graphs of all predictions that are held out."""
@@ -131,11 +138,12 @@ class HPMEExplainer(HPMEBase):
             chosen = sampled(counts[ids], count, SEARCH_EDGES, generator)
             return ids if chosen is None else ids[chosen]
 
+        group, one = _different(context)
         left = torch.ones(len(counts), dtype=torch.bool)
         held_out = torch.arange(0)
-        if len(counts) >= LEAST_GRAPHS:
-            held_out = spread_over(context.values, min(HELD_OUT, len(counts) // 5)).cpu()
-            left[held_out] = False
+        if len(one) >= LEAST_GRAPHS:
+            held_out = one[spread_over(context.values[one], min(HELD_OUT, len(one) // 5)).cpu()]
+            left = ~torch.isin(group, group[held_out])
             held_out = some(held_out, HELD_OUT)
         return some(left.nonzero().view(-1), self.search_graphs), held_out
 
@@ -159,8 +167,11 @@ class HPMEExplainer(HPMEBase):
         spread = float(few.scores(self.pool).std(unbiased=False))
         self.pool.weight.data /= spread if spread > 0 else 1.0
         self.rival = None if rival is None else candidates.pool(rival)
-        measured, count = (few, 0) if fresh is None else (fresh, fresh.graphs.num_graphs)
-        report = report_on(measured, self.pool, candidates, "subsets", held_out=count)
+        if fresh is not None:
+            measured, held_out = Measured.on(fresh, self.pool), True
+        else:
+            measured, held_out = self._crossed(few)
+        report = report_on(few, measured, candidates, "subsets", held_out=held_out)
         with progress_bar("training the edge MLP", self.epochs, enabled=progress) as advance:
             self.edge_mlp = fit_edge_mlp(
                 few,
@@ -171,6 +182,26 @@ class HPMEExplainer(HPMEBase):
                 advance=advance,
             )
         return report
+
+    def _crossed(self, few: HardMix) -> tuple[Measured, bool]:
+        """Each half of few graphs with a pool that a short search finds on the other half.
+
+        Where there are too few for that, all of them with the chosen pool.
+        """
+        assert self.pool is not None
+        group, one = _different(few.context)
+        if len(one) < LEAST_HALVES:
+            return Measured.on(few, self.pool), False
+        search = SubsetSearch(1, self.rounds, self.subsets, refine=0, more=0)
+        found = []
+        halves = spread_over(few.context.values[one], len(one)).cpu()
+        for half in (halves[::2], halves[1::2]):
+            other = (~torch.isin(group, group[one[half]])).nonzero().view(-1)
+            part = few.subset(other)
+            candidates = search.find(part, attributions(part.context), advance=lambda _: None)
+            pool = candidates.pool(candidates.chosen())
+            found.append(Measured.on(few.subset(one[half]), pool))
+        return found[0].joined(found[1]), True
 
     @torch.no_grad()
     def _calibrate(self, mix: HardMix) -> None:
@@ -217,3 +248,11 @@ class HPMEExplainer(HPMEBase):
         self.categories = None if codes is None else Categories(codes)
         self.representation = (HeteroRepresentation if hetero else Representation)(meta["widths"])
         return LinearPool(torch.zeros(1, self.representation.channels))
+
+
+def _different(context: Context) -> tuple[Tensor, Tensor]:
+    """Number of the group of equal graphs every graph is in, and one graph of each group."""
+    group = equal_groups(context.store).cpu()
+    order = group.argsort(stable=True)
+    first = torch.cat([order.new_ones(1).bool(), group[order].diff() > 0])
+    return group, order[first].sort().values

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -63,6 +63,7 @@ class Quality:
             other graphs; ``nan`` for these, and if it is not known how the model reads molecules.
         output: What the output is called.
         nodes: What nodes are called.
+        doubt: Why the verdict is unclear although the numbers say more.
     """
 
     verdict: Verdict
@@ -83,6 +84,13 @@ class Quality:
     grafted: float = math.nan
     output: str = "the output"
     nodes: str = "nodes"
+    doubt: str = ""
+
+    def doubted(self, why: str) -> Quality:
+        """The same without a verdict that needs evidence of the fit."""
+        if self.verdict not in ("carried", "part", "several"):
+            return self
+        return replace(self, verdict="unclear", doubt=why)
 
     def sentence(self) -> str:
         """All of it in words."""
@@ -105,7 +113,7 @@ class Quality:
             word = "raises" if self.removal > 0 else "lowers"
             about = "it" if parts else self.output
             parts.append(f"Removing {what} {word} {about} by {_number(abs(self.removal))}.")
-        return " ".join([*parts, REASONS[self.verdict]])
+        return " ".join([*parts, self.doubt or REASONS[self.verdict]])
 
     @property
     def _ends(self) -> tuple[float, float]:

@@ -2,49 +2,75 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from hpme.errors import ModelError
-from hpme.explainers.hpme.method.pool import Selection
+from hpme.explainers.hpme.measuring import Measured
+from hpme.explainers.hpme.quality import output_names
 from hpme.explainers.hpme.search.chains import Candidates
-from hpme.explainers.hpme.search.criterion import closeness, criterion
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.search.ratio import RatioPoint
 from hpme.explainers.shared.context import Context
 from hpme.explainers.shared.explanation import report_html
 
-WEAK_EFFECT = 0.42
-"""A pool that saves less than this of what random nodes lose is called weak."""
+Evidence = Literal["good", "small", "few", "none"]
 SIGNIFICANT = 0.01
 """A larger p-value may be chance."""
-FLIPS = 1999
-"""Random signs of the differences that the p-value is computed from."""
+OF_A_CLASS = 0.05
+"""The same for the effect on a class, of which there must be one."""
+SMALL = 0.2
+"""A pool that saves less than this of the disagreement of random regions saves little."""
+POSSIBLE = 0.5
+"""Where it may save as much, but this is not certain, more graphs would tell."""
+
+
+@dataclass(frozen=True)
+class ClassEffect:
+    """What the chosen pool does for graphs of one predicted class.
+
+    Args:
+        name: Name of the class; ``None`` for regression, where all graphs are one.
+        graphs: Number of graphs.
+        effect: How much nearer to its own output the pool brings hosts than random regions do, as
+            a share of what is left to these; 1 is all, 0 nothing.
+        low, high: Ends of its interval of 95 %, over graphs.
+        p_value: How probable so much is by chance, by random signs of the graphs' differences.
+    """
+
+    name: str | None
+    graphs: int
+    effect: float
+    low: float
+    high: float
+    p_value: float
+
+    def __str__(self) -> str:
+        name = "" if self.name is None else f" on {self.name}"
+        return f"effect{name} {self.effect:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
 
 @dataclass(frozen=True)
 class FitReport:
     r"""Evidence for the chosen pool.
 
-    Disagreement is 0 if the hard mix always keeps the prediction and about 1 if it says nothing
-    about it; see :func:`~hpme.explainers.hpme.search.criterion.criterion`.
+    Disagreement is one minus the correlation of outputs on hard mixes with the predictions they
+    should keep: 0 if they always do and about 1 if the inserted nodes say nothing about them. It
+    has no unit, so a model whose outputs differ by little is judged like any other.
 
     Args:
-        disagreement: Of the chosen pool, on fresh draws of :math:`G'`, among the held-out graphs
-            if there are any.
-        random_disagreement: Of random selections of the same size.
+        disagreement: Of the chosen pool, among graphs that the search did not use.
+        random_disagreement: Of random regions, as large and as connected, in the same places.
         complement_disagreement: Of the nodes the chosen pool ranks lowest.
-        loss: :math:`\mathcal{L}_{pred}` of the hard mix of the chosen pool.
-        random_loss: The same of random selections.
-        effect: How much nearer to the prediction the chosen pool brings hosts than as many random
-            nodes of the graph, as a share of what is left to these; 1 is all, 0 nothing.
-        p_value: How probable such a difference is by chance, by random signs of the graphs'
-            differences.
-        held_out: Number of graphs the search did not use, on which all of this was measured; 0 if
-            it was given too few to hold any out.
+        left_low, left_high: Ends of the 95 % interval of :attr:`left`, over graphs.
+        p_value: How probable such a difference is by chance: pools and random regions change places
+            in graphs at random.
+        effects: What the pool does for each predicted class.
+        held_out: Number of different graphs on which all of this was measured; 0 if there were too
+            few to keep any from the search, and it was measured on those of the search.
         edges: Whether the model's output depends on edges.
         agreement: Overlap of pooled nodes between chains that share no start, 0 for chance and 1
             for the same nodes; ``None`` if there was one chain.
@@ -52,15 +78,16 @@ class FitReport:
         embedding: Where node embeddings were taken from, and how edges are weighted.
         search: Name of the search.
         ratio_curve: What the ratio was chosen from, if it was.
+        only: The prediction of all graphs, if it is the same.
     """
 
     disagreement: float
     random_disagreement: float
     complement_disagreement: float
-    loss: float
-    random_loss: float
-    effect: float
+    left_low: float
+    left_high: float
     p_value: float
+    effects: tuple[ClassEffect, ...]
     held_out: int
     edges: bool
     agreement: float | None
@@ -68,22 +95,56 @@ class FitReport:
     embedding: str
     search: str
     ratio_curve: list[RatioPoint] | None = None
+    only: str | None = None
 
     @property
-    def separation(self) -> float:
-        """Share of the disagreement of random selections that the chosen pool removes."""
-        return 1 - self.disagreement / max(self.random_disagreement, 1e-6)
+    def left(self) -> float:
+        """Share of the disagreement of random regions that the chosen pool leaves."""
+        return self.disagreement / max(self.random_disagreement, 1e-6)
+
+    @property
+    def effect(self) -> float:
+        """The effect on the class that the pool does most for."""
+        return max(one.effect for one in self.effects)
+
+    @property
+    def evidence(self) -> Evidence:
+        """``"good"``, ``"small"`` but certain, too ``"few"`` graphs to tell, or ``"none"``."""
+        if self.only is not None:
+            return "none"
+        found = any(one.effect > 0 and one.p_value <= OF_A_CLASS for one in self.effects)
+        if self.p_value <= SIGNIFICANT and found and self.held_out:
+            return "small" if self.left > 1 - SMALL else "good"
+        return "few" if self.left_low < 1 - POSSIBLE or not self.held_out else "none"
 
     @property
     def warnings(self) -> list[str]:
         """Reasons not to trust the explanations; empty if the evidence is good."""
-        found = []
-        if self.effect < WEAK_EFFECT or self.p_value > SIGNIFICANT:
+        found, saved = [], f"{1 - self.left:.0%} [{1 - self.left_high:.0%}, {1 - self.left_low:.0%}]"
+        measured = f"(p = {self.p_value:.2g}, {self._where()})"
+        if self.only is not None:
             found.append(
-                f"weak evidence (effect {self.effect:.2f}, p = {self.p_value:.2g}; at least "
-                f"{WEAK_EFFECT} and at most {SIGNIFICANT} are wanted): the chosen nodes keep the "
-                "prediction hardly better than random ones. The model may not rely on a subgraph "
-                "of this size; try another ratio, or check the model's accuracy"
+                f"all graphs have the same prediction ({self.only}): no other graph can show what "
+                "carries it, so there is no evidence. Fit to graphs of several predictions"
+            )
+        elif self.evidence == "small":
+            found.append(
+                f"small but certain: the chosen nodes save {saved} of the disagreement of random "
+                f"regions of the same size {measured}. They are a part of what the model reads; "
+                "another ratio may hold more of it"
+            )
+        elif self.evidence == "few":
+            seen = "" if self.held_out else ", none of which could be kept from the search"
+            found.append(
+                f"too few graphs{seen}: the chosen nodes may save {saved} of the disagreement of "
+                f"random regions {measured}. Fit to more graphs, of all predictions"
+            )
+        elif self.evidence == "none":
+            found.append(
+                "no evidence: the chosen nodes keep predictions no better than random regions of "
+                f"the same size, or no class of them; they save {saved} of the disagreement "
+                f"{measured}. The model may not rely on a subgraph of this size: try another "
+                "ratio, or check the model's accuracy"
             )
         if not self.edges:
             found.append(
@@ -96,11 +157,13 @@ class FitReport:
         """The evidence in one line."""
         agreement = "-" if self.agreement is None else f"{self.agreement:.2f}"
         chosen = f"pools {self.pool_ratio:.0%} of the nodes (chosen without labels); "
+        words = {"small": "small but certain", "few": "too few graphs", "none": "no evidence"}
+        good = "trust with care" if self.warnings else "good evidence"
         return (chosen if self.ratio_curve else "") + (
             f"hard-mix disagreement {self.disagreement:.2f} (random {self.random_disagreement:.2f},"
-            f" complement {self.complement_disagreement:.2f}), effect {self.effect:.2f} "
-            f"(p = {self.p_value:.2g}, {self._where()}), restarts agree {agreement}: "
-            + ("trust with care" if self.warnings else "good evidence")
+            f" complement {self.complement_disagreement:.2f}; p = {self.p_value:.2g}, "
+            f"{self._where()}), {', '.join(map(str, self.effects))}, restarts agree {agreement}: "
+            + words.get(self.evidence, good)
         )
 
     def _repr_html_(self) -> str:
@@ -111,7 +174,7 @@ class FitReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, with the derived ones."""
-        derived = {"separation": self.separation}
+        derived = {"effect": self.effect, "evidence": self.evidence}
         return {**asdict(self), **derived, "warnings": self.warnings}
 
     @classmethod
@@ -120,70 +183,70 @@ class FitReport:
         given = {name: values[name] for name in cls.__dataclass_fields__ if name in values}
         if given.get("ratio_curve"):
             given["ratio_curve"] = [RatioPoint(**point) for point in given["ratio_curve"]]
+        given["effects"] = tuple(ClassEffect(**one) for one in given["effects"])
         return cls(**given)
 
 
 def report_on(
     mix: HardMix,
-    pool: nn.Module,
+    measured: Measured,
     candidates: Candidates | None,
     search: str,
     *,
-    held_out: int = 0,
-    draws: int = 3,
+    held_out: bool = False,
 ) -> FitReport:
-    """Compares a pool with random selections and with its complement on fresh draws.
+    """What was measured, in numbers.
 
     Args:
-        mix: The graphs to measure on.
-        pool: The chosen pool.
+        mix: The graphs of the search, or some of them.
+        measured: The chosen pool, or pools found in the same way, on graphs.
         candidates: What it was chosen from.
         search: Name of the search.
-        held_out: Number of these graphs if the search did not use them.
-        draws: Hosts per graph.
+        held_out: Whether these are graphs that the search did not use.
     """
-    mix = replace(mix, alone=False)
-    score = mix.scores(pool)
-    noise = torch.rand(3, score.shape[1], generator=mix.generator).to(score)
-    selection, hosts = mix.select(torch.cat([score, -score, noise])), mix.draw(draws)
-    values = criterion(mix, selection, hosts).tolist()
-    random = torch.tensor(values[2:]).mean(0).tolist()
-    effect, p_value = _effect(mix, selection[torch.tensor([0, 2, 3, 4])], hosts)
+    context, generator = mix.context, mix.generator
+    pool, random, complement = measured.disagreement
+    low, high = measured.left(generator)
     return FitReport(
-        disagreement=values[0][0],
-        complement_disagreement=values[1][0],
-        random_disagreement=random[0],
-        loss=values[0][1],
-        random_loss=random[1],
-        effect=effect,
-        p_value=p_value,
-        held_out=held_out,
-        edges=mix.context.adapter.weighting != "none" or _reads_edges(mix.context),
+        disagreement=pool,
+        random_disagreement=random,
+        complement_disagreement=complement,
+        left_low=low,
+        left_high=high,
+        p_value=measured.p_value(generator),
+        effects=_effects(context, measured, generator),
+        held_out=len(measured.wanted) if held_out else 0,
+        edges=context.adapter.weighting != "none" or _reads_edges(context),
         agreement=None if candidates is None else _agreement(candidates),
         pool_ratio=float((mix.m / mix.graphs.sizes).mean()),
-        embedding=mix.context.adapter.describe(),
+        embedding=context.adapter.describe(),
         search=search,
     )
 
 
-def _effect(mix: HardMix, selection: Selection, hosts: Tensor) -> tuple[float, float]:
-    """Effect and p-value of the first selection against the others, random ones.
+def _effects(
+    context: Context, measured: Measured, generator: torch.Generator
+) -> tuple[ClassEffect, ...]:
+    """The effect on every predicted class, or on all graphs of a regression."""
+    if measured.classes is None:
+        every = torch.ones(len(measured.wanted), dtype=torch.bool)
+        return (ClassEffect(None, len(every), *measured.effect(every, generator)),)
+    found = []
+    for number in measured.classes.unique().tolist():
+        own = measured.classes == number
+        effect = measured.effect(own, generator)
+        found.append(ClassEffect(class_name(context, number), int(own.sum()), *effect))
+    return tuple(found)
 
-    All of them fill the same gaps, those of the first.
-    """
-    count, (draws, graphs) = len(selection.keep), hosts.shape
-    rows = torch.arange(count).repeat_interleave(draws)
-    own = torch.arange(graphs, device=hosts.device).expand(count * draws, -1)
-    gaps = selection[torch.zeros_like(rows)]
-    output = mix.predict(own, selection[rows], hosts.repeat(count, 1), gaps)
-    near = closeness(mix.context, output, own).view(count, draws, graphs).mean(1)
-    chance = near[1:].mean(0)
-    difference = (near[0] - chance).double().cpu()
-    sign = torch.rand(FLIPS, graphs, generator=mix.generator).round().double() * 2 - 1
-    by_chance = (sign * difference).mean(1) >= difference.mean() - 1e-12
-    p_value = (1 + int(by_chance.sum())) / (1 + FLIPS)
-    left = max(float(1 - chance.mean()), 1e-6)
-    return float(difference.mean()) / left if left > 1e-3 else 0.0, p_value
+
+def class_name(context: Context, number: int) -> str:
+    """What a predicted class is called."""
+    view = context.adapter.view
+    if view.asked and context.values.shape[1] == 2:  # one class or task, against others
+        name = output_names(context, 1)[0].removeprefix("p(").removesuffix(")")
+        return name if number else f"not {name}".removeprefix("not not ")
+    names = view.classes or ()
+    return str(names[number]) if number < len(names) else f"class {number}"
 
 
 def _agreement(candidates: Candidates) -> float | None:

@@ -2,6 +2,7 @@ r"""The pooling ratio :math:`r`, chosen from the graphs and the model alone."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -18,6 +19,8 @@ RATIOS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 """Ratios that are tried."""
 TOLERANCE = 0.08
 """How much of the random disagreement a smaller ratio may leave more than the best one."""
+BY_CHANCE = 0.5
+"""Random nodes that disagree less keep predictions as well: a pool of this size says little."""
 HOPELESS = 0.3
 """Two ratios in a row that leave as much more end the trials; short searches are noisy."""
 TRIAL_GRAPHS = 80
@@ -50,8 +53,10 @@ def choose_ratio(curve: list[RatioPoint]) -> float:
     """The smallest ratio whose pool leaves little more than the best one.
 
     A larger one never keeps the prediction worse, since it may hold the same nodes; so what counts
-    is where the curve becomes flat.
+    is where the curve becomes flat. Ratios at which random nodes do well enough do not count, if
+    there are others.
     """
+    curve = [point for point in curve if point.random_disagreement >= BY_CHANCE] or curve[:1]
     best = min(point.left for point in curve)
     return min(point.ratio for point in curve if point.left <= best + TOLERANCE)
 
@@ -89,8 +94,9 @@ def ratio_curve(
         values = criterion(sized, sized.select(torch.cat([score, noise])), hosts)[:, 0]
         curve.insert(0, RatioPoint(ratio, *values.tolist()))
         advance(1)
-        limit = min(point.left for point in curve) + HOPELESS
-        if len(curve) > 2 and all(point.left > limit for point in curve[:2]):
+        counting = [point for point in curve if point.random_disagreement >= BY_CHANCE]
+        limit = min((point.left for point in counting), default=math.inf) + HOPELESS
+        if len(counting) > 2 and all(point.left > limit for point in curve[:2]):
             advance(len(RATIOS) - len(curve))
             break
     return curve
