@@ -45,7 +45,7 @@ from hpme.bench.run import dataset_and_target
 from hpme.data import GraphStore
 from hpme.explainers import HPMEExplainer
 from hpme.explainers.hpme.report import FitReport
-from hpme.explainers.occlusion import OcclusionExplainer
+from hpme.explainers.shared.replicas import ReplicaModel, explained_output, without_pair
 from hpme.metrics import explanation_auc
 
 FAITHFUL, NULL, OPEN = "faithful", "null", "open"
@@ -252,7 +252,9 @@ def molecule_sets(names: list[str]) -> Callable[[int], Iterator[Case]]:
             if facts is CLASSES:
                 yield Case(f"{name}, logits x 0.1", FAITHFUL, Scaled(model, 0.1), graphs, facts)
             yield Case(f"{name}, shuffled labels", NULL, memory, graphs, facts)
-            yield Case(f"{name}, head permuted", NULL, permuted(copy(), "head", seed), graphs, facts)
+            yield Case(
+                f"{name}, head permuted", NULL, permuted(copy(), "head", seed), graphs, facts
+            )
             yield Case(f"{name}, random weights", NULL, drawn(copy(), seed), graphs, facts)
             yield Case(f"{name}, ignores edges", OPEN, NoBonds(model).eval(), graphs, facts)
             yield Case(f"{name}, constant", NULL, Scaled(model, 0.0), graphs, facts)
@@ -326,24 +328,54 @@ def measured(case: Case, seed: int, count: int) -> dict[str, Any]:
 
 def on_target(name: str, target_seed: int, seed: int, count: int) -> dict[str, Any]:
     """A target of the benchmark, and how far the mask agrees with the signed occlusion of edges."""
-    dataset_name, model, variant = [*name.split(":"), "gcn", None][:3] if ":" in name else (
-        name, "gcn", None
+    dataset_name, model, variant = [*name.split(":"), "gcn", ""][:3] if ":" in name else (
+        name, "gcn", ""
     )  # fmt: skip
     experiment = Experiment(
-        dataset_name, "hpme", seed, model=model or "gcn", variant=variant, graphs=count,
+        dataset_name, "hpme", seed, model=model, variant=variant or None, graphs=count,
         target_seed=target_seed, options={"ratio": "auto"},
     )  # fmt: skip
     dataset, target = dataset_and_target(*experiment.target)
     outcome = explain(experiment, dataset, target)
-    assert isinstance(outcome.explainer, HPMEExplainer) and outcome.explainer.report is not None
+    explainer = outcome.explainer
+    assert isinstance(explainer, HPMEExplainer) and explainer.report is not None
+    fall, graph = signed_occlusion(explainer, target.model, outcome.graphs)
+    mask = torch.cat([e.edge_mask for e in outcome.explanations])
     return {
         "name": name,
         "kind": FAITHFUL,
         "seed": seed,
         "target": target_seed,
-        "report": outcome.explainer.report.to_dict(),
+        "report": explainer.report.to_dict(),
         "auc": float(explanation_auc(outcome.explanations, outcome.graphs)),
+        "occlusion": rank_correlation(mask, fall, graph),
     }
+
+
+@torch.no_grad()
+def signed_occlusion(
+    explainer: HPMEExplainer, model: nn.Module, graphs: list[Any]
+) -> tuple[Tensor, Tensor]:
+    """By how much the explained output falls without each edge, and the graph of each."""
+    with explainer.context(model, GraphStore.from_graphs(graphs), **explainer.facts) as context:
+        batch = context.store.batch()
+        pairs, task = batch.pairs, context.task
+        classes = context.prediction[pairs.graph] if task.classification else None
+        whole = context.predict(batch)[pairs.graph]
+        without = ReplicaModel(context.adapter, batch, {})(pairs.graph, without_pair(pairs))
+        kept, left = (explained_output(task, output, classes) for output in (whole, without))
+        fall = (kept - left).sum(1) if task.classification else (kept - left).abs().sum(1)
+        return pairs.per_edge(fall), batch.edge_batch
+
+
+def rank_correlation(one: Tensor, other: Tensor, graph: Tensor) -> float:
+    """Mean over graphs of Spearman's rank correlation."""
+    found = []
+    for number in graph.unique().tolist():
+        ranks = [v[graph == number].argsort().argsort().double() for v in (one, other)]
+        value = float(torch.corrcoef(torch.stack(ranks))[0, 1]) if len(ranks[0]) > 2 else 0.0
+        found.append(value)
+    return sum(found) / len(found)
 
 
 # Showing ##########################################################################################

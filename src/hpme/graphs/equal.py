@@ -10,30 +10,30 @@ from hpme.graphs.store import GraphStore
 
 ROUNDS = 4
 ODD = 0x5851F42D4C957F2D
-"""Codes are multiplied by it; products of whole numbers wrap, so order of summation is no matter."""
 
 
 def equal_groups(store: GraphStore) -> Tensor:
     """The number of the group of every graph ``[B]``: copies and renumbered copies share one.
 
-    By Weisfeiler-Lehman codes of nodes, features and edges, so that graphs that message passing
-    cannot tell apart are the same as well. Labels do not count.
+    By Weisfeiler-Lehman codes, so that graphs that message passing cannot tell apart are the same
+    as well. Labels do not count. Codes are whole numbers that wrap: sums do not depend on order.
     """
     graphs = store.batch()
-    code = graphs.batch.new_zeros(graphs.num_nodes)
+    code = torch.zeros_like(graphs.batch)
     for name, values in store.node.items():
         code = code if name == "y" else _mixed(code + _rows(values).to(code))
     if graphs.anchor_order is not None:
         code = _mixed(code + graphs.anchor_order)
-    kind = graphs.batch.new_zeros(graphs.edge_index.shape[1])
+    source, target = graphs.edge_index
+    kind = torch.zeros_like(source)
     for values in store.edge.values():
         kind = _mixed(kind + _rows(values).to(kind))
-    source, target = graphs.edge_index
     for _ in range(ROUNDS):
         heard = _mixed(code.index_select(0, source) + kind)
         code = _mixed(3 * code + segment_sum(heard, target, graphs.num_nodes))
     total = segment_sum(_mixed(code), graphs.batch, graphs.num_graphs)
-    return torch.unique(total, return_inverse=True)[1]
+    group: Tensor = torch.unique(total, return_inverse=True)[1]
+    return group
 
 
 def _rows(values: Tensor) -> Tensor:

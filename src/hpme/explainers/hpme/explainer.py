@@ -126,7 +126,9 @@ class HPMEExplainer(HPMEBase):
         report = self._search(few, known, fresh, progress)
         self._calibrate(mix)
         only = None
-        if context.task.classification and len(context.prediction.unique()) == 1:
+        if context.task.classification and bool(
+            (context.prediction == context.prediction[0]).all()
+        ):
             only = class_name(context, int(context.prediction[0]))
         self._finish(replace(report, ratio_curve=curve, only=only))
 
@@ -167,11 +169,10 @@ class HPMEExplainer(HPMEBase):
         spread = float(few.scores(self.pool).std(unbiased=False))
         self.pool.weight.data /= spread if spread > 0 else 1.0
         self.rival = None if rival is None else candidates.pool(rival)
-        if fresh is not None:
-            measured, held_out = Measured.on(fresh, self.pool), True
-        else:
-            measured, held_out = self._crossed(few)
-        report = report_on(few, measured, candidates, "subsets", held_out=held_out)
+        measured = self._crossed(few) if fresh is None else Measured.on(fresh, self.pool)
+        held_out = measured is not None
+        measured = measured or Measured.on(few, self.pool)
+        report = report_on(few, measured, candidates, "subsets", held_out)
         with progress_bar("training the edge MLP", self.epochs, enabled=progress) as advance:
             self.edge_mlp = fit_edge_mlp(
                 few,
@@ -183,15 +184,14 @@ class HPMEExplainer(HPMEBase):
             )
         return report
 
-    def _crossed(self, few: HardMix) -> tuple[Measured, bool]:
+    def _crossed(self, few: HardMix) -> Measured | None:
         """Each half of few graphs with a pool that a short search finds on the other half.
 
-        Where there are too few for that, all of them with the chosen pool.
+        ``None`` if there are too few for that.
         """
-        assert self.pool is not None
         group, one = _different(few.context)
         if len(one) < LEAST_HALVES:
-            return Measured.on(few, self.pool), False
+            return None
         search = SubsetSearch(1, self.rounds, self.subsets, refine=0, more=0)
         found = []
         halves = spread_over(few.context.values[one], len(one)).cpu()
@@ -201,7 +201,7 @@ class HPMEExplainer(HPMEBase):
             candidates = search.find(part, attributions(part.context), advance=lambda _: None)
             pool = candidates.pool(candidates.chosen())
             found.append(Measured.on(few.subset(one[half]), pool))
-        return found[0].joined(found[1]), True
+        return found[0].joined(found[1])
 
     @torch.no_grad()
     def _calibrate(self, mix: HardMix) -> None:

@@ -13,19 +13,24 @@ from hpme.explainers.hpme.measuring import Measured
 from hpme.explainers.hpme.quality import output_names
 from hpme.explainers.hpme.search.chains import Candidates
 from hpme.explainers.hpme.search.hardmix import HardMix
-from hpme.explainers.hpme.search.ratio import RatioPoint
+from hpme.explainers.hpme.search.ratio import BY_CHANCE, RatioPoint
 from hpme.explainers.shared.context import Context
 from hpme.explainers.shared.explanation import report_html
 
 Evidence = Literal["good", "small", "few", "none"]
-SIGNIFICANT = 0.01
-"""A larger p-value may be chance."""
-OF_A_CLASS = 0.05
-"""The same for the effect on a class, of which there must be one."""
+WORDS: dict[Evidence, str] = {
+    "small": "small but certain",
+    "few": "too few graphs",
+    "none": "no evidence",
+}
+SIGNIFICANT, OF_A_CLASS = 0.01, 0.05
+"""Larger p-values may be chance: those of all graphs, and of the class that is carried best."""
+AGAINST = 0.05
+"""A class whose effect is certainly below this, the other way, speaks against the pool."""
 SMALL = 0.2
 """A pool that saves less than this of the disagreement of random regions saves little."""
 POSSIBLE = 0.5
-"""Where it may save as much, but this is not certain, more graphs would tell."""
+"""Where it may save as much, but need not, more graphs would tell."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +41,8 @@ class ClassEffect:
         name: Name of the class; ``None`` for regression, where all graphs are one.
         graphs: Number of graphs.
         effect: How much nearer to its own output the pool brings hosts than random regions do, as
-            a share of what is left to these; 1 is all, 0 nothing.
-        low, high: Ends of its interval of 95 %, over graphs.
+            a share of what is left to these; 1 is all, 0 nothing, below 0 away from it.
+        low, high: Ends of its 95 % interval over graphs.
         p_value: How probable so much is by chance, by random signs of the graphs' differences.
     """
 
@@ -64,10 +69,8 @@ class FitReport:
     Args:
         disagreement: Of the chosen pool, among graphs that the search did not use.
         random_disagreement: Of random regions, as large and as connected, in the same places.
-        complement_disagreement: Of the nodes the chosen pool ranks lowest.
-        left_low, left_high: Ends of the 95 % interval of :attr:`left`, over graphs.
-        p_value: How probable such a difference is by chance: pools and random regions change places
-            in graphs at random.
+        left_low, left_high: Ends of the 95 % interval of :attr:`left` over graphs.
+        p_value: How probable so much less is by chance: pools and random regions change places.
         effects: What the pool does for each predicted class.
         held_out: Number of different graphs on which all of this was measured; 0 if there were too
             few to keep any from the search, and it was measured on those of the search.
@@ -83,7 +86,6 @@ class FitReport:
 
     disagreement: float
     random_disagreement: float
-    complement_disagreement: float
     left_low: float
     left_high: float
     p_value: float
@@ -110,7 +112,7 @@ class FitReport:
     @property
     def evidence(self) -> Evidence:
         """``"good"``, ``"small"`` but certain, too ``"few"`` graphs to tell, or ``"none"``."""
-        if self.only is not None:
+        if self.only is not None or self._spread or self._against:
             return "none"
         found = any(one.effect > 0 and one.p_value <= OF_A_CLASS for one in self.effects)
         if self.p_value <= SIGNIFICANT and found and self.held_out:
@@ -118,33 +120,53 @@ class FitReport:
         return "few" if self.left_low < 1 - POSSIBLE or not self.held_out else "none"
 
     @property
+    def _spread(self) -> bool:
+        """Whether random regions keep predictions by themselves."""
+        return self.random_disagreement < BY_CHANCE
+
+    @property
+    def _against(self) -> list[ClassEffect]:
+        """Classes that the pool certainly keeps worse than random regions do."""
+        return [one for one in self.effects if one.high < -AGAINST]
+
+    @property
     def warnings(self) -> list[str]:
         """Reasons not to trust the explanations; empty if the evidence is good."""
-        found, saved = [], f"{1 - self.left:.0%} [{1 - self.left_high:.0%}, {1 - self.left_low:.0%}]"
+        evidence, found = self.evidence, []
+        ends = f"[{1 - self.left_high:.0%}, {1 - self.left_low:.0%}]"
+        saved = f"{1 - self.left:.0%} {ends} of the disagreement of random regions of the same size"
         measured = f"(p = {self.p_value:.2g}, {self._where()})"
         if self.only is not None:
             found.append(
-                f"all graphs have the same prediction ({self.only}): no other graph can show what "
-                "carries it, so there is no evidence. Fit to graphs of several predictions"
+                f"no evidence: all graphs have the same prediction ({self.only}), so none can show "
+                "what carries it. Fit to graphs of several predictions"
             )
-        elif self.evidence == "small":
+        elif self._spread:
             found.append(
-                f"small but certain: the chosen nodes save {saved} of the disagreement of random "
-                f"regions of the same size {measured}. They are a part of what the model reads; "
-                "another ratio may hold more of it"
+                "no evidence of a region: random regions of the same size keep predictions as well "
+                f"(disagreement {self.random_disagreement:.2f}). The model may read the whole, "
+                "or the ratio is too large"
             )
-        elif self.evidence == "few":
-            seen = "" if self.held_out else ", none of which could be kept from the search"
+        elif self._against:
             found.append(
-                f"too few graphs{seen}: the chosen nodes may save {saved} of the disagreement of "
-                f"random regions {measured}. Fit to more graphs, of all predictions"
+                f"no evidence: {', '.join(map(str, self._against))}, so the chosen nodes change "
+                "outputs the same way in graphs of all predictions. The model may count something"
             )
-        elif self.evidence == "none":
+        elif evidence == "none":
             found.append(
-                "no evidence: the chosen nodes keep predictions no better than random regions of "
-                f"the same size, or no class of them; they save {saved} of the disagreement "
-                f"{measured}. The model may not rely on a subgraph of this size: try another "
-                "ratio, or check the model's accuracy"
+                f"no evidence: the chosen nodes save {saved} {measured}, which may be chance. The "
+                "model may not rely on a subgraph; check its accuracy, or try another ratio"
+            )
+        elif evidence == "few":
+            seen = "" if self.held_out else ", so that none could be kept from the search"
+            found.append(
+                f"too few graphs{seen}: the chosen nodes save {saved} {measured}, which may be "
+                "chance. Fit to more different graphs, of all predictions"
+            )
+        elif evidence == "small":
+            found.append(
+                f"small but certain: the chosen nodes save {saved} {measured}. They are a part of "
+                "what the model reads; another ratio may hold more"
             )
         if not self.edges:
             found.append(
@@ -157,13 +179,11 @@ class FitReport:
         """The evidence in one line."""
         agreement = "-" if self.agreement is None else f"{self.agreement:.2f}"
         chosen = f"pools {self.pool_ratio:.0%} of the nodes (chosen without labels); "
-        words = {"small": "small but certain", "few": "too few graphs", "none": "no evidence"}
-        good = "trust with care" if self.warnings else "good evidence"
         return (chosen if self.ratio_curve else "") + (
             f"hard-mix disagreement {self.disagreement:.2f} (random {self.random_disagreement:.2f},"
-            f" complement {self.complement_disagreement:.2f}; p = {self.p_value:.2g}, "
-            f"{self._where()}), {', '.join(map(str, self.effects))}, restarts agree {agreement}: "
-            + words.get(self.evidence, good)
+            f" p = {self.p_value:.2g}, {self._where()}), {', '.join(map(str, self.effects))}, "
+            f"restarts agree {agreement}: "
+            + WORDS.get(self.evidence, "trust with care" if self.warnings else "good evidence")
         )
 
     def _repr_html_(self) -> str:
@@ -174,8 +194,8 @@ class FitReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, with the derived ones."""
-        derived = {"effect": self.effect, "evidence": self.evidence}
-        return {**asdict(self), **derived, "warnings": self.warnings}
+        derived = {"effect": self.effect, "evidence": self.evidence, "warnings": self.warnings}
+        return {**asdict(self), **derived}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> FitReport:
@@ -188,31 +208,21 @@ class FitReport:
 
 
 def report_on(
-    mix: HardMix,
-    measured: Measured,
-    candidates: Candidates | None,
-    search: str,
-    *,
-    held_out: bool = False,
+    mix: HardMix, measured: Measured, candidates: Candidates | None, search: str, held_out: bool
 ) -> FitReport:
     """What was measured, in numbers.
 
     Args:
-        mix: The graphs of the search, or some of them.
+        mix: The graphs of the search.
         measured: The chosen pool, or pools found in the same way, on graphs.
         candidates: What it was chosen from.
         search: Name of the search.
         held_out: Whether these are graphs that the search did not use.
     """
     context, generator = mix.context, mix.generator
-    pool, random, complement = measured.disagreement
-    low, high = measured.left(generator)
     return FitReport(
-        disagreement=pool,
-        random_disagreement=random,
-        complement_disagreement=complement,
-        left_low=low,
-        left_high=high,
+        *measured.disagreement,
+        *measured.left(generator),
         p_value=measured.p_value(generator),
         effects=_effects(context, measured, generator),
         held_out=len(measured.wanted) if held_out else 0,
@@ -228,15 +238,13 @@ def _effects(
     context: Context, measured: Measured, generator: torch.Generator
 ) -> tuple[ClassEffect, ...]:
     """The effect on every predicted class, or on all graphs of a regression."""
-    if measured.classes is None:
-        every = torch.ones(len(measured.wanted), dtype=torch.bool)
-        return (ClassEffect(None, len(every), *measured.effect(every, generator)),)
-    found = []
-    for number in measured.classes.unique().tolist():
-        own = measured.classes == number
-        effect = measured.effect(own, generator)
-        found.append(ClassEffect(class_name(context, number), int(own.sum()), *effect))
-    return tuple(found)
+    groups: dict[str | None, Tensor] = {None: torch.ones(len(measured.wanted), dtype=torch.bool)}
+    if (classes := measured.classes) is not None:
+        groups = {class_name(context, i): classes == i for i in sorted(set(classes.tolist()))}
+    return tuple(
+        ClassEffect(name, int(own.sum()), *measured.effect(own, generator))
+        for name, own in groups.items()
+    )
 
 
 def class_name(context: Context, number: int) -> str:
