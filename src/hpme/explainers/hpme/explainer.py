@@ -40,9 +40,10 @@ from hpme.progress import progress_bar
 
 SEARCH_EDGES = 50_000
 """A scorer for all graphs needs no more to be found, and large graphs would take long."""
-HELD_OUT, LEAST_GRAPHS = 64, 60
-"""Different graphs kept from the search for evidence, a fifth of all at most. Of fewer each half
-is measured with what a search on the other half finds, but for still fewer than these:"""
+HELD_OUT, TELLING, LEAST_GRAPHS = 64, 40, 60
+"""Different graphs kept from the search for evidence: at most a fifth of all; a third until they
+are enough to tell. Of fewer each half is measured with what is found on the other half, if there
+are at least as many as this:"""
 LEAST_HALVES = 10
 
 
@@ -144,7 +145,8 @@ class HPMEExplainer(HPMEBase):
         left = torch.ones(len(counts), dtype=torch.bool)
         held_out = torch.arange(0)
         if len(one) >= LEAST_GRAPHS:
-            held_out = one[spread_over(context.values[one], min(HELD_OUT, len(one) // 5)).cpu()]
+            count = min(HELD_OUT, max(len(one) // 5, min(TELLING, len(one) // 3)))
+            held_out = one[spread_over(context.values[one], count).cpu()]
             left = ~torch.isin(group, group[held_out])
             held_out = some(held_out, HELD_OUT)
         return some(left.nonzero().view(-1), self.search_graphs), held_out
