@@ -1,8 +1,8 @@
 """Whether HPME's warnings can be believed: models with and without an explanation.
 
     python benchmarks/trust.py FILE [--planted] [--sets n,amide-class] [--admet AMES,...]
-        [--networks "trained,head permuted,random weights"]
-        ba-2motifs,ba-2motifs:gin,ba-shapes-links:seal:planted] [--targets 0] [--seeds 0-9] [--graphs 200]
+        [--networks "trained,head permuted,random weights"] [--seeds 0-9] [--graphs 200]
+        [--paper ba-2motifs,ba-2motifs:gin,ba-shapes-links:seal:planted] [--targets 0]
     python benchmarks/trust.py FILE --show [--half even]
 
 Every fit is written to FILE as a line, with its report; ``--show`` makes a table of them, with what

@@ -115,6 +115,7 @@ SAID = {
     "good": (GOOD, "good evidence"),
     "small": (replace(GOOD, disagreement=0.8, left_low=0.8, left_high=0.95), "small but certain"),
     "few": (replace(GOOD, p_value=0.024), "too few graphs"),
+    "by heart": (replace(GOOD, crossed=True, left_high=0.7), "too few graphs"),
     "seen": (replace(GOOD, held_out=0), "too few graphs"),
     "none": (replace(GOOD, p_value=0.4, disagreement=0.88, left_low=0.9), "no evidence"),
     "spread": (replace(GOOD, random_disagreement=0.45), "no evidence"),
@@ -139,6 +140,12 @@ def test_each_case_has_its_own_sentence(kind):
     assert warning.startswith(words) and report.evidence != "good"
     others = {other.warnings[0] for name, (other, _) in SAID.items() if name not in ("good", kind)}
     assert warning not in others
+
+
+def test_what_is_certain_is_not_called_chance():
+    for report, _ in SAID.values():
+        if report.p_value <= 0.01 and CHANCE not in report.effects:
+            assert not any("chance" in warning for warning in report.warnings)
 
 
 def test_a_class_without_effect_is_no_reason_to_warn():
@@ -271,7 +278,7 @@ def test_few_graphs_are_measured_by_halves(monkeypatch):
     assert asked == [15, 15] and report.held_out == 30 and report.warnings == []
     report = fit(Joined(6.0), PAIRS[:8], **CLASSES).report
     assert asked[2:] == [8] and report.held_out == 0
-    assert "none could be kept from the search" in report.warnings[0]
+    assert "none of them could be kept from the search" in report.warnings[0]
 
 
 @pytest.mark.slow

@@ -126,12 +126,9 @@ class HPMEExplainer(HPMEBase):
             fresh = None if fresh is None else replace(fresh, size=size)
         report = self._search(few, known, fresh, progress)
         self._calibrate(mix)
-        only = None
-        if context.task.classification and bool(
-            (context.prediction == context.prediction[0]).all()
-        ):
-            only = class_name(context, int(context.prediction[0]))
-        self._finish(replace(report, ratio_curve=curve, only=only))
+        said = set(context.prediction.tolist()) if context.task.classification else ()
+        only = class_name(context, *said) if len(said) == 1 else None
+        self._finish(replace(report, ratio_curve=curve, only=only, crossed=fresh is None))
 
     def _split(self, context: Context, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Numbers of graphs to search on, and of graphs of all predictions that are held out."""

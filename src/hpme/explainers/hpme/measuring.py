@@ -12,7 +12,7 @@ from hpme.explainers.hpme.method.pool import by_boundary
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.transplants import Transplants
 
-DRAWS = 4
+DRAWS = 8
 """Hosts per graph, and random regions."""
 RESAMPLES = 1999
 

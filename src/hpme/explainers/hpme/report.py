@@ -29,8 +29,9 @@ AGAINST = 0.05
 """A class whose effect is certainly below this, the other way, speaks against the pool."""
 SMALL = 0.2
 """A pool that saves less than this of the disagreement of random regions saves little."""
-POSSIBLE = 0.5
-"""Where it may save as much, but need not, more graphs would tell."""
+MUCH = 0.5
+"""Where it may save as much, but need not, more graphs would tell; of few graphs, which a model may
+know by heart, it must save as much for certain."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,8 @@ class FitReport:
         search: Name of the search.
         ratio_curve: What the ratio was chosen from, if it was.
         only: The prediction of all graphs, if it is the same.
+        crossed: Whether there were so few graphs that each half was measured with what a search
+            found on the other half.
     """
 
     disagreement: float
@@ -98,6 +101,7 @@ class FitReport:
     search: str
     ratio_curve: list[RatioPoint] | None = None
     only: str | None = None
+    crossed: bool = False
 
     @property
     def left(self) -> float:
@@ -115,9 +119,10 @@ class FitReport:
         if self.only is not None or self._spread or self._against:
             return "none"
         found = any(one.effect > 0 and one.p_value <= OF_A_CLASS for one in self.effects)
-        if self.p_value <= SIGNIFICANT and found and self.held_out:
+        few = self.crossed and self.left_high > 1 - MUCH
+        if self.p_value <= SIGNIFICANT and found and self.held_out and not few:
             return "small" if self.left > 1 - SMALL else "good"
-        return "few" if self.left_low < 1 - POSSIBLE or not self.held_out else "none"
+        return "few" if few or self.left_low < 1 - MUCH or not self.held_out else "none"
 
     @property
     def _spread(self) -> bool:
@@ -158,10 +163,14 @@ class FitReport:
                 "model may not rely on a subgraph; check its accuracy, or try another ratio"
             )
         elif evidence == "few":
-            seen = "" if self.held_out else ", so that none could be kept from the search"
+            why = "which may be chance"
+            if not self.held_out:
+                why = "but none of them could be kept from the search"
+            elif self.p_value <= SIGNIFICANT and self.crossed:
+                why = "but a model may know so few graphs by heart"
             found.append(
-                f"too few graphs{seen}: the chosen nodes save {saved} {measured}, which may be "
-                "chance. Fit to more different graphs, of all predictions"
+                f"too few graphs: the chosen nodes save {saved} {measured}, {why}. Fit to more "
+                "different graphs, of all predictions"
             )
         elif evidence == "small":
             found.append(
@@ -217,7 +226,7 @@ def report_on(
         measured: The chosen pool, or pools found in the same way, on graphs.
         candidates: What it was chosen from.
         search: Name of the search.
-        held_out: Whether these are graphs that the search did not use.
+        held_out: Whether it was measured on graphs that the search did not use.
     """
     context, generator = mix.context, mix.generator
     return FitReport(
