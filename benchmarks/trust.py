@@ -15,7 +15,8 @@ today's bounds say. Bounds are chosen on odd seeds, even ones are for reporting.
 - ``--sets``: molecules of ``$HPME_DATA_DIR/attribution`` and a trained GINE, its logits times 0.1;
   shuffled labels, its head permuted, random weights, one that ignores bonds, a constant.
 - ``--admet``: endpoints of ADMET-AI (needs what ``benchmarks/grafts.py`` does) on drugs of its
-  table; the first network, its head permuted, its weights drawn at random.
+  table, AMES on molecules of ``$HPME_DATA_DIR/ames``; the first network, its head permuted, its
+  weights drawn at random.
 - ``--paper``: targets of the benchmark, with the seeds ``--targets``, and the edge AUC.
 """
 
@@ -264,6 +265,8 @@ def molecule_sets(names: list[str]) -> Callable[[int], Iterator[Case]]:
 
 
 def endpoints(names: list[str], kinds: list[str]) -> Callable[[int], Iterator[Case]]:
+    from evidence import read as ames
+
     from hpme.models.chemprop import explained, molecules, read_model
 
     spec = importlib.util.find_spec("admet_ai")
@@ -271,7 +274,8 @@ def endpoints(names: list[str], kinds: list[str]) -> Callable[[int], Iterator[Ca
     folder = Path(next(iter(spec.submodule_search_locations))) / "resources"
     with (folder / "data" / "drugbank_approved.csv").open() as file:
         smiles = [row["smiles"] for row in csv.DictReader(file)]
-    smiles = [text for text in smiles if 5 < len(text) < 45 and "." not in text]
+    drugs = [text for text in smiles if 5 < len(text) < 45 and "." not in text]
+    known = [row["smiles"] for row in ames() if 5 < len(row["smiles"]) < 45]
 
     def network(name: str) -> tuple[Any, Any]:
         for kind in ("classification", "regression"):
@@ -288,7 +292,8 @@ def endpoints(names: list[str], kinds: list[str]) -> Callable[[int], Iterator[Ca
                     permuted(found, "predictor", seed)
                 if kind == "random weights":
                     drawn(found, seed)
-                chosen = [smiles[i] for i in order(smiles, seed)[:600]]
+                table = known if name == "AMES" else drugs  # few drugs are mutagens
+                chosen = [table[i] for i in order(table, seed)[:600]]
                 model = explained(found, tasks=tasks, target=name)
                 graphs = molecules(chosen, found)
                 about = FAITHFUL if kind == "trained" else NULL

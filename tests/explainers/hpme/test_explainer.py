@@ -58,7 +58,7 @@ def test_without_mixup_nothing_that_is_searched_or_chosen_has_a_host(graphs, mon
         assert len(before) > 10 and set(before) == {not mixup}
 
 
-@pytest.mark.parametrize(("count", "attributed"), [(70, 1), (120, 2)])
+@pytest.mark.parametrize(("count", "attributed"), [(70, 1), (150, 2)])
 def test_what_a_fit_reads_of_graphs_is_computed_once(count, attributed, monkeypatch):
     """Attributions of the graphs a ratio is tried on are their own if these are not all."""
     made = Counter()

@@ -110,7 +110,7 @@ def test_halves_join():
 EFFECT = ClassEffect("class 1", 20, 0.6, 0.4, 0.8, 0.001)
 GOOD = FitReport(0.2, 0.9, 0.1, 0.3, 0.001, (EFFECT,), 40, True, 0.9, 0.2, "somewhere", "subsets")
 AWAY = ClassEffect("class 0", 20, -0.3, -0.4, -0.2, 1.0)
-CHANCE = replace(EFFECT, p_value=0.2)
+CHANCE, RARE = replace(EFFECT, p_value=0.2), replace(EFFECT, graphs=7)
 SAID = {
     "good": (GOOD, "good evidence"),
     "small": (replace(GOOD, disagreement=0.8, left_low=0.8, left_high=0.95), "small but certain"),
@@ -118,6 +118,7 @@ SAID = {
     "by heart": (replace(GOOD, crossed=True, left_high=0.7), "too few graphs"),
     "seen": (replace(GOOD, held_out=0), "too few graphs"),
     "none": (replace(GOOD, p_value=0.4, disagreement=0.88, left_low=0.9), "no evidence"),
+    "rare": (replace(GOOD, p_value=0.5, left_low=0.7, effects=(EFFECT, RARE)), "too few graphs"),
     "spread": (replace(GOOD, random_disagreement=0.45), "no evidence"),
     "against": (replace(GOOD, effects=(EFFECT, AWAY)), "no evidence"),
     "no class": (

@@ -32,6 +32,8 @@ SMALL = 0.2
 MUCH = 0.5
 """Where it may save as much, but need not, more graphs would tell; of few graphs, which a model may
 know by heart, it must save as much for certain."""
+FEW = 10
+"""Fewer graphs of a prediction tell little."""
 
 
 @dataclass(frozen=True)
@@ -119,10 +121,17 @@ class FitReport:
         if self.only is not None or self._spread or self._against:
             return "none"
         found = any(one.effect > 0 and one.p_value <= OF_A_CLASS for one in self.effects)
-        few = self.crossed and self.left_high > 1 - MUCH
-        if self.p_value <= SIGNIFICANT and found and self.held_out and not few:
+        if self.p_value <= SIGNIFICANT and found and self.held_out:
+            if self.crossed and self.left_high > 1 - MUCH:
+                return "few"
             return "small" if self.left > 1 - SMALL else "good"
-        return "few" if few or self.left_low < 1 - MUCH or not self.held_out else "none"
+        rare = min(one.graphs for one in self.effects) < FEW
+        return "few" if rare or self.left_low < 1 - MUCH or not self.held_out else "none"
+
+    @property
+    def proven(self) -> bool:
+        """Whether verdicts on single graphs may rest on the pool; unknown if none was held out."""
+        return self.evidence in ("good", "small") or not self.held_out
 
     @property
     def _spread(self) -> bool:
