@@ -49,7 +49,7 @@ def test_without_mixup_nothing_that_is_searched_or_chosen_has_a_host(graphs, mon
         return predict(mix, *arguments, **options)
 
     monkeypatch.setattr(HardMix, "predict", counted)
-    monkeypatch.setattr(HPMEExplainer, "_crossed", lambda *_: asked.append("report"))
+    monkeypatch.setattr(HPMEExplainer, "_crossed", lambda *_: asked.append("report") or [])
     for mixup in (True, False):
         asked.clear()
         options = {"restarts": 1, "rounds": 1, "subsets": 4, "refine": 1, "epochs": 1}

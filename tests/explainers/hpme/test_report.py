@@ -95,16 +95,6 @@ def test_p_values_of_chance_are_uniform():
         assert 0.35 < float(values.mean()) < 0.65
 
 
-def test_halves_join():
-    one, other = measured(1.0, 10), measured(1.0, 12, seed=1)
-    both = one.joined(other)
-    assert both.kept.shape == (2, 4, 22, 2) and both.hosts.shape == (4, 22, 2)
-    assert torch.equal(both.wanted, torch.cat([one.wanted, other.wanted]))
-    assert torch.equal(both.classes, torch.cat([one.classes, other.classes]))
-    bare = replace(one, classes=None).joined(replace(other, classes=None))
-    assert bare.classes is None
-
-
 # What is said ###############################################################################
 
 EFFECT = ClassEffect("class 1", 20, 0.6, 0.4, 0.8, 0.001)
@@ -114,15 +104,15 @@ CHANCE, RARE = replace(EFFECT, p_value=0.2), replace(EFFECT, graphs=7)
 SAID = {
     "good": (GOOD, "good evidence"),
     "small": (replace(GOOD, disagreement=0.8, left_low=0.8, left_high=0.95), "small but certain"),
-    "few": (replace(GOOD, p_value=0.024), "too few graphs"),
+    "few": (replace(GOOD, p_value=0.024, left_low=0.7), "too few graphs"),
     "by heart": (replace(GOOD, crossed=True, left_high=0.7), "too few graphs"),
     "seen": (replace(GOOD, held_out=0), "too few graphs"),
     "none": (replace(GOOD, p_value=0.4, disagreement=0.88, left_low=0.9), "no evidence"),
-    "rare": (replace(GOOD, p_value=0.5, left_low=0.7, effects=(EFFECT, RARE)), "too few graphs"),
+    "rare": (replace(GOOD, p_value=0.5, left_low=0.9, effects=(EFFECT, RARE)), "too few graphs"),
     "spread": (replace(GOOD, random_disagreement=0.45), "no evidence"),
     "against": (replace(GOOD, effects=(EFFECT, AWAY)), "no evidence"),
     "no class": (
-        replace(GOOD, left_low=0.6, effects=(replace(EFFECT, p_value=0.2),)),
+        replace(GOOD, left_low=0.8, effects=(replace(EFFECT, p_value=0.2),)),
         "no evidence",
     ),
     "one": (replace(GOOD, only="class 0"), "no evidence"),
@@ -269,16 +259,16 @@ def test_no_copy_of_a_held_out_graph_is_searched(monkeypatch):
 def test_few_graphs_are_measured_by_halves(monkeypatch):
     asked, on = [], Measured.on
 
-    def counted(mix, pool):
-        asked.append(len(mix.context.store))
-        return on(mix, pool)
+    def counted(*parts):
+        asked.append([len(mix.context.store) for mix, _ in parts])
+        return on(*parts)
 
     monkeypatch.setattr(Measured, "on", counted)
     fit = HPMEExplainer(k=3, **QUICK).fit
     report = fit(Joined(6.0), PAIRS[:30], **CLASSES).report
-    assert asked == [15, 15] and report.held_out == 30 and report.warnings == []
+    assert asked == [[15, 15]] and report.held_out == 30 and report.warnings == []
     report = fit(Joined(6.0), PAIRS[:8], **CLASSES).report
-    assert asked[2:] == [8] and report.held_out == 0
+    assert asked[1] == [8] and report.held_out == 0
     assert "none of them could be kept from the search" in report.warnings[0]
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from hpme.explainers.hpme.base import HPMEBase
 from hpme.explainers.hpme.measuring import Measured
@@ -168,10 +168,9 @@ class HPMEExplainer(HPMEBase):
         spread = float(few.scores(self.pool).std(unbiased=False))
         self.pool.weight.data /= spread if spread > 0 else 1.0
         self.rival = None if rival is None else candidates.pool(rival)
-        measured = self._crossed(few) if fresh is None else Measured.on(fresh, self.pool)
-        held_out = measured is not None
-        measured = measured or Measured.on(few, self.pool)
-        report = report_on(few, measured, candidates, "subsets", held_out)
+        parts = self._crossed(few) if fresh is None else [(fresh, self.pool)]
+        measured = Measured.on(*(parts or [(few, self.pool)]))
+        report = report_on(few, measured, candidates, "subsets", bool(parts))
         with progress_bar("training the edge MLP", self.epochs, enabled=progress) as advance:
             self.edge_mlp = fit_edge_mlp(
                 few,
@@ -183,24 +182,19 @@ class HPMEExplainer(HPMEBase):
             )
         return report
 
-    def _crossed(self, few: HardMix) -> Measured | None:
-        """Each half of few graphs with a pool that a short search finds on the other half.
-
-        ``None`` if there are too few for that.
-        """
+    def _crossed(self, few: HardMix) -> list[tuple[HardMix, nn.Module]]:
+        """Each half of few graphs with a pool that a short search finds on the other half."""
         group, one = _different(few.context)
         if len(one) < LEAST_HALVES:
-            return None
+            return []
         search = SubsetSearch(1, self.rounds, self.subsets, refine=0, more=0)
-        found = []
         halves = spread_over(few.context.values[one], len(one)).cpu()
-        for half in (halves[::2], halves[1::2]):
-            other = (~torch.isin(group, group[one[half]])).nonzero().view(-1)
-            part = few.subset(other)
-            candidates = search.find(part, attributions(part.context), advance=lambda _: None)
-            pool = candidates.pool(candidates.chosen())
-            found.append(Measured.on(few.subset(one[half]), pool))
-        return found[0].joined(found[1])
+        found: list[tuple[HardMix, nn.Module]] = []
+        for half in (one[halves[::2]], one[halves[1::2]]):
+            other = few.subset((~torch.isin(group, group[half])).nonzero().view(-1))
+            candidates = search.find(other, attributions(other.context), advance=lambda _: None)
+            found.append((few.subset(half), candidates.pool(candidates.chosen())))
+        return found
 
     @torch.no_grad()
     def _calibrate(self, mix: HardMix) -> None:

@@ -35,33 +35,11 @@ class Measured:
     classes: Tensor | None
 
     @classmethod
-    @torch.no_grad()
-    def on(cls, mix: HardMix, pool: nn.Module) -> Measured:
-        """A pool on all graphs of a mix, which host one another."""
-        mix = replace(mix, alone=False)
-        context, hosts = mix.context, mix.draw(DRAWS)
-        parts = Transplants.among(mix, mix.scores(pool), hosts)
-        regions = parts.random_regions(parts.pool, beside=False)
-        keep = torch.cat([parts.pool.expand_as(regions), regions])
-        chosen = by_boundary(keep, mix.graphs, mix.generator)
-        gaps = chosen[torch.arange(DRAWS).repeat(2)]
-        own = torch.arange(hosts.shape[1], device=hosts.device).expand(2 * DRAWS, -1)
-        output = mix.predict(own, chosen, hosts.repeat(2, 1), gaps)
-        values = context.task.values(output.flatten(0, 1))
-        return cls(
-            kept=values.view(2, *hosts.shape, -1).double().cpu(),
-            hosts=context.values[hosts].double().cpu(),
-            wanted=context.values.double().cpu(),
-            classes=context.prediction.cpu() if context.task.classification else None,
-        )
-
-    def joined(self, other: Measured) -> Measured:
-        """These graphs and others, measured with another pool."""
-        classes = None
-        if self.classes is not None and other.classes is not None:
-            classes = torch.cat([self.classes, other.classes])
-        kept, hosts = torch.cat([self.kept, other.kept], 2), torch.cat([self.hosts, other.hosts], 1)
-        return Measured(kept, hosts, torch.cat([self.wanted, other.wanted]), classes)
+    def on(cls, *parts: tuple[HardMix, nn.Module]) -> Measured:
+        """Pools on all graphs of their mixes, in each of which graphs host one another."""
+        kept, hosts, wanted, classes = zip(*(_asked(*part) for part in parts), strict=True)
+        predicted = torch.cat(classes) if parts[0][0].context.task.classification else None
+        return cls(torch.cat(kept, 2), torch.cat(hosts, 1), torch.cat(wanted), predicted)
 
     @property
     def disagreement(self) -> tuple[float, float]:
@@ -115,6 +93,23 @@ class Measured:
         if self.classes is None:
             return (1 - (values - self.wanted).abs().mean(2)).clamp(min=0).mean(0)
         return values.mean(0).gather(1, self.classes.unsqueeze(1)).squeeze(1)
+
+
+@torch.no_grad()
+def _asked(mix: HardMix, pool: nn.Module) -> tuple[Tensor, ...]:
+    """Values of mixes, of hosts and of graphs, and predictions."""
+    mix = replace(mix, alone=False)
+    context, hosts = mix.context, mix.draw(DRAWS)
+    parts = Transplants.among(mix, mix.scores(pool), hosts)
+    regions = parts.random_regions(parts.pool, beside=False)
+    keep = torch.cat([parts.pool.expand_as(regions), regions])
+    chosen = by_boundary(keep, mix.graphs, mix.generator)
+    gaps = chosen[torch.arange(DRAWS).repeat(2)]
+    own = torch.arange(hosts.shape[1], device=hosts.device).expand(2 * DRAWS, -1)
+    output = mix.predict(own, chosen, hosts.repeat(2, 1), gaps)
+    kept = context.task.values(output.flatten(0, 1)).view(2, *hosts.shape, -1)
+    found = kept, context.values[hosts], context.values
+    return *(values.double().cpu() for values in found), context.prediction.cpu()
 
 
 def _disagreement(sums: Tensor) -> Tensor:

@@ -29,9 +29,10 @@ AGAINST = 0.05
 """A class whose effect is certainly below this, the other way, speaks against the pool."""
 SMALL = 0.2
 """A pool that saves less than this of the disagreement of random regions saves little."""
+POSSIBLE = 0.25
+"""Where it may save as much, but need not, more graphs would tell."""
 MUCH = 0.5
-"""Where it may save as much, but need not, more graphs would tell; of few graphs, which a model may
-know by heart, it must save as much for certain."""
+"""Of few graphs, which a model may know by heart, it must save as much for certain."""
 FEW = 10
 """Fewer graphs of a prediction tell little."""
 
@@ -118,7 +119,7 @@ class FitReport:
     @property
     def evidence(self) -> Evidence:
         """``"good"``, ``"small"`` but certain, too ``"few"`` graphs to tell, or ``"none"``."""
-        if self.only is not None or self._spread or self._against:
+        if self.only is not None or self.random_disagreement < BY_CHANCE or self._against:
             return "none"
         found = any(one.effect > 0 and one.p_value <= OF_A_CLASS for one in self.effects)
         if self.p_value <= SIGNIFICANT and found and self.held_out:
@@ -126,22 +127,12 @@ class FitReport:
                 return "few"
             return "small" if self.left > 1 - SMALL else "good"
         rare = min(one.graphs for one in self.effects) < FEW
-        return "few" if rare or self.left_low < 1 - MUCH or not self.held_out else "none"
-
-    @property
-    def proven(self) -> bool:
-        """Whether verdicts on single graphs may rest on the pool; unknown if none was held out."""
-        return self.evidence in ("good", "small") or not self.held_out
-
-    @property
-    def _spread(self) -> bool:
-        """Whether random regions keep predictions by themselves."""
-        return self.random_disagreement < BY_CHANCE
+        return "few" if rare or self.left_low < 1 - POSSIBLE or not self.held_out else "none"
 
     @property
     def _against(self) -> list[ClassEffect]:
-        """Classes that the pool certainly keeps worse than random regions do."""
-        return [one for one in self.effects if one.high < -AGAINST]
+        """Classes that the pool clearly keeps worse than random regions do."""
+        return [one for one in self.effects if one.high < -AGAINST and one.graphs >= FEW]
 
     @property
     def warnings(self) -> list[str]:
@@ -155,7 +146,7 @@ class FitReport:
                 f"no evidence: all graphs have the same prediction ({self.only}), so none can show "
                 "what carries it. Fit to graphs of several predictions"
             )
-        elif self._spread:
+        elif self.random_disagreement < BY_CHANCE:
             found.append(
                 "no evidence of a region: random regions of the same size keep predictions as well "
                 f"(disagreement {self.random_disagreement:.2f}). The model may read the whole, "

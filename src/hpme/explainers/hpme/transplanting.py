@@ -100,8 +100,8 @@ class TransplantingExplainer(MixingExplainer):
             return quality_of(transplants, self.rival, grafting.trials(store, pooled))
 
         found = self._for_each(model, graphs, ask)
-        proven = self.report is None or self.report.proven
-        return found if proven else [one.doubted(UNPROVEN) for one in found]
+        doubtful = self.report is not None and self.report.evidence == "none"
+        return [one.doubted(UNPROVEN) for one in found] if doubtful else found
 
     def alternatives(
         self, model: Model, graphs: Iterable[Any], n: int = 3
