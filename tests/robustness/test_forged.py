@@ -79,7 +79,7 @@ def test_threads_that_explain_one_model(slug):
     explainer = make_explainer(slug).fit(model, graphs, progress=False)
     wanted = [found.edge_mask for found in explainer.explain(model, graphs, progress=False)]
     model.train()
-    before = {name: value for name, value in model.named_parameters()}
+    before = dict(model.named_parameters())
     state, found, failed = torch.get_rng_state(), {}, []
 
     def work(number):

@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from hpme.explainers.hpme.base import HPMEBase
+from hpme.explainers.hpme.measuring import Measured
 from hpme.explainers.hpme.method.pool import PoolSize
-from hpme.explainers.hpme.report import FitReport, report_on
+from hpme.explainers.hpme.report import FitReport, class_name, report_on
 from hpme.explainers.hpme.search.attributions import Attributions, attributions
 from hpme.explainers.hpme.search.chains import SubsetSearch
 from hpme.explainers.hpme.search.distil import LinearPool, fit_edge_mlp, importance
@@ -28,14 +29,18 @@ from hpme.explainers.hpme.transplants import Transplants, least_needed, spread_o
 from hpme.explainers.shared.context import Context, sampled
 from hpme.explainers.shared.options import real, table, whole
 from hpme.graphs import GraphBatch
+from hpme.graphs.equal import equal_groups
 from hpme.progress import progress_bar
 
 SEARCH_EDGES = 50_000
 """A scorer for all graphs needs no more to be found, and large graphs would take long."""
 FEWEST_GRAPHS = 8
 """Searched on however few passes a fit may take."""
-HELD_OUT, LEAST_GRAPHS = 64, 60
-"""Graphs kept from the search for evidence, a fifth of all at most; of fewer none is held out."""
+HELD_OUT, TELLING, LEAST_GRAPHS = 64, 40, 60
+"""Different graphs kept from the search for evidence: at most a fifth of all; a third until they
+are enough to tell. Of fewer each half is measured with what is found on the other half, if there
+are at least as many as this:"""
+LEAST_HALVES = 10
 
 
 class HPMEExplainer(HPMEBase):
@@ -108,7 +113,9 @@ class HPMEExplainer(HPMEBase):
             fresh = None if fresh is None else replace(fresh, size=size)
         report = self._search(few, known, fresh, progress)
         self._calibrate(mix)
-        self._finish(replace(report, ratio_curve=curve))
+        said = set(context.prediction.tolist()) if context.task.classification else ()
+        only = class_name(context, *said) if len(said) == 1 else None
+        self._finish(replace(report, ratio_curve=curve, only=only, crossed=fresh is None))
 
     def _split(self, context: Context, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Numbers of graphs to search on, and of graphs of all predictions that are held out."""
@@ -118,11 +125,13 @@ class HPMEExplainer(HPMEBase):
             chosen = sampled(counts[ids], count, SEARCH_EDGES, generator)
             return ids if chosen is None else ids[chosen]
 
+        group, one = _different(context)
         left = torch.ones(len(counts), dtype=torch.bool)
         held_out = torch.arange(0)
-        if len(counts) >= LEAST_GRAPHS:
-            held_out = spread_over(context.values, min(HELD_OUT, len(counts) // 5)).cpu()
-            left[held_out] = False
+        if len(one) >= LEAST_GRAPHS:
+            count = min(HELD_OUT, max(len(one) // 5, min(TELLING, len(one) // 3)))
+            held_out = one[spread_over(context.values[one], count).cpu()]
+            left = ~torch.isin(group, group[held_out])
             held_out = some(held_out, HELD_OUT)
         return some(left.nonzero().view(-1), self._affordable(context)), held_out
 
@@ -157,8 +166,9 @@ class HPMEExplainer(HPMEBase):
         spread = float(few.scores(self.pool).std(unbiased=False))
         self.pool.weight.data /= spread if spread > 0 else 1.0
         self.rival = None if rival is None else candidates.pool(rival)
-        measured, count = (few, 0) if fresh is None else (fresh, fresh.graphs.num_graphs)
-        report = report_on(measured, self.pool, candidates, "subsets", held_out=count)
+        parts = self._crossed(few) if fresh is None else [(fresh, self.pool)]
+        measured = Measured.on(*(parts or [(few, self.pool)]))
+        report = report_on(few, measured, candidates, "subsets", bool(parts))
         with progress_bar("training the edge MLP", self.epochs, enabled=progress) as advance:
             self.edge_mlp = fit_edge_mlp(
                 few,
@@ -169,6 +179,20 @@ class HPMEExplainer(HPMEBase):
                 advance=advance,
             )
         return report
+
+    def _crossed(self, few: HardMix) -> list[tuple[HardMix, nn.Module]]:
+        """Each half of few graphs with a pool that a short search finds on the other half."""
+        group, one = _different(few.context)
+        if len(one) < LEAST_HALVES:
+            return []
+        search = SubsetSearch(1, self.rounds, self.subsets)
+        halves = spread_over(few.context.values[one], len(one)).cpu()
+        found: list[tuple[HardMix, nn.Module]] = []
+        for half in (one[halves[::2]], one[halves[1::2]]):
+            other = few.subset((~torch.isin(group, group[half])).nonzero().view(-1))
+            candidates = search.find(other, attributions(other.context), advance=lambda _: None)
+            found.append((few.subset(half), candidates.pool(candidates.chosen())))
+        return found
 
     @torch.no_grad()
     def _calibrate(self, mix: HardMix) -> None:
@@ -196,3 +220,11 @@ class HPMEExplainer(HPMEBase):
     def _empty_pool(self, meta: dict[str, Any]) -> LinearPool:
         self.reader = NodeReader(meta["widths"], meta["codes"])
         return LinearPool(torch.zeros(1, self.reader.representation.channels))
+
+
+def _different(context: Context) -> tuple[Tensor, Tensor]:
+    """Number of the group of equal graphs every graph is in, and one graph of each group."""
+    group = equal_groups(context.store).cpu()
+    order = group.argsort(stable=True)
+    first = torch.cat([order.new_ones(1).bool(), group[order].diff() > 0])
+    return group, order[first].sort().values

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import torch
 
 from hpme.explainers.hpme.base import HPMEBase, Score
+from hpme.explainers.hpme.measuring import Measured
 from hpme.explainers.hpme.method.mixup import Attach
 from hpme.explainers.hpme.method.pool import MAX_LAYERS, Pool
 from hpme.explainers.hpme.method.training import Objective, train
@@ -93,7 +94,7 @@ class HPMEPrintedExplainer(HPMEBase):
             for _ in train(objective, pool, edge_mlp, optimiser, betas, self.batch_size):
                 advance(1)
         self.pool, self.edge_mlp = pool, edge_mlp
-        self._finish(report_on(mix, pool, None, "printed"))
+        self._finish(report_on(mix, Measured.on((mix, pool)), None, "printed", False))
 
     def _pool_meta(self) -> dict[str, Any]:
         assert isinstance(self.pool, Pool)

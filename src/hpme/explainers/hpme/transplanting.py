@@ -23,6 +23,7 @@ from hpme.explainers.hpme.molecules import (
 )
 from hpme.explainers.hpme.patterns import LARGEST, Vocabulary
 from hpme.explainers.hpme.quality import Alternative, Quality, alternatives_of, quality_of
+from hpme.explainers.hpme.report import FitReport
 from hpme.explainers.hpme.rulebook import RuleBook
 from hpme.explainers.hpme.rules import learn_rules, learned_part
 from hpme.explainers.hpme.search.hardmix import HardMix
@@ -52,6 +53,7 @@ logger = logging.getLogger("hpme")
 T = TypeVar("T")
 MOLECULES = 128
 """Molecules kept as text: more than graphs, since a region does not fit every one."""
+UNPROVEN = "Unclear: the fit found no evidence that such regions carry predictions."
 ONE_ANSWER = (
     "the model gives all graphs the same answer, so none has a region that could change it; give "
     "graphs with another answer as well (for molecules as donors), or another threshold"
@@ -70,6 +72,7 @@ class TransplantingExplainer(MixingExplainer):
     task: Task | None
     pool: nn.Module | None
     rival: nn.Module | None
+    report: FitReport | None
 
     @abstractmethod
     def hard_mix(self, context: Context, generator: torch.Generator) -> HardMix:
@@ -95,7 +98,8 @@ class TransplantingExplainer(MixingExplainer):
         if isinstance(graphs, list):
             for explanation, quality in zip(graphs, found, strict=True):
                 set_rest(explanation, quality.rest)
-        return found
+        doubtful = self.report is not None and self.report.evidence == "none"
+        return [one.doubted(UNPROVEN) for one in found] if doubtful else found
 
     def _grafting(
         self, model: Model, transplants: Transplants, store: GraphStore
