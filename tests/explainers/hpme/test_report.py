@@ -15,7 +15,7 @@ from hpme.explainers import HPMEExplainer
 from hpme.explainers.hpme.measuring import Measured
 from hpme.explainers.hpme.report import ClassEffect, FitReport
 
-QUICK = {"restarts": 1, "rounds": 1, "subsets": 8, "refine": 0, "epochs": 1}
+QUICK = {"restarts": 1, "rounds": 1, "subsets": 8, "epochs": 1}
 CLASSES = {"mode": "multiclass_classification", "progress": False}
 GENERATOR = torch.Generator()
 
@@ -275,7 +275,7 @@ def test_few_graphs_are_measured_by_halves(monkeypatch):
 @pytest.mark.slow
 def test_p_values_of_fits_are_uniform_or_conservative_under_the_null():
     """200 fits to graphs about which the model says nothing that a region could carry."""
-    options = {"k": 3, "restarts": 1, "rounds": 1, "subsets": 4, "refine": 0, "epochs": 1}
+    options = {"k": 3, "restarts": 1, "rounds": 1, "subsets": 4, "epochs": 1}
     p = []
     for seed in range(200):
         graphs = red_pairs(60, seed=seed)
