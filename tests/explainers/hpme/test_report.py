@@ -98,7 +98,7 @@ def test_p_values_of_chance_are_uniform():
 # What is said ###############################################################################
 
 EFFECT = ClassEffect("class 1", 20, 0.6, 0.4, 0.8, 0.001)
-GOOD = FitReport(0.2, 0.9, 0.1, 0.3, 0.001, (EFFECT,), 40, True, 0.9, 0.2, "somewhere", "subsets")
+GOOD = FitReport(0.2, 0.9, 0.1, 0.3, 0.001, (EFFECT,), 40, True, 0.9, 0.2, "somewhere")
 AWAY = ClassEffect("class 0", 20, -0.3, -0.4, -0.2, 1.0)
 CHANCE, RARE = replace(EFFECT, p_value=0.2), replace(EFFECT, graphs=7)
 SAID = {
