@@ -243,16 +243,12 @@ def test_kept_share_follows_the_pooled_nodes(tmp_path):
 
 
 def test_fit_reports_in_words(tmp_path):
-    weak = FitReport(
-        0.9, 0.95, 0.8, 1.1, 0.3, NO_EFFECT, 40, True, 0.1, 0.2, "somewhere", "subsets"
-    )
+    weak = FitReport(0.9, 0.95, 0.8, 1.1, 0.3, NO_EFFECT, 40, True, 0.1, 0.2, "somewhere")
     data = page_data(make(tmp_path, reports={"mine": weak}))
     entry = data["explainers"][0]
     assert entry["good"] is False and entry["warnings"] == weak.warnings
     assert "random regions score 0.95" in entry["evidence"] and "agree" in entry["evidence"]
-    good = FitReport(
-        0.1, 0.95, 0.05, 0.2, 0.0005, FULL, 40, True, None, 0.2, "somewhere", "subsets"
-    )
+    good = FitReport(0.1, 0.95, 0.05, 0.2, 0.0005, FULL, 40, True, None, 0.2, "somewhere")
     entry = page_data(make(tmp_path, reports={"mine": good}))["explainers"][0]
     assert entry["good"] is True and "agree" not in entry["evidence"]
     entry = page_data(make(tmp_path))["explainers"][0]

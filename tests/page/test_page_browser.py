@@ -30,9 +30,7 @@ def page(tmp_path_factory):
     for i, graph in enumerate(graphs):
         graph.smiles, graph.y = "CCO", torch.tensor([i % 2])
     graphs[29].smiles = "c1cscc1"
-    weak = FitReport(
-        0.9, 0.95, 0.8, 1.1, 0.3, NO_EFFECT, 40, True, 0.1, 0.2, "somewhere", "subsets"
-    )
+    weak = FitReport(0.9, 0.95, 0.8, 1.1, 0.3, NO_EFFECT, 40, True, 0.1, 0.2, "somewhere")
     named = {
         name: [explain(g, seed + i, pooled=g.node_mask) for i, g in enumerate(graphs)]
         for seed, name in ((0, "first"), (1000, "second"))

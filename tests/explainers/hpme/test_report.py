@@ -98,7 +98,7 @@ def test_p_values_of_chance_are_uniform():
 # What is said ###############################################################################
 
 EFFECT = ClassEffect("class 1", 20, 0.6, 0.4, 0.8, 0.001)
-GOOD = FitReport(0.2, 0.9, 0.1, 0.3, 0.001, (EFFECT,), 40, True, 0.9, 0.2, "somewhere", "subsets")
+GOOD = FitReport(0.2, 0.9, 0.1, 0.3, 0.001, (EFFECT,), 40, True, 0.9, 0.2, "somewhere")
 AWAY = ClassEffect("class 0", 20, -0.3, -0.4, -0.2, 1.0)
 CHANCE, RARE = replace(EFFECT, p_value=0.2), replace(EFFECT, graphs=7)
 SAID = {
@@ -109,7 +109,7 @@ SAID = {
     "seen": (replace(GOOD, held_out=0), "too few graphs"),
     "none": (replace(GOOD, p_value=0.4, disagreement=0.88, left_low=0.9), "no evidence"),
     "rare": (replace(GOOD, p_value=0.5, left_low=0.9, effects=(EFFECT, RARE)), "too few graphs"),
-    "spread": (replace(GOOD, random_disagreement=0.45), "no evidence"),
+    "spread": (replace(GOOD, random_disagreement=0.45, left_high=0.7), "no evidence"),
     "against": (replace(GOOD, effects=(EFFECT, AWAY)), "no evidence"),
     "no class": (
         replace(GOOD, left_low=0.8, effects=(replace(EFFECT, p_value=0.2),)),

@@ -168,7 +168,7 @@ class HPMEExplainer(HPMEBase):
         self.rival = None if rival is None else candidates.pool(rival)
         parts = self._crossed(few) if fresh is None else [(fresh, self.pool)]
         measured = Measured.on(*(parts or [(few, self.pool)]))
-        report = report_on(few, measured, candidates, "subsets", bool(parts))
+        report = report_on(few, measured, candidates, held_out=bool(parts))
         with progress_bar("training the edge MLP", self.epochs, enabled=progress) as advance:
             self.edge_mlp = fit_edge_mlp(
                 few,

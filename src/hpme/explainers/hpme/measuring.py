@@ -76,7 +76,7 @@ class Measured:
         if not float(way.mean()) > NOWHERE * float(own.abs().max()):
             return 0.0, 0.0, 0.0, 1.0
         weights = _resampled(len(gain), generator)
-        low, high = _ends((weights @ gain) / (weights @ way).clamp(min=1e-12))
+        low, high = _ends((weights @ gain) / (weights @ way).clamp(min=NEAR_ZERO * way.mean()))
         chance = _chance(_signs(len(gain), generator) @ gain)
         return float(gain.mean() / way.mean()), low, high, chance
 

@@ -94,7 +94,7 @@ class HPMEPrintedExplainer(HPMEBase):
             for _ in train(objective, pool, edge_mlp, optimiser, betas, self.batch_size):
                 advance(1)
         self.pool, self.edge_mlp = pool, edge_mlp
-        self._finish(report_on(mix, Measured.on((mix, pool)), None, "printed", False))
+        self._finish(report_on(mix, Measured.on((mix, pool)), None, held_out=False))
 
     def _pool_meta(self) -> dict[str, Any]:
         assert isinstance(self.pool, Pool)

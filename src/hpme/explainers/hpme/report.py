@@ -33,7 +33,8 @@ SMALL = 0.2
 POSSIBLE = 0.25
 """Where it may save as much, but need not, more graphs would tell."""
 MUCH = 0.5
-"""Of few graphs, which a model may know by heart, it must save as much for certain."""
+"""Of few graphs, which a model may know by heart, it must save as much for certain, and where
+random regions keep predictions as well."""
 FEW = 10
 """Fewer graphs of a prediction tell little."""
 
@@ -84,7 +85,6 @@ class FitReport:
             for the same nodes; ``None`` if there was one chain.
         pool_ratio: Mean share of pooled nodes.
         embedding: Where node embeddings were taken from, and how edges are weighted.
-        search: Name of the search.
         ratio_curve: What the ratio was chosen from, if it was.
         only: The prediction of all graphs, if it is the same.
         crossed: Whether there were so few graphs that each half was measured with what a search
@@ -102,7 +102,6 @@ class FitReport:
     agreement: float | None
     pool_ratio: float
     embedding: str
-    search: str
     ratio_curve: list[RatioPoint] | None = None
     only: str | None = None
     crossed: bool = False
@@ -120,70 +119,58 @@ class FitReport:
     @property
     def evidence(self) -> Evidence:
         """``"good"``, ``"small"`` but certain, too ``"few"`` graphs to tell, or ``"none"``."""
-        if self.only is not None or self.random_disagreement < BY_CHANCE or self._against:
-            return "none"
-        found = any(one.effect > 0 and one.p_value <= OF_A_CLASS for one in self.effects)
-        if self.p_value <= SIGNIFICANT and found and self.held_out:
-            if self.crossed and self.left_high > 1 - MUCH:
-                return "few"
-            return "small" if self.left > 1 - SMALL else "good"
-        rare = min(one.graphs for one in self.effects) < FEW
-        return "few" if rare or self.left_low < 1 - POSSIBLE or not self.held_out else "none"
-
-    @property
-    def _against(self) -> list[ClassEffect]:
-        """Classes that the pool clearly keeps worse than random regions do."""
-        return [one for one in self.effects if one.high < -AGAINST and one.graphs >= FEW]
+        return self._judged[0]
 
     @property
     def warnings(self) -> list[str]:
         """Reasons not to trust the explanations; empty if the evidence is good."""
-        evidence, found = self.evidence, []
-        ends = f"[{1 - self.left_high:.0%}, {1 - self.left_low:.0%}]"
-        saved = f"{1 - self.left:.0%} {ends} of the disagreement of random regions of the same size"
-        measured = f"(p = {self.p_value:.2g}, {self._where()})"
-        if self.only is not None:
-            found.append(
-                f"no evidence: all graphs have the same prediction ({self.only}), so none can show "
-                "what carries it. Fit to graphs of several predictions"
-            )
-        elif self.random_disagreement < BY_CHANCE:
-            found.append(
-                "no evidence of a region: random regions of the same size keep predictions as well "
-                f"(disagreement {self.random_disagreement:.2f}). The model may read the whole, "
-                "or the ratio is too large"
-            )
-        elif self._against:
-            found.append(
-                f"no evidence: {', '.join(map(str, self._against))}, so the chosen nodes change "
-                "outputs the same way in graphs of all predictions. The model may count something"
-            )
-        elif evidence == "none":
-            found.append(
-                f"no evidence: the chosen nodes save {saved} {measured}, which may be chance. The "
-                "model may not rely on a subgraph; check its accuracy, or try another ratio"
-            )
-        elif evidence == "few":
-            why = "which may be chance"
-            if not self.held_out:
-                why = "but none of them could be kept from the search"
-            elif self.p_value <= SIGNIFICANT and self.crossed:
-                why = "but a model may know so few graphs by heart"
-            found.append(
-                f"too few graphs: the chosen nodes save {saved} {measured}, {why}. Fit to more "
-                "different graphs, of all predictions"
-            )
-        elif evidence == "small":
-            found.append(
-                f"small but certain: the chosen nodes save {saved} {measured}. They are a part of "
-                "what the model reads; another ratio may hold more"
-            )
+        evidence, why = self._judged
+        found = [] if evidence == "good" else [f"{WORDS[evidence]}: {why}"]
         if not self.edges:
             found.append(
                 "the model's output does not depend on edges, so scores of edges say nothing "
                 "beyond those of their nodes"
             )
         return found
+
+    @property
+    def _judged(self) -> tuple[Evidence, str]:
+        """What the evidence is, and why."""
+        against = [one for one in self.effects if one.high < -AGAINST and one.graphs >= FEW]
+        if self.only is not None:
+            return "none", (
+                f"all graphs have the same prediction ({self.only}), so none can show what carries "
+                "it. Fit to graphs of several predictions"
+            )
+        if self.random_disagreement < BY_CHANCE and self.left_high > 1 - MUCH:
+            return "none", (
+                "random regions of the same size keep predictions as well (disagreement "
+                f"{self.random_disagreement:.2f}). The model may read the whole graph, or the pool "
+                "is too large"
+            )
+        if against:
+            return "none", (
+                f"{', '.join(map(str, against))}, so the chosen nodes change outputs the same way "
+                "in graphs of all predictions. The model may count something"
+            )
+        ends = f"[{1 - self.left_high:.0%}, {1 - self.left_low:.0%}]"
+        saved = f"the chosen nodes save {1 - self.left:.0%} {ends} of the disagreement of random "
+        saved += f"regions of the same size (p = {self.p_value:.2g}, {self._where()})"
+        more = "Fit to more different graphs, of all predictions"
+        if not self.held_out:
+            return "few", f"{saved}, but none of them could be kept from the search. {more}"
+        found = any(one.effect > 0 and one.p_value <= OF_A_CLASS for one in self.effects)
+        if self.p_value <= SIGNIFICANT and found:
+            if self.crossed and self.left_high > 1 - MUCH:
+                return "few", f"{saved}, but a model may know so few by heart. {more}"
+            part = "They are a part of what the model reads; another ratio may hold more"
+            return "small" if self.left > 1 - SMALL else "good", f"{saved}. {part}"
+        chance = "which may be chance" if found else "but on no class they certainly have an effect"
+        rare = min(one.graphs for one in self.effects) < FEW
+        if rare or self.left_low < 1 - POSSIBLE:
+            return "few", f"{saved}, {chance}. {more}"
+        check = "The model may not rely on a subgraph; check its accuracy, or try another ratio"
+        return "none", f"{saved}, {chance}. {check}"
 
     def summary(self) -> str:
         """The evidence in one line."""
@@ -218,7 +205,7 @@ class FitReport:
 
 
 def report_on(
-    mix: HardMix, measured: Measured, candidates: Candidates | None, search: str, held_out: bool
+    mix: HardMix, measured: Measured, candidates: Candidates | None, *, held_out: bool
 ) -> FitReport:
     """What was measured, in numbers.
 
@@ -226,7 +213,6 @@ def report_on(
         mix: The graphs of the search.
         measured: The chosen pool, or pools found in the same way, on graphs.
         candidates: What it was chosen from.
-        search: Name of the search.
         held_out: Whether it was measured on graphs that the search did not use.
     """
     context, generator = mix.context, mix.generator
@@ -240,7 +226,6 @@ def report_on(
         agreement=None if candidates is None else _agreement(candidates),
         pool_ratio=float((mix.m / mix.graphs.sizes).mean()),
         embedding=context.adapter.describe(),
-        search=search,
     )
 
 
