@@ -143,6 +143,19 @@ def _try(model: ExplainedModel, store: GraphStore) -> None:
             "binary_classification",
             "--mode",
         )
+    if model.classes is not None and not model.view.asked:  # else they are known to fit
+        task = model.task(output)
+        count = task.values(output).shape[1] if task.classification else 0
+        if count != len(model.classes):
+            refuse(f"{len(model.classes)} names for {count} classes", "--classes")
+
+
+def check_threshold(read: Inputs, threshold: float | None) -> None:
+    """Refuses counterfactuals of values without a threshold, and of classes with one."""
+    if read.model.view.mode == "regression" and threshold is None:
+        refuse("the model returns values; give the value to get past", "--threshold")
+    if read.model.view.mode != "regression" and threshold is not None:
+        refuse("classes need no threshold", "--threshold")
 
 
 def make_explainers(names: Sequence[str], inputs: InputOptions) -> dict[str, GraphExplainer]:

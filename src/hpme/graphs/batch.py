@@ -110,14 +110,6 @@ class GraphBatch:
         return torch.bincount(self.edge_batch, minlength=self.num_graphs)
 
     @cached_property
-    def incoming(self) -> tuple[Tensor, Tensor]:
-        """Sources of the edges to each node, node by node, and where those of each node begin."""
-        source, target = self.edge_index
-        count = torch.bincount(target, minlength=self.num_nodes)
-        start = torch.cat([count.new_zeros(1), count.cumsum(0)])
-        return source.index_select(0, self._by_target), start
-
-    @cached_property
     def _by_target(self) -> Tensor:
         return torch.argsort(self.edge_index[1], stable=True)
 

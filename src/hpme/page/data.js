@@ -3,7 +3,7 @@
  *
  * @typedef {{type: "u8" | "u16" | "u32" | "f32", data: string, low?: number, high?: number}} Column
  * @typedef {{name: string, baseline: boolean, rank: ArrayLike<number>, score?: ArrayLike<number>,
- *   pooled?: ArrayLike<number> | null, verdicts?: (string | null)[] | null, sentences?: (string | null)[] | null, told: string[], alone: Float32Array, without: Float32Array, broken?: number,
+ *   pooled?: ArrayLike<number> | null, rest?: ArrayLike<number> | null, verdicts?: (string | null)[] | null, sentences?: (string | null)[] | null, told: string[], alone: Float32Array, without: Float32Array, broken?: number,
  *   metrics: Record<string, Float32Array>, evidence: string | null, warnings: string[],
  *   good: boolean | null}} Explainer
  */
@@ -37,6 +37,7 @@ function decodeExplainer(raw) {
     score: raw.score && decode(raw.score),
     range: raw.score && { low: raw.score.low, high: raw.score.high },
     pooled: raw.pooled && decode(raw.pooled),
+    rest: raw.rest && decode(raw.rest),
     verdicts: raw.verdicts ?? null,
     sentences: raw.sentences ?? null,
     told: raw.told ?? [],

@@ -121,6 +121,7 @@ function drawGraph(graph, explainer) {
   const radius = Math.max(2.2, Math.min(5.5, 0.2 * unit));
   const dots = x.map((_, n) => drawNode(x[n], y[n], radius, unit, molecule, {
     pooled: explainer.pooled?.[firstNode + n],
+    rest: explainer.rest?.[firstNode + n],
     label: report.labels[report.label[firstNode + n]],
     type: report.type?.[firstNode + n],
   }));
@@ -172,12 +173,12 @@ function typedNode(x, y, radius, type) {
   return [shape, svg("title", {}, report.types[type])];
 }
 
-function drawNode(x, y, radius, unit, molecule, { pooled, label, type }) {
+function drawNode(x, y, radius, unit, molecule, { pooled, rest, label, type }) {
   const at = { cx: x.toFixed(1), cy: y.toFixed(1) };
-  const group = svg("g", { class: pooled ? "node pooled" : "node" });
+  const group = svg("g", { class: pooled ? "node pooled" : rest ? "node rest" : "node" });
   if (type !== undefined) group.append(...typedNode(x, y, radius, type));
   else if (!molecule) group.append(svg("circle", { ...at, r: radius.toFixed(1) }));
-  else if (pooled) group.append(svg("circle", { ...at, r: (0.36 * unit).toFixed(1), class: "ring" }));
+  else if (pooled || rest) group.append(svg("circle", { ...at, r: (0.36 * unit).toFixed(1), class: "ring" }));
   if (label[0]) group.append(...atomLetters(label, x, y, unit));
   return group;
 }

@@ -86,12 +86,13 @@ def entry(
     for name in dict.fromkeys(name for quality in qualities for name in quality if name != VERDICT):
         metrics[str(name)] = numbers([q.get(name, math.nan) for q in qualities])
     sentences = [q.sentence() if isinstance(q, Quality) else None for q in given]
-    pooled = pooled_nodes(explanations)
+    pooled, rest = pooled_nodes(explanations), pooled_nodes(explanations, "rest")
     verdicts = [quality.get(VERDICT) for quality in qualities]
     return {
         "score": shares(score, low, high),
         "broken": int((~score.isfinite()).sum()),
         "pooled": None if pooled is None else whole_numbers(pooled),
+        "rest": None if rest is None or not bool(rest.any()) else whole_numbers(rest),
         "verdicts": verdicts if any(verdicts) else None,
         "sentences": sentences if any(sentences) else None,
         "told": TOLD if any(sentences) else (),
@@ -106,9 +107,9 @@ def _by_name(quality: Any) -> dict[str, Any]:
     return dict(quality or {})
 
 
-def pooled_nodes(explanations: Sequence[Any]) -> Tensor | None:
+def pooled_nodes(explanations: Sequence[Any], name: str = "pooled") -> Tensor | None:
     """Pooled nodes of all graphs, if all explanations have them; none where there is nothing."""
-    masks = [explanation.get("pooled") for explanation in explanations]
+    masks = [explanation.get(name) for explanation in explanations]
     if any(mask is None for mask in masks):
         return None
     qualities = [_by_name(explanation.get("quality")) for explanation in explanations]
@@ -130,8 +131,8 @@ def _in_words(report: FitReport) -> str:
     parts = [
         "Planted in other graphs, the nodes it chose should carry the prediction with them. They "
         f"fail to in {report.disagreement:.2f} of a scale where 0 means never and 1 that the nodes "
-        f"say nothing; random nodes score {report.random_disagreement:.2f}, the nodes it ranks "
-        f"lowest {report.complement_disagreement:.2f}."
+        f"say nothing; random regions score {report.random_disagreement:.2f} "
+        f"(p = {report.p_value:.2g})."
     ]
     if report.agreement is not None:
         parts.append(
@@ -139,10 +140,7 @@ def _in_words(report: FitReport) -> str:
             "the same nodes)."
         )
     where = f"{report.held_out} graphs it had not seen" if report.held_out else "its own graphs"
-    parts.append(
-        f"Measured on {where}, they save {report.effect:.0%} of what random nodes lose "
-        f"(p = {report.p_value:.2g})."
-    )
+    parts.append(f"Measured on {where}: {', '.join(map(str, report.effects))}; 1 is all of it.")
     return " ".join(parts)
 
 

@@ -234,6 +234,7 @@ function fillLegend() {
   byId("legend").append(item("kept", "kept edge, by score"),
     ...(report.types ?? []).map((name, type) => el("span", { class: "type-name" }, shape(type), name)),
     ...(report.shown.some((e) => e.pooled) ? [item("pooled", "node chosen by the explainer")] : []),
+    ...(report.shown.some((e) => e.rest) ? [item("rest", "node these rely on")] : []),
     ...(report.truth ? [item("truth", "ground truth")] : []));
 }
 

@@ -18,7 +18,7 @@ from hpme.graphs.hetero import flat_views
 from hpme.metrics import explanation_auc_per_graph
 from hpme.storage import write_atomically
 from hpme.viz.molecules import Painter, painter_of
-from hpme.viz.style import ANCHOR, INK, POOLED, TYPES, plain, render
+from hpme.viz.style import ANCHOR, INK, POOLED, REST, TYPES, plain, render
 
 LONGEST_NAME = 32
 
@@ -95,12 +95,14 @@ def picture(
             painter.draw_truth(panels.pop(0), graph)
         for panel, (name, items) in zip(panels, named.items(), strict=True):
             auc = f", AUC {float(aucs[name][number]):.2f}" if truth else ""
-            panel.set_title(name + auc.replace(", AUC nan", ""), fontsize=8.5, color=INK)
+            panel.set_title(plain(name) + auc.replace(", AUC nan", ""), fontsize=8.5, color=INK)
             painter.draw_weights(panel, graph, items[number], norms[name])
-    pooled = any(e.get("pooled") is not None for items in named.values() for e in items)
+    shown = [e for items in named.values() for e in items]
+    pooled = any(e.get("pooled") is not None for e in shown)
+    rest = any(e.get("rest") is not None and bool(e.rest.any()) for e in shown)
     anchored = any(graph.get("anchors") is not None for graph in graphs)
     names = graphs[0].get("type_names") or ()
-    _draw_key(strip, painter, truth, pooled, anchored, list(norms.values()), names)
+    _draw_key(strip, painter, truth, pooled, rest, anchored, list(norms.values()), names)
     return painter.finish(render(figure, suffix))
 
 
@@ -161,6 +163,7 @@ def _draw_key(
     painter: Painter,
     truth: bool,
     pooled: bool,
+    rest: bool,
     anchored: bool,
     norms: list[Normalize],
     types: Sequence[str] = (),
@@ -171,6 +174,7 @@ def _draw_key(
         (truth, "ground truth", {"color": painter.truth_colour, "lw": 3}),
         (pooled and not types, "pooled node", {"ls": "", "mfc": POOLED}),
         (pooled and bool(types), "pooled node", {"ls": "", "mfc": "none", "mec": POOLED, "mew": 2}),
+        (rest, "node these rely on", {"ls": "", "mfc": "none", "mec": REST, "mew": 2}),
         (anchored, "target node", {"ls": "", "mfc": "none", "mec": ANCHOR, "ms": 9, "mew": 1.8}),
     ]
     for number, name in enumerate(types):

@@ -15,7 +15,7 @@ from hpme.data.molecules.chem import rdkit_module, read_molecule
 from hpme.errors import HPMEError
 from hpme.viz.layout import STARTS
 from hpme.viz.nodelink import NodeLinkPainter, undirected_edges, undirected_weights
-from hpme.viz.style import BANDS, INK, POOLED, TRUTH_BAND
+from hpme.viz.style import BANDS, INK, POOLED, REST, TRUTH_BAND
 
 PIXELS_PER_INCH = 220
 """Twice the resolution of a picture, so that scaling down leaves letters smooth."""
@@ -69,10 +69,10 @@ class MoleculePainter:
         bonds = graph.edge_index[:, chosen[edges[chosen]]].t().tolist()
         atoms = [] if nodes is None else nodes.nonzero().view(-1).tolist()
         bands = [(a, b, rgb, BAND_WIDTHS[1]) for a, b in bonds]
-        self._draw(axes, graph, bands, dict.fromkeys(atoms, rgb), [])
+        self._draw(axes, graph, bands, dict.fromkeys(atoms, rgb), {})
 
     def draw_weights(self, axes: Any, graph: Any, explanation: Any, norm: Normalize) -> None:
-        """Draws a molecule with the edge weights of an explanation, pooled atoms ringed."""
+        """Draws a molecule with edge weights, pooled atoms and the rest ringed."""
         chosen = undirected_edges(graph)
         weight = undirected_weights(graph, explanation.edge_mask)[chosen]
         order = weight.argsort()  # heavy bonds over light ones
@@ -85,7 +85,9 @@ class MoleculePainter:
             bands.append((a, b, colour, low + (high - low) * share))
             atoms[a] = atoms[b] = colour
         pooled: Tensor | None = explanation.get("pooled")
-        rings = [] if pooled is None else pooled.nonzero().view(-1).tolist()
+        rings = {} if pooled is None else dict.fromkeys(pooled.nonzero().view(-1).tolist(), POOLED)
+        if explanation.get("rest") is not None:
+            rings |= dict.fromkeys(explanation.rest.nonzero().view(-1).tolist(), REST)
         self._draw(axes, graph, bands, atoms, rings)
 
     def finish(self, content: bytes) -> bytes:
@@ -96,7 +98,12 @@ class MoleculePainter:
         return "".join([head, *(_placed(*shapes) for shapes in self._shapes), end, tail]).encode()
 
     def _draw(
-        self, axes: Any, graph: Any, bands: list[Band], atoms: dict[int, Colour], rings: list[int]
+        self,
+        axes: Any,
+        graph: Any,
+        bands: list[Band],
+        atoms: dict[int, Colour],
+        rings: dict[int, str],
     ) -> None:
         """Puts a molecule on its bands, later ones on top, and on discs of colour."""
         axes.set_axis_off()
@@ -119,9 +126,9 @@ class MoleculePainter:
             drawer.SetColour(colour)
             drawer.SetLineWidth(max(1, round(share * unit)))
             drawer.DrawLine(places[a], places[b], rawCoords=True)
-        for atom in rings:
+        for atom, ring in rings.items():
             _disc(drawer, places[atom], RING_RADIUS * unit, to_rgb(INK))
-            _disc(drawer, places[atom], RING_RADIUS * unit * 0.94, to_rgb(POOLED))
+            _disc(drawer, places[atom], RING_RADIUS * unit * 0.94, to_rgb(ring))
         for atom in rings:  # a ring is a disc under a smaller one
             _disc(drawer, places[atom], ATOM_RADIUS * unit, atoms.get(atom, (1.0, 1.0, 1.0)))
         for atom, colour in atoms.items():

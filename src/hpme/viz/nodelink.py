@@ -13,7 +13,7 @@ from torch import Tensor
 from hpme.graphs.schema import NODE_TYPE
 from hpme.graphs.segment import reverse_edge_index
 from hpme.viz.layout import STARTS, positions_of
-from hpme.viz.style import ANCHOR, BORDER, FAINT, INK, POOLED, TRUTH, TYPES, WEIGHTS
+from hpme.viz.style import ANCHOR, BORDER, FAINT, INK, POOLED, REST, TRUTH, TYPES, WEIGHTS
 
 WIDTHS = (1.0, 4.2)
 
@@ -47,7 +47,7 @@ class NodeLinkPainter:
         _draw_nodes(axes, positions, graph, nodes, colour)
 
     def draw_weights(self, axes: Any, graph: Any, explanation: Any, norm: Normalize) -> None:
-        """Draws a graph with the edge weights of an explanation, pooled nodes marked."""
+        """Draws a graph with edge weights, pooled nodes and the rest marked."""
         positions, lines, chosen = self._lines(axes, graph)
         weight = undirected_weights(graph, explanation.edge_mask)[chosen]
         order = weight.argsort().numpy()  # heavy edges over light ones
@@ -55,6 +55,11 @@ class NodeLinkPainter:
         widths = WIDTHS[0] + share * (WIDTHS[1] - WIDTHS[0])
         axes.add_collection(LineCollection(lines[order], colors=WEIGHTS(share), linewidths=widths))
         _draw_nodes(axes, positions, graph, explanation.get("pooled"), POOLED)
+        rest = explanation.get("rest")
+        if rest is not None:
+            face = REST if graph.get("type_names") is None else "none"
+            style = {"c": face, "edgecolors": INK if face == REST else REST, "zorder": 4}
+            axes.scatter(*positions[rest.numpy()].T, s=42, **style)
 
     def finish(self, content: bytes) -> bytes:
         """The file as it is."""

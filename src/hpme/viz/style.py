@@ -8,6 +8,8 @@ from typing import Any
 import matplotlib
 from matplotlib.colors import LinearSegmentedColormap
 
+from hpme.text import one_line
+
 # Vermilion and blue of Okabe and Ito's palette. From faint to dark blue lightness decreases all the
 # way, so the scale reads in grey and by any eye.
 TRUTH, INK, FAINT, BORDER = "#D55E00", "#333333", "#D3D7DB", "#8A9097"
@@ -15,7 +17,7 @@ WEIGHTS = LinearSegmentedColormap.from_list("weights", ["#DDE1E5", "#86B4DA", "#
 # Black bonds and letters stand on these, so neither end is dark.
 BANDS = LinearSegmentedColormap.from_list("bands", ["#E4E7EA", "#A9CBE8", "#4C9BD6", "#0072B2"])
 TRUTH_BAND = "#F2935C"
-POOLED = "#F0C000"
+POOLED, REST = "#F0C000", "#A66BD4"
 # Mixup graphs: edges of the explanation and all others, pale where they weigh little.
 EXPLAINED = LinearSegmentedColormap.from_list("explained", ["#F8E4DF", "#E8836B", "#C4160A"])
 OTHERS = LinearSegmentedColormap.from_list("others", ["#E3ECF5", "#7FB0DA", "#0B4F94"])
@@ -30,8 +32,8 @@ RESOLUTION = 110
 
 
 def plain(text: str) -> str:
-    """Text that matplotlib does not take for a formula."""
-    return text.replace("$", r"\$")
+    """Text that matplotlib does not take for a formula, and that no picture breaks on."""
+    return one_line(text).replace("$", r"\$")
 
 
 def render(figure: Any, suffix: str, *, dpi: int = RESOLUTION) -> bytes:

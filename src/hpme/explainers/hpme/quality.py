@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from hpme.explainers.hpme.evidence import CARRIES, Grafted, Trials, Verdict, degrees, verdicts
+from hpme.explainers.hpme.evidence import CARRIES, Degrees, Trials, Verdict, degrees, verdicts
+from hpme.explainers.hpme.grafting import Grafting
 from hpme.explainers.hpme.method.pool import top_nodes
+from hpme.explainers.hpme.rest import rest_of
 from hpme.explainers.hpme.search.criterion import outcome, value_of
 from hpme.explainers.hpme.transplants import Transplants
 from hpme.explainers.shared.context import Context
@@ -63,6 +65,11 @@ class Quality:
             other graphs; ``nan`` for these, and if it is not known how the model reads molecules.
         output: What the output is called.
         nodes: What nodes are called.
+        rest: Other nodes that the region relies on, as ``pooled`` of explanations: with something
+            unlike them in their place the prediction goes, too. Looked for if the verdict is
+            ``"carried"`` or ``"part"``.
+        together: Share of the way that the region and they carry; ``nan`` if there are none.
+        doubt: Why the verdict is unclear although the numbers say more.
     """
 
     verdict: Verdict
@@ -83,6 +90,15 @@ class Quality:
     grafted: float = math.nan
     output: str = "the output"
     nodes: str = "nodes"
+    rest: Any = field(default=None, compare=False, repr=False)
+    together: float = math.nan
+    doubt: str = ""
+
+    def doubted(self, why: str) -> Quality:
+        """The same without a verdict that needs evidence of the fit."""
+        if self.verdict not in ("carried", "part", "several"):
+            return self
+        return replace(self, verdict="unclear", doubt=why)
 
     def sentence(self) -> str:
         """All of it in words."""
@@ -105,7 +121,18 @@ class Quality:
             word = "raises" if self.removal > 0 else "lowers"
             about = "it" if parts else self.output
             parts.append(f"Removing {what} {word} {about} by {_number(abs(self.removal))}.")
-        return " ".join([*parts, REASONS[self.verdict]])
+        reason = self.doubt or REASONS[self.verdict].removesuffix(".") + self._more + "."
+        return " ".join([*parts, reason])
+
+    @property
+    def _more(self) -> str:
+        """What the rest of the reason adds."""
+        masks = self.rest.values() if isinstance(self.rest, dict) else (self.rest,)
+        count = sum(int(mask.sum()) for mask in masks if mask is not None)
+        if not count:
+            return ""
+        share = "" if math.isnan(self.together) else f" {min(max(self.together, 0.0), 1.0):.0%}"
+        return f"; with {count} more {self.nodes[:-1] if count == 1 else self.nodes}{share}"
 
     @property
     def _ends(self) -> tuple[float, float]:
@@ -123,24 +150,33 @@ def _number(value: float) -> str:
 
 @torch.no_grad()
 def quality_of(
-    transplants: Transplants, rival: nn.Module | None, grafted: Grafted | None = None
+    transplants: Transplants, rival: nn.Module | None, grafting: Grafting | None = None
 ) -> list[Quality]:
     """Quality for the graphs of the transplants.
 
     Args:
         transplants: The graphs and their hosts.
         rival: The pool of another chain.
-        grafted: What grafts say, for those of the graphs that are molecules; by default none is.
+        grafting: Transplants of molecules, if the graphs are such.
     """
     transplants = transplants.meeting(DRAWS)
-    trials, share = trials_of(transplants), torch.full((transplants.count,), torch.nan)
-    names = ["nodes"] * transplants.count
-    if grafted is not None:
-        trials, share = trials.replaced(grafted.trials, grafted.chosen), grafted.share
-        names = ["nodes" if math.isnan(one) else "atoms" for one in share.tolist()]
-    found = degrees(trials)
+
+    def measured(keep: Tensor) -> tuple[Degrees, Tensor]:
+        trials, share = trials_of(transplants, keep), torch.full((transplants.count,), torch.nan)
+        if grafting is not None:
+            own = grafting.featuriser.like
+            grafted = grafting.trials(own, keep[: len(own.x)])
+            trials, share = trials.replaced(grafted.trials, grafted.chosen), grafted.share
+        return degrees(trials), share
+
+    found, share = measured(transplants.pooled)
+    words = verdicts(found)
+    asked = torch.tensor([w in ("carried", "part") for w in words], device=found.p.device)
+    rest, together = rest_of(
+        transplants, asked, lambda keep: measured(keep)[0].carried[:, 0], grafting
+    )
     columns = [
-        verdicts(found),
+        words,
         *found.carried.T.tolist(),
         found.p.tolist(),
         *found.lost.T.tolist(),
@@ -151,16 +187,17 @@ def quality_of(
         transplants.sizes(transplants.pooled)[: transplants.count].tolist(),
         share.tolist(),
         output_names(transplants.context, transplants.count),
-        names,
+        ["nodes" if math.isnan(one) else "atoms" for one in share.tolist()],
+        [_by_type(m, transplants.graphs, i) for i, m in enumerate(transplants.split(rest))],
+        together.tolist(),
     ]
     return [Quality(*values) for values in zip(*columns, strict=True)]
 
 
-def trials_of(transplants: Transplants) -> Trials:
-    """Transplants of the pooled regions, and of random ones, by hard mixes."""
+def trials_of(transplants: Transplants, keep: Tensor) -> Trials:
+    """Transplants of nodes ``[N]``, and of random regions, by hard mixes."""
     context, count = transplants.context, transplants.count
     ids = torch.arange(count, device=transplants.hosts.device)
-    keep = transplants.pooled
     random = transplants.random_regions(keep)
 
     def number(output: Tensor) -> Tensor:
@@ -283,8 +320,7 @@ class _Found:
         taken = keep & torch.cat([good, good.new_zeros(len(own) - len(good))])[graphs.batch]
         self.rows.append(taken)
         self.used |= taken
-        sizes = graphs.sizes[: transplants.count].tolist()
-        parts = keep[: sum(sizes)].split(sizes)  # type: ignore[no-untyped-call]
+        parts = transplants.split(keep)
         for number in good.nonzero().view(-1).tolist():
             values = (float(near[number]), float(chance[number]))
             nodes = _by_type(parts[number], graphs, number)

@@ -121,6 +121,16 @@ class Transplants:
         """Number of nodes of every graph in a mask ``[N]``."""
         return torch.bincount(self.graphs.batch[keep], minlength=self.graphs.num_graphs)
 
+    def of_graphs(self, chosen: Tensor) -> Tensor:
+        """All nodes of some of the graphs, boolean ``[count]``, as a mask ``[N]``."""
+        none = chosen.new_zeros(self.graphs.num_graphs - self.count)
+        return torch.cat([chosen, none])[self.graphs.batch]
+
+    def split(self, nodes: Tensor) -> list[Tensor]:
+        """Values of nodes ``[N]`` by graph, without those of hosts."""
+        sizes = self.graphs.sizes[: self.count].tolist()
+        return list(nodes[: sum(sizes)].split(sizes))  # type: ignore[no-untyped-call]
+
     def with_hosts(self, keep: Tensor) -> Tensor:
         """A mask of the graphs' own nodes, continued over the hosts' nodes, none of them in it."""
         return torch.cat([keep, keep.new_zeros(self.graphs.num_nodes - len(keep))])
@@ -187,23 +197,24 @@ class Transplants:
         Pseudo-random by node number: the same whatever the other graphs are.
         """
         graphs = self.graphs
-        return top_nodes(self._noise().float(), graphs, self.sizes(keep)).keep
+        return top_nodes(self.noise().float(), graphs, self.sizes(keep)).keep
 
-    def _noise(self) -> Tensor:
+    def noise(self) -> Tensor:
+        """Numbers from 0 to 1 by node number, others for every host, ``[D, N]``."""
         draw = torch.arange(1, len(self.hosts) + 1, device=self.hosts.device).unsqueeze(1)
         return ((self.node_number + 1).double() * (GOLDEN_RATIO * draw**1.5)).frac()
 
-    def random_regions(self, keep: Tensor) -> Tensor:
+    def random_regions(self, keep: Tensor, *, beside: bool = True) -> Tensor:
         """Regions as large and as connected as ``keep``, others for every host, ``[D, N]``.
 
-        Each grows from as many nodes as ``keep`` has connected parts, by nodes that are not in
-        ``keep`` where there are any. Nodes that a graph is about are in all of its regions.
+        Each grows from as many nodes as ``keep`` has connected parts, if ``beside`` by nodes that
+        are not in ``keep`` where there are any. Nodes that a graph is about are in all regions.
         """
         graphs = self.graphs
         if graphs.anchors is not None:
             return self.random(keep)
         left = self.sizes(keep).expand(len(self.hosts), -1)
-        noise = self._noise() - keep.double()
+        noise = self.noise() - keep.double() * beside
         found = torch.zeros_like(noise, dtype=torch.bool)
         step = self._parts(keep).expand_as(left)
         near = torch.ones_like(found)

@@ -70,6 +70,7 @@ class Explanation(_Drawn, PyGExplanation):  # type: ignore[misc]
         edge_mask: Importance of every directed edge.
         node_mask: Importance of every node, ``[N, 1]``, or of every feature of it, ``[N, F]``.
         pooled: The nodes of the explanation, for explainers that choose some.
+        rest: For HPME, other nodes that these rely on, once ``quality`` was asked about it.
         effect: For HPME, what the pooled region does to the output; see
             :class:`~hpme.explainers.hpme.effects.Effect`.
         descriptors: Where the model takes descriptors of the graph besides it: the share of each
@@ -83,7 +84,7 @@ class Explanation(_Drawn, PyGExplanation):  # type: ignore[misc]
 
         Args:
             rows: ``"edges"``: source, target, importance, and whether both ends are pooled;
-                ``"nodes"``: node, importance, whether it is pooled, and its effect if known;
+                ``"nodes"``: node, importance, whether it is pooled or of the rest, and its effect;
                 ``"descriptors"``: descriptor and share.
 
         Raises:
@@ -125,8 +126,7 @@ class Explanation(_Drawn, PyGExplanation):  # type: ignore[misc]
             columns["importance"] = mask[:, 0]
         else:
             columns.update({f"feature {i}": mask[:, i] for i in range(mask.shape[1])})
-        if self.get("pooled") is not None:
-            columns["pooled"] = self.pooled
+        columns.update({k: self[k] for k in ("pooled", "rest") if self.get(k) is not None})
         effect = self.get("effect")
         if effect is not None:
             names = ("effect", "effect low", "effect high")
@@ -147,7 +147,8 @@ class HeteroExplanation(_Drawn, PyGHeteroExplanation):  # type: ignore[misc]
     """Importance of the edges and nodes of one graph with types, beside the graph itself.
 
     ``explanation["user"].node_mask`` and ``explanation["user", "buys", "item"].edge_mask`` are the
-    importance of the nodes and edges of a type, ``explanation["user"].pooled`` its pooled nodes.
+    importance of the nodes and edges of a type, ``explanation["user"].pooled`` its pooled nodes,
+    ``rest`` those that these rely on.
     """
 
     def to_frame(self, rows: Rows = "edges") -> Any:
@@ -255,6 +256,14 @@ def by_type(
                 rows = rows.amax(0, keepdim=True) if common and len(rows) else rows
             explanation[node_kind][name] = rows
     return explanation
+
+
+def set_rest(explanation: Any, rest: Tensor | Mapping[str, Tensor]) -> None:
+    """Gives an explanation the rest of its reason; where nodes have types, by type."""
+    if isinstance(explanation, HeteroExplanation) and isinstance(rest, Mapping):
+        explanation.set_value_dict("rest", {k: v for k, v in rest.items() if len(v)})
+    elif isinstance(explanation, Explanation):
+        explanation.rest = rest
 
 
 def _numbers(rows: Tensor) -> Tensor:

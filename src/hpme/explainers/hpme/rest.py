@@ -1,0 +1,237 @@
+"""The rest of a reason: other parts of a graph without which the prediction goes, too.
+
+A region may look enough, since hosts happen to have what else is needed, and be needed itself, and
+still be half of a reason. So all stays as it is but one part outside the region at a time, in whose
+place come nodes of hosts that are unlike it and unlike the region, or groups that chemistry allows.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+
+import torch
+from torch import Tensor
+
+from hpme.data.molecules.grafts import Anatomy, graft_of, random_region, remove
+from hpme.explainers.hpme.evidence import CARRIES, CONTRIBUTES, Trials, degrees
+from hpme.explainers.hpme.grafting import DRAWS, FEWEST, Grafting
+from hpme.explainers.hpme.method.pool import by_boundary, top_nodes
+from hpme.explainers.hpme.search.criterion import outcome, value_of
+from hpme.explainers.hpme.transplants import Transplants
+from hpme.explainers.shared.context import batches
+from hpme.graphs.segment import rank_in_segment
+
+ROUNDS = 3
+"""Times that parts are looked for; what is found belongs to the region from then on."""
+SIFTED = 4
+"""Hosts that say which parts are worth a closer look, which the others give."""
+NEAR_WORST = 0.9
+"""Parts without which this share of what the worst loses is lost are taken with it."""
+CANDIDATES = 32
+"""Nodes outside the region that parts are made of, those that the pool ranks next."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Sets of nodes: numbers of their graphs ``[U]``, and masks ``[U, n]`` by place in these."""
+
+    graph: Tensor
+    nodes: Tensor
+
+    def __getitem__(self, index: Tensor) -> Parts:
+        return Parts(self.graph[index], self.nodes[index])
+
+    def flat(self) -> tuple[Tensor, Tensor]:
+        """Graph and place of every node."""
+        part, place = self.nodes.nonzero().unbind(1)
+        return self.graph[part], place
+
+
+@torch.no_grad()
+def rest_of(
+    transplants: Transplants,
+    chosen: Tensor,
+    carried: Callable[[Tensor], Tensor],
+    grafting: Grafting | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Nodes that pooled regions rely on, boolean ``[N]``, and what they carry together ``[count]``.
+
+    The worst part is added and others are looked for, as long as too little is carried.
+
+    Args:
+        transplants: The graphs and their hosts.
+        chosen: Graphs that are asked about, boolean ``[count]``.
+        carried: Share of the way that nodes ``[N]`` carry.
+        grafting: Replaces parts of molecules.
+    """
+    kept, graphs = transplants.pooled.clone(), transplants.graphs
+    together = transplants.score.new_full(chosen.shape, torch.nan).double()
+    for _ in range(ROUNDS):
+        parts = parts_of(transplants, kept, ~kept & transplants.of_graphs(chosen))
+        graph, place = parts[needed(transplants, parts, kept, grafting)].flat()
+        if not len(graph):
+            break
+        kept[graphs.ptr[graph] + place] = True
+        chosen = torch.zeros_like(chosen).index_fill(0, graph, True)
+        share = carried(kept & transplants.of_graphs(chosen)).to(together)
+        together = torch.where(chosen, share, together)
+        chosen = chosen & (together < CARRIES)
+    return kept & ~transplants.pooled, together
+
+
+def parts_of(transplants: Transplants, kept: Tensor, others: Tensor) -> Parts:
+    """Single nodes of ``others``, and all that are alike: what is there twice, one may do without.
+
+    Nodes are alike if their features are and, of those next to kept nodes, these are; of others all
+    their neighbours.
+    """
+    graphs, score = transplants.graphs, transplants.score
+    limit = torch.full_like(graphs.sizes, CANDIDATES + graphs.anchors_per_graph)
+    rank = torch.where(others, score, score.min() - 1)
+    nodes = (others & top_nodes(rank, graphs, limit).keep[0]).nonzero().view(-1)
+    place, width = transplants.node_number[nodes], int(graphs.sizes.max())
+    kind, (source, target) = kinds_of(transplants), graphs.edge_index
+    near = torch.zeros_like(kind).index_add(0, target, kept[source].long()) > 0
+    mixed = (kind + 1) * 2_654_435_761 % 2_147_483_647
+    seen = mixed[source] * (kept[source] | ~near[target])
+    around = torch.zeros_like(kind).index_add(0, target, seen)
+    like = torch.stack([graphs.batch, kind, around, near.long()], dim=1)[nodes]
+    groups, member = torch.unique(like, dim=0, return_inverse=True)
+    several = torch.zeros(len(groups), width, dtype=torch.bool, device=nodes.device)
+    several[member, place] = True
+    groups, several = (rows[several.sum(1) > 1] for rows in (groups, several))
+    single = torch.nn.functional.one_hot(place, width).bool()
+    return Parts(torch.cat([graphs.batch[nodes], groups[:, 0]]), torch.cat([single, several]))
+
+
+def kinds_of(transplants: Transplants) -> Tensor:
+    """Number of the features and type of every node."""
+    graphs = transplants.graphs
+    types = graphs.batch * 0 if graphs.node_type is None else graphs.node_type
+    seen = torch.cat([graphs.x.flatten(1).double(), types.double().unsqueeze(1)], dim=1)
+    number: Tensor = torch.unique(seen, dim=0, return_inverse=True)[1]
+    return number
+
+
+def needed(
+    transplants: Transplants, parts: Parts, kept: Tensor, grafting: Grafting | None
+) -> Tensor:
+    """Numbers of parts without which a good share of the way is lost, beyond random ones."""
+    if not len(parts.graph):
+        return parts.graph
+    lost = degrees(_trials(transplants, parts, kept, slice(SIFTED), beyond=False)).lost[:, 0]
+    # Of several nodes, one may be to blame.
+    single = parts.nodes.sum(1) == 1
+    table = lost.new_zeros(transplants.count, parts.nodes.shape[1])
+    table[parts[single].flat()] = lost[single]
+    worst = torch.where(single, 0.0, (table[parts.graph] * parts.nodes).amax(1).clamp(min=0))
+    likely = (lost - worst >= CONTRIBUTES).nonzero().view(-1)
+    if not len(likely):
+        return likely
+    parts = parts[likely]
+    rows = slice(SIFTED if len(transplants.hosts) > 2 * SIFTED else 0, None)
+    trials = _trials(transplants, parts, kept, rows, beyond=True)
+    if grafting is not None:
+        trials = trials.replaced(*_grafted(transplants, grafting, parts, kept))
+    mean, low, _ = degrees(trials).lost.unbind(1)
+    mean = torch.where(low > 0, mean, 0.0)
+    worst = mean.new_zeros(transplants.count).scatter_reduce(0, parts.graph, mean, "amax")
+    return likely[mean >= (NEAR_WORST * worst).clamp(min=CONTRIBUTES)[parts.graph]]
+
+
+def _trials(
+    transplants: Transplants, parts: Parts, kept: Tensor, rows: slice, *, beyond: bool
+) -> Trials:
+    """Graphs without parts, with neutral nodes of some of their hosts; random parts if asked."""
+    context, hosts = transplants.context, transplants.hosts[rows][:, parts.graph]
+    own = value_of(context, context.values[parts.graph].unsqueeze(0), parts.graph)[0]
+    values = value_of(context, context.values[hosts], parts.graph)
+    removed = _without(transplants, parts, kept, hosts)
+    spared = own.expand_as(removed)
+    if beyond:
+        spared = _without(transplants, parts, kept, hosts, random=True)
+    nothing = torch.full_like(removed, torch.nan)
+    return Trials(own, values, nothing, nothing, removed, spared, context.task.classification)
+
+
+def _without(
+    transplants: Transplants, parts: Parts, kept: Tensor, hosts: Tensor, *, random: bool = False
+) -> Tensor:
+    """Outputs ``[D, U]`` with neutral nodes of hosts in place of parts, or of random others."""
+    graphs, store, kind = transplants.graphs, transplants.context.store, kinds_of(transplants)
+    noise, place = transplants.noise(), transplants.node_number
+    fixed = torch.zeros_like(kept)
+    if graphs.anchors is not None:
+        fixed[graphs.anchors.flatten()] = True
+    size = max(1, transplants.mix.max_nodes // max(1, int(graphs.sizes.double().mean())))
+    draw, part = torch.ones_like(hosts).nonzero().unbind(1)
+    found = []
+    for rows in batches(torch.arange(len(part), device=part.device), size):
+        give = store.batch(parts.graph[part[rows]], with_pairs=True)
+        take = store.batch(hosts.flatten()[rows], with_pairs=True)
+        ours, theirs = give.node_ids, take.node_ids
+        assert ours is not None and theirs is not None
+        gone = parts.nodes[part[rows]][give.batch, place[ours]]
+        count = torch.bincount(give.batch[gone], minlength=len(rows))
+        if random:  # where there are too few others, of the region
+            order = noise[draw[rows][give.batch], ours] - gone.double() - 2.0 * kept[ours]
+            rank = rank_in_segment(order - 4.0 * fixed[ours], give.batch, give.ptr)
+            gone = (rank < count[give.batch]) & ~fixed[ours]
+        like = torch.zeros(len(rows), int(kind.max()) + 1, dtype=torch.bool, device=part.device)
+        known = gone | kept[ours]
+        like[give.batch[known], kind[ours[known]]] = True
+        order = noise[draw[rows][take.batch], theirs] - like[take.batch, kind[theirs]].double()
+        rank = rank_in_segment(order - 4.0 * fixed[theirs], take.batch, take.ptr)
+        left = (rank < count[take.batch]) & ~fixed[theirs]
+        inner, outer = (
+            by_boundary(~gone[None], give, None)[0],
+            by_boundary(~left[None], take, None)[0],
+        )
+        mix = transplants.mix.mixed(give, inner, take, outer, None)
+        found.append(transplants.context.predict(mix.graphs))
+    output = torch.cat(found).view(1, len(part), -1)
+    return outcome(transplants.context, output, parts.graph[part])[0].view_as(hosts)
+
+
+def _grafted(
+    transplants: Transplants, grafting: Grafting, parts: Parts, kept: Tensor
+) -> tuple[Trials, Tensor]:
+    """The same by groups that chemistry allows, and for which parts there are enough of them."""
+    context, smiles = transplants.context, grafting.featuriser.like.text["smiles"]
+    write, masks = import_module("rdkit.Chem").MolToSmiles, transplants.split(kept)
+    made: dict[tuple[int, int, int], str] = {}
+    for number, (graph, mask) in enumerate(zip(parts.graph.tolist(), parts.nodes, strict=True)):
+        own = Anatomy(import_module("rdkit.Chem").MolFromSmiles(smiles[graph]))
+        atoms, fixed = (set(m.nonzero().view(-1).tolist()) for m in (mask, masks[graph]))
+        graft, _ = graft_of(own, atoms)
+        if graft is None or {*graft.atoms} != atoms:
+            continue
+        generator = torch.Generator().manual_seed(zlib.crc32(smiles[graph].encode()))
+        for draw in range(DRAWS):
+            beside = random_region(own, graft, generator, avoid=fixed | atoms)
+            for column, one in enumerate((graft, beside)):
+                if one is None or (column and not fixed.isdisjoint(one.atoms)):
+                    continue
+                # Carbon in place of carbon would be no change.
+                carbon = all(own.kinds[atom][0] == 6 for atom in one.atoms)
+                new = remove(one, own, generator, fillers=None if carbon else grafting.fillers)
+                if new is not None:
+                    made[column, draw, number] = write(new.molecule)
+    own_value = value_of(context, context.values[parts.graph].unsqueeze(0), parts.graph)[0]
+    tables = own_value.new_full((2, DRAWS, len(parts.graph)), torch.nan)
+    if made:
+        once = {text: place for place, text in enumerate(dict.fromkeys(made.values()))}
+        output = grafting.ask(list(once))[[once[text] for text in made.values()]]
+        where = torch.tensor(list(made), device=output.device).unbind(1)
+        ids = parts.graph[where[2]]
+        tables[where] = outcome(context, output.unsqueeze(0), ids)[0].to(tables)
+    hosts = transplants.hosts[:DRAWS, parts.graph]
+    values = value_of(context, context.values[hosts], parts.graph)
+    nothing = torch.full_like(values, torch.nan)
+    bounded = context.task.classification
+    removed, spared = tables[:, : len(values)]
+    trials = Trials(own_value, values, nothing, nothing, removed, spared, bounded)
+    return trials, trials.pairs >= FEWEST
