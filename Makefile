@@ -67,10 +67,10 @@ chemprop:  ## Test Chemprop models, in an environment of their own
 	test -x $(CHEMPROP)/bin/python || $(PYTHON) -m venv $(CHEMPROP)
 	grep -v '^rdkit==' constraints.txt > $(CHEMPROP)/constraints.txt
 	$(CHEMPROP)/bin/python -m pip install --quiet $(PIP_FLAGS) -c $(CHEMPROP)/constraints.txt \
-		-e '.[dev,chemprop]'
+		-e '.[dev,chemprop,parquet]'
 	$(CHEMPROP)/bin/python -m pip install --quiet $(PIP_FLAGS) --no-deps admet-ai==2.0.1
 	OMP_NUM_THREADS=1 $(CHEMPROP)/bin/python -m pytest tests/models tests/test_examples.py \
-		-k 'chemprop or admet'
+		tests/test_notebooks.py -k 'chemprop or admet or published_model'
 
 clean:  ## Remove the environment, results and caches inside this folder
 	rm -rf $(VENV) $(CHEMPROP) $(OLDEST) $(WHEEL) dist out site .mypy_cache .ruff_cache .pytest_cache .hypothesis

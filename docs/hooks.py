@@ -75,7 +75,8 @@ def _run(notebook: Any, name: str) -> None:
 
     from nbclient import NotebookClient
 
-    if name == "chemprop" and importlib.util.find_spec("chemprop") is None:
+    needed = {"chemprop": ["chemprop"], "published_model": ["chemprop", "admet_ai"]}
+    if None in map(importlib.util.find_spec, needed.get(name, [])):
         return
     with tempfile.TemporaryDirectory() as folder:
         resources = {"metadata": {"path": folder}}

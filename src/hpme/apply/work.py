@@ -169,7 +169,14 @@ class ShardWork:
         if not (view.asked or explainer.answers):
             output = masks.output
         if output is None:  # all that the model says, not only about what was asked
-            bare = replace(explained, mode=None, model_config=None, target=None, contrast=None)
+            bare = replace(
+                explained,
+                mode=None,
+                return_type=None,
+                model_config=None,
+                target=None,
+                contrast=None,
+            )
             raw = _output(bare, store)
             view = view.of_all_classes(raw)
             output = view.read(raw)
