@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 from torch_geometric.data import Data, InMemoryDataset
-from torch_geometric.nn import GCNConv, global_add_pool
+from torch_geometric.nn import GCNConv, SimpleConv, global_add_pool
 
 from contract import (
     CHEAP,
@@ -208,3 +208,35 @@ def test_datasets_with_a_get_of_their_own():
     wanted = GraphStore.from_graphs([dataset[2], dataset[0]])
     assert torch.equal(store.x, wanted.x)
     assert torch.equal(store.local_edge_index, wanted.local_edge_index)
+
+
+class Deep(nn.Module):
+    """Node-level: the sign of what is passed on from as many hops away."""
+
+    def __init__(self, layers):
+        super().__init__()
+        self.convs = nn.ModuleList(SimpleConv(aggr="max") for _ in range(layers))
+
+    def forward(self, x, edge_index):
+        for conv in self.convs:
+            x = conv(x, edge_index)
+        return torch.cat([x, 0.5 - x], dim=1)
+
+
+@pytest.mark.parametrize("slug", ["grad", "occlusion"])
+@pytest.mark.parametrize(("layers", "warned"), [(2, False), (5, True)])
+def test_node_models_that_see_farther_than_ego_graphs(slug, layers, warned, caplog):
+    path = torch.stack([torch.arange(11), torch.arange(1, 12)])
+    data = Data(x=torch.zeros(12, 1), edge_index=path)
+    data.x[0] = 1.0
+    explainer = make_explainer(slug)
+    explainer.explain(Deep(layers), data, index=[3, 5, 7], level="node", progress=False)
+    found = "about 1 of 3 nodes or links in their ego graphs of 3 hops" in caplog.text
+    assert found == warned
+    caplog.clear()
+    explainer.fit(Deep(layers), data, index=torch.tensor([3, 5]), level="node", progress=False)
+    assert ("raise num_hops" in caplog.text) == warned
+    caplog.clear()
+    wide = make_explainer(slug, num_hops=5)
+    wide.explain(Deep(layers), data, index=[3, 5, 7], level="node", progress=False)
+    assert "num_hops" not in caplog.text

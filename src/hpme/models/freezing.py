@@ -50,7 +50,12 @@ def frozen(model: nn.Module) -> Iterator[None]:
     with _turn:
         modules = modules_of(model)
         before = [
-            (module.__dict__, dict(module.__dict__), dict(module._parameters), dict(module._buffers))
+            (
+                module.__dict__,
+                dict(module.__dict__),
+                dict(module._parameters),
+                dict(module._buffers),
+            )
             for module in modules
         ]
         with own_settings(modules), same_random_state(modules):
