@@ -56,7 +56,7 @@ def test_forged_files(number, tmp_path_factory):
 
 
 @pytest.mark.parametrize("slug", SLUGS)
-@settings(max_examples=500 if NIGHTLY else 12)
+@settings(max_examples=500 if NIGHTLY else 8)
 @given(number=numbers)
 def test_odd_graphs(slug, number):
     graphs = [odd_graph(number), odd_graph(number + 1)]
@@ -79,7 +79,7 @@ def test_threads_that_explain_one_model(slug):
     explainer = make_explainer(slug).fit(model, graphs, progress=False)
     wanted = [found.edge_mask for found in explainer.explain(model, graphs, progress=False)]
     model.train()
-    before = {name: value for name, value in model.named_parameters()}
+    before = dict(model.named_parameters())
     state, found, failed = torch.get_rng_state(), {}, []
 
     def work(number):

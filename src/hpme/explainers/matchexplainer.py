@@ -129,9 +129,8 @@ class MatchExplainer(GraphExplainer):
         cells = int(graphs.sizes.max()) * int(self.sizes.max())
         if cells > _MOST:
             raise InputError(
-                f"MatchExplainer compares every node with every node of a reference, here "
-                f"{cells:.1e} pairs, more than {_MOST:.1e}; fit and explain smaller graphs, such as "
-                "the ego graphs of nodes (index=...), or choose an explainer that compares none"
+                f"MatchExplainer compares all nodes of two graphs, here {cells:.1e} pairs, more "
+                f"than {_MOST:.1e}; fit and explain smaller ones, such as ego graphs (index=...)"
             )
         for part in batches(torch.arange(graph.numel()), max(1, _CELLS // cells)):
             owner = graph[part]

@@ -211,9 +211,9 @@ class ReadoutProbe(TorchFunctionMode):
     """Watches for reductions of node rows over batch vectors; the last one of each is a readout.
 
     Unless it says less than one before: of ones, which counts nodes, or of the features the model
-    was given. Sums of a batch vector count as it does. Reductions inside a normalisation are none; inside a
-    PyG aggregation, which may weigh nodes before it sums them, what entered it counts. A linear
-    layer after the last readout is the head.
+    was given. Sums of a batch vector count as it does. Reductions inside a normalisation are none;
+    inside a PyG aggregation, which may weigh nodes before it sums them, what entered it counts. A
+    linear layer after the last readout is the head.
     """
 
     def __init__(self, batches: Sequence[Tensor], x: Tensor | None = None) -> None:

@@ -153,13 +153,8 @@ def is_whole(graphs: Any) -> bool:
 def check_radius(explained: ExplainedModel, source: Any, **model_kwargs: Any) -> None:
     """Warns if a model says something else of nodes or links in ego graphs than in the whole graph.
 
-    It then sees farther, and what is explained is not what it says. A sample is compared; of graphs
-    too large for a forward pass nothing is known.
-
-    Args:
-        explained: The model.
-        source: What is explained; anything but ego graphs is as it was given.
-        **model_kwargs: Passed on to the model.
+    It then sees farther, and what is explained is not what it says. A sample of the ego graphs is
+    compared; ``source`` may be something else, and graphs too large for a forward pass are not.
     """
     if not isinstance(source, Rooted) or source.whole.edge_index.shape[1] > MAX_EDGES:
         return
