@@ -226,3 +226,14 @@ def test_options():
         with pytest.raises(InputError, match=r"either as ratio=... or as k=..."):
             MatchExplainer(**size)
     assert fitted("matchexplainer").explainer.config()["k"] == 4
+
+
+def test_graphs_too_large_to_compare_are_refused():
+    """Before anything of their size is asked for."""
+    nodes = 100_000
+    ring = torch.stack([torch.arange(nodes), (torch.arange(nodes) + 1) % nodes])
+    large = [Data(x=torch.rand(nodes, 3), edge_index=ring) for _ in range(2)]
+    model = make_target("gcn")
+    explainer = MatchExplainer(k=4).fit(model, large, progress=False)
+    with pytest.raises(InputError, match=r"1\.0e\+10 pairs, more than .*index="):
+        explainer.explain(model, large[:1], progress=False)

@@ -65,6 +65,50 @@ def test_unknown_levels_are_refused(slug, saved, level):
         explainer_class(slug).load(path)
 
 
+@slugs
+def test_tensors_of_another_type_are_refused(slug, saved):
+    path = saved(slug)
+    tensors, meta = read_tensors(path)
+    own = [n for n, v in tensors.items() if v.is_floating_point() and not n.startswith("host_")]
+    for name in own:
+        write_tensors(path, {**tensors, name: tensors[name].double()}, meta)
+        with pytest.raises(StorageError, match=f"'{name}' is missing, or of another type"):
+            explainer_class(slug).load(path)
+        write_tensors(path, {**tensors, name: tensors[name] * torch.nan}, meta)
+        with pytest.raises(StorageError, match=f"'{name}' has values that are NaN"):
+            explainer_class(slug).load(path)
+
+
+FORGED = {
+    "width": ("pgexplainer", lambda meta: meta.update(width="wide"), "width is 'wide'"),
+    "background": ("hpme", lambda meta: meta.update(background=[[1]]), "background is"),
+    "classes": ("hpme", lambda meta: meta["facts"].update(classes=[1]), "classes is"),
+    "return type": ("grad", lambda meta: meta["facts"].update(return_type="x"), "return_type 'x'"),
+    "scale": ("hpme", lambda meta: meta["learned"]["task"].update(scale=0.0), "spread of outputs"),
+    "report": ("hpme", lambda meta: meta["learned"]["report"].update(effect=[1]), "unsupported"),
+    "hops": ("hpme-printed", lambda meta: meta["learned"]["pool"].update(hops=[7]), "not in tuple"),
+    "rate": ("gnnexplainer", lambda meta: meta["config"].update(lr=1e300), "lr must be finite"),
+    "channels": ("tagexplainer", lambda meta: meta["learned"].update(channels=0), "0.0 cannot"),
+}
+
+
+@pytest.mark.parametrize("what", FORGED)
+def test_descriptions_that_cannot_be_used_are_refused(what, saved):
+    slug, change, message = FORGED[what]
+    path = rewritten(saved(slug), change)
+    with pytest.raises(StorageError, match=message):
+        explainer_class(slug).load(path)
+
+
+def test_references_that_do_not_fit_are_refused(saved):
+    path = saved("matchexplainer")
+    tensors, meta = read_tensors(path)
+    for sizes in (-tensors["sizes"], tensors["sizes"] + 1):
+        write_tensors(path, {**tensors, "sizes": sizes}, meta)
+        with pytest.raises(StorageError, match="references do not fit together"):
+            explainer_class("matchexplainer").load(path)
+
+
 def test_unknown_ways_of_weighting_are_refused(saved):
     path = rewritten(saved("grad"), lambda meta: meta.update(weighting="magic"))
     with pytest.raises(StorageError, match="weighting"):

@@ -56,7 +56,7 @@ def test_forged_files(number, tmp_path_factory):
 
 
 @pytest.mark.parametrize("slug", SLUGS)
-@settings(max_examples=500 if NIGHTLY else 12)
+@settings(max_examples=500 if NIGHTLY else 8)
 @given(number=numbers)
 def test_odd_graphs(slug, number):
     graphs = [odd_graph(number), odd_graph(number + 1)]

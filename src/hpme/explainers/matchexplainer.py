@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from hpme.errors import InputError
 from hpme.explainers.hpme.method.pool import PoolSize
 from hpme.explainers.shared.base import GraphExplainer
 from hpme.explainers.shared.context import Context, batches
@@ -21,6 +22,8 @@ from hpme.models.task import Task
 
 _CELLS = 2**22
 """Entries of the distance matrices held at once."""
+_MOST = 2**27
+"""Entries of one distance matrix; each step of a match looks at all of them."""
 _NUMBER = "matched edge"
 """No attribute of a graph has a name with a blank."""
 
@@ -124,6 +127,11 @@ class MatchExplainer(GraphExplainer):
         graph, reference = self._references(embedding, graphs)
         choices, losses = [], []
         cells = int(graphs.sizes.max()) * int(self.sizes.max())
+        if cells > _MOST:
+            raise InputError(
+                f"MatchExplainer compares all nodes of two graphs, here {cells:.1e} pairs, more "
+                f"than {_MOST:.1e}; fit and explain smaller ones, such as ego graphs (index=...)"
+            )
         for part in batches(torch.arange(graph.numel()), max(1, _CELLS // cells)):
             owner = graph[part]
             chosen = self._match(embedding.nodes, graphs, owner, reference[part])

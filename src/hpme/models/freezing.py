@@ -49,27 +49,21 @@ def frozen(model: nn.Module) -> Iterator[None]:
     check_module(model)
     with _turn:
         modules = modules_of(model)
-        before = [
-            (
-                module.__dict__,
-                dict(module.__dict__),
-                dict(module._parameters),
-                dict(module._buffers),
-            )
+        tables = [
+            table
             for module in modules
+            for table in (module.__dict__, module._parameters, module._buffers)
         ]
+        before = [dict(table) for table in tables]
         with own_settings(modules), same_random_state(modules):
             try:
                 model.eval()
                 _swap_in_copies(modules)
                 yield
             finally:
-                for own, attributes, parameters, buffers in before:
-                    own.clear()
-                    own.update(attributes)
-                    for name, tensors in (("_parameters", parameters), ("_buffers", buffers)):
-                        own[name].clear()
-                        own[name].update(tensors)
+                for table, saved in zip(tables, before, strict=True):
+                    table.clear()
+                    table.update(saved)
 
 
 def _swap_in_copies(modules: list[nn.Module]) -> None:

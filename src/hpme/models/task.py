@@ -166,12 +166,7 @@ def check_output(output: Tensor, model: nn.Module | None = None) -> None:
 
 
 def check_answers(answers: Tensor, what: str) -> None:
-    """Raises :class:`ModelError` if a model with finite outputs has none on changed graphs.
-
-    Args:
-        answers: Its outputs on these, or what was computed from them.
-        what: What they are, for the message.
-    """
+    """Raises :class:`ModelError` if outputs on changed graphs, or scores by them, are not finite."""
     finite = torch.isfinite(answers)
     if not bool(finite.all()):
         lost = int((~finite.view(len(finite), -1).all(1)).sum())

@@ -156,3 +156,13 @@ def test_no_two_bonds_between_the_same_atoms():
     pair = next(r for r in regions_of(ring) if r.atoms == (0, 1))
     oxygen = next(r for r in regions_of(ether) if r.atoms == (1,))
     assert transplanted(ring, pair, fragment_of(ether, oxygen)) is None
+
+
+def test_donors_of_molecules_are_molecules():
+    smiles = [f"{'C' * n}{end}" for n in range(3, 8) for end in ("F", "O")]
+    graphs = list(from_smiles(smiles, [0] * len(smiles), progress=False))
+    plain = [Data(x=graph.x, edge_index=graph.edge_index) for graph in graphs]
+    model = Count(4, 0.5)
+    explainer = HPMEExplainer(k=2, **CHEAP).fit(model, graphs, progress=False)
+    with pytest.raises(InputError, match=r"molecules and the donors are not; .*smiles"):
+        explainer.counterfactuals(model, graphs[:2], donors=plain, progress=False)

@@ -177,8 +177,10 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
                 others, see :class:`~hpme.models.explained.ExplainedModel`.
         """
         explained = resolve(self, model, facts, anew=True)
-        store = read_graphs(self, explained, graphs, index, anew=True).store
+        source = read_graphs(self, explained, graphs, index, anew=True)
+        store = source.store
         explained = at_level(explained, store.anchors, index)
+        sources.check_radius(explained, source)
         if not is_several(target):
             self._learn(explained, store, target, progress=progress)
             return self
@@ -246,6 +248,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
             explained = at_level(explained, None, index)
         source = read_graphs(self, explained, graphs, index)
         explained = at_level(explained, source.anchors, index)
+        sources.check_radius(explained, source)
         means = self.background or of_masks.descriptor_means(explained, source)
         made: dict[int, Any] = {}
         with progress_bar("explaining", len(source), enabled=progress) as advance:
@@ -312,6 +315,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         config = getattr(self, "_explainer_config", None)
         target = targets.asked(config, explained, target)
         question = read_arguments(self, explained, given, index)
+        sources.check_radius(question.explained, question.graphs, **question.others)
         masks = self._answer(question, targets.of_rows(target, question.rows, question.total))
         return shown(masks, config, question.whole, given.data)
 

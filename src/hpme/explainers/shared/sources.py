@@ -14,9 +14,9 @@ from torch_geometric.data.data import BaseData
 from torch_geometric.nn import MessagePassing
 
 from hpme.data.info import Level
-from hpme.errors import InputError, ModelError
+from hpme.errors import HPMEError, InputError, ModelError
 from hpme.graphs import GraphBatch, GraphStore
-from hpme.graphs.ego import WholeGraph, link_index, node_index
+from hpme.graphs.ego import MAX_EDGES, WholeGraph, link_index, node_index
 from hpme.graphs.schema import Schema
 from hpme.models.adapter import ModelAdapter
 from hpme.models.arguments import without_history
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("hpme")
 NO_EFFECT = """the model's output does not change with edge weights on the given graphs; \
 explanations of edges will be arbitrary"""
+
+COMPARED, OTHER = 128, 0.25
+"""How many ego graphs are compared with the whole graph; a change of values, in their spread."""
 
 Index = int | Sequence[int] | Tensor
 """Nodes of one graph: a number, several, or a boolean mask over all; or links ``[2, L]``."""
@@ -144,6 +147,39 @@ def is_whole(graphs: Any) -> bool:
     if isinstance(graphs, Batch) or not isinstance(graphs, BaseData):
         return False
     return not any("anchors" in store for store in graphs.stores)
+
+
+@torch.no_grad()
+def check_radius(explained: ExplainedModel, source: Any, **model_kwargs: Any) -> None:
+    """Warns if a model says something else of nodes or links in ego graphs than in the whole graph.
+
+    It then sees farther, and what is explained is not what it says. A sample of the ego graphs is
+    compared; ``source`` may be something else, and graphs too large for a forward pass are not.
+    """
+    if not isinstance(source, Rooted) or source.whole.edge_index.shape[1] > MAX_EDGES:
+        return
+    place = torch.linspace(0, len(source) - 1, min(COMPARED, len(source))).round().long()
+    roots, everything = source.roots[place.to(source.roots.device)], explained.reads_all
+    # The whole graph is about all of them at once.
+    whole = as_batch(source._known(source.whole.copies(1, None)), everything=everything)
+    whole = replace(whole, anchors=roots.view(len(roots), -1))
+    egos = as_batch(replace(source, roots=roots).store, everything=everything)
+    try:
+        with explained.frozen():
+            adapter = explained.adapter()
+            said, known = (adapter.predict(graphs, **model_kwargs) for graphs in (egos, whole))
+        task = explained.task(known)
+    except HPMEError:
+        return  # raised again where it counts
+    other = task.prediction(said) != task.prediction(known)
+    if not task.classification:
+        other = (task.values(said) - task.values(known)).abs().amax(1) > OTHER
+    if len(other) == len(roots) and bool(other.any()):
+        logger.warning(
+            f"the model says something else about {int(other.sum())} of {len(roots)} nodes or "
+            f"links in their ego graphs of {source.whole.num_hops} hops than in the whole graph: "
+            "it sees farther, and these explanations are not of what it says; raise num_hops"
+        )
 
 
 def as_batch(store: GraphStore, *, everything: bool = False) -> GraphBatch:
