@@ -127,7 +127,7 @@ def test_wrong_usage_is_refused_before_any_work(ask, flat, words, message):
     assert message in flat(result.output)
 
 
-def test_quiet_prints_nothing(ask):
+def test_quiet_answers_print_nothing(ask):
     for words in (["rules"], ["counterfactual", "-n", "1"], ["audit", "--should", "F"]):
         result = ask(*words, "--graphs", "8", "--quiet", "--out", "found.json")
         assert (result.exit_code, result.output) == (0, "")

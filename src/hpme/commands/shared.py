@@ -90,20 +90,16 @@ class _Said(logging.Handler):
         say(f"warning: {record.getMessage()}", style="yellow")
 
 
-def shown(text: str) -> str:
-    """Text for a terminal, whatever data is in it."""
-    return one_line(text, keep="\n\t")
-
-
 def say(text: str, style: str | None = None) -> None:
     """Progress goes to stderr; stdout is for results."""
-    Console(stderr=True).print(shown(text), style=style, markup=False, highlight=False)
+    text = one_line(text, keep="\n\t")
+    Console(stderr=True).print(text, style=style, markup=False, highlight=False)
 
 
 def tell(text: str, *, quiet: bool = False) -> None:
     """Prints a result, unless nothing but errors is wanted."""
     if not quiet:
-        typer.echo(shown(text))
+        typer.echo(one_line(text, keep="\n\t"))
 
 
 def number(value: float | None) -> str:
@@ -131,7 +127,7 @@ def usage(hint: str, function: Callable[..., Result], *args: Any) -> Result:
 
 def refuse(message: str, hint: str) -> NoReturn:
     """Ends the command with a usage error about an argument."""
-    raise typer.BadParameter(shown(message), param_hint=hint)
+    raise typer.BadParameter(one_line(message, keep="\n\t"), param_hint=hint)
 
 
 def check_writable(path: Path | None, *endings: str) -> None:

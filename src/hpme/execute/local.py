@@ -62,12 +62,10 @@ class LocalExecutor:
         ready += [worker for worker in self._busy if worker not in ready and worker.late()]
         ended = []
         for worker in ready:
-            done = worker.heard()
-            if done is None:
-                continue
-            self._busy.remove(worker)
-            self._idle.append(worker if worker.process.is_alive() else _Worker(self._work))
-            ended.append(done)
+            if (done := worker.heard()) is not None:
+                self._busy.remove(worker)
+                self._idle.append(worker if worker.process.is_alive() else _Worker(self._work))
+                ended.append(done)
         return ended
 
     def close(self) -> None:

@@ -88,14 +88,12 @@ def write_files(files: Mapping[str, bytes], folder: Path) -> None:
     Raises:
         InputError: If one would take the place of a file that was not written here.
     """
-    stale, ours = _stale(files, folder), _listed(folder)
-    for name in files:
-        if name not in ours and (folder / name).exists():
+    for name in set(files).difference(_listed(folder)):
+        if (folder / name).exists():
             raise InputError(
-                f"'{folder / name}' was not written by hpme tables; choose another --out, or move "
-                "it elsewhere"
+                f"'{folder / name}' was not written by hpme tables; choose another --out"
             )
-    for name in stale:
+    for name in _stale(files, folder):
         (folder / name).unlink()
     for name, content in files.items():  # the list first: what a kill leaves is known as ours
         write_atomically(folder / name, content)
