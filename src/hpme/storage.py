@@ -212,29 +212,17 @@ def read_tensors(
     else:
         with open_tensors(path) as (file, meta):
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    if _checked_digest(path, sorted(tensors.items()), meta) is None and not undigested:
+    if checked_digest(path, sorted(tensors.items()), meta) is None and not undigested:
         raise StorageError(
             f"'{path}' has no digest: it is damaged, or of an older version of hpme; save it again"
         )
     return tensors, meta
 
 
-def read_digest(path: str | Path) -> str | None:
-    """The digest of what :func:`write_tensors` saved, compared with all of it, a tensor at a time.
-
-    Files of older versions have none.
-
-    Raises:
-        StorageError: If the file is missing, damaged or of another kind.
-    """
-    with open_tensors(path) as (file, meta):
-        names = sorted(file.keys())
-        return _checked_digest(path, ((name, file.get_tensor(name)) for name in names), meta)
-
-
-def _checked_digest(
+def checked_digest(
     path: str | Path | FileContent, tensors: Iterable[tuple[str, Tensor]], meta: dict[str, Any]
 ) -> str | None:
+    """Takes the digest, if there is one, out of a description; refuses tensors it does not fit."""
     digest: str | None = meta.pop(_DIGEST, None)
     if digest is not None and digest != _digest(tensors, meta):
         raise StorageError(f"'{path}' is damaged: its content does not fit its digest")

@@ -254,7 +254,7 @@ def test_ctrl_c_while_workers_start_is_told_in_a_line(table, saved):
     process = subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True)
     while process.poll() is None and not Path("out/_apply.json").exists():
         time.sleep(0.01)
-    time.sleep(0.1)
+    time.sleep(0.6)  # until they have begun to import
     os.killpg(process.pid, signal.SIGINT)
     told = process.communicate(timeout=60)[1].decode().strip()
     assert process.returncode == 130, told

@@ -115,11 +115,10 @@ def test_options_of_models_and_tables_are_those_of_explain(ask):
         (["audit", "--should", "C1CC"], "no SMARTS pattern"),
         (["explain", "--classes", "a,b,c"], "3 names for 2 classes"),
         (["rules", "--classes", "a", "--mode", "regression"], "1 names for 0 classes"),
-        (["counterfactual", "--mode", "regression"], "give the value to get past"),
+        (["counterfactual", "--mode", "regression"], "give the number to get past"),
         (["explain", "--with", "counterfactuals", "--mode", "regression"], "to get past"),
         (["counterfactual", "--threshold", "1"], "classes need no threshold"),
-        (["counterfactual", "--threshold", "nan"], "must be a number"),
-        (["explain", "--with", "counterfactuals", "--threshold", "inf"], "must be a number"),
+        (["counterfactual", "--mode", "regression", "--threshold", "nan"], "number to get past"),
     ],
 )
 def test_wrong_usage_is_refused_before_any_work(ask, flat, words, message):
@@ -128,7 +127,7 @@ def test_wrong_usage_is_refused_before_any_work(ask, flat, words, message):
     assert message in flat(result.output)
 
 
-def test_quiet_prints_nothing(ask):
+def test_quiet_answers_print_nothing(ask):
     for words in (["rules"], ["counterfactual", "-n", "1"], ["audit", "--should", "F"]):
         result = ask(*words, "--graphs", "8", "--quiet", "--out", "found.json")
         assert (result.exit_code, result.output) == (0, "")

@@ -136,3 +136,37 @@ def test_positions_and_words():
     with pytest.raises(InputError, match="unknown task True"):
         position(True, 2, None, "task")
     assert described(3) == "of type int"
+
+
+@pytest.mark.parametrize(
+    ("facts", "shape", "columns"),
+    [
+        ({"target": 0}, (5, 3), 3),
+        ({"target": 2, "contrast": 1}, (5, 3), 3),
+        ({"contrast": 1}, (5, 3), 3),
+        ({"target": 0, "mode": "binary_classification"}, (5, 1), 2),
+        ({"target": 1}, (5, 1, 3), 3),
+        ({"target": (1, 0)}, (5, 4, 3), 3),
+        ({"target": (1, 0), "mode": "binary_classification"}, (5, 4), 2),
+        ({"target": "b", "tasks": ["a", "b"], "mode": "binary_classification"}, (5, 2), 2),
+    ],
+)
+def test_probabilities_of_all_classes_whatever_is_asked(facts, shape, columns):
+    raw = torch.rand(shape, generator=torch.Generator().manual_seed(0))
+    asked = OutputView(**facts)
+    view = asked.of_all_classes(raw)
+    read = view.read(raw)
+    values = view.task(read).values(read)
+    assert values.shape == (5, columns) and torch.allclose(values.sum(1), torch.ones(5))
+    several = len(shape) == 3 or "mode" in facts
+    ours = raw[:, 1] if several and shape[1] > 1 else raw.view(5, -1)
+    if columns == 2:
+        assert torch.allclose(values[:, 1], ours.view(5).sigmoid())
+    else:
+        assert torch.allclose(values, ours.softmax(1))
+
+
+def test_values_of_the_task_that_is_asked_about():
+    raw = torch.rand(5, 3)
+    view = OutputView(target=2, mode="regression").of_all_classes(raw)
+    assert torch.equal(view.read(raw), raw[:, 2:])

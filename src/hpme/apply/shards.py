@@ -8,8 +8,9 @@ import json
 import logging
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,7 @@ class ShardRows:
         meta = {
             "shard": self._part.number,
             "input_rows": len(self._part),
-            "skipped": [[row.row, row.smiles, row.reason] for row in skipped],
+            "skipped": [astuple(row) for row in skipped],
             "settings": settings,
         }
         rows = self._pa.Table.from_batches(self._batches, schema=self._schema)
@@ -198,18 +199,14 @@ class ShardFolder:
     def _files(self) -> list[Path]:
         return sorted(self.path.glob("*.parquet"))
 
-    def skipped(self) -> Iterator[SkippedRow]:
-        """Rows that were left out, in order."""
-        for file in self._files():
-            yield from (SkippedRow(*row) for row in (_meta(file) or {})["skipped"])
-
     def write_skipped(self) -> int:
         """Lists rows that were left out in a file; returns their number."""
         file = self.path / SKIPPED
         temporary = self.path / f"{SKIPPED}.part"
         try:
             with temporary.open("w", newline="", encoding="utf-8") as text:
-                count = write_csv(text, COLUMNS, map(astuple, self.skipped()))
+                listed = ((_meta(file) or {})["skipped"] for file in self._files())
+                count = write_csv(text, COLUMNS, chain.from_iterable(listed))
             os.replace(temporary, file)
         except OSError as error:
             raise StorageError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -90,7 +91,7 @@ class ShardWork:
             raise InputError("an explainer that was fitted to several targets gives no verdicts")
         skipped: list[SkippedRow] = []
         store, numbers = self._read(part, slice(0, TRIAL), skipped)
-        usable = [i for i, number in enumerate(numbers) if _problem(store, i) is None]
+        usable = [i for i in range(len(numbers)) if _usable(store.subset(torch.tensor([i])))]
         if usable:
             trial = store.subset(torch.tensor(usable))
             try:
@@ -224,13 +225,11 @@ def state_of(explained: ExplainedModel) -> bytes:
     return save({name: value.detach().cpu().clone().contiguous() for name, value in state.items()})
 
 
-def _problem(store: GraphStore, number: int) -> str | None:
-    try:
-        one = store.subset(torch.tensor([number]))
+def _usable(one: GraphStore) -> bool:
+    with suppress(InputError):
         one.check()
-    except InputError as error:
-        return str(error)
-    return None if int(one.sizes[0]) else "no nodes"
+        return bool(one.sizes.all())
+    return False
 
 
 @torch.no_grad()

@@ -226,18 +226,13 @@ def _travelling_model(reference: str, call: str | None) -> Callable[[], Explaine
     from ray import cloudpickle  # an executor has been asked for: RayExecutor says if it is missing
 
     from hpme.commands.inputs import find_function
+    from hpme.models.explained import ExplainedModel
 
     function = None if call is None else find_function(call)
-    made = partial(_made_by, find_function(reference), function)
+    factory = find_function(reference)
     here = Path.cwd().resolve()
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
         if file and here in Path(file).resolve().parents and "site-packages" not in file:
             cloudpickle.register_pickle_by_value(module)
-    return made
-
-
-def _made_by(factory: Callable[..., Any], call: Callable[..., Any] | None) -> ExplainedModel:
-    from hpme.models.explained import ExplainedModel
-
-    return ExplainedModel(factory(), call=call)
+    return lambda: ExplainedModel(factory(), call=function)

@@ -23,7 +23,6 @@ from hpme.commands.shared import (
     check_writable,
     command,
     say,
-    say_warnings,
     tell,
     usage,
 )
@@ -53,7 +52,7 @@ def rules(
     _check(answer, inputs, chemprop)
     usage("--picture", check_writable, picture, ".png", ".svg")
     read, explainer = _read(inputs, table, chemprop, answer, graphs)
-    _fit(read, explainer, inputs)
+    explainer.fit(read.model, read.fitted, target=read.model.target, progress=not inputs.quiet)
     book = explainer.rules(read.model, read.store, progress=not inputs.quiet)
     tell(str(book), quiet=inputs.quiet)
     if picture is not None:
@@ -95,7 +94,7 @@ def counterfactual(
     read, explainer = _read(inputs, table, chemprop, answer, graphs)
     check_threshold(read, threshold)
     others = None if donors is None else read_unlabelled(donors, inputs, table, read.model)
-    _fit(read, explainer, inputs)
+    explainer.fit(read.model, read.fitted, target=read.model.target, progress=not inputs.quiet)
     found = explainer.counterfactuals(
         read.model, read.store, n, threshold=threshold, donors=others, progress=not inputs.quiet
     )
@@ -129,7 +128,7 @@ def audit(
     _check(answer, inputs, chemprop)
     check_patterns(should, should_not)
     read, explainer = _read(inputs, table, chemprop, answer, graphs)
-    _fit(read, explainer, inputs)
+    explainer.fit(read.model, read.fitted, target=read.model.target, progress=not inputs.quiet)
     found = explainer.audit(read.model, read.store, should, should_not)
     tell(str(found), quiet=inputs.quiet)
     result = found.to_dict()
@@ -163,13 +162,6 @@ def _read(
     assert isinstance(explainer, HPMEExplainer)
     skipped = (answer.out or answer.page or Path("graphs")).with_suffix(".skipped.csv")
     return read_inputs(inputs, table, chemprop=chemprop, count=graphs, skipped=skipped), explainer
-
-
-def _fit(read: Inputs, explainer: HPMEExplainer, inputs: InputOptions) -> None:
-    """Fits HPME to the graphs, and says what it warns of."""
-    explainer.fit(read.model, read.fitted, target=read.model.target, progress=not inputs.quiet)
-    if not inputs.quiet:
-        say_warnings(explainer.report)
 
 
 def _write(

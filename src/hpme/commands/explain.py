@@ -26,7 +26,7 @@ from hpme.commands.shared import (
     known,
     refuse,
     say,
-    say_warnings,
+    tell,
     usage,
 )
 from hpme.errors import HPMEError
@@ -153,7 +153,6 @@ def _announce(name: str, explainer: GraphExplainer, explanations: list[Any]) -> 
     say(f"{name}: done" + ("" if ratio is None else f", explanations of {ratio:.0%} of the nodes"))
     if found is not None:
         say(f"  {found.summary()}")
-        say_warnings(found, "  ")
     qualities = [item.get("quality") for item in explanations]
     counts = Counter(quality.verdict for quality in qualities if quality)
     if counts:
@@ -205,8 +204,7 @@ def save_page(
         store=read.store,
         **more,
     )
-    if not options.quiet:
-        typer.echo(str(out))
+    tell(str(out), quiet=options.quiet)
 
 
 def _spread(read: Inputs, *, quiet: bool) -> dict[str, list[float]] | None:

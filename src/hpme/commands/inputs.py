@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -152,9 +153,10 @@ def _try(model: ExplainedModel, store: GraphStore) -> None:
 
 def check_threshold(read: Inputs, threshold: float | None) -> None:
     """Refuses counterfactuals of values without a threshold, and of classes with one."""
-    if read.model.view.mode == "regression" and threshold is None:
-        refuse("the model returns values; give the value to get past", "--threshold")
-    if read.model.view.mode != "regression" and threshold is not None:
+    values = read.model.view.mode == "regression"
+    if values and (threshold is None or not math.isfinite(threshold)):
+        refuse("the model returns values; give the number to get past", "--threshold")
+    if not values and threshold is not None:
         refuse("classes need no threshold", "--threshold")
 
 

@@ -6,7 +6,6 @@ has them all, see :func:`~hpme.commands.shared.command`.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -69,17 +68,8 @@ SmilesColumnOption = Annotated[
 ]
 NameColumnOption = Annotated[str | None, about_molecules(help="Column of names, for pictures.")]
 HydrogensOption = Annotated[bool, about_molecules("--hydrogens", help="Make hydrogens nodes, too.")]
-
-
-def _finite(value: float | None) -> float | None:
-    if value is not None and not math.isfinite(value):
-        refuse("must be a number", "--threshold")
-    return value
-
-
 ThresholdOption = Annotated[
-    float | None,
-    beyond_one_graph(callback=_finite, help="Of counterfactuals of values: what to get past."),
+    float | None, beyond_one_graph(help="Of counterfactuals of values: what to get past.")
 ]
 ShouldNotOption = Annotated[
     str | None, beyond_one_graph(metavar="SMARTS", help="Pattern that should not matter.")

@@ -38,7 +38,6 @@ from hpme.commands.shared import (
     parse_options,
     refuse,
     say,
-    say_warnings,
     usage,
 )
 from hpme.limits import MAX_SEED
@@ -310,7 +309,6 @@ def announce(outcome: Outcome, record: Record) -> None:
     report = getattr(outcome.explainer, "report", None)
     if report is not None:
         say(f"  {report.summary()}")
-        say_warnings(report, "  ")
 
 
 def draw(outcome: Outcome, path: Path) -> None:

@@ -9,9 +9,7 @@ import logging
 import os
 import re
 import sys
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -52,19 +50,21 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(function)
     def wrapped(**values: Any) -> None:
         _set_threads(threads)
-        quiet = values.get("quiet", False)
+        handler = _Said(logging.ERROR if values.get("quiet") else logging.WARNING)
+        logging.getLogger("hpme").addHandler(handler)
         made = {
             name: group(**{o.name: values.pop(o.name, o.default) for o in _fields(group)})
             for name, group in groups.items()
         }
         try:
-            with _warnings_said(quiet=quiet):
-                function(**made, **values)
+            function(**made, **values)
         except Exception as error:
             if not isinstance(error, HPMEError | OSError) and not short_of_memory(error):
                 raise
             say(f"error: {error}" if str(error) else "error: out of memory", style="red")
             raise typer.Exit(1) from error
+        finally:
+            logging.getLogger("hpme").removeHandler(handler)
 
     # Typer reads options from here.
     wrapped.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
@@ -83,48 +83,23 @@ def _set_threads(count: int) -> None:
         os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(count)
 
 
-class _Warnings(logging.Handler):
-    """Says what is logged, as all else is said."""
+class _Said(logging.Handler):
+    """What is logged is said, as all else is."""
 
     def emit(self, record: logging.LogRecord) -> None:
         say(f"warning: {record.getMessage()}", style="yellow")
 
 
-@contextmanager
-def _warnings_said(*, quiet: bool) -> Iterator[None]:
-    """Warnings of the package are said, and none at all if nothing but errors is wanted."""
-    handler = _Warnings(logging.ERROR if quiet else logging.WARNING)
-    logger = logging.getLogger("hpme")
-    logger.addHandler(handler)
-    with warnings.catch_warnings():
-        if quiet:
-            warnings.simplefilter("ignore")
-        try:
-            yield
-        finally:
-            logger.removeHandler(handler)
-
-
-def shown(text: str) -> str:
-    """Text for a terminal, whatever data is in it."""
-    return one_line(text, keep="\n\t")
-
-
 def say(text: str, style: str | None = None) -> None:
     """Progress goes to stderr; stdout is for results."""
-    Console(stderr=True).print(shown(text), style=style, markup=False, highlight=False)
+    text = one_line(text, keep="\n\t")
+    Console(stderr=True).print(text, style=style, markup=False, highlight=False)
 
 
 def tell(text: str, *, quiet: bool = False) -> None:
     """Prints a result, unless nothing but errors is wanted."""
     if not quiet:
-        typer.echo(shown(text))
-
-
-def say_warnings(report: Any, indent: str = "") -> None:
-    """What the report of a fit, if there is one, warns of."""
-    for warning in () if report is None else report.warnings:
-        say(f"{indent}warning: {warning}", style="yellow")
+        typer.echo(one_line(text, keep="\n\t"))
 
 
 def number(value: float | None) -> str:
@@ -157,7 +132,7 @@ def usage(hint: str, function: Callable[..., Result], *args: Any) -> Result:
 
 def refuse(message: str, hint: str) -> NoReturn:
     """Ends the command with a usage error about an argument."""
-    raise typer.BadParameter(shown(message), param_hint=hint)
+    raise typer.BadParameter(one_line(message, keep="\n\t"), param_hint=hint)
 
 
 def check_writable(path: Path | None, *endings: str) -> None:

@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 from hpme.errors import InputError, StorageError
 from hpme.graphs import GraphStore
 from hpme.graphs.tensors import from_tensors, to_tensors
-from hpme.storage import open_tensors, read_digest, read_tensors, write_tensors
+from hpme.storage import checked_digest, open_tensors, read_tensors, write_tensors
 
 KIND, VERSION = "graphs", 1
 _COUNTS = ("sizes", "edge_counts", "match_counts")
@@ -66,20 +66,19 @@ class GraphSlices:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path, self.digest = path, read_digest(path)
+        self.path = path
         with open_tensors(path) as (file, meta):
             _check_kind(path, meta)
-            self._names = list(file.keys())
-            counts = {
-                name: file.get_tensor(name)
-                for name in self._names
-                if name in _COUNTS or name.startswith("lengths.")
-            }
+            self._names = sorted(file.keys())
+            every = ((name, file.get_tensor(name)) for name in self._names)
+            self.digest = checked_digest(path, every, meta)
+            counts = (n for n in self._names if n in _COUNTS or n.startswith("lengths."))
+            found = {name: file.get_tensor(name) for name in counts}
             shapes = {name: file.get_slice(name).get_shape() for name in self._names}
         try:
-            self._total = counts["sizes"].numel()
-            _check_counts(counts.values(), self._total, meta)
-            self._ends = {name: value.cumsum(0) for name, value in counts.items()}
+            self._total = found["sizes"].numel()
+            _check_counts(found.values(), self._total, meta)
+            self._ends = {name: value.cumsum(0) for name, value in found.items()}
             for name, shape in shapes.items():
                 if name != "schema" and shape[name == "edge_index"] != self._end(name, self._total):
                     raise InputError(f"'{name}' does not fit the sizes of its graphs")

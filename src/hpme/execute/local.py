@@ -62,12 +62,10 @@ class LocalExecutor:
         ready += [worker for worker in self._busy if worker not in ready and worker.late()]
         ended = []
         for worker in ready:
-            done = worker.heard()
-            if done is None:
-                continue
-            self._busy.remove(worker)
-            self._idle.append(worker if worker.process.is_alive() else _Worker(self._work))
-            ended.append(done)
+            if (done := worker.heard()) is not None:
+                self._busy.remove(worker)
+                self._idle.append(worker if worker.process.is_alive() else _Worker(self._work))
+                ended.append(done)
         return ended
 
     def close(self) -> None:
@@ -80,11 +78,7 @@ class LocalExecutor:
 
 
 class _Worker:
-    """A process and the line to it.
-
-    It asks for the work, which may be large, and for every job when it can take them: nothing is
-    sent to a process that does not read.
-    """
+    """A process and the line to it; it asks first: nothing is sent to one that does not read."""
 
     def __init__(self, work: Work) -> None:
         self.connection, theirs = _CONTEXT.Pipe()
@@ -92,13 +86,7 @@ class _Worker:
         with _uninterrupted():
             self.process.start()
         theirs.close()  # so that the end of the process is the end of the line
-        self.work, self.job, self.given = work, None, 0.0
-        self.asked = 0
-
-    @property
-    def started(self) -> bool:
-        """Whether it has the work, and asked for a job."""
-        return self.asked > 1
+        self.work, self.job, self.given, self.started = work, None, 0.0, False
 
     def take(self, job: Any) -> None:
         """Gives it a job, at once or when it asks."""
@@ -108,10 +96,10 @@ class _Worker:
 
     def late(self) -> bool:
         """Whether it takes too long to start; then it is ended."""
-        late = not self.started and time.monotonic() - self.given > STARTING
-        if late:
-            self.process.kill()
-        return late
+        if self.started or time.monotonic() - self.given < STARTING:
+            return False
+        self.process.kill()
+        return True
 
     def heard(self) -> Done | None:
         """The end of its job, unless it only asks."""
@@ -119,10 +107,10 @@ class _Worker:
             done: Done | None = self.connection.recv()
         except (EOFError, OSError):
             self.process.join()
-            done = Done(self.job, failure=Failure("WorkerDied", _exit_text(self.process.exitcode)))
+            return Done(self.job, failure=Failure("WorkerDied", _exit_text(self.process.exitcode)))
         if done is None:
-            self.asked += 1
-            self._send(self.job if self.started else self.work)
+            self.started = True
+            self._send((self.work, self.job))
         return done
 
     def _send(self, what: Any) -> None:
@@ -132,15 +120,11 @@ class _Worker:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Ctrl-C is for this process alone, which ends those that it starts here.
-
-    A new process is started with the same signals blocked, and would tell of its interruption in
-    many lines before it can do anything about that itself.
-    """
+    """Ctrl-C is for this process alone, not for one that is started here and cannot say so yet."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    resource_tracker.ensure_running()  # which otherwise unblocks them when it is first started
+    resource_tracker.ensure_running()  # which would unblock the signal when it is first started
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
@@ -163,10 +147,10 @@ def _serve(connection: Connection) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         connection.send(None)
-        work = connection.recv()
-        connection.send(None)
+        work, job = connection.recv()
         while True:
-            connection.send(work(connection.recv()))
+            connection.send(work(job))
+            job = connection.recv()
     except (EOFError, OSError):
         return
 

@@ -54,7 +54,8 @@ def table_files(
             f"'hpme bench {asked[0]} --out {folder}'"
         )
     files = files_of(pages_of(results, chosen), TITLE, _introduction(results))
-    return {**files, MANIFEST: _manifest(files)}
+    listed = "\n".join([MARK, *sorted([*files, MANIFEST])]) + "\n"
+    return {MANIFEST: listed.encode(), **files}
 
 
 def pages_of(results: Results, names: Iterable[str]) -> list[Page]:
@@ -87,22 +88,15 @@ def write_files(files: Mapping[str, bytes], folder: Path) -> None:
     Raises:
         InputError: If one would take the place of a file that was not written here.
     """
-    stale, ours = _stale(files, folder), _listed(folder)
-    for name in files:
-        if name not in ours and (folder / name).exists():
+    for name in set(files).difference(_listed(folder)):
+        if (folder / name).exists():
             raise InputError(
-                f"'{folder / name}' was not written by hpme tables; choose another --out, or move "
-                "it elsewhere"
+                f"'{folder / name}' was not written by hpme tables; choose another --out"
             )
-    write_atomically(folder / MANIFEST, _manifest([*files, *stale]))  # a kill leaves all listed
-    for name in stale:
+    for name in _stale(files, folder):
         (folder / name).unlink()
-    for name, content in sorted(files.items(), key=lambda item: item[0] == MANIFEST):
+    for name, content in files.items():  # the list first: what a kill leaves is known as ours
         write_atomically(folder / name, content)
-
-
-def _manifest(names: Iterable[str]) -> bytes:
-    return ("\n".join([MARK, *sorted({*names, MANIFEST})]) + "\n").encode()
 
 
 def _listed(folder: Path) -> list[str]:
