@@ -72,7 +72,7 @@ class MoleculePainter:
         self._draw(axes, graph, bands, dict.fromkeys(atoms, rgb), {})
 
     def draw_weights(self, axes: Any, graph: Any, explanation: Any, norm: Normalize) -> None:
-        """Draws a molecule with the edge weights of an explanation, pooled atoms and the rest ringed."""
+        """Draws a molecule with the edge weights of an explanation, pooled atoms and rest ringed."""
         chosen = undirected_edges(graph)
         weight = undirected_weights(graph, explanation.edge_mask)[chosen]
         order = weight.argsort()  # heavy bonds over light ones
@@ -98,7 +98,12 @@ class MoleculePainter:
         return "".join([head, *(_placed(*shapes) for shapes in self._shapes), end, tail]).encode()
 
     def _draw(
-        self, axes: Any, graph: Any, bands: list[Band], atoms: dict[int, Colour], rings: dict[int, str]
+        self,
+        axes: Any,
+        graph: Any,
+        bands: list[Band],
+        atoms: dict[int, Colour],
+        rings: dict[int, str],
     ) -> None:
         """Puts a molecule on its bands, later ones on top, and on discs of colour."""
         axes.set_axis_off()
