@@ -11,6 +11,8 @@ Runs ``hpme bench table1`` on a few small experiments, first undisturbed, then w
 * ``disk``: the folder of the results is full; later it is not. Needs the right to mount.
 * ``cache``: the folder of the cache cannot be written. Needs the right to mount.
 * ``two runs``: two commands write to one folder at the same time.
+* ``apply``: SIGKILL to ``hpme apply`` on a million molecules or to one of its two workers, while
+  they start and while they work, within a limit of memory; only if named by ``--only apply``.
 
 Every time the benchmark is started again until it is done. The table says how often something was
 killed or failed, how often it was started, and how many results differ from the undisturbed ones.
@@ -21,6 +23,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -232,7 +235,82 @@ def two_runs(folder: Path, whole: Path, _: argparse.Namespace, __: float) -> Out
     return Outcome(faults=1, starts=2, different=different, note=f"exit codes {codes}")
 
 
+def apply(folder: Path, _: Path, options: argparse.Namespace, __: float) -> Outcome:
+    """A long table of molecules of Benzene, repeated, with a row in a thousand that is none."""
+    import pyarrow.parquet as pq
+
+    from apply import APPLY, prepare
+
+    folder.mkdir()
+    smiles, total = prepare(folder), options.rows
+    texts = ["C1CC" if i % 1000 == 500 else smiles[i % len(smiles)] for i in range(total)]
+    (folder / "molecules.csv").write_text("\n".join(["smiles", *texts]) + "\n")
+    out, outcome, choose, struck = folder / "out", Outcome(), random.Random(options.seed), Counter()
+    command = [sys.executable, "-c", APPLY, "apply", "explainer.safetensors", "--workers=2"]
+    command += ["-m", "my_model:build", "--weights", "weights.safetensors"]
+    command += ["-d", "molecules.csv", "--out", str(out), "--rows-per-shard", "5000", "--quiet"]
+    limit, peak, code, message = options.memory << 20, 0, -1, ""
+
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+
+    def shards() -> int:
+        return len(list(out.glob("part-*")))
+
+    while code != 0 and outcome.starts < 5 * options.kills + 5:
+        outcome.starts += 1
+        process = subprocess.Popen(
+            command, cwd=folder, env={**os.environ, "OMP_NUM_THREADS": "1"}, start_new_session=True,
+            preexec_fn=limited, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        while process.poll() is None and outcome.faults < options.kills:
+            now, early = shards(), choose.random() < 0.3  # some while processes start
+            wanted = 0 if early else now + choose.uniform(0, 2 * total / 5000 / options.kills)
+            _until(lambda p=process, n=wanted: shards() >= n or p.poll() is not None, 600)  # type: ignore[misc]
+            time.sleep(choose.uniform(0, 10) if early else 0)
+            living = _session(process.pid)
+            peak = max([peak, *map(_peak, living)])
+            if living and process.poll() is None:
+                chosen = choose.choice(living)
+                struck["command" if chosen == process.pid else "its processes"] += 1
+                _kill(chosen)
+                outcome.faults += 1
+                print(f"{outcome.faults} kills, {shards()} shards", file=sys.stderr, flush=True)
+        while process.poll() is None:
+            peak = max([peak, *map(_peak, _session(process.pid))])
+            time.sleep(0.5)
+        message, code = process.stderr.read().decode()[-300:], process.returncode  # type: ignore[union-attr]
+        _until(lambda pid=process.pid: not _session(pid))  # type: ignore[misc]
+    rows = pq.read_table(out, columns=["id", "smiles", "class", "prediction"])
+    ids, bad = rows["id"].to_pylist(), [i + 2 for i in range(500, total, 1000)]
+    listed = [
+        int(line.split(",")[0]) for line in (out / "_skipped.csv").open() if line[0].isdigit()
+    ]
+    found = Counter([*ids, *listed])
+    outcome.different = sum(found[i] != 1 for i in range(2, total + 2)) + (listed != bad)
+    first: dict[str, Any] = {}
+    for text, *said in zip(
+        *(rows[name].to_pylist() for name in rows.column_names[1:]), strict=True
+    ):
+        known = first.setdefault(text, said)
+        same = known[0] == said[0] and abs(known[1][0] - said[1][0]) < 1e-4
+        outcome.different += not same
+    told = ", ".join(f"{count} x {what}" for what, count in sorted(struck.items()))
+    outcome.note = f"{total:,} rows; {told}; peak {peak >> 20} MiB, limit {options.memory} MiB"
+    if code != 0:
+        outcome.note, outcome.different = f"exit code {code}: {message}", total
+    return outcome
+
+
+def _peak(pid: int) -> int:
+    """Memory of a process now."""
+    with suppress(psutil.Error):
+        return int(psutil.Process(pid).memory_info().rss)
+    return 0
+
+
 SCENARIOS = {"kills": kills, "ray": ray_run, "disk": disk, "cache": cache, "two runs": two_runs}
+LONG = {"apply": apply}
 
 
 @contextmanager
@@ -291,20 +369,23 @@ def main() -> None:
     )
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--rows", type=int, default=1_000_000, help="Of apply.")
+    parser.add_argument("--memory", type=int, default=1024, help="Of apply: MiB per process.")
     parser.add_argument("--only", default=",".join(SCENARIOS), help="Some of these, with commas.")
     options = parser.parse_args()
     table = Table("what breaks", "faults", "starts", "results that differ", "seconds", "note")
     wrong = 0
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
-        whole, began = Path(name, "whole"), time.monotonic()
-        finish(whole, Path(name, "cache"), undisturbed := Outcome(), tries=1)
-        seconds = time.monotonic() - began
-        table.add_row("nothing", "0", "1", str(differences(whole, whole)), f"{seconds:.0f}",
-                      undisturbed.note)  # fmt: skip
+        whole, began, seconds = Path(name, "whole"), time.monotonic(), 0.0
+        if options.only not in LONG:
+            finish(whole, Path(name, "cache"), undisturbed := Outcome(), tries=1)
+            seconds = time.monotonic() - began
+            table.add_row("nothing", "0", "1", str(differences(whole, whole)), f"{seconds:.0f}",
+                          undisturbed.note)  # fmt: skip
         for scenario in options.only.split(","):
             began = time.monotonic()
             try:
-                found = SCENARIOS[scenario](
+                found = {**SCENARIOS, **LONG}[scenario](
                     Path(name, scenario.replace(" ", "-")), whole, options, seconds
                 )
             except (ImportError, subprocess.CalledProcessError, OSError) as error:

@@ -38,3 +38,16 @@ class MissingPackageError(HPMEError, ImportError):
 
 class ClusterError(HPMEError, RuntimeError):
     """A cluster that cannot be reached."""
+
+
+_NO_MEMORY = ("enough memory", "out of memory", "allocate memory", "bad_alloc")
+
+
+def short_of_memory(error: BaseException | None) -> bool:
+    """Whether memory ran out; PyTorch has its own words for that, which others wrap."""
+    while error is not None:
+        told = any(words in str(error) for words in _NO_MEMORY)
+        if isinstance(error, MemoryError) or (isinstance(error, RuntimeError | OSError) and told):
+            return True
+        error = error.__cause__
+    return False

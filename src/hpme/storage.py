@@ -11,7 +11,7 @@ import json
 import logging
 import os
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -175,7 +175,7 @@ def write_tensors(path: str | Path, tensors: dict[str, Tensor], meta: dict[str, 
         name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
         for name, tensor in tensors.items()
     }
-    described = {**meta, _DIGEST: _digest(copies, meta)}
+    described = {**meta, _DIGEST: _digest(sorted(copies.items()), meta)}
     # One entry: safetensors writes several in any order.
     content = save(copies, metadata={_META: json.dumps(described, sort_keys=True)})
     write_atomically(Path(path), content)
@@ -212,14 +212,33 @@ def read_tensors(
     else:
         with open_tensors(path) as (file, meta):
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    if _DIGEST in meta:
-        if meta.pop(_DIGEST) != _digest(tensors, meta):
-            raise StorageError(f"'{path}' is damaged: its content does not fit its digest")
-    elif not undigested:
+    if _checked_digest(path, sorted(tensors.items()), meta) is None and not undigested:
         raise StorageError(
             f"'{path}' has no digest: it is damaged, or of an older version of hpme; save it again"
         )
     return tensors, meta
+
+
+def read_digest(path: str | Path) -> str | None:
+    """The digest of what :func:`write_tensors` saved, compared with all of it, a tensor at a time.
+
+    Files of older versions have none.
+
+    Raises:
+        StorageError: If the file is missing, damaged or of another kind.
+    """
+    with open_tensors(path) as (file, meta):
+        names = sorted(file.keys())
+        return _checked_digest(path, ((name, file.get_tensor(name)) for name in names), meta)
+
+
+def _checked_digest(
+    path: str | Path | FileContent, tensors: Iterable[tuple[str, Tensor]], meta: dict[str, Any]
+) -> str | None:
+    digest: str | None = meta.pop(_DIGEST, None)
+    if digest is not None and digest != _digest(tensors, meta):
+        raise StorageError(f"'{path}' is damaged: its content does not fit its digest")
+    return digest
 
 
 @contextmanager
@@ -256,10 +275,9 @@ def _description(metadata: Mapping[str, str] | None) -> dict[str, Any]:
     return meta
 
 
-def _digest(tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> str:
+def _digest(tensors: Iterable[tuple[str, Tensor]], meta: Mapping[str, Any]) -> str:
     digest = hashlib.sha256(json.dumps(meta, sort_keys=True).encode())
-    for name in sorted(tensors):
-        tensor = tensors[name]
+    for name, tensor in tensors:
         digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        digest.update(tensor.contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+        digest.update(tensor.contiguous().view(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()

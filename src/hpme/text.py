@@ -1,8 +1,14 @@
-"""Text of others, such as names in tables, fit to be shown."""
+"""Text of others, such as names in tables, fit to be shown and to be written."""
 
 from __future__ import annotations
 
+import csv
 import unicodedata
+from collections.abc import Iterable
+from itertools import chain
+from typing import Any, TextIO
+
+_COMPUTED = ("=", "+", "-", "@", "\t", "\r")
 
 
 def one_line(text: str, *, keep: str = "") -> str:
@@ -14,3 +20,19 @@ def one_line(text: str, *, keep: str = "") -> str:
         letter if letter in keep or unicodedata.category(letter) not in ("Cc", "Cs") else " "
         for letter in text
     )
+
+
+def write_csv(file: TextIO, header: Iterable[str], rows: Iterable[Iterable[Any]]) -> int:
+    """Writes a table, and returns the number of its rows.
+
+    A text that a spreadsheet would compute gets a quote before it, as pages give it.
+    """
+    writer, count = csv.writer(file), -1
+    for row in chain([header], rows):
+        writer.writerow(map(_field, row))
+        count += 1
+    return count
+
+
+def _field(value: Any) -> Any:
+    return f"'{value}" if isinstance(value, str) and value.startswith(_COMPUTED) else value

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
+from hpme.cli import app
 from hpme.data import from_smiles
 from hpme.explainers import HPMEExplainer
 
@@ -41,6 +43,34 @@ def deep():
     return Model(layers=3)
 
 
+class Other(Model):
+    def forward(self, x, edge_index, batch):
+        return -super().forward(x, edge_index, batch)
+
+
+def other():
+    torch.manual_seed(0)
+    return Other()
+
+
+def call(model, batch):
+    return model(batch.x, batch.edge_index, batch.batch)
+
+
+def hungry():
+    # Has memory for three graphs at a time.
+    model = build()
+    forward = model.forward
+
+    def refuse(x, edge_index, batch):
+        if int(batch.max()) >= 3 or len(x) > 40:
+            raise RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 9 B")
+        return forward(x, edge_index, batch)
+
+    model.forward = refuse
+    return model
+
+
 def picky():
     model = build()
     forward = model.forward
@@ -64,7 +94,7 @@ def saved(tmp_path_factory):
     Path(folder, "my_molecules.py").write_text(MODULE)
     namespace: dict = {}
     exec(MODULE, namespace)
-    explainer = HPMEExplainer(ratio=0.4, restarts=1, rounds=1, refine=1, subsets=4, epochs=2)
+    explainer = HPMEExplainer(ratio=0.4, restarts=1, rounds=1, subsets=4, epochs=2)
     explainer.fit(namespace["build"](), from_smiles(SMILES, [0] * len(SMILES), progress=False))
     explainer.save(folder / "explainer.safetensors")
     return folder / "explainer.safetensors"
@@ -80,6 +110,15 @@ def user(tmp_path, saved, monkeypatch):
     monkeypatch.delitem(sys.modules, "my_molecules", raising=False)
     yield tmp_path
     torch.set_num_threads(1)
+
+
+@pytest.fixture
+def invoke(user, saved):
+    def run(data, out="out", *options, explainer=saved, model="my_molecules:build"):
+        command = ["apply", explainer, "-m", model, "-d", data, "--out", out, *options]
+        return CliRunner().invoke(app, list(map(str, command)))
+
+    return run
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ class Fluorine(torch.nn.Module):
 build = Fluorine
 call = lambda model, batch: model(batch.x, batch.edge_index, batch.batch)
 """
-NAMES = ["restarts=1", "rounds=1", "refine=0", "subsets=4", "epochs=2", "k=1"]
+NAMES = ["restarts=1", "rounds=1", "subsets=4", "epochs=2", "k=1"]
 QUICK = [word for name in NAMES for word in ("-o", name)]
 
 
@@ -113,9 +113,30 @@ def test_options_of_models_and_tables_are_those_of_explain(ask):
         (["rules", "--out", "rules.txt"], "must end in .json or .csv"),
         (["rules", "--picture", "rules.gif"], "must end in .png or .svg"),
         (["audit", "--should", "C1CC"], "no SMARTS pattern"),
+        (["explain", "--classes", "a,b,c"], "3 names for 2 classes"),
+        (["rules", "--classes", "a", "--mode", "regression"], "1 names for 0 classes"),
+        (["counterfactual", "--mode", "regression"], "give the value to get past"),
+        (["explain", "--with", "counterfactuals", "--mode", "regression"], "to get past"),
+        (["counterfactual", "--threshold", "1"], "classes need no threshold"),
+        (["counterfactual", "--threshold", "nan"], "must be a number"),
+        (["explain", "--with", "counterfactuals", "--threshold", "inf"], "must be a number"),
     ],
 )
 def test_wrong_usage_is_refused_before_any_work(ask, flat, words, message):
     result = ask(*words)
     assert result.exit_code == 2
     assert message in flat(result.output)
+
+
+def test_quiet_prints_nothing(ask):
+    for words in (["rules"], ["counterfactual", "-n", "1"], ["audit", "--should", "F"]):
+        result = ask(*words, "--graphs", "8", "--quiet", "--out", "found.json")
+        assert (result.exit_code, result.output) == (0, "")
+        assert json.loads(Path("found.json").read_text())
+
+
+def test_a_file_of_somebody_else_is_not_taken_for_a_list_of_rows(ask, flat):
+    Path("graphs.skipped.csv").write_text("mine\n")
+    result = ask("audit", "--should", "F")
+    assert result.exit_code == 1 and "move it elsewhere" in flat(result.output)
+    assert Path("graphs.skipped.csv").read_text() == "mine\n"

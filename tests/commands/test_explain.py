@@ -58,8 +58,6 @@ QUICK = [
     "-o",
     "rounds=1",
     "-o",
-    "refine=1",
-    "-o",
     "epochs=2",
     "-o",
     "subsets=4",

@@ -1,11 +1,15 @@
 """Worker processes that die."""
 
+import multiprocessing
 import os
 import signal
 import time
+from functools import partial
 
 import pytest
 
+from hpme.execute import local
+from hpme.execute.jobs import Done
 from hpme.execute.local import LocalExecutor
 
 
@@ -47,6 +51,72 @@ def test_closing_ends_workers_at_work(executor):
     executor.close()
     assert not _alive(process)
     assert executor.processes == []
+
+
+def answer(luggage, job):
+    return Done(job, len(luggage))
+
+
+LARGE = partial(answer, bytes(1_000_000))
+"""More than a pipe holds."""
+
+
+@pytest.fixture
+def in_time():
+    """What hangs fails."""
+
+    def fail(*_):
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.alarm(30)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def test_a_process_that_dies_while_it_starts_fails_its_job(monkeypatch, in_time):
+    spawn, killed = multiprocessing.util.spawnv_passfds, []
+
+    def kill_first(*arguments):
+        process = spawn(*arguments)
+        if not killed:
+            os.kill(process, signal.SIGKILL)
+            killed.append(process)
+        return process
+
+    multiprocessing.resource_tracker.ensure_running()
+    monkeypatch.setattr(multiprocessing.util, "spawnv_passfds", kill_first)
+    executor = LocalExecutor(1, LARGE)
+    executor.submit("first")
+    (done,) = _wait(executor)
+    assert (done.job, done.failure.error) == ("first", "WorkerDied")
+    executor.submit("second")  # which finds another process
+    (done,) = _wait(executor)
+    assert (done.job, done.result) == ("second", 1_000_000)
+    executor.close()
+
+
+def test_a_process_that_does_not_come_up_is_given_up(monkeypatch, in_time):
+    monkeypatch.setattr(local, "STARTING", 0.3)
+    spawn = multiprocessing.util.spawnv_passfds
+
+    def stop(*arguments):
+        process = spawn(*arguments)
+        os.kill(process, signal.SIGSTOP)
+        return process
+
+    multiprocessing.resource_tracker.ensure_running()
+    monkeypatch.setattr(multiprocessing.util, "spawnv_passfds", stop)
+    executor, ended = LocalExecutor(2, LARGE), []  # both at once, and none is waited for
+    try:
+        executor.submit("job")
+        executor.submit("other")
+        while len(ended) < 2:
+            ended += _wait(executor)
+    finally:
+        executor.close()
+    assert {done.failure.error for done in ended} == {"WorkerDied"}
 
 
 def _wait(executor):

@@ -16,6 +16,7 @@ from hpme.models import ExplainedModel
 slugs = pytest.mark.parametrize("slug", SLUGS)
 # Those that show the model edges no graph has.
 MIXING = {slug for slug in SLUGS if issubclass(explainer_class(slug), MixingExplainer)}
+MIXING.add("best-attribution")  # it compares scorers by mixes
 DOSES = 0.5 + torch.arange(8.0)
 
 

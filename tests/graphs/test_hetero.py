@@ -119,7 +119,7 @@ def other_width(data):
     ("spoil", "message"),
     [
         (without_x, "'tag' has no x"),
-        (whole_numbers, "floating-point"),
+        (whole_numbers, "is torch.int64, torch.float32 in a graph before"),
         (wrong_end, "edge_index out of range in graph 1"),
         (flat_features, r"view\(-1, 1\)"),
         (too_few_rows, "1 rows for"),

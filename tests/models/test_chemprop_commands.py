@@ -15,8 +15,11 @@ pytest.importorskip("chemprop")
 pytest.importorskip("torchmetrics")
 
 from chemprop.models.utils import save_model
+from rdkit import Chem
 
 from chemprop_networks import CHEAP, SMILES, ours, points, trained
+from hpme.explainers import OcclusionExplainer
+from hpme.metrics import explanation_auc
 from hpme.models.chemprop import explained, molecules, read_model
 
 OPTIONS = [part for key, value in CHEAP.items() for part in ("-o", f"{key}={value}")]
@@ -146,3 +149,67 @@ def test_one_model_is_needed(folder, command):
     none = run(folder, command, model=())
     for result in (both, none):
         assert result.exit_code == 2 and "one of --model and --chemprop" in result.output
+
+
+def run_own(folder, tmp_path, *more):
+    rule = ["--rule", "amide=C(=O)N", "--out", tmp_path / "out", "--json", tmp_path / "r.json"]
+    arguments = ["run", "--smiles", folder / "library.csv", *rule, "--graphs", "18", *more]
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def auc_of_occlusion(folder):
+    """What the command says, by hand: all molecules that have an amide, and where it is."""
+    known = explained(read_model(folder / "models")[0], target="amide")
+    graphs = molecules([text for text in SMILES if "C(=O)N" in text], known)
+    pattern = Chem.MolFromSmarts("C(=O)N")
+    for graph in graphs:
+        atoms = Chem.MolFromSmiles(graph.smiles).GetSubstructMatches(pattern)
+        inside = torch.isin(torch.arange(graph.num_nodes), torch.tensor(atoms).view(-1))
+        graph.edge_mask = inside[graph.edge_index].all(0)
+    found = OcclusionExplainer().explain(known, graphs, progress=False)
+    return float(explanation_auc(found, graphs))
+
+
+def test_run_scores_a_network_that_was_trained_elsewhere(folder, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    model = ["--chemprop", folder / "models", "--target", "amide", "-e", "occlusion"]
+    first = run_own(folder, tmp_path, *model, "--gallery", tmp_path / "g.svg")
+    assert first.exit_code == 0, first.output
+    (kept,) = json.loads((tmp_path / "r.json").read_text())["runs"]
+    assert kept["auc"] == pytest.approx(auc_of_occlusion(folder), abs=1e-6)
+    assert kept["graphs"] == 18 and kept["size"] == 72
+    assert kept["model"].startswith("chemprop-") and kept["model"].endswith(", amide")
+    assert kept["target_metrics"] is None and kept["target_passes"] > 1
+    assert "predicted class" in (tmp_path / "g.svg").read_text("utf-8")
+    again = run_own(folder, tmp_path, *model)
+    assert "from an earlier run" in " ".join(again.output.split())
+    other = run_own(
+        folder, tmp_path, *model[:1], next((folder / "models").glob("*.pt")), *model[2:]
+    )
+    assert other.exit_code == 0 and "from an earlier run" not in " ".join(other.output.split())
+    hpme = run_own(folder, tmp_path, *model[:-2], *OPTIONS)
+    assert hpme.exit_code == 0, hpme.output
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "text"),
+    [
+        (["--chemprop", "models", "--model", "gcn"], 2, "models that are trained here"),
+        (["--chemprop", "models", "--train-steps", "3"], 2, "models that are trained here"),
+        (["--target", "amide"], 2, "belongs to --chemprop"),
+        (["--descriptors-path", "library.csv"], 2, "belongs to --chemprop"),
+        (["--chemprop", "models", "--target", "third"], 1, "valid: amide, fluoride"),
+        (["--chemprop", "models"], 1, "name the one to explain with target=amide, fluoride"),
+        (["--chemprop", "nowhere.pt"], 1, "no file"),
+    ],
+)
+def test_run_refuses(folder, tmp_path, more, code, text):
+    places = ("models", "library.csv", "nowhere.pt")
+    result = run_own(folder, tmp_path, *[folder / m if m in places else m for m in more])
+    assert result.exit_code == code and text in " ".join(result.output.replace("│", "").split())
+
+
+def test_run_needs_molecules_of_ones_own(folder):
+    arguments = ["run", "--dataset", "mutag", "--chemprop", str(folder / "models")]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 2 and "give --smiles in place of" in result.output, result.output

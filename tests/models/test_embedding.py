@@ -94,6 +94,43 @@ def test_graph_norm_is_no_readout(graphs):
     torch.testing.assert_close(embedding.graph, global_add_pool(nodes, graphs.batch))
 
 
+def mean_by_hand(h, batch):
+    return global_add_pool(h, batch) / global_add_pool(torch.ones_like(h), batch)
+
+
+def mean_by_count(h, batch):
+    total = h.new_zeros(3, h.shape[1]).index_add(0, batch, h)
+    return total / h.new_zeros(3, 1).index_add(0, batch, h.new_ones(len(h), 1))
+
+
+def mean_and_size(h, batch):
+    ones = h.new_ones(len(h), 1)
+    return torch.cat([global_mean_pool(h, batch), global_add_pool(ones, batch)], dim=1)
+
+
+@pytest.mark.parametrize("readout", [mean_by_hand, mean_by_count, mean_and_size])
+def test_counting_nodes_after_the_readout_is_no_readout(graphs, readout):
+    model = Net(GraphConv)
+    model.readout = readout
+    model.hidden = nn.Linear(6 if readout is mean_and_size else 5, 4)
+    embedding = ModelAdapter(model).embed(graphs)
+    nodes = model.embed(graphs.x, graphs.edge_index)
+    torch.testing.assert_close(embedding.nodes, nodes)
+    torch.testing.assert_close(embedding.graph, readout(nodes, graphs.batch))
+    assert embedding.source == "input of the readout"
+
+
+def test_features_that_are_pooled_after_the_readout_are_no_embedding(graphs):
+    class Skipping(Net):
+        def forward(self, x, edge_index, batch):
+            h = self.embed(x, edge_index)
+            return torch.cat([global_add_pool(h, batch), global_add_pool(x, batch)], dim=1)
+
+    model = Skipping()
+    nodes = model.embed(graphs.x, graphs.edge_index)
+    torch.testing.assert_close(ModelAdapter(model).embed(graphs).nodes, nodes)
+
+
 class Hierarchical(nn.Module):
     def __init__(self, norm):
         super().__init__()

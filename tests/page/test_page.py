@@ -13,11 +13,13 @@ from torch_geometric.explain import Explanation
 
 from hpme.errors import InputError, ModelError
 from hpme.explainers.hpme.quality import Quality
-from hpme.explainers.hpme.report import FitReport
+from hpme.explainers.hpme.report import ClassEffect, FitReport
 from hpme.page.predictions import Sizes
 from hpme.viz import write_page
 from pages import Counter, cycle, decode, explain, page_data, with_truth
 
+NO_EFFECT = (ClassEffect("class 0", 40, 0.05, -0.1, 0.2, 0.3),)
+FULL = (ClassEffect("class 0", 40, 0.9, 0.8, 1.0, 0.0005),)
 NASTY = [
     "<script>alert(1)</script>",
     "</script><img src=x>",
@@ -242,14 +244,14 @@ def test_kept_share_follows_the_pooled_nodes(tmp_path):
 
 def test_fit_reports_in_words(tmp_path):
     weak = FitReport(
-        0.9, 0.95, 0.97, 1.0, 1.0, 0.05, 0.3, 40, True, 0.1, 0.2, "somewhere", "subsets"
+        0.9, 0.95, 0.8, 1.1, 0.3, NO_EFFECT, 40, True, 0.1, 0.2, "somewhere", "subsets"
     )
     data = page_data(make(tmp_path, reports={"mine": weak}))
     entry = data["explainers"][0]
     assert entry["good"] is False and entry["warnings"] == weak.warnings
-    assert "random nodes score 0.95" in entry["evidence"] and "agree" in entry["evidence"]
+    assert "random regions score 0.95" in entry["evidence"] and "agree" in entry["evidence"]
     good = FitReport(
-        0.1, 0.95, 0.97, 1.0, 1.0, 0.9, 0.0005, 0, True, None, 0.2, "somewhere", "subsets"
+        0.1, 0.95, 0.05, 0.2, 0.0005, FULL, 40, True, None, 0.2, "somewhere", "subsets"
     )
     entry = page_data(make(tmp_path, reports={"mine": good}))["explainers"][0]
     assert entry["good"] is True and "agree" not in entry["evidence"]

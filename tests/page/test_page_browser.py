@@ -14,9 +14,10 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.wait import WebDriverWait
 
-from hpme.explainers.hpme.report import FitReport
+from hpme.explainers.hpme.report import ClassEffect, FitReport
 from hpme.viz import write_page
 
+NO_EFFECT = (ClassEffect("class 0", 40, 0.05, -0.1, 0.2, 0.3),)
 HOSTILE = "<script>document.title='owned'</script>"
 COUNT = 30
 
@@ -30,7 +31,7 @@ def page(tmp_path_factory):
         graph.smiles, graph.y = "CCO", torch.tensor([i % 2])
     graphs[29].smiles = "c1cscc1"
     weak = FitReport(
-        0.9, 0.95, 0.97, 1.0, 1.0, 0.05, 0.3, 40, True, 0.1, 0.2, "somewhere", "subsets"
+        0.9, 0.95, 0.8, 1.1, 0.3, NO_EFFECT, 40, True, 0.1, 0.2, "somewhere", "subsets"
     )
     named = {
         name: [explain(g, seed + i, pooled=g.node_mask) for i, g in enumerate(graphs)]
@@ -119,7 +120,7 @@ def test_it_loads_and_shows_both_explainers_side_by_side(browser):
 
 def test_what_explainers_say_about_themselves_is_on_top(browser):
     first, second = browser.find_elements(By.CSS_SELECTOR, ".verdict")
-    assert "trust with care" in first.text and "Warning: weak evidence" in first.text
+    assert "trust with care" in first.text and "Warning: no evidence" in first.text
     assert "no self-check" in second.text and "Warning" not in second.text
     assert first.text.count("random edges") == 2
     before = all_texts(browser, ".verdict strong")

@@ -25,7 +25,7 @@ HTMLAnchorElement.prototype.click = function () { window.savedAs = this.download
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
     graphs = [with_truth(cycle(4 + i % 9, seed=i, name=f"cycle {i}")) for i in range(COUNT)]
-    graphs[1].name, graphs[2].name = '=1+1, "sum"', "line\nbreak"
+    graphs[1].name, graphs[2].name, graphs[4].name = '=1+1, "sum"', "line\nbreak", "-1+1"
     for i, graph in enumerate(graphs):
         graph.y = torch.tensor([i % 2])
     explanations = [explain(graph, i) for i, graph in enumerate(graphs)]
@@ -89,6 +89,7 @@ def test_the_graphs_found_as_a_table(browser):
     assert len(rows) == COUNT
     assert rows[1]["name"] == '\'=1+1, "sum"'  # text, whatever a spreadsheet makes of it
     assert rows[2]["name"] == "line\nbreak"
+    assert rows[4]["name"] == "'-1+1"
     assert rows[3]["label"] == rows[1]["label"] != rows[2]["label"]
     assert 0 <= float(rows[0]["mine: kept edges alone"]) <= 1
     assert 0 <= float(rows[0]["mine: AUC"]) <= 1

@@ -12,6 +12,7 @@ from hpme.bench.measures import drawn
 from hpme.cli import app
 from hpme.data import load_dataset
 from hpme.errors import InputError, UnknownNameError
+from hpme.paper import files as paper_files
 from hpme.paper.files import differences, table_files, write_files
 from hpme.paper.shared.blocks import second_best, truth_ratio
 from hpme.paper.shared.cells import Results
@@ -77,7 +78,7 @@ def test_main_table_in_all_formats(put):
     assert "| HPME | **0.895 ± 0.005**<br>0.971 ± 0.021 |" in page
     assert "(figures/table1-ranks.png)" in page
     assert "16 results." in files["index.md"].decode()
-    assert files["files.txt"].decode().split() == sorted(files)
+    assert files["files.txt"].decode().splitlines() == ["# written by hpme tables", *sorted(files)]
 
 
 def test_one_html_page_that_needs_nothing_else(put):
@@ -334,3 +335,35 @@ def test_files_of_an_earlier_report_go_others_stay(put, tmp_path):
     assert not (out / "table1.md").exists() and not (out / "figures/table1-ranks.png").exists()
     assert (out / "mine.md").is_file() and (tmp_path / "outside.md").is_file()
     assert differences(fewer, out) == []
+
+
+@pytest.mark.parametrize("name", ["files.txt", "index.md"])
+def test_files_of_others_stay(put, tmp_path, name):
+    folder, out = put("table1", only=of_two), tmp_path / "docs"
+    out.mkdir()
+    (out / name).write_text("letter.md\nindex.md\n")
+    (out / "letter.md").write_text("mine")
+    result = runner.invoke(app, ["tables", str(folder), "--out", str(out)])
+    assert result.exit_code == 1
+    told = " ".join(result.output.split())
+    assert f"{name}' was not written by hpme tables; choose another --out" in told
+    assert sorted(file.name for file in out.iterdir()) == sorted([name, "letter.md"])
+    assert (out / name).read_text() == "letter.md\nindex.md\n"
+
+
+def test_files_that_were_half_written_are_known_as_ours(put, tmp_path, monkeypatch):
+    files, out = table_files(put("table1", only=of_two)), tmp_path / "docs"
+    write, left = paper_files.write_atomically, [3]
+
+    def killed(path, content):
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        write(path, content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(paper_files, "write_atomically", killed)
+        with pytest.raises(KeyboardInterrupt):
+            write_files(files, out)
+    write_files(files, out)
+    assert differences(files, out) == []

@@ -155,3 +155,13 @@ def test_separate_parts_do_not_overlap():
     apart = distance[:3, 4:].min()
     assert apart > 0.5 * distance[:3, :3].max()
     assert distance[3, [0, 1, 2, 4, 5, 6]].min() > 0.2
+
+
+def test_control_characters_in_names(tmp_path):
+    graph = cycle()
+    graph.name = "a\x00b\x1b[31m\x0bc"
+    columns = {"m\x01ine": [explain(graph)]}
+    for suffix in ("svg", "png"):
+        gallery([graph], columns, tmp_path / f"a.{suffix}", title="t\x02itle")
+    shown = " ".join(texts(tmp_path / "a.svg"))
+    assert "a b [31m c" in shown and "m ine" in shown and "t itle" in shown

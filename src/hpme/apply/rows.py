@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import csv
 import hashlib
-from codecs import BOM_UTF8
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy.typing as npt
 import torch
 
 from hpme.data.graph_file import GraphSlices
-from hpme.data.molecules.columns import OPEN_QUOTE, SkippedRow, positions
+from hpme.data.molecules.columns import SkippedRow, positions, why
 from hpme.errors import InputError
 from hpme.graphs import GraphStore
 from hpme.graphs.tensors import from_tensors
 from hpme.text import one_line
 
 LONGEST_LINE = 1 << 20
-"""Bytes; what is longer is no row of SMILES, and is skipped without being read at once."""
+"""Letters; what is longer is no row of SMILES, and is skipped without being read at once."""
 TABLES = (".csv", ".tsv")
 
 
@@ -89,16 +88,17 @@ class SmilesTable:
         self.path, self.delimiter = path, "\t" if path.suffix.lower() == ".tsv" else ","
         self.columns = [smiles_column, *([] if name_column is None else [name_column])]
         try:
-            with path.open("rb") as file:
-                header = self._fields(next(_lines(file), b"").removeprefix(BOM_UTF8))
+            header = self._fields(next(_lines(path), ""))
             self.digest, lines = _scanned(path)
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             raise InputError(f"'{path}' cannot be read as a table in UTF-8: {error}") from error
         self.places = positions(header, self.columns, path)
         self.total = max(0, lines - 1)
 
-    def _fields(self, line: bytes) -> list[str]:
-        text = line.decode().rstrip("\r\n")
+    def _fields(self, line: str) -> list[str]:
+        text = line.rstrip("\r\n")
+        if not text.isascii():  # a stray byte was let through
+            text.encode("utf-8", "surrogateescape").decode()
         if '"' not in text:
             return text.split(self.delimiter)
         return next(csv.reader([text], delimiter=self.delimiter, strict=True), [])
@@ -106,31 +106,29 @@ class SmilesTable:
     def parts(self, size: int) -> Iterator[Part]:
         """All rows in order, ``size`` at a time."""
         part = self._empty(0)
-        with self.path.open("rb") as file:
-            lines = enumerate(_lines(file), 1)
-            next(lines, None)
-            for number, line in lines:
-                if not line.strip():
-                    continue
-                self._add(part, number, line)
-                if len(part) == size:
-                    yield part
-                    part = self._empty(part.number + 1)
+        lines = enumerate(_lines(self.path), 1)
+        next(lines, None)
+        for number, line in lines:
+            if not line.strip():
+                continue
+            self._add(part, number, line)
+            if len(part) == size:
+                yield part
+                part = self._empty(part.number + 1)
         if len(part):
             yield part
 
     def _empty(self, number: int) -> Part:
         return Part(number, [], [] if len(self.columns) > 1 else None, smiles=[])
 
-    def _add(self, part: Part, number: int, line: bytes) -> None:
+    def _add(self, part: Part, number: int, line: str) -> None:
         try:
             if len(line) > LONGEST_LINE:
                 raise InputError("the line is too long")
             row = self._fields(line)
         except (InputError, UnicodeDecodeError, csv.Error) as error:
-            reason = OPEN_QUOTE if isinstance(error, csv.Error) else str(error)
-            text = line[:200].decode("utf-8", "replace").rstrip("\r\n")
-            part.skipped.append(SkippedRow(number, one_line(text), reason))
+            reason = why(error) if isinstance(error, csv.Error) else str(error)
+            part.skipped.append(SkippedRow(number, one_line(line[:200].rstrip("\r\n")), reason))
             return
         smiles, *name = (row[place] if place < len(row) else "" for place in self.places)
         assert part.smiles is not None
@@ -149,7 +147,7 @@ class GraphFile:
 
     def __init__(self, path: Path) -> None:
         self._slices = GraphSlices(path)
-        self.digest, self.total = _scanned(path)[0], len(self._slices)
+        self.digest, self.total = self._slices.digest or _scanned(path)[0], len(self._slices)
         self.columns: list[str] = []
 
     def parts(self, size: int) -> Iterator[Part]:
@@ -166,19 +164,21 @@ class GraphFile:
 
 def _scanned(path: Path) -> tuple[str, int]:
     """SHA-256 of a file, and the number of its lines."""
-    digest, lines, last = hashlib.sha256(), 0, b"\n"
+    digest, lines, returns, last = hashlib.sha256(), 0, 0, b"\n"
     with path.open("rb") as file:
         while block := file.read(LONGEST_LINE):
             digest.update(block)
             lines += block.count(b"\n")
+            returns += block.count(b"\r")
             last = block
-    return digest.hexdigest(), lines + (not last.endswith(b"\n"))
+    return digest.hexdigest(), (lines or returns) + (not last.endswith((b"\n", b"\r")))
 
 
-def _lines(file: BinaryIO) -> Iterator[bytes]:
-    """Lines of a file; of those that are too long the first part."""
-    while line := file.readline(LONGEST_LINE + 1):
-        rest = line
-        while len(rest) > LONGEST_LINE and not rest.endswith(b"\n"):
-            rest = file.readline(LONGEST_LINE + 1)
-        yield line
+def _lines(path: Path) -> Iterator[str]:
+    """Lines of a file, however they end; of those that are too long the first part."""
+    with path.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as file:
+        while line := file.readline(LONGEST_LINE + 1):
+            rest = line
+            while len(rest) > LONGEST_LINE and not rest.endswith(("\n", "\r")):
+                rest = file.readline(LONGEST_LINE + 1)
+            yield line

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import io
 import json
 import logging
 import os
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +17,19 @@ import torch
 from torch import Tensor
 
 from hpme.apply.rows import Part
+from hpme.data.molecules.columns import SKIPPED as COLUMNS
 from hpme.data.molecules.columns import SkippedRow
 from hpme.errors import InputError, MissingPackageError, StorageError
 from hpme.storage import read_json, write_atomically
+from hpme.text import write_csv
 
 logger = logging.getLogger("hpme")
 META = b"hpme"
 SETTINGS, SKIPPED = "_apply.json", "_skipped.csv"  # readers of Parquet leave these alone
 DIGITS = 16
 """Of a shard's SHA-256, in its name: enough to tell damage."""
+OURS = re.compile(rf"part-\d{{6,}}-[0-9a-f]{{{DIGITS}}}\.parquet")
+"""What shards are called; nothing else is removed."""
 
 
 def arrow(name: str = "pyarrow") -> Any:
@@ -136,17 +140,19 @@ class ShardFolder:
                 before = read_json(file.read_bytes())
             except ValueError as error:
                 raise InputError(f"'{file}' is damaged; choose another --out") from error
-            if not isinstance(before, dict) or before != self.settings:
-                other = sorted(
-                    name for name in {*before, *self.settings}
-                    if before.get(name) != self.settings.get(name)
-                )  # fmt: skip
+            if not isinstance(before, dict):
+                raise InputError(f"'{file}' is not what hpme apply writes; choose another --out")
+            other = sorted(
+                name for name in {*before, *self.settings}
+                if before.get(name) != self.settings.get(name)
+            )  # fmt: skip
+            if other:
                 raise InputError(
                     f"'{self.path}' holds results with another {' and another '.join(other)}; "
                     "choose another --out, or remove it"
                 )
-        elif any(self.path.glob("part-*.parquet")):
-            raise InputError(f"'{self.path}' holds Parquet files of others; choose another --out")
+        elif any(self.path.glob("*.parquet")) or (self.path / SKIPPED).exists():
+            raise InputError(f"'{self.path}' holds results of others; choose another --out")
         else:
             self._write(SETTINGS, json.dumps(self.settings, indent=2).encode())
 
@@ -166,45 +172,44 @@ class ShardFolder:
             ) from error
 
     def done(self) -> dict[int, int]:
-        """Input rows of every shard that is there and whole; others are removed."""
+        """Input rows of every shard that is there and whole; damaged ones are removed.
+
+        Raises:
+            InputError: If there are Parquet files of others, which would be read as shards.
+        """
         found: dict[int, int] = {}
         for file in self._files():
-            meta = self._whole(file)
-            if meta is None or meta["shard"] in found:
-                logger.warning("'%s' is damaged or half written; it is made again", file)
+            content = file.read_bytes()
+            whole = file.stem.endswith(hashlib.sha256(content).hexdigest()[:DIGITS])
+            meta = _meta(io.BytesIO(content))
+            other = whole and meta is not None and meta.get("settings") != self.settings
+            if other or meta == {} or not OURS.fullmatch(file.name):
+                raise InputError(f"'{file}' is not of this run; move it elsewhere")
+            if meta is None or not whole or meta["shard"] in found:
+                logger.warning("'%s' is damaged or there twice; it is made again", file)
                 os.unlink(file)
             else:
                 found[meta["shard"]] = meta["input_rows"]
         for left in self.path.glob(".part-*"):  # of a process that was killed while it wrote
-            left.unlink(missing_ok=True)
+            if OURS.match(left.name[1:]):
+                left.unlink(missing_ok=True)
         return found
 
     def _files(self) -> list[Path]:
-        return sorted(self.path.glob("part-*.parquet"))
-
-    def _whole(self, file: Path) -> dict[str, Any] | None:
-        content = file.read_bytes()
-        if not file.stem.endswith(f"-{hashlib.sha256(content).hexdigest()[:DIGITS]}"):
-            return None
-        meta = _meta(io.BytesIO(content))
-        return meta if meta.get("settings") == self.settings else None
+        return sorted(self.path.glob("*.parquet"))
 
     def skipped(self) -> Iterator[SkippedRow]:
         """Rows that were left out, in order."""
         for file in self._files():
-            yield from (SkippedRow(*row) for row in _meta(file)["skipped"])
+            yield from (SkippedRow(*row) for row in (_meta(file) or {})["skipped"])
 
     def write_skipped(self) -> int:
         """Lists rows that were left out in a file; returns their number."""
-        file, count = self.path / SKIPPED, 0
+        file = self.path / SKIPPED
         temporary = self.path / f"{SKIPPED}.part"
         try:
             with temporary.open("w", newline="", encoding="utf-8") as text:
-                writer = csv.writer(text)
-                writer.writerow(["row", "smiles", "reason"])
-                for row in self.skipped():
-                    writer.writerow([row.row, row.smiles, row.reason])
-                    count += 1
+                count = write_csv(text, COLUMNS, map(astuple, self.skipped()))
             os.replace(temporary, file)
         except OSError as error:
             raise StorageError(
@@ -215,8 +220,11 @@ class ShardFolder:
         return count
 
 
-def _meta(file: Any) -> dict[str, Any]:
-    """What a shard says about itself."""
-    schema = arrow("pyarrow.parquet").read_schema(file)
-    meta: dict[str, Any] = read_json(schema.metadata[META])
+def _meta(file: Any) -> dict[str, Any] | None:
+    """What a shard says about itself, nothing if it is none; ``None`` if it cannot be read."""
+    try:
+        schema = arrow("pyarrow.parquet").read_schema(file)
+        meta: dict[str, Any] = read_json((schema.metadata or {}).get(META, b"{}"))
+    except (arrow().ArrowException, ValueError, OSError):
+        return None
     return meta

@@ -14,7 +14,7 @@ from hpme.apply.rows import Part
 from hpme.apply.shards import Column, Lists, ShardRows
 from hpme.data.molecules.columns import SkippedRow
 from hpme.data.molecules.stream import ReadMolecules, stream_molecules
-from hpme.errors import HPMEError, InputError
+from hpme.errors import HPMEError, InputError, short_of_memory
 from hpme.execute.jobs import Done, Failure
 from hpme.explainers.registry import load_explainer
 from hpme.explainers.shared.base import GraphExplainer
@@ -93,7 +93,11 @@ class ShardWork:
         usable = [i for i, number in enumerate(numbers) if _problem(store, i) is None]
         if usable:
             trial = store.subset(torch.tensor(usable))
-            self._columns(part, trial, [numbers[i] for i in usable])
+            try:
+                self._columns(part, trial, [numbers[i] for i in usable])
+            except Exception as error:
+                if not short_of_memory(error):  # less at a time may fit
+                    raise
 
     def ready(self) -> tuple[GraphExplainer, ExplainedModel]:
         """The explainer and the model, read when they are first needed."""
@@ -141,13 +145,17 @@ class ShardWork:
             if part.smiles is None:
                 store.check()
             table.add(self._columns(part, store, numbers))
-        except MemoryError:
-            raise
         except Exception as error:
             if len(numbers) == 1:
+                row = part.ids[numbers[0]]
+                if short_of_memory(error):  # later, or elsewhere, there may be more of it
+                    raise HPMEError(
+                        f"memory is too short for row {row}; free some, or use fewer --workers, "
+                        "and run the same command again"
+                    ) from error
                 reason = str(error) if isinstance(error, HPMEError) else repr(error)
                 text = "" if part.smiles is None else part.smiles[numbers[0]]
-                skipped.append(SkippedRow(part.ids[numbers[0]], text, reason))
+                skipped.append(SkippedRow(row, text, reason))
                 return
             half = len(numbers) // 2
             for places in (range(half), range(half, len(numbers))):
@@ -156,10 +164,18 @@ class ShardWork:
 
     def _columns(self, part: Part, store: GraphStore, numbers: list[int]) -> dict[str, Column]:
         explainer, explained = self.ready()
-        masks = explainer.masks(explained, store)
-        output = masks.output if masks.output is not None else _output(explained, store)
+        masks, output = explainer.masks(explained, store), None
+        view = explained.view
+        if not (view.asked or explainer.answers):
+            output = masks.output
+        if output is None:  # all that the model says, not only about what was asked
+            bare = replace(explained, mode=None, model_config=None, target=None, contrast=None)
+            raw = _output(bare, store)
+            view = view.of_all_classes(raw)
+            output = view.read(raw)
         check_rows(output, len(store))
-        task = explained.task(output)
+        task = view.task(output)
+        task.check(output)
         values = task.values(output) if task.classification else output.view(len(store), -1)
         ones, quality = torch.ones_like(store.sizes), None
         if self.verdict:

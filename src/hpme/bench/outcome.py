@@ -19,22 +19,34 @@ from hpme.bench.experiment import ALL_EDGES, GROUND_TRUTH, Experiment
 from hpme.data import GraphDataset, GraphStore
 from hpme.explainers import GraphExplainer
 from hpme.explainers.registry import make_explainer
-from hpme.models import Recipe, TargetGNN, TrainReport, load_or_train, predict, recipe_for
+from hpme.models import (
+    ExplainedModel,
+    Recipe,
+    TrainReport,
+    load_or_train,
+    predict,
+    recipe_for,
+)
+from hpme.models.chemprop.ensemble import ATOM_DESCRIPTORS, MOLECULE_DESCRIPTORS
+from hpme.models.explained import Model
 from hpme.models.task import Mode
 
 MAX_LABELLED = 1000
 """Training graphs for methods that train the target."""
-MODEL_INPUTS = ("x", "edge_index", "edge_attr", "edge_weight", "anchors")
+MODEL_INPUTS = (
+    *("x", "edge_index", "edge_attr", "edge_weight", "anchors"),
+    *(ATOM_DESCRIPTORS, MOLECULE_DESCRIPTORS),
+)
 
 
 @dataclass(frozen=True)
 class Target:
-    """A trained model and where it comes from."""
+    """A trained model and where it comes from; without report one that was trained elsewhere."""
 
     name: str
     seed: int
-    model: TargetGNN
-    report: TrainReport
+    model: Any  # a TargetGNN, or an ExplainedModel that was trained elsewhere
+    report: TrainReport | None
 
     @classmethod
     def prepare(
@@ -96,15 +108,23 @@ class Outcome:
     target_passes: float | None = None
 
     @property
-    def mode(self) -> Mode:
+    def mode(self) -> Mode | None:
         """What the target's output means."""
+        if isinstance(self.target.model, ExplainedModel):
+            return self.target.model.mode
         regression = self.dataset.info.task == "regression"
         return "regression" if regression else "multiclass_classification"
 
     @cached_property
     def predictions(self) -> Tensor:
-        """The target's output for each graph."""
-        return predict(self.target.model, GraphStore.from_graphs(self.graphs))
+        """The target's output for each graph; of classes their scores before the softmax."""
+        model = self.target.model
+        if not isinstance(model, ExplainedModel):
+            return predict(model, GraphStore.from_graphs(self.graphs))
+        with model.frozen(), torch.no_grad():
+            output = model.adapter().predict(model.read(without_ground_truth(self.graphs)).batch())
+        task = model.task(output)
+        return task.log_prob(output) if task.classification else output
 
 
 def explain(
@@ -217,14 +237,14 @@ class Passes:
 
 
 @contextmanager
-def counted(model: nn.Module) -> Iterator[Passes]:
+def counted(model: Model) -> Iterator[Passes]:
     """Watches a model, and copies that are made of it meanwhile."""
-    passes = Passes()
+    passes, module = Passes(), ExplainedModel.of(model).model
 
     def watch(_: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         passes.edges += _edges_seen((*args, *kwargs.values()))
 
-    handle = model.register_forward_pre_hook(watch, with_kwargs=True)
+    handle = module.register_forward_pre_hook(watch, with_kwargs=True)
     try:
         yield passes
     finally:
@@ -233,7 +253,8 @@ def counted(model: nn.Module) -> Iterator[Passes]:
 
 def _edges_seen(values: Iterable[Any]) -> int:
     """Number of edges among the arguments of a call: integers in two rows, or several by type."""
-    for value in values:
+    for given in values:
+        value = getattr(given, "edge_index", given)
         parts = list(value.values()) if isinstance(value, Mapping) else [value]
         if parts and all(_is_edge_index(part) for part in parts):
             return sum(part.shape[1] for part in parts)

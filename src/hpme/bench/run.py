@@ -119,7 +119,7 @@ def _context(outcome: Outcome) -> dict[str, Any]:
             "config": None if explainer is None else explainer.config(),
             "pool_ratio_source": outcome.pool_ratio_source,
             "report": None if report is None else report.to_dict(),
-            "target_metrics": outcome.target.report.metrics,
+            "target_metrics": outcome.target.report and outcome.target.report.metrics,
             "target_model_metrics": copy,
         }
     )

@@ -6,6 +6,7 @@ import hashlib
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -113,7 +114,9 @@ def apply(
     from hpme.apply.work import ShardWork, state_of
     from hpme.commands.chemprop import chemprop_model
     from hpme.commands.inputs import build_model, find_function
+    from hpme.errors import InputError
     from hpme.explainers import load_explainer
+    from hpme.models.chemprop.files import model_files
     from hpme.models.explained import ExplainedModel
     from hpme.storage import FileContent, locked
 
@@ -127,15 +130,19 @@ def apply(
     if model is None:  # other processes look for the files elsewhere
         files = replace(chemprop, chemprop=[path.resolve() for path in chemprop.chemprop or []])
         build = partial(chemprop_model, files, hydrogens=hydrogens)
-        explained = build()
+        explained, sources = build(), model_files(files.chemprop or [])
     else:
         build = partial(named_model, model, call)
         explained = ExplainedModel(build_model(model, weights), call=function)
+        sources = _sources(explained, model, call)
     state, content = state_of(explained), FileContent(str(explainer), explainer.read_bytes())
     settings: dict[str, Any] = {
         "hpme": __version__,
         "explainer": hashlib.sha256(content.content).hexdigest(),
         "model": hashlib.sha256(state).hexdigest(),
+        "--model": model,
+        "--call": call,
+        "model file": [hashlib.sha256(file.read_bytes()).hexdigest() for file in sources],
         "data": rows.digest,
         "columns": rows.columns,
         "hydrogens": hydrogens,
@@ -159,17 +166,17 @@ def apply(
     work.check(first)
     with locked(out / "apply"):
         folder = ShardFolder(out, settings)
-        executor = _executor(work, workers, ray, model, call)
         start = time.monotonic()
         try:
-            done = apply_rows(
-                rows, folder, executor, rows_per_shard=rows_per_shard, progress=not quiet
-            )
+            with closing(_executor(work, workers, ray, model, call)) as executor:
+                done = apply_rows(
+                    rows, folder, executor, rows_per_shard=rows_per_shard, progress=not quiet
+                )
         except KeyboardInterrupt:
             say("interrupted; finished shards are kept, the same command goes on from here")
             raise typer.Exit(130) from None
-        finally:
-            executor.close()
+    if not done.explained:
+        raise InputError(f"every row is left out; '{out / SKIPPED}' says why")
     if not quiet:
         seconds = time.monotonic() - start
         before = f", {done.kept:,} rows of them from before" if done.kept else ""
@@ -196,6 +203,13 @@ def _executor(
     from hpme.execute.jobs import InProcess
 
     return InProcess(work)
+
+
+def _sources(explained: ExplainedModel, *references: str | None) -> list[Path]:
+    """Files in which a model is defined, and the functions that make and call it."""
+    names = [type(explained.model).__module__, *(r.partition(":")[0] for r in references if r)]
+    files = [getattr(sys.modules.get(name), "__file__", None) for name in dict.fromkeys(names)]
+    return [Path(file) for file in files if file]
 
 
 def named_model(reference: str, call: str | None) -> ExplainedModel:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
 
 from hpme.commands.explain import explanations_of, save_page
 from hpme.commands.options import (
@@ -27,6 +24,7 @@ from hpme.commands.shared import (
     command,
     say,
     say_warnings,
+    tell,
     usage,
 )
 
@@ -57,7 +55,7 @@ def rules(
     read, explainer = _read(inputs, table, chemprop, answer, graphs)
     _fit(read, explainer, inputs)
     book = explainer.rules(read.model, read.store, progress=not inputs.quiet)
-    typer.echo(str(book))
+    tell(str(book), quiet=inputs.quiet)
     if picture is not None:
         book.draw(picture)
     found = book.to_dict()
@@ -92,9 +90,10 @@ def counterfactual(
     Exit codes: 0 done, 1 failed while running, 2 wrong usage.
     """
     _check(answer, inputs, chemprop)
-    from hpme.commands.inputs import read_unlabelled
+    from hpme.commands.inputs import check_threshold, read_unlabelled
 
     read, explainer = _read(inputs, table, chemprop, answer, graphs)
+    check_threshold(read, threshold)
     others = None if donors is None else read_unlabelled(donors, inputs, table, read.model)
     _fit(read, explainer, inputs)
     found = explainer.counterfactuals(
@@ -106,9 +105,10 @@ def counterfactual(
             row = {"graph": number, "original": graph.get("smiles"), "smiles": one.smiles}
             row |= {"marked": one.marked, "before": one.before, "after": one.after}
             rows.append(row | {"size": one.size, "similarity": one.similarity})
-            typer.echo(f"graph {number}: {one}")
-    hits = sum(bool(some) for some in found)
-    say(f"the answer was changed for {hits:,} of {len(found):,} graphs")
+            tell(f"graph {number}: {one}", quiet=inputs.quiet)
+    if not inputs.quiet:
+        hits = sum(bool(some) for some in found)
+        say(f"the answer was changed for {hits:,} of {len(found):,} graphs")
     _write(answer, inputs, read, explainer, rows, rows, counterfactuals=found)
 
 
@@ -131,7 +131,7 @@ def audit(
     read, explainer = _read(inputs, table, chemprop, answer, graphs)
     _fit(read, explainer, inputs)
     found = explainer.audit(read.model, read.store, should, should_not)
-    typer.echo(str(found))
+    tell(str(found), quiet=inputs.quiet)
     result = found.to_dict()
     rows = [
         {"role": role, "verdict": found.finding, **result[role]}
@@ -183,6 +183,7 @@ def _write(
 ) -> None:
     """Everything as JSON or the rows as a table, and what was found on a page, as asked for."""
     from hpme.storage import write_atomically
+    from hpme.text import write_csv
 
     if answer.out is not None and answer.out.suffix.lower() == ".json":
         write_atomically(
@@ -190,9 +191,7 @@ def _write(
         )
     elif answer.out is not None:
         written = io.StringIO(newline="")
-        writer = csv.DictWriter(written, list(rows[0]) if rows else ["graph"])
-        writer.writeheader()
-        writer.writerows(rows)
+        write_csv(written, rows[0] if rows else ["graph"], (row.values() for row in rows))
         write_atomically(answer.out, written.getvalue().encode())
     if answer.page is not None:
         explanations = {"hpme": explanations_of(explainer, read, quiet=inputs.quiet)}

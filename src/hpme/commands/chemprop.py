@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,13 +13,16 @@ from zipfile import BadZipFile
 import numpy as np
 from torch_geometric.data import Data
 
-from hpme.commands.options import ChempropFiles
-from hpme.commands.shared import list_skipped
+from hpme.commands.options import ChempropFiles, ChempropOptions
+from hpme.commands.shared import list_skipped, name_or_number
+from hpme.data import GraphDataset, GraphStore
+from hpme.data.molecules.chem import parse, rdkit_module
 from hpme.data.molecules.columns import read_columns
 from hpme.data.molecules.smiles import parse_smiles
 from hpme.errors import InputError
 
 if TYPE_CHECKING:
+    from hpme.bench import Target
     from hpme.models.explained import ExplainedModel
 
 
@@ -58,17 +62,54 @@ def chemprop_graphs(
             ``E_f``, ``V_d`` (an array per molecule) and ``x_d`` (a row per molecule).
         rules, task, hydrogens, columns: As in :func:`~hpme.data.from_smiles_csv`.
     """
-    from hpme.models.chemprop import molecules
-    from hpme.models.chemprop.files import chemprop_module
-
     read, left_out = parse_smiles(
         read_columns(table, **columns), rules or {}, task=task, hydrogens=hydrogens
     )
     if skipped is not None:
         list_skipped(left_out, len(read), skipped, quiet=not progress)
+    return _featurised(model, read, files or {})
+
+
+def chemprop_target(
+    chemprop: ChempropOptions, found: GraphDataset, target: str | None, *, hydrogens: bool
+) -> tuple[Target, GraphDataset]:
+    """A Chemprop model to explain, and the molecules of a dataset as it sees them.
+
+    Args:
+        chemprop: Where its files are, and files of additional features.
+        found: Molecules with labels and ground truth, which stay what they are.
+        target: The task to explain, by name or number.
+        hydrogens: Whether hydrogens are atoms of the molecules.
+    """
+    from hpme.bench import Target
+    from hpme.models.chemprop.files import model_files
+
+    model = chemprop_model(chemprop, hydrogens=hydrogens)
+    model = replace(model, target=name_or_number(target))
+    chem, names = rdkit_module("Chem"), ("smiles", "name", "y", "node_mask")
+    read = [
+        (parse(chem, graph.smiles, hydrogens), {k: graph[k] for k in names if k in graph})
+        for graph in found
+    ]
+    graphs = _featurised(model, read, chemprop.files())
+    store = GraphStore.from_graphs(graphs, attributes="all")
+    # Results are kept by name, so this changes with the files.
+    content = b"".join(file.read_bytes() for file in model_files(chemprop.chemprop or []))
+    name = f"chemprop-{hashlib.sha256(content).hexdigest()[:12]}"
+    name = name if target is None else f"{name}, {target}"
+    return Target(name, 0, model, None), GraphDataset(store, found.info, found.variant, found.seed)
+
+
+def _featurised(
+    model: ExplainedModel, read: Sequence[tuple[Any, dict[str, Any]]], files: Mapping[str, Path]
+) -> list[Data]:
+    """Graphs of RDKit's molecules, each with what is known of it besides features."""
+    from hpme.models.chemprop import molecules
+    from hpme.models.chemprop.files import chemprop_module
+
     point = chemprop_module("data").MoleculeDatapoint
     points = [point(molecule, name=known.pop("smiles")) for molecule, known in read]
-    for name, file in (files or {}).items():
+    for name, file in files.items():
         for one, values in zip(points, _arrays(file, len(points), name), strict=True):
             setattr(one, name, values)
     made = molecules(points, model)

@@ -87,7 +87,7 @@ def explain(
         known("--explainer", "explainer", name, catalog.names("explainers"))
     chemprop.check(inputs.model)
     asked = _asked(beyond, should, should_not, threshold, names)
-    from hpme.commands.inputs import make_explainers, read_inputs
+    from hpme.commands.inputs import check_threshold, make_explainers, read_inputs
 
     explainers = usage("--option", make_explainers, names, inputs)
     usage("--out", check_writable, out, ".html", ".htm")
@@ -95,6 +95,8 @@ def explain(
         usage("--save-explainer", check_writable, save_explainer / f"{names[0]}.safetensors")
     skipped = out.with_suffix(".skipped.csv")
     read = read_inputs(inputs, table, chemprop=chemprop, count=graphs, skipped=skipped)
+    if "counterfactuals" in asked:
+        check_threshold(read, threshold)
     explanations = {}
     for name, one in explainers.items():
         one.fit(read.model, read.fitted, target=read.model.target, progress=not inputs.quiet)

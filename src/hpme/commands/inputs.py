@@ -20,7 +20,15 @@ from torch_geometric.data import Data
 
 from hpme.commands.chemprop import chemprop_graphs, chemprop_model
 from hpme.commands.options import ChempropOptions, InputOptions, ModeName, TableOptions
-from hpme.commands.shared import check_device, list_skipped, parse_options, refuse, say, usage
+from hpme.commands.shared import (
+    check_device,
+    list_skipped,
+    name_or_number,
+    parse_options,
+    refuse,
+    say,
+    usage,
+)
 from hpme.data import GraphStore, from_smiles_csv, load_graphs
 from hpme.data.molecules.columns import read_columns
 from hpme.data.molecules.smiles import read_smiles
@@ -88,10 +96,10 @@ def read_inputs(
         model,
         mode=None if options.mode is None else options.mode.value,
         call=None if options.call is None else usage("--call", find_function, options.call),
-        output=_name_or_number(options.output),
+        output=name_or_number(options.output),
         classes=None if classes is None else [name.strip() for name in classes.split(",")],
-        target=_name_or_number(options.target),
-        contrast=_name_or_number(options.contrast),
+        target=name_or_number(options.target),
+        contrast=name_or_number(options.contrast),
     )
     if place is not None:
         model.model.to(place)
@@ -123,11 +131,6 @@ def read_unlabelled(
     return read_graphs(source, model=model, progress=not options.quiet, **arguments)
 
 
-def _name_or_number(text: str | None) -> int | str | None:
-    """A class, task or entry as it is known to the model."""
-    return int(text) if text is not None and text.isdecimal() else text
-
-
 def _try(model: ExplainedModel, store: GraphStore) -> None:
     """Calls the model once, so that what is wrong shows before any work."""
     with model.frozen(), torch.no_grad():
@@ -140,6 +143,19 @@ def _try(model: ExplainedModel, store: GraphStore) -> None:
             "binary_classification",
             "--mode",
         )
+    if model.classes is not None and not model.view.asked:  # else they are known to fit
+        task = model.task(output)
+        count = task.values(output).shape[1] if task.classification else 0
+        if count != len(model.classes):
+            refuse(f"{len(model.classes)} names for {count} classes", "--classes")
+
+
+def check_threshold(read: Inputs, threshold: float | None) -> None:
+    """Refuses counterfactuals of values without a threshold, and of classes with one."""
+    if read.model.view.mode == "regression" and threshold is None:
+        refuse("the model returns values; give the value to get past", "--threshold")
+    if read.model.view.mode != "regression" and threshold is not None:
+        refuse("classes need no threshold", "--threshold")
 
 
 def make_explainers(names: Sequence[str], inputs: InputOptions) -> dict[str, GraphExplainer]:

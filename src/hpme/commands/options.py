@@ -6,6 +6,7 @@ has them all, see :func:`~hpme.commands.shared.command`.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -56,13 +57,29 @@ DeviceOption = Annotated[
     ),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+TargetOption = Annotated[
+    str | None,
+    about_model(
+        metavar="NAME",
+        help="Class or task to explain, by name or number (default: the predicted class).",
+    ),
+]
 SmilesColumnOption = Annotated[
     str | None, about_molecules(help="Column of the SMILES (default: smiles).")
 ]
 NameColumnOption = Annotated[str | None, about_molecules(help="Column of names, for pictures.")]
 HydrogensOption = Annotated[bool, about_molecules("--hydrogens", help="Make hydrogens nodes, too.")]
+
+
+def _finite(value: float | None) -> float | None:
+    if value is not None and not math.isfinite(value):
+        refuse("must be a number", "--threshold")
+    return value
+
+
 ThresholdOption = Annotated[
-    float | None, beyond_one_graph(help="Of counterfactuals of values: what to get past.")
+    float | None,
+    beyond_one_graph(callback=_finite, help="Of counterfactuals of values: what to get past."),
 ]
 ShouldNotOption = Annotated[
     str | None, beyond_one_graph(metavar="SMARTS", help="Pattern that should not matter.")
@@ -136,13 +153,7 @@ class InputOptions:
         str | None,
         about_model(metavar="KEY", help="Entry of the output, if the model returns several."),
     ] = None
-    target: Annotated[
-        str | None,
-        about_model(
-            metavar="NAME",
-            help="Class or task to explain, by name or number (default: the predicted class).",
-        ),
-    ] = None
+    target: TargetOption = None
     contrast: Annotated[
         str | None,
         about_model(metavar="CLASS", help="Class that it is told apart from: why not this one?"),

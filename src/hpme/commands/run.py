@@ -17,6 +17,7 @@ from rich.table import Table
 
 from hpme.commands import catalog
 from hpme.commands.options import (
+    ChempropOptions,
     DeviceOption,
     GraphsOption,
     OptionsOption,
@@ -24,6 +25,7 @@ from hpme.commands.options import (
     SizeOption,
     StepsOption,
     TableOptions,
+    TargetOption,
     about_molecules,
 )
 from hpme.commands.shared import (
@@ -66,6 +68,7 @@ GALLERY_GRAPHS = 6
 @command
 def run(
     table: TableOptions,
+    chemprop: ChempropOptions,
     dataset: Annotated[
         str | None, typer.Option("--dataset", "-d", help="See: hpme list datasets.")
     ] = None,
@@ -135,6 +138,7 @@ def run(
             help="Processes that read molecules (default: one, or for many one per processor).",
         ),
     ] = None,
+    target: TargetOption = None,
     out: Annotated[
         Path,
         typer.Option(
@@ -146,8 +150,9 @@ def run(
 ) -> None:
     """Explain a model on a dataset and score the explanations against the ground truth.
 
-    The model is trained first, or taken from the cache. For every seed the explainer is fitted to
-    the same graphs it then explains; AUC is the ROC-AUC of edge scores pooled over all of them.
+    The model is trained first, or taken from the cache; one of Chemprop, with --chemprop and
+    --smiles, is explained as it is. For every seed the explainer is fitted to the same graphs it
+    then explains; AUC is the ROC-AUC of edge scores pooled over all of them.
 
     Every finished seed is kept: a run that was stopped goes on where it was when started again.
 
@@ -160,10 +165,13 @@ def run(
     more = {"task": task and task.value, "on_error": on_error and on_error.value}
     own |= {name: value for name, value in (more | {"workers": workers}).items() if value}
     _check_source(dataset, smiles, variant, own)
+    _check_chemprop(chemprop, smiles, target, {"--model": model, "--train-steps": train_steps})
     from hpme.bench import Experiment, Plan, ResultStore, parse_seeds, run_on
+    from hpme.commands.chemprop import chemprop_target
     from hpme.data import from_smiles_csv, load_dataset
     from hpme.explainers import EXPLAINERS
     from hpme.explainers.registry import make_explainer
+    from hpme.models import ExplainedModel
     from hpme.models.registry import default_name
 
     numbers = usage("--seeds", parse_seeds, seeds)
@@ -172,6 +180,7 @@ def run(
     usage("--json", check_writable, json_file)
     usage("--gallery", check_writable, gallery_file, ".png", ".svg")
     loaded: GraphDataset
+    trained: Target | None = None
     if smiles is None:
         load = functools.partial(load_dataset, variant=variant, size=size, progress=not quiet)
         loaded = usage("--variant", load, dataset)
@@ -179,6 +188,9 @@ def run(
         loaded = from_smiles_csv(smiles, size=size, progress=not quiet, **own)
         out = out / _name_of(smiles, own)
         list_skipped(loaded.skipped, len(loaded), out / "skipped.csv", quiet=quiet)
+        if chemprop.chemprop:
+            trained, loaded = chemprop_target(chemprop, loaded, target, hydrogens=table.hydrogens)
+            model = trained.name
     if model is None and loaded.schema is not None:
         model = default_name(hetero=True)
     model = model or EXPLAINERS[explainer].default_model
@@ -203,15 +215,14 @@ def run(
     done = {record.experiment.seed: record for record in Plan.of(experiments, store).done}
     if gallery_file is not None:
         done.pop(numbers[0], None)  # a result does not keep what is drawn
-    target = None
     records: list[Record] = []
     for experiment in experiments:
         record = done.get(experiment.seed)
         if record is None:
-            if target is None:
-                target = prepare(loaded, model, target_seed, train_steps, quiet=quiet)
-                target.model.to(place)
-            record, outcome = run_on(experiment, loaded, target, progress=not quiet)
+            if trained is None:
+                trained = prepare(loaded, model, target_seed, train_steps, quiet=quiet)
+            ExplainedModel.of(trained.model).model.to(place)
+            record, outcome = run_on(experiment, loaded, trained, progress=not quiet)
             store.put(record)
             if gallery_file is not None and experiment.seed == numbers[0]:
                 draw(outcome, gallery_file)
@@ -247,6 +258,22 @@ def _check_source(
         refuse("regression needs labels; rules give classes", "--label-column")
 
 
+def _check_chemprop(
+    chemprop: ChempropOptions, smiles: Path | None, target: str | None, trained: Mapping[str, Any]
+) -> None:
+    """Refuses options that would do nothing with a Chemprop model, or without one."""
+    if not chemprop.chemprop:
+        chemprop.check("a model of the benchmark")
+        if target is not None:
+            refuse("belongs to --chemprop", "--target")
+        return
+    if smiles is None:
+        refuse("needs molecules of your own: give --smiles in place of --dataset", "--chemprop")
+    for option, value in trained.items():
+        if value is not None:
+            refuse("belongs to models that are trained here, not to --chemprop", option)
+
+
 def _name_of(table: Path, options: Mapping[str, Any]) -> str:
     """A name for a user's molecules that changes with them."""
     content = table.read_bytes() + repr(sorted(options.items())).encode()
@@ -264,7 +291,7 @@ def prepare(
 
     recipe = recipe_of(dataset, train_steps)
     target = Target.prepare(dataset, model, seed, recipe=recipe, progress=not quiet)
-    if not quiet:
+    if target.report is not None and not quiet:
         test = ", ".join(
             f"{key} {value:.4g}" for key, value in target.report.metrics["test"].items()
         )

@@ -5,10 +5,13 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
+import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -16,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import typer
 from rich.console import Console
 
-from hpme.errors import HPMEError, InputError, UnknownNameError
+from hpme.errors import HPMEError, InputError, UnknownNameError, short_of_memory
 from hpme.text import one_line
 
 if TYPE_CHECKING:
@@ -49,14 +52,18 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(function)
     def wrapped(**values: Any) -> None:
         _set_threads(threads)
+        quiet = values.get("quiet", False)
         made = {
             name: group(**{o.name: values.pop(o.name, o.default) for o in _fields(group)})
             for name, group in groups.items()
         }
         try:
-            function(**made, **values)
-        except (HPMEError, OSError) as error:
-            say(f"error: {error}", style="red")
+            with _warnings_said(quiet=quiet):
+                function(**made, **values)
+        except Exception as error:
+            if not isinstance(error, HPMEError | OSError) and not short_of_memory(error):
+                raise
+            say(f"error: {error}" if str(error) else "error: out of memory", style="red")
             raise typer.Exit(1) from error
 
     # Typer reads options from here.
@@ -76,10 +83,42 @@ def _set_threads(count: int) -> None:
         os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(count)
 
 
+class _Warnings(logging.Handler):
+    """Says what is logged, as all else is said."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say(f"warning: {record.getMessage()}", style="yellow")
+
+
+@contextmanager
+def _warnings_said(*, quiet: bool) -> Iterator[None]:
+    """Warnings of the package are said, and none at all if nothing but errors is wanted."""
+    handler = _Warnings(logging.ERROR if quiet else logging.WARNING)
+    logger = logging.getLogger("hpme")
+    logger.addHandler(handler)
+    with warnings.catch_warnings():
+        if quiet:
+            warnings.simplefilter("ignore")
+        try:
+            yield
+        finally:
+            logger.removeHandler(handler)
+
+
+def shown(text: str) -> str:
+    """Text for a terminal, whatever data is in it."""
+    return one_line(text, keep="\n\t")
+
+
 def say(text: str, style: str | None = None) -> None:
     """Progress goes to stderr; stdout is for results."""
-    text = one_line(text, keep="\n\t")
-    Console(stderr=True).print(text, style=style, markup=False, highlight=False)
+    Console(stderr=True).print(shown(text), style=style, markup=False, highlight=False)
+
+
+def tell(text: str, *, quiet: bool = False) -> None:
+    """Prints a result, unless nothing but errors is wanted."""
+    if not quiet:
+        typer.echo(shown(text))
 
 
 def say_warnings(report: Any, indent: str = "") -> None:
@@ -91,6 +130,11 @@ def say_warnings(report: Any, indent: str = "") -> None:
 def number(value: float | None) -> str:
     """A metric as text."""
     return "undefined" if value is None else f"{value:.4f}"
+
+
+def name_or_number(text: str | None) -> int | str | None:
+    """A class, task or entry as it is known to the model."""
+    return int(text) if text is not None and text.isdecimal() else text
 
 
 def known(hint: str, kind: str, name: str, valid: Iterable[str]) -> None:
@@ -113,7 +157,7 @@ def usage(hint: str, function: Callable[..., Result], *args: Any) -> Result:
 
 def refuse(message: str, hint: str) -> NoReturn:
     """Ends the command with a usage error about an argument."""
-    raise typer.BadParameter(message, param_hint=hint)
+    raise typer.BadParameter(shown(message), param_hint=hint)
 
 
 def check_writable(path: Path | None, *endings: str) -> None:
@@ -149,11 +193,13 @@ def check_device(text: str) -> torch.device:
 
 def list_skipped(skipped: Sequence[Any], left: int, path: Path, *, quiet: bool) -> None:
     """Lists rows of a table that are left out in a file, and says how many; others are ``left``."""
+    from hpme.data.molecules.columns import SKIPPED, write_skipped
+
+    if path.exists() and not path.read_bytes().startswith(",".join(SKIPPED).encode()):
+        raise InputError(f"'{path}' is no list of rows that are left out; move it elsewhere")
     if not skipped:
         path.unlink(missing_ok=True)  # that of an earlier run
         return
-    from hpme.data.molecules.columns import write_skipped
-
     write_skipped(path, skipped)
     if not quiet:
         rows = f"{len(skipped):,} of {len(skipped) + left:,} rows"

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from hpme import paper
-from hpme.commands.shared import check_writable, command, known, refuse, say, usage
+from hpme.commands.shared import check_writable, command, known, refuse, say, tell, usage
 
 
 @command
@@ -55,7 +55,7 @@ def tables(
         found = differences(table_files(folder, suite), check)
         if found:
             for text in found:
-                typer.echo(text)
+                tell(text)
             say(
                 f"{len(found)} files differ; write them again with: "
                 f"hpme tables {folder} --out {check}",

@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 from hpme.errors import InputError, StorageError
 from hpme.graphs import GraphStore
 from hpme.graphs.tensors import from_tensors, to_tensors
-from hpme.storage import open_tensors, read_tensors, write_tensors
+from hpme.storage import open_tensors, read_digest, read_tensors, write_tensors
 
 KIND, VERSION = "graphs", 1
 _COUNTS = ("sizes", "edge_counts", "match_counts")
@@ -56,28 +56,35 @@ def load_graphs(path: str | Path) -> list[Data]:
 
 
 class GraphSlices:
-    """Graphs of a file, some at a time; they are not checked.
+    """Graphs of a file, some at a time; that they are as they were written is checked.
 
     Args:
         path: What :func:`save_graphs` wrote.
 
     Raises:
-        StorageError: If it is something else.
+        StorageError: If it is damaged, or something else.
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = path
+        self.path, self.digest = path, read_digest(path)
         with open_tensors(path) as (file, meta):
             _check_kind(path, meta)
-            names = list(file.keys())
-            counts = {name: file.get_tensor(name) for name in names if name in _COUNTS}
-            texts = [name for name in names if name.startswith("lengths.")]
-            lengths = {name: file.get_tensor(name) for name in texts}
-        if "sizes" not in counts or "edge_counts" not in counts:
-            raise StorageError(f"'{path}' is damaged: it does not say how large its graphs are")
-        self._names = names
-        self._ends = {name: value.cumsum(0) for name, value in (counts | lengths).items()}
-        self._total = counts["sizes"].numel()
+            self._names = list(file.keys())
+            counts = {
+                name: file.get_tensor(name)
+                for name in self._names
+                if name in _COUNTS or name.startswith("lengths.")
+            }
+            shapes = {name: file.get_slice(name).get_shape() for name in self._names}
+        try:
+            self._total = counts["sizes"].numel()
+            _check_counts(counts.values(), self._total, meta)
+            self._ends = {name: value.cumsum(0) for name, value in counts.items()}
+            for name, shape in shapes.items():
+                if name != "schema" and shape[name == "edge_index"] != self._end(name, self._total):
+                    raise InputError(f"'{name}' does not fit the sizes of its graphs")
+        except (KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
+            raise StorageError(f"'{path}' is damaged: {error}; write it again") from error
 
     def __len__(self) -> int:
         return int(self._total)
@@ -88,15 +95,19 @@ class GraphSlices:
             return {name: self._rows(file, name, first, last) for name in self._names}
 
     def _rows(self, file: Any, name: str, first: int, last: int) -> Tensor:
-        group, _, key = name.partition(".")
-        counts = {"node": "sizes", "edge": "edge_counts", "edge_index": "edge_counts",
-                  "match": "match_counts", "letters": f"lengths.{key}"}.get(group)  # fmt: skip
-        if counts is not None:
-            ends = self._ends[counts]
-            first, last = (0 if place == 0 else int(ends[place - 1]) for place in (first, last))
+        if name == "schema":
+            return file.get_tensor(name)  # type: ignore[no-any-return]
+        first, last = self._end(name, first), self._end(name, last)
         part = file.get_slice(name)
         rows: Tensor = part[:, first:last] if name == "edge_index" else part[first:last]
         return rows
+
+    def _end(self, name: str, graphs: int) -> int:
+        """Rows of a tensor that belong to the first ``graphs``."""
+        group, _, key = name.partition(".")
+        counts = {"node": "sizes", "edge": "edge_counts", "edge_index": "edge_counts",
+                  "match": "match_counts", "letters": f"lengths.{key}"}.get(group)  # fmt: skip
+        return graphs if counts is None or not graphs else int(self._ends[counts][graphs - 1])
 
 
 def _check_kind(path: str | Path, meta: dict[str, Any]) -> None:
@@ -106,8 +117,12 @@ def _check_kind(path: str | Path, meta: dict[str, Any]) -> None:
 
 def _check(store: GraphStore, meta: dict[str, Any]) -> None:
     counts = [store.sizes, store.edge_counts, *([store.match_counts] if store.match else [])]
+    _check_counts(counts, len(store), meta)
+    store.check()
+
+
+def _check_counts(counts: Iterable[Tensor | None], total: int, meta: dict[str, Any]) -> None:
     if any(c is None or c.dtype != torch.long or bool((c < 0).any()) for c in counts):
         raise InputError("counts must be whole numbers from 0 on")
-    if meta.get("graphs") != len(store):
-        raise InputError(f"it has {len(store)} graphs, its header says {meta.get('graphs')}")
-    store.check()
+    if meta.get("graphs") != total:
+        raise InputError(f"it has {total} graphs, its header says {meta.get('graphs')}")

@@ -7,7 +7,10 @@ import multiprocessing
 import os
 import signal
 import threading
-from contextlib import suppress
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any
@@ -15,10 +18,14 @@ from typing import Any
 from hpme.execute.jobs import Done, Failure, Work
 
 _CONTEXT = multiprocessing.get_context("spawn")  # a fork would inherit locks of torch's threads
+STARTING = 300.0
+"""Seconds that a process may take to start once there is a job for it."""
 
 
 class LocalExecutor:
     """Worker processes with one thread each; one that dies fails its own job and is replaced.
+
+    They start side by side; one that takes too long counts as dead.
 
     Args:
         workers: Number of processes.
@@ -45,17 +52,20 @@ class LocalExecutor:
         worker = self._idle.pop()
         if not worker.process.is_alive():  # killed while idle
             worker = _Worker(self._work)
-        worker.start(job)
+        worker.take(job)
         self._busy.append(worker)
 
     def wait(self, timeout: float) -> list[Done]:
         """Jobs whose worker has answered or died."""
         handles = {worker.connection: worker for worker in self._busy}
+        ready = [handles[handle] for handle in wait(list(handles), timeout)]  # type: ignore[index]
+        ready += [worker for worker in self._busy if worker not in ready and worker.late()]
         ended = []
-        for handle in wait(list(handles), timeout):
-            worker = handles[handle]  # type: ignore[index]
+        for worker in ready:
+            done = worker.heard()
+            if done is None:
+                continue
             self._busy.remove(worker)
-            done = worker.answer()
             self._idle.append(worker if worker.process.is_alive() else _Worker(self._work))
             ended.append(done)
         return ended
@@ -70,30 +80,72 @@ class LocalExecutor:
 
 
 class _Worker:
-    """A process and the line to it."""
+    """A process and the line to it.
+
+    It asks for the work, which may be large, and for every job when it can take them: nothing is
+    sent to a process that does not read.
+    """
 
     def __init__(self, work: Work) -> None:
         self.connection, theirs = _CONTEXT.Pipe()
-        self.process: SpawnProcess = _CONTEXT.Process(
-            target=_serve, args=(theirs, work), daemon=True
-        )
-        self.process.start()
+        self.process: SpawnProcess = _CONTEXT.Process(target=_serve, args=(theirs,), daemon=True)
+        with _uninterrupted():
+            self.process.start()
         theirs.close()  # so that the end of the process is the end of the line
-        self.job: Any = None
+        self.work, self.job, self.given = work, None, 0.0
+        self.asked = 0
 
-    def start(self, job: Any) -> None:
-        self.job = job
-        with suppress(OSError):  # a process that is gone is noticed when it should answer
-            self.connection.send(job)
+    @property
+    def started(self) -> bool:
+        """Whether it has the work, and asked for a job."""
+        return self.asked > 1
 
-    def answer(self) -> Done:
-        job, self.job = self.job, None
+    def take(self, job: Any) -> None:
+        """Gives it a job, at once or when it asks."""
+        self.job, self.given = job, time.monotonic()
+        if self.started:
+            self._send(job)
+
+    def late(self) -> bool:
+        """Whether it takes too long to start; then it is ended."""
+        late = not self.started and time.monotonic() - self.given > STARTING
+        if late:
+            self.process.kill()
+        return late
+
+    def heard(self) -> Done | None:
+        """The end of its job, unless it only asks."""
         try:
-            done: Done = self.connection.recv()
-            return done
+            done: Done | None = self.connection.recv()
         except (EOFError, OSError):
             self.process.join()
-            return Done(job, failure=Failure("WorkerDied", _exit_text(self.process.exitcode)))
+            done = Done(self.job, failure=Failure("WorkerDied", _exit_text(self.process.exitcode)))
+        if done is None:
+            self.asked += 1
+            self._send(self.job if self.started else self.work)
+        return done
+
+    def _send(self, what: Any) -> None:
+        with suppress(OSError):  # a process that is gone is noticed when it should answer
+            self.connection.send(what)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C is for this process alone, which ends those that it starts here.
+
+    A new process is started with the same signals blocked, and would tell of its interruption in
+    many lines before it can do anything about that itself.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # which otherwise unblocks them when it is first started
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _exit_text(exitcode: int | None) -> str:
@@ -104,17 +156,19 @@ def _exit_text(exitcode: int | None) -> str:
     return f"the worker process ended with exit code {exitcode}"
 
 
-def _serve(connection: Connection, work: Work) -> None:
+def _serve(connection: Connection) -> None:
     """Does jobs until the line is cut."""
     logging.getLogger("hpme").setLevel(logging.ERROR)  # what is worth telling is in results
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends workers
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    while True:
-        try:
-            job = connection.recv()
-        except (EOFError, OSError):
-            return
-        connection.send(work(job))
+    try:
+        connection.send(None)
+        work = connection.recv()
+        connection.send(None)
+        while True:
+            connection.send(work(connection.recv()))
+    except (EOFError, OSError):
+        return
 
 
 def _end_with_parent() -> None:

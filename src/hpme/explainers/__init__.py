@@ -29,6 +29,10 @@ from hpme.explainers.mixupexplainer import MixupExplainer as MixupExplainer
 from hpme.explainers.proxyexplainer import ProxyExplainer as ProxyExplainer
 from hpme.explainers.regexplainer import RegExplainer as RegExplainer
 from hpme.explainers.occlusion import OcclusionExplainer as OcclusionExplainer
+from hpme.explainers.distilled_occlusion import (
+    DistilledOcclusionExplainer as DistilledOcclusionExplainer,
+)
+from hpme.explainers.best_attribution import BestAttributionExplainer as BestAttributionExplainer
 from hpme.explainers.integratedgradients import (
     IntegratedGradientsExplainer as IntegratedGradientsExplainer,
 )

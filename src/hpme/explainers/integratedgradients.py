@@ -11,7 +11,7 @@ from torch import Tensor
 from hpme.errors import InputError
 from hpme.explainers.shared.masks import Masks, from_edges, from_nodes, squash
 from hpme.explainers.shared.options import one_of, table, whole
-from hpme.explainers.shared.replicas import explained_output, predicted
+from hpme.explainers.shared.replicas import explained_output, integrate, predicted
 from hpme.explainers.shared.training_free import TrainingFreeExplainer, no_edges, weighted_model
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter, check_gradient
@@ -94,26 +94,3 @@ class IntegratedGradientsExplainer(TrainingFreeExplainer):
         return integrate(
             lambda part: explained_output(task, predict(part), classes), whole, self.steps
         )
-
-
-def integrate(explained: Callable[[Tensor], Tensor], whole: Tensor, steps: int) -> Tensor:
-    r"""Attributions :math:`[K, *]` of :math:`K` outputs per graph to the elements of ``whole``.
-
-    Args:
-        explained: Outputs :math:`[B, K]`, differentiable. Graphs do not interact, so the gradient
-            of the sum over graphs holds the gradients of all.
-        whole: Where the straight way from zero ends.
-        steps: Points of the midpoint rule.
-    """
-    shares: list[Tensor] = []
-    for step in range(steps):
-        part = (whole * ((step + 0.5) / steps)).requires_grad_()
-        output = explained(part).sum(0)
-        slopes = [
-            torch.autograd.grad(column, part, retain_graph=True)[0]
-            if column.requires_grad
-            else torch.zeros_like(part)
-            for column in output
-        ]
-        shares.append(torch.stack(slopes) * whole)
-    return torch.stack(shares).mean(0)

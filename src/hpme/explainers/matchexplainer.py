@@ -104,6 +104,14 @@ class MatchExplainer(GraphExplainer):
             dtype = torch.long if name in ("sizes", "anchors") else None
             self.register_buffer(name, torch.zeros(shape, dtype=dtype))
 
+    def _check_learned(self) -> None:
+        rows = {len(self.sizes), len(self.graph_embedding), len(self.values)}
+        anchors = self.sizes.new_zeros(1, 1) if self.anchors is None else self.anchors
+        fits = len(rows) == 1 and len(self.sizes) > 0 and int(self.sizes.min()) > 0
+        inside = (anchors >= 0) & (anchors < self.sizes.view(-1, 1)[: len(anchors)])
+        if not fits or int(self.sizes.sum()) != len(self.h) or not bool(inside.all()):
+            raise ValueError("its references do not fit together")
+
     @torch.no_grad()
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
         nodes = graphs.x.new_zeros(graphs.num_nodes, dtype=torch.get_default_dtype())
@@ -124,7 +132,8 @@ class MatchExplainer(GraphExplainer):
             edges += torch.bincount(induced.edges, minlength=edges.numel())
             output = adapter.predict(induced.graphs, **model_kwargs)
             choices.append(chosen)
-            losses.append(self.task.loss(output, target[owner]))
+            # A subgraph to which the model has no answer is the last choice.
+            losses.append(self.task.loss(output, target[owner]).nan_to_num(torch.inf))
         count = torch.bincount(graph, minlength=graphs.num_graphs)
         best = _first_of_each(graph, torch.cat(losses), count)
         pooled[Induced.by(torch.cat(choices)[best], graph[best], graphs).nodes] = True

@@ -119,7 +119,9 @@ class TAGExplainer(ParametricExplainer):
         adapter.check(traced.output, graphs)
         check_gradient(traced.output)
         score = _predicted(self.task, traced.output).sum()
-        found = torch.autograd.grad(score, rows, allow_unused=True)[0]
+        found = None
+        if rows.requires_grad:  # constants do not
+            found = torch.autograd.grad(score, rows, allow_unused=True)[0]
         slope = torch.zeros_like(rows) if found is None else found
         if at_node and graphs.anchors is not None:
             slope = slope[graphs.anchors[:, 0]]

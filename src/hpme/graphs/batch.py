@@ -72,7 +72,11 @@ class GraphBatch:
     @property
     def coded(self) -> bool:
         """Whether nodes are told by codes, or by other fields than ``x``: no number means none."""
-        return not (self.has_x and self.x.is_floating_point())
+        return self._has_codes or not (self.has_x and self.x.is_floating_point())
+
+    @property
+    def _has_codes(self) -> bool:
+        return self.schema is not None and bool(self.schema.coded)
 
     @property
     def kinds(self) -> Tensor:
@@ -82,7 +86,8 @@ class GraphBatch:
     @property
     def float_dtype(self) -> torch.dtype:
         """Type of numbers beside the features: that of ``x`` if it is floating point."""
-        return self.x.dtype if self.x.is_floating_point() else torch.get_default_dtype()
+        real = self.x.is_floating_point() and not self._has_codes
+        return self.x.dtype if real else torch.get_default_dtype()
 
     @cached_property
     def sizes(self) -> Tensor:
@@ -103,14 +108,6 @@ class GraphBatch:
     def edge_counts(self) -> Tensor:
         """Number of directed edges of every graph."""
         return torch.bincount(self.edge_batch, minlength=self.num_graphs)
-
-    @cached_property
-    def incoming(self) -> tuple[Tensor, Tensor]:
-        """Sources of the edges to each node, node by node, and where those of each node begin."""
-        source, target = self.edge_index
-        count = torch.bincount(target, minlength=self.num_nodes)
-        start = torch.cat([count.new_zeros(1), count.cumsum(0)])
-        return source.index_select(0, self._by_target), start
 
     @cached_property
     def _by_target(self) -> Tensor:
@@ -157,6 +154,12 @@ class GraphBatch:
         """Where the rows of every type are."""
         assert self.schema is not None
         return TypeRows.of(self.schema, self.node[NODE_TYPE], self.edge[EDGE_TYPE])
+
+    @cached_property
+    def x_dict(self) -> dict[str, Tensor]:
+        """Node features by type, as they were given; embeddings are recognised by these tensors."""
+        found = self.type_rows.features(self.x)
+        return {k: v if len(v) else v.new_zeros(1, v.shape[1])[:0] for k, v in found.items()}
 
     @cached_property
     def edge_index_dict(self) -> dict[EdgeType, Tensor]:
@@ -252,7 +255,7 @@ class GraphBatch:
         neutral = {
             name: value.masked_fill(gone.view(-1, *[1] * (value.dim() - 1)), 0)
             for name, value in named.items()
-            if not value.is_floating_point()
+            if name == "x" or not value.is_floating_point()
         }
         x = neutral.pop("x", self.x)
         return replace(self, x=x, node={**self.node, **neutral}).nodes(stay)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from hpme.errors import InputError
+from hpme.graphs.schema import Schema, shown
 
 
 def check_graph_tensors(
@@ -116,3 +117,17 @@ def check_edge_weight(edge_weight: Tensor | None, edge_index: Tensor) -> None:
 
 def _shape(value: Any) -> object:
     return tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+
+
+def check_ends(
+    index: Tensor, size: Tensor, edge_type: Tensor, edge_graph: Tensor, schema: Schema
+) -> None:
+    """Refuses edges that leave the ``size [2, E]`` nodes of the types they join."""
+    wrong = (index < 0) | (index >= size)
+    if bool(wrong.any()):
+        end, edge = wrong.nonzero()[0].tolist()
+        kind = schema.edge_types[int(edge_type[edge])]
+        raise InputError(
+            f"edge_index out of range in graph {int(edge_graph[edge])}: edges {shown(kind)} must "
+            f"number the {int(size[end, edge])} nodes of type '{kind[2 * end]}' from 0 on"
+        )

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
 from hpme.errors import InputError
-from hpme.graphs.checks import check_edge_index, check_edge_rows
+from hpme.graphs.checks import check_edge_index, check_edge_rows, check_ends
 from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, EdgeType, Schema, padded, shown
 from hpme.graphs.segment import exclusive_cumsum
 
@@ -79,6 +79,7 @@ def _with_edges(graph: Any) -> Any:
 
 def _schema(graphs: Sequence[HeteroData], given: Sequence[dict[Any, Any]]) -> Schema:
     nodes: dict[str, int] = {}
+    dtypes: dict[str, torch.dtype] = {}
     edges: dict[EdgeType, int | None] = {}
     declared: dict[EdgeType, None] = {}  # a type without edges is part of the model's world, too
     for number, (graph, stores) in enumerate(zip(graphs, given, strict=True)):
@@ -93,20 +94,28 @@ def _schema(graphs: Sequence[HeteroData], given: Sequence[dict[Any, Any]]) -> Sc
             x = store.get("x")
             if x is None and not graph[kind].num_nodes:
                 continue
-            if not isinstance(x, Tensor) or x.dim() != 2 or not x.is_floating_point():
+            if not isinstance(x, Tensor) or x.dim() != 2 or x.is_complex():
                 found = "no x" if x is None else f"x of {_described(x)}"
                 raise InputError(
-                    f"graph {number}: node type '{kind}' has {found}; it must be a floating-point "
-                    "tensor of shape [nodes, features], a column of ones if there are none; give "
-                    "codes as x.float(), and turn them back with x.long() inside the model"
+                    f"graph {number}: node type '{kind}' has {found}; it must be a tensor of real "
+                    "numbers, integers or booleans of shape [nodes, features]: a column of ones if "
+                    "there are none, x.view(-1, 1) if there is one code per node"
                 )
             _agree(nodes, kind, x.shape[1], number)
+            known = dtypes.setdefault(kind, x.dtype)
+            if known != x.dtype and not (known.is_floating_point and x.is_floating_point()):
+                raise InputError(
+                    f"graph {number}: x of node type '{kind}' is {x.dtype}, {known} in a graph "
+                    "before; all graphs need the same"
+                )
     for kind in declared:
         for end in (kind[0], kind[2]):
             if end not in nodes:
                 raise InputError(f"edges {shown(kind)} join nodes of type '{end}', which has no x")
     widths = tuple(edges.get(kind) for kind in declared)
-    return Schema(tuple(nodes), tuple(declared), tuple(nodes.values()), widths)
+    coded = not all(dtype.is_floating_point for dtype in dtypes.values())
+    names = tuple(str(dtype).removeprefix("torch.") for dtype in dtypes.values()) if coded else ()
+    return Schema(tuple(nodes), tuple(declared), tuple(nodes.values()), widths, names)
 
 
 def _read_edge_type(
@@ -149,13 +158,16 @@ def _flat(graphs: Sequence[dict[Any, Any]], schema: Schema, others: bool) -> lis
     edge_type, edge_graph = _types_and_graphs(count)
     empty = torch.empty(0, schema.width, device=device)
     features = [padded(torch.cat([x for _, x in rows]), schema.width) for rows in nodes.values()]
+    if schema.coded:  # double precision has room for codes and for numbers
+        every = len(schema.coded) == len(features)
+        features = [x.to(torch.long if every else torch.double) for x in features]
     index = torch.cat(
         [torch.empty(2, 0, dtype=torch.long, device=device)]
         + [value for rows in edges.values() for _, value in rows],
         dim=1,
     )
     ends = schema.ends().to(device)[:, edge_type]
-    _check_ends(index, size[ends, edge_graph], edge_type, edge_graph, schema)
+    check_ends(index, size[ends, edge_graph], edge_type, edge_graph, schema)
     first = size.cumsum(0) - size
     node_order, edge_order = (torch.argsort(v, stable=True) for v in (node_graph, edge_graph))
     in_graph = [size.sum(0).tolist(), count.sum(0).tolist()]
@@ -180,7 +192,7 @@ def _flat(graphs: Sequence[dict[Any, Any]], schema: Schema, others: bool) -> lis
                 made["anchors"] = torch.cat(anchors)
             used = {kind: n for kind, n in zip(schema.edge_types, counts, strict=True) if n}
             if any(graph[kind].get("edge_weight") is not None for kind in used):
-                made["edge_weight"] = _edge_weight(graph, used, made["x"], number)
+                made["edge_weight"] = _edge_weight(graph, used, number)
             if others:
                 made.update(_common(graph, zip(schema.node_types, sizes, strict=True)))
                 made.update(_common(graph, used.items()))
@@ -222,19 +234,6 @@ def _split(rows: Tensor, counts: list[int], dim: int = 0) -> Sequence[Tensor]:
     return parts
 
 
-def _check_ends(
-    index: Tensor, size: Tensor, edge_type: Tensor, edge_graph: Tensor, schema: Schema
-) -> None:
-    wrong = (index < 0) | (index >= size)
-    if bool(wrong.any()):
-        end, edge = wrong.nonzero()[0].tolist()
-        kind = schema.edge_types[int(edge_type[edge])]
-        raise InputError(
-            f"edge_index out of range in graph {int(edge_graph[edge])}: edges {shown(kind)} must "
-            f"number the {int(size[end, edge])} nodes of type '{kind[2 * end]}' from 0 on"
-        )
-
-
 def _edge_attr(
     graphs: Sequence[dict[Any, Any]], schema: Schema, counts: list[int], like: Tensor
 ) -> Tensor:
@@ -267,13 +266,11 @@ def _anchors(graph: dict[Any, Any], first: Mapping[str, int]) -> list[Tensor]:
     ]
 
 
-def _edge_weight(
-    graph: dict[Any, Any], used: Mapping[EdgeType, int], like: Tensor, number: int
-) -> Tensor:
+def _edge_weight(graph: dict[Any, Any], used: Mapping[EdgeType, int], number: int) -> Tensor:
     """Edges of types without weights weigh 1."""
-    parts = []
-    for kind, count in used.items():
-        weight = graph[kind].get("edge_weight")
+    given = [graph[kind].get("edge_weight") for kind in used]
+    like, parts = next(weight for weight in given if weight is not None), []
+    for (kind, count), weight in zip(used.items(), given, strict=True):
         weight = like.new_ones(count) if weight is None else weight
         check_edge_rows(weight, count, f"edge_weight of {shown(kind)}", number)
         parts.append(weight)
@@ -330,8 +327,9 @@ def split_hetero(
         for name, value in groups["node"].items()
         if name == "x" or (name == "node_mask" and value.shape[1:] == (schema.width,))
     }
-    nodes_of = _by_type(groups["node"], node_rows, counted[0], wide)
-    edges_of = _by_type(groups["edge"], edge_rows, counted[1], {"edge_attr": schema.edge_widths})
+    nodes_of = _by_type(groups["node"], node_rows, counted[0], wide, schema)
+    of_edges = {"edge_attr": schema.edge_widths}
+    edges_of = _by_type(groups["edge"], edge_rows, counted[1], of_edges, schema)
     edges = edges[:, edge_rows].split(edge_counts.tolist(), dim=1)  # type: ignore[no-untyped-call]
     whole = {name: value.unbind() for name, value in groups["graph"].items() if name != "anchors"}
     anchors = groups["graph"].get("anchors")
@@ -365,6 +363,7 @@ def _by_type(
     rows: Tensor,
     counts: Sequence[list[int]],
     widths: Mapping[str, Sequence[int | None]],
+    schema: Schema,
 ) -> list[dict[str, Sequence[Tensor]]]:
     """For every type its attributes, graph by graph.
 
@@ -373,6 +372,7 @@ def _by_type(
         rows: Rows in the order of types, then of graphs.
         counts: Rows of every type and graph.
         widths: Columns of every type, for attributes where types differ; ``None`` for none.
+        schema: The types.
     """
     made = []
     for number, own in enumerate(rows.split([sum(count) for count in counts])):  # type: ignore[no-untyped-call]
@@ -385,7 +385,7 @@ def _by_type(
                 width = widths[name][number]
                 if width is None:
                     continue
-                part = part[:, :width]
+                part = schema.as_given(part, number) if name == "x" else part[:, :width]
             columns[name] = _split(part, counts[number])
         made.append(columns)
     return made

@@ -25,6 +25,8 @@ SHOWN = ("smiles", "name")
 _FIXED = {"x": "node", "z": "node", "pos": "node", "node_mask": "node", "y": "graph"}
 _OWN = ("x", "edge_index", "edge_attr", "edge_weight", "anchors", "num_nodes")
 """Attributes with rules of their own."""
+_READING, _OURS = ("get", "__getitem__", "len", "indices"), ("torch_geometric.data.", "hpme.data.")
+"""Methods by which a dataset is read, and whose are known to give what its tensors hold."""
 _COUNTED = ("x", "z", "pos")
 """Attributes with a row per node, by which nodes are counted; the first that a graph has."""
 
@@ -204,7 +206,8 @@ def _anchors(graphs: Sequence[Graph]) -> dict[str, Tensor]:
 def _of_dataset(dataset: InMemoryDataset) -> Parts | None:
     """Fast path: an in-memory dataset already holds flat tensors. ``None`` if it does not apply."""
     data, slices = dataset._data, dataset.slices
-    if dataset.transform is not None or slices is None or data is None:
+    own = any(not getattr(dataset, name).__module__.startswith(_OURS) for name in _READING)
+    if own or dataset.transform is not None or slices is None or data is None:
         return None
     if not all(key in slices for key in ("x", "edge_index")):
         return None

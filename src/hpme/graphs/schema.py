@@ -29,12 +29,29 @@ class Schema:
         edge_types: Types of edges.
         widths: Number of features of every node type.
         edge_widths: Number of features of every edge type, ``None`` for none.
+        dtypes: Name of the type of the features of every node type, if some are integers or
+            booleans: models get each as it was given, though all stand in one tensor.
     """
 
     node_types: tuple[str, ...]
     edge_types: tuple[EdgeType, ...]
     widths: tuple[int, ...]
     edge_widths: tuple[int | None, ...]
+    dtypes: tuple[str, ...] = ()
+
+    @property
+    def coded(self) -> tuple[int, ...]:
+        """Numbers of the node types whose features are integers or booleans."""
+        given = [getattr(torch, name) for name in self.dtypes]
+        return tuple(n for n, dtype in enumerate(given) if not dtype.is_floating_point)
+
+    def as_given(self, x: Tensor, number: int) -> Tensor:
+        """Features of nodes of one type as that type has them."""
+        x = x[:, : self.widths[number]]
+        return x.to(getattr(torch, self.dtypes[number])) if self.dtypes else x
+
+    def _kind_of(self, number: int) -> str:
+        return self.dtypes[number] if number in self.coded else "floating point"
 
     @property
     def width(self) -> int:
@@ -68,7 +85,10 @@ class Schema:
 
     def to_text(self) -> str:
         """As JSON."""
-        return json.dumps(asdict(self))
+        fields = asdict(self)
+        if not self.dtypes:  # as files had it before there were any
+            del fields["dtypes"]
+        return json.dumps(fields)
 
     @classmethod
     def from_text(cls, text: str) -> Schema:
@@ -91,6 +111,12 @@ class Schema:
             _place(kind, width, other.node_types, other.widths, "node")
             for kind, width in zip(self.node_types, self.widths, strict=True)
         ]
+        for number, place in enumerate(node):
+            if self._kind_of(number) != other._kind_of(place):
+                raise InputError(
+                    f"x of node type {shown(self.node_types[number])} is {self._kind_of(number)}, "
+                    f"{other._kind_of(place)} when it was fitted; give the same"
+                )
         used = torch.bincount(edge_type, minlength=len(self.edge_types)) > 0
         edge = [
             _place(kind, width, other.edge_types, other.edge_widths, "edge", used=bool(there))
@@ -169,8 +195,8 @@ class TypeRows:
 
     def features(self, x: Tensor) -> dict[str, Tensor]:
         """Node features by type, each as wide as it is."""
-        kinds = zip(self.per_node(x).items(), self.schema.widths, strict=True)
-        return {kind: rows[:, :width] for (kind, rows), width in kinds}
+        given = enumerate(self.per_node(x).items())
+        return {kind: self.schema.as_given(rows, number) for number, (kind, rows) in given}
 
     def edge_features(self, edge_attr: Tensor) -> dict[EdgeType, Tensor]:
         """Edge features of the types that have some."""

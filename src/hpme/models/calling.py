@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -19,12 +19,14 @@ from torch import Tensor, nn
 from torch_geometric.data import Batch, HeteroData
 
 from hpme.data.info import Level
-from hpme.errors import HPMEError, ModelError
+from hpme.errors import HPMEError, InputError, ModelError
 from hpme.graphs import GraphBatch
 from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE
 
 Call = Callable[..., Any]
 """``call(batch)`` or ``call(model, batch)``, from a PyG ``Batch`` to the model's output."""
+Derived = Callable[[Any], Mapping[str, Tensor]]
+"""Node tensors by name, of a PyG ``Batch``."""
 LINK = "edge_label_index"
 """PyG's name for the two ends of the links a model predicts."""
 
@@ -146,7 +148,7 @@ class Caller:
 
     def _usual(self, graphs: GraphBatch, weight: Tensor | None, extra: dict[str, Any]) -> Any:
         given = fields(graphs, weight)
-        if not graphs.has_x:
+        if "x" not in given:
             raise ModelError(
                 f"the graphs have no x, and the model's forward begins with '{self.names[0]}'; "
                 "give them x, or say how it is called: call=lambda batch: model(batch.z, ...)"
@@ -215,7 +217,8 @@ def fields(graphs: GraphBatch, weight: Tensor | None) -> dict[str, Any]:
     if graphs.schema is not None:
         return _hetero_fields(graphs, weight)
     given: dict[str, Tensor | None] = {
-        "x": graphs.x if graphs.has_x else None,
+        # Other fields that tell nodes stand in place of x; without any it has no columns.
+        "x": graphs.x if graphs.has_x or not {"z", "pos"} & graphs.node.keys() else None,
         "edge_index": graphs.edge_index,
         "batch": graphs.batch,
         "edge_attr": graphs.edge_attr,
@@ -237,7 +240,7 @@ def _hetero_fields(graphs: GraphBatch, weight: Tensor | None) -> dict[str, Any]:
     node = {name: rows.per_node(v) for name, v in graphs.node.items() if name != NODE_TYPE}
     edge = {name: rows.per_edge(v) for name, v in graphs.edge.items() if name != EDGE_TYPE}
     by_type: dict[str, Any] = {
-        "x": rows.features(graphs.x),
+        "x": graphs.x_dict,
         "edge_index": graphs.edge_index_dict,
         "batch": graphs.batch_dict,
         **node,
@@ -263,6 +266,28 @@ def _of_types(graphs: GraphBatch) -> str:
         "; graphs of a batch may lack a type, so a readout needs size=batch_size, an argument that "
         "is passed if forward takes it"
     )
+
+
+def recomputed(graphs: GraphBatch, derived: Derived) -> GraphBatch:
+    """The graphs with features that speak of neighbours computed again.
+
+    Raises:
+        InputError: If what ``derived`` returns does not fit.
+    """
+    found = derived(as_batch(graphs, graphs.edge_weight))
+    known = {"x": graphs.x, **graphs.node}
+    if not isinstance(found, Mapping) or not found.keys() <= known.keys():
+        raise InputError(
+            f"derived(batch) must return a dictionary of node tensors, some of {', '.join(known)}"
+        )
+    for name, old in known.items():
+        new = found.get(name, old)
+        if not isinstance(new, Tensor) or (new.shape, new.dtype) != (old.shape, old.dtype):
+            raise InputError(
+                f"derived(batch) must return '{name}' in its form, {list(old.shape)} of {old.dtype}"
+            )
+    x = found.get("x", graphs.x)
+    return replace(graphs, x=x, node={k: found.get(k, v) for k, v in graphs.node.items()})
 
 
 def as_batch(graphs: GraphBatch, weight: Tensor | None) -> Batch:

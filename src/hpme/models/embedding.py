@@ -72,7 +72,7 @@ class EmbeddingProbe:
         self.layers: list[tuple[str, Tensor]] = []
         self.passed: list[Tensor] = []
         self.node_heads: list[tuple[int, Tensor]] = []
-        self.readout = ReadoutProbe([graphs.batch])
+        self.readout = ReadoutProbe([graphs.batch], graphs.x)
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -111,7 +111,10 @@ class EmbeddingProbe:
             else:
                 nodes, source = self._nodes(None)
             return Embedding(nodes, nodes[target_nodes(self.graphs)], output, source, passed)
-        nodes, source = self._nodes(self.readout.found.get(0))
+        pooled = self.readout.found.get(0)
+        if pooled is not None and self.layers and not self.readout.worth(pooled):
+            pooled = None
+        nodes, source = self._nodes(pooled)
         graph = self.readout.graph_embedding(self.graphs.num_graphs, output)
         return Embedding(nodes, graph, output, source, passed)
 
@@ -207,13 +210,15 @@ def target_type(graphs: GraphBatch) -> str:
 class ReadoutProbe(TorchFunctionMode):
     """Watches for reductions of node rows over batch vectors; the last one of each is a readout.
 
-    Sums of a batch vector count as it does. Reductions inside a normalisation are none; inside a
-    PyG aggregation, which may weigh nodes before it sums them, what entered it counts. A linear
-    layer after the last readout is the head.
+    Unless it says less than one before: of ones, which counts nodes, or of the features the model
+    was given. Sums of a batch vector count as it does. Reductions inside a normalisation are none;
+    inside a PyG aggregation, which may weigh nodes before it sums them, what entered it counts. A
+    linear layer after the last readout is the head.
     """
 
-    def __init__(self, batches: Sequence[Tensor]) -> None:
+    def __init__(self, batches: Sequence[Tensor], x: Tensor | None = None) -> None:
         super().__init__()
+        self.x = None if x is None else x.untyped_storage().data_ptr()
         self.places = {v.untyped_storage().data_ptr(): i for i, v in enumerate(batches)}
         self.sizes = [batch.numel() for batch in batches]
         self.found: dict[int, Tensor] = {}
@@ -280,8 +285,15 @@ class ReadoutProbe(TorchFunctionMode):
                 t for t in tensors
                 if t.is_floating_point() and t.dim() == 2 and t.shape[0] == self.sizes[place]
             ]  # fmt: skip
-            if rows:
+            known = self.found.get(place)
+            if rows and (known is None or self.worth(rows[-1]) >= self.worth(known)):
                 self.found[place], self.count = rows[-1], self.count + 1
+
+    def worth(self, rows: Tensor) -> int:
+        """How much rows of nodes tell: 0 if they only count, 1 if they are the given features."""
+        if rows.numel() and bool((rows == 1).all()):
+            return 0
+        return 1 if rows.untyped_storage().data_ptr() == self.x else 2
 
 
 def inside_layers(model: nn.Module) -> set[nn.Module]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass, fields, replace
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from torch import Tensor, nn
 from torch_geometric.explain import ModelConfig
@@ -22,10 +22,10 @@ from hpme.errors import InputError
 from hpme.graphs import GraphStore
 from hpme.graphs.reading import Attributes
 from hpme.models.adapter import ModelAdapter, Weighting
-from hpme.models.calling import Call, Caller
+from hpme.models.calling import Call, Caller, Derived
 from hpme.models.freezing import check_module, frozen
 from hpme.models.output import Name, OutputView, Target
-from hpme.models.task import Mode, ReturnType, Task
+from hpme.models.task import Mode, ReturnType, Task, check_word
 from hpme.models.wrappers import unwrapped
 
 Featurise = Callable[[Sequence[str]], Sequence[Any]]
@@ -67,6 +67,9 @@ class ExplainedModel:
             such as Chemprop's ``"X_d"``; explanations then have the share of each of its columns.
         featurise: Graphs of a list of SMILES as the model was trained on them, for all that changes
             molecules; by default hpme's own features, where the molecules have these.
+        derived: Features that speak of neighbours, such as degrees: a function from a PyG ``Batch``
+            to node tensors by name, which take the place of those that nodes bring into a mix of
+            two graphs.
     """
 
     model: nn.Module
@@ -85,12 +88,15 @@ class ExplainedModel:
     node_type: str | None = None
     descriptors: str | None = None
     featurise: Featurise | None = None
+    derived: Derived | None = None
 
     def __post_init__(self) -> None:
         # A function that calls the model knows what it is called with.
         if self.call is None or not isinstance(self.model, nn.Module):
             object.__setattr__(self, "model", unwrapped(self.model))
         check_module(self.model)
+        for name, words in (("mode", Mode), ("level", Level), ("return_type", ReturnType)):
+            check_word(name, getattr(self, name), get_args(words))
 
     @classmethod
     def of(cls, model: nn.Module | ExplainedModel, **facts: Any) -> ExplainedModel:
@@ -178,8 +184,8 @@ class ExplainedModel:
 
 
 def known_facts(explained: ExplainedModel) -> dict[str, Any]:
-    """What is known about a model besides its level and embedding, by name."""
-    others = ("model", "level", "embedding_layer", "model_config", "featurise")
+    """What is known about a model besides its level, by name."""
+    others = ("model", "level", "model_config", "featurise")
     names = [field.name for field in fields(explained) if field.name not in others]
     return {name: value for name in names if (value := getattr(explained, name)) is not None}
 

@@ -7,12 +7,14 @@ itself is called with the defaults of its user.
 
 from __future__ import annotations
 
+import copy
 import random
-from collections import OrderedDict, deque
+import threading
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,71 +24,62 @@ from torch.nn.parameter import is_lazy
 
 from hpme.errors import ModelError
 
-_CONTAINERS = (list, dict, set, deque, OrderedDict)
+_TABLES, _LISTS, _OTHERS = (dict, OrderedDict, defaultdict, Counter), (list, deque), (tuple, set)
+_NUMBERS = (np.ndarray, np.random.Generator, np.random.RandomState, random.Random)
 _MODULE_ATTRIBUTES = frozenset(nn.Module().__dict__)
-Value = TypeVar("Value")
 Defaults = tuple[torch.dtype, torch.device]
 """Default dtype and default device."""
 _OURS: Defaults = (torch.float32, torch.device("cpu"))
 _users: ContextVar[Defaults | None] = ContextVar("users", default=None)
+_turn = threading.RLock()
+"""Threads take turns, whatever their models: these may share layers, and all share the random state
+and the default dtype of the process."""
 
 
 @contextmanager
 def frozen(model: nn.Module) -> Iterator[None]:
     """Eval mode, no parameter gradients, empty caches; everything as before afterwards.
 
-    Whatever a forward pass writes goes into copies: buffers, attributes, lists and dictionaries of
-    the modules. The originals are put back, even after an error, and so is the global random state.
-    Settings of PyTorch around the call do not reach inside, see :func:`own_settings`.
+    Whatever a forward pass writes goes into copies: parameters, buffers, and attributes of modules
+    that are tensors, arrays, random generators, or lists, dictionaries and the like of these. The
+    originals are put back, even after an error, and so is the global random state. Not covered is
+    what a forward pass writes into objects of other classes, and outside of the model. Settings of
+    PyTorch around the call do not reach inside, see :func:`own_settings`. Other threads wait.
     """
     check_module(model)
-    modules = modules_of(model)
-    attributes = [dict(module.__dict__) for module in modules]
-    tensors = [(dict(module._parameters), dict(module._buffers)) for module in modules]
-    needs_grad = {
-        parameter: parameter.requires_grad
-        for module in modules
-        for parameter in module._parameters.values()
-        if parameter is not None and not parameter.is_inference()
-    }
-    with own_settings(modules), same_random_state(modules):
-        try:
-            model.eval()
-            for parameter in needs_grad:
-                parameter.requires_grad_(False)
-            _swap_in_copies(modules)
-            yield
-        finally:
-            for module, before, (parameters, buffers) in zip(
-                modules, attributes, tensors, strict=True
-            ):
-                for current, saved in (
-                    (module.__dict__, before),
-                    (module._parameters, parameters),
-                    (module._buffers, buffers),
-                ):
-                    current.clear()
-                    current.update(saved)  # type: ignore[arg-type]
-            for parameter, flag in needs_grad.items():
-                parameter.requires_grad_(flag)
+    with _turn:
+        modules = modules_of(model)
+        before = [
+            (
+                module.__dict__,
+                dict(module.__dict__),
+                dict(module._parameters),
+                dict(module._buffers),
+            )
+            for module in modules
+        ]
+        with own_settings(modules), same_random_state(modules):
+            try:
+                model.eval()
+                _swap_in_copies(modules)
+                yield
+            finally:
+                for own, attributes, parameters, buffers in before:
+                    own.clear()
+                    own.update(attributes)
+                    for name, tensors in (("_parameters", parameters), ("_buffers", buffers)):
+                        own[name].clear()
+                        own[name].update(tensors)
 
 
 def _swap_in_copies(modules: list[nn.Module]) -> None:
-    """Gives modules copies of what a forward pass may write, and of what autograd cannot use."""
+    """Gives modules copies of what a forward pass may write."""
     copies: dict[int, Any] = {}  # what two modules share they go on sharing
-
-    def once(value: Value, copied: Any) -> Value:
-        result: Value = copies.setdefault(id(value), copied)
-        return result
-
     for module in modules:
-        for name, parameter in module._parameters.items():
-            if parameter is not None and parameter.is_inference():
-                clone = nn.Parameter(parameter.detach().clone(), requires_grad=False)
-                module._parameters[name] = once(parameter, clone)
-        for name, buffer in module._buffers.items():
-            if buffer is not None:
-                module._buffers[name] = once(buffer, buffer.detach().clone())
+        for tensors in (module._parameters, module._buffers):
+            for name, tensor in tensors.items():
+                tensors[name] = _copied(tensor, copies)
+    for module in modules:
         # Others are parameters, modules, hooks and the like.
         own = [name for name in module.__dict__ if name not in _MODULE_ATTRIBUTES]
         for name in own:
@@ -95,11 +88,38 @@ def _swap_in_copies(modules: list[nn.Module]) -> None:
                 module.__dict__[name] = None
             elif name == "cached" and value is True:
                 module.__dict__[name] = False
-            elif type(value) in _CONTAINERS:
-                empty = type(value)() if "cache" in name.lower() else value.copy()
-                module.__dict__[name] = once(value, empty)
-            elif isinstance(value, Tensor) and value.is_inference():
-                module.__dict__[name] = once(value, value.clone())
+            elif "cache" in name.lower() and type(value) in (*_TABLES, *_LISTS, *_OTHERS):
+                module.__dict__[name] = copies.setdefault(id(value), type(value)())
+            else:
+                module.__dict__[name] = _copied(value, copies)
+
+
+def _copied(value: Any, copies: dict[int, Any]) -> Any:
+    """A copy with copies of all inside; what is no container, tensor or the like stays itself."""
+    if id(value) in copies:
+        return copies[id(value)]
+    if isinstance(value, Tensor):
+        clone = value.detach().clone()
+        made: Any = nn.Parameter(clone, False) if isinstance(value, nn.Parameter) else clone
+    elif isinstance(value, torch.Generator):
+        made = torch.Generator(value.device)
+        made.set_state(value.get_state())
+    elif isinstance(value, _NUMBERS):
+        made = copy.deepcopy(value)
+    elif type(value) in _TABLES:
+        made = copies[id(value)] = copy.copy(value)  # before what is inside, which may hold it
+        for key, inside in value.items():
+            made[key] = _copied(inside, copies)
+    elif type(value) in _LISTS:
+        made = copies[id(value)] = copy.copy(value)
+        made.clear()
+        made.extend(_copied(inside, copies) for inside in value)
+    elif type(value) in _OTHERS:
+        made = type(value)(_copied(inside, copies) for inside in value)
+    else:
+        return value
+    copies[id(value)] = made
+    return made
 
 
 def check_module(model: object) -> None:

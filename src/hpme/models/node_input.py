@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -19,6 +19,7 @@ from torch_geometric.nn import MessagePassing
 
 from hpme.errors import ModelError
 from hpme.graphs import GraphBatch
+from hpme.graphs.schema import padded
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Place:
         call: Which of its calls in a forward pass, from 0 on.
         entered: Whether its first input is meant, in place of its output.
         value: What was there, one row per node.
+        kind: Number of the type of these nodes, if graphs have types.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Place:
     call: int
     entered: bool
     value: Tensor
+    kind: int | None = None
 
 
 @dataclass(frozen=True)
@@ -46,14 +49,42 @@ class NodeInput:
 
     Args:
         places: Where, in the order in which the model comes to them.
+        graphs: What the model was called with. Where some types of nodes have codes and others
+            numbers, the numbers ``x`` of the latter come last.
     """
 
     places: Sequence[Place]
+    graphs: GraphBatch
 
     @property
     def value(self) -> Tensor:
-        """All numbers :math:`[N, C]`."""
-        return torch.cat([place.value.flatten(1) for place in self.places], dim=1)
+        """All numbers :math:`[N, C]`; zero where they are about nodes of another type."""
+        parts = [self._rows(place.value.flatten(1), place.kind) for place in self.places]
+        return torch.cat([*parts, *(self._rows(x, kind) for kind, x in self._numbers())], dim=1)
+
+    def _numbers(self) -> list[tuple[int, Tensor]]:
+        """Features of types that have numbers, beside types that have codes."""
+        schema = self.graphs.schema
+        if schema is None:
+            return []
+        given = enumerate(self.graphs.x_dict.values())
+        return [(kind, x) for kind, x in given if kind not in schema.coded and x.shape[1]]
+
+    def _rows(self, value: Tensor, kind: int | None) -> Tensor:
+        if kind is None:
+            return value
+        whole = value.new_zeros(self.graphs.num_nodes, value.shape[1])
+        return whole.index_copy(0, self.graphs.type_rows.nodes[kind], value)
+
+    def beside(self, graphs: GraphBatch, value: Tensor) -> GraphBatch:
+        """The graphs with the numbers ``x`` among ``value``."""
+        x, numbers = graphs.x, self._numbers()
+        widths = [given.shape[1] for _, given in numbers]
+        parts = value[:, value.shape[1] - sum(widths) :].split(widths, dim=1)  # type: ignore[no-untyped-call]
+        for (kind, _), part in zip(numbers, parts, strict=True):
+            rows = graphs.type_rows.nodes[kind]
+            x = x.index_copy(0, rows, padded(part[rows], x.shape[1]).to(x))
+        return replace(graphs, x=x) if numbers else graphs
 
     def __str__(self) -> str:
         names = ", ".join(dict.fromkeys(f"'{place.name}'" for place in self.places))
@@ -64,7 +95,12 @@ class NodeInput:
     def replaced(self, value: Tensor) -> Iterator[None]:
         """Call the model once inside: it goes on from ``value`` :math:`[N, C]`."""
         widths = [place.value.flatten(1).shape[1] for place in self.places]
-        parts = value.split(widths, dim=1)  # type: ignore[no-untyped-call]
+        parts = value[:, : sum(widths)].split(widths, dim=1)  # type: ignore[no-untyped-call]
+        nodes = () if self.graphs.schema is None else self.graphs.type_rows.nodes
+        parts = [
+            part if place.kind is None else part[nodes[place.kind]]
+            for place, part in zip(self.places, parts, strict=True)
+        ]
         # Copies: a model may add to what its layers return, which a part of a leaf does not allow.
         new = {
             (place.layer, place.call): part.reshape(len(part), *place.value.shape[1:])
@@ -113,8 +149,14 @@ class NodeInputProbe:
 
     def __init__(self, model: nn.Module, graphs: GraphBatch) -> None:
         self.model, self.graphs = model, graphs
-        fields = {"x": graphs.x, **graphs.node}
-        self._fields = {_address(v): v.is_floating_point() for v in fields.values() if v.numel()}
+        self._sizes: dict[int | None, int] = {None: graphs.num_nodes}
+        fields: list[tuple[Tensor, int | None]]
+        if graphs.schema is None:
+            fields = [(v, None) for v in (graphs.x, *graphs.node.values()) if v.numel()]
+        else:
+            fields = [(x, kind) for kind, x in enumerate(graphs.x_dict.values())]
+            self._sizes.update({kind: len(x) for x, kind in fields})
+        self._fields = {_address(v): (v.is_floating_point(), kind) for v, kind in fields}
         self._found: list[Place] = []
         self._entered: Place | None = None
         self._open: list[int] = []
@@ -133,16 +175,19 @@ class NodeInputProbe:
 
     def found(self) -> NodeInput | None:
         """What was found, if anything was."""
-        if self._found:
-            return NodeInput(self._found)
-        return None if self._entered is None else NodeInput([self._entered])
+        schema, kinds = self.graphs.schema, {place.kind for place in self._found}
+        coded = [] if schema is None else schema.coded
+        if self._found and all(kind in kinds or not self._sizes[kind] for kind in coded):
+            return NodeInput(self._found, self.graphs)
+        return None if self._entered is None else NodeInput([self._entered], self.graphs)
 
     def _hooks(self, name: str) -> tuple[Any, Any]:
         def pre(layer: nn.Module, args: Any, kwargs: Any) -> None:
             self._open.append(len(self._found))
-            if self._entered is None and isinstance(layer, MessagePassing):
+            homogeneous = self.graphs.schema is None
+            if homogeneous and self._entered is None and isinstance(layer, MessagePassing):
                 given = args[0] if args else kwargs.get("x")
-                if self._per_node(given):
+                if self._per_node(given, None):
                     self._entered = Place(
                         name, layer, self._calls[layer], True, given.detach().clone()
                     )
@@ -150,27 +195,35 @@ class NodeInputProbe:
         def post(layer: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
             first, call = self._open.pop(), self._calls[layer]
             self._calls[layer] += 1
-            if self._reads_codes([*args, *kwargs.values()]) and self._per_node(output):
+            coded, kind = self._reads_codes([*args, *kwargs.values()])
+            if coded and self._per_node(output, kind):
                 # The layer stands for those inside it. A copy: a model may add to the output.
                 value = output.detach().clone()
-                self._found[first:] = [Place(name, layer, call, False, value)]
+                self._found[first:] = [Place(name, layer, call, False, value, kind)]
 
         return pre, post
 
-    def _reads_codes(self, given: Sequence[Any]) -> bool:
+    def _reads_codes(self, given: Sequence[Any]) -> tuple[bool, int | None]:
+        """Whether a layer reads codes of nodes and nothing else, and the type of these nodes."""
         tensors = [value for value in given if isinstance(value, Tensor)]
-        kinds = [self._fields.get(_address(value)) for value in tensors]
-        return None not in kinds and False in kinds
+        read = [self._fields.get(_address(value)) for value in tensors]
+        known = [field for field in read if field is not None]
+        if len(known) < len(read) or len({kind for _, kind in known}) != 1:
+            return False, None
+        return not all(real for real, _ in known), known[0][1]
 
-    def _per_node(self, value: Any) -> bool:
+    def _per_node(self, value: Any, kind: int | None) -> bool:
         is_rows = isinstance(value, Tensor) and value.is_floating_point() and value.dim() > 1
-        return is_rows and len(value) == self.graphs.num_nodes
+        return is_rows and len(value) == self._sizes[kind]
 
 
 def no_node_input(graphs: GraphBatch) -> ModelError:
     """What to say where nothing is found."""
     codes = [name for name, v in graphs.node.items() if not v.is_floating_point()]
     named = f"x is {graphs.x.dtype}" if graphs.has_x else f"no x, but {', '.join(codes) or 'none'}"
+    if graphs.schema is not None:
+        kinds = [graphs.schema.node_types[kind] for kind in graphs.schema.coded]
+        named = f"x of {', '.join(kinds)}"
     return ModelError(
         f"gradients of nodes need numbers, and the graphs have codes ({named}): the model has no "
         "layer that is called with them and returns one row per node, and no message-passing layer "

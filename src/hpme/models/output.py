@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from hpme.errors import InputError, ModelError
-from hpme.models.task import Mode, ReturnType, Task, described
+from hpme.models.task import Mode, ReturnType, Task, check_probabilities, described
 
 Name = int | str
 Target = Name | tuple[Name, Name]
@@ -81,6 +81,8 @@ class OutputView:
             output = output[:, 0]  # one task, as multi-task classifiers return it
         if self.mode == "regression":
             return self._value(output)
+        classes = self.mode != "binary_classification" and output.dim() > 1 and output.shape[-1] > 1
+        check_probabilities(output, self.return_type, several=classes)
         several = output.dim() == 3 or self.mode == "binary_classification"
         if several and output.dim() > 1 and output.shape[1] > 1:
             return self._of_task(output)
@@ -108,6 +110,15 @@ class OutputView:
             )
         task = Task.resolve(output, mode=self.mode)
         return replace(task, return_type=self.return_type) if task.classification else task
+
+    def of_all_classes(self, output: Tensor) -> OutputView:
+        """This view without the class that is asked about; of several tasks it keeps the one."""
+        several = output.dim() == 3 or self.mode == "binary_classification"
+        several = several and output.dim() > 1 and output.shape[1] > 1
+        target = self.target[0] if isinstance(self.target, tuple) else self.target
+        mode = self.mode or ("multiclass_classification" if self.asked else None)
+        kept = target if several or mode == "regression" else None
+        return replace(self, mode=mode, target=kept, contrast=None)
 
     def class_number(self, name: Target | None) -> int:
         """Number of a class of a classifier with one task."""

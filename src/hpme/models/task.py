@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
@@ -33,8 +34,12 @@ class Task:
     scale: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.mode not in get_args(Mode):
-            raise InputError(f"unknown mode '{self.mode}'; use one of: {', '.join(get_args(Mode))}")
+        check_word("mode", self.mode, get_args(Mode))
+        check_word("return_type", self.return_type, get_args(ReturnType))
+        if (self.mode, self.return_type) == ("binary_classification", "log_probs"):
+            raise InputError("a binary classifier returns 'raw' or 'probs', one value per graph")
+        if not 0 < self.scale < math.inf:
+            raise InputError(f"the spread of outputs must be positive and finite, got {self.scale}")
 
     @classmethod
     def resolve(cls, output: Tensor, config: Any = None, mode: Mode | None = None) -> Task:
@@ -103,6 +108,36 @@ class Task:
         check_output(output)
 
 
+def check_word(name: str, value: Any, words: tuple[str, ...]) -> None:
+    """Raises :class:`InputError` unless a fact about a model is one of the words for it."""
+    if value is not None and value not in words:
+        raise InputError(f"unknown {name} {value!r}; use one of: {', '.join(words)}")
+
+
+def check_probabilities(output: Tensor, return_type: ReturnType, *, several: bool) -> None:
+    """Raises :class:`ModelError` if an output is not what a classifier is said to return.
+
+    Args:
+        output: The output of a model.
+        return_type: What it is said to be; nothing is known of ``"raw"`` scores.
+        several: Whether its last dimension holds all classes.
+    """
+    if return_type == "raw" or not output.is_floating_point() or not output.numel():
+        return
+    prob = output.detach().float()
+    prob = prob.exp() if return_type == "log_probs" else prob
+    slack = 1e-3 if output.dtype in (torch.float, torch.double) else 2e-2  # rounding of halves
+    total = prob.sum(-1) if several else prob.new_ones(1)
+    if bool((prob < -slack).any() | (prob > 1 + slack).any() | ((total - 1).abs() > slack).any()):
+        low, high = float(output.min()), float(output.max())
+        raise ModelError(
+            f"return_type='{return_type}' says that the model returns probabilities, and its "
+            f"output does not: it lies in [{low:.3g}, {high:.3g}]"
+            + (f", and classes sum to {float(total.max()):.3g}" if several else "")
+            + "; of logits say return_type='raw'"
+        )
+
+
 def check_output(output: Tensor, model: nn.Module | None = None) -> None:
     """Raises :class:`ModelError` unless an output holds finite numbers.
 
@@ -128,6 +163,23 @@ def check_output(output: Tensor, model: nn.Module | None = None) -> None:
         f"the model's output contains NaN or infinite values (first for graph {row} of the "
         f"batch){blame}"
     )
+
+
+def check_answers(answers: Tensor, what: str) -> None:
+    """Raises :class:`ModelError` if a model with finite outputs has none on changed graphs.
+
+    Args:
+        answers: Its outputs on these, or what was computed from them.
+        what: What they are, for the message.
+    """
+    finite = torch.isfinite(answers)
+    if not bool(finite.all()):
+        lost = int((~finite.view(len(finite), -1).all(1)).sum())
+        raise ModelError(
+            f"{lost} of {len(finite)} {what} are NaN or infinite: the model has no answer when "
+            "parts of a graph are changed or gone. It may divide by the number of a node's "
+            "neighbours, which is 0 at an isolated one: guard it, as in total / count.clamp(min=1)"
+        )
 
 
 def check_rows(output: Any, num_graphs: int) -> None:

@@ -131,8 +131,8 @@ def _in_words(report: FitReport) -> str:
     parts = [
         "Planted in other graphs, the nodes it chose should carry the prediction with them. They "
         f"fail to in {report.disagreement:.2f} of a scale where 0 means never and 1 that the nodes "
-        f"say nothing; random nodes score {report.random_disagreement:.2f}, the nodes it ranks "
-        f"lowest {report.complement_disagreement:.2f}."
+        f"say nothing; random regions score {report.random_disagreement:.2f} "
+        f"(p = {report.p_value:.2g})."
     ]
     if report.agreement is not None:
         parts.append(
@@ -140,10 +140,7 @@ def _in_words(report: FitReport) -> str:
             "the same nodes)."
         )
     where = f"{report.held_out} graphs it had not seen" if report.held_out else "its own graphs"
-    parts.append(
-        f"Measured on {where}, they save {report.effect:.0%} of what random nodes lose "
-        f"(p = {report.p_value:.2g})."
-    )
+    parts.append(f"Measured on {where}: {', '.join(map(str, report.effects))}; 1 is all of it.")
     return " ".join(parts)
 
 

@@ -32,7 +32,7 @@ function svgText(drawing) {
 /** A field of a CSV file. A text that a spreadsheet would compute gets a quote before it. */
 function csvField(value) {
   if (typeof value === "number") return Number.isFinite(value) ? String(value) : "";
-  const text = /^[=+@\t]/.test(value ?? "") ? `'${value}` : value ?? "";
+  const text = /^[=+\-@\t\r]/.test(value ?? "") ? `'${value}` : value ?? "";
   return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 

@@ -18,8 +18,8 @@ from hpme.paper.suites import SUITES
 from hpme.storage import write_atomically
 
 TITLE = "Results"
-MANIFEST = "files.txt"
-"""Lists all files, so that whoever writes them again knows which are old."""
+MANIFEST, MARK = "files.txt", "# written by hpme tables"
+"""Lists all files, so that whoever writes them again knows which are old, below a mark."""
 
 
 def table_files(
@@ -54,8 +54,7 @@ def table_files(
             f"'hpme bench {asked[0]} --out {folder}'"
         )
     files = files_of(pages_of(results, chosen), TITLE, _introduction(results))
-    listed = "\n".join(sorted([*files, MANIFEST])) + "\n"
-    return {**files, MANIFEST: listed.encode()}
+    return {**files, MANIFEST: _manifest(files)}
 
 
 def pages_of(results: Results, names: Iterable[str]) -> list[Page]:
@@ -83,12 +82,35 @@ def _introduction(results: Results) -> str:
 
 
 def write_files(files: Mapping[str, bytes], folder: Path) -> None:
-    """Writes files, each as a whole; removes those of before that are none of them."""
-    stale = _stale(files, folder)
-    for name, content in files.items():
-        write_atomically(folder / name, content)
+    """Writes files, each as a whole; removes those of before that are none of them.
+
+    Raises:
+        InputError: If one would take the place of a file that was not written here.
+    """
+    stale, ours = _stale(files, folder), _listed(folder)
+    for name in files:
+        if name not in ours and (folder / name).exists():
+            raise InputError(
+                f"'{folder / name}' was not written by hpme tables; choose another --out, or move "
+                "it elsewhere"
+            )
+    write_atomically(folder / MANIFEST, _manifest([*files, *stale]))  # a kill leaves all listed
     for name in stale:
         (folder / name).unlink()
+    for name, content in sorted(files.items(), key=lambda item: item[0] == MANIFEST):
+        write_atomically(folder / name, content)
+
+
+def _manifest(names: Iterable[str]) -> bytes:
+    return ("\n".join([MARK, *sorted({*names, MANIFEST})]) + "\n").encode()
+
+
+def _listed(folder: Path) -> list[str]:
+    """Files that were written to a folder before; the list of somebody else is none."""
+    manifest = folder / MANIFEST
+    text = manifest.read_text("utf-8", "replace") if manifest.is_file() else ""
+    mark, *names = text.splitlines() or [""]
+    return names if mark == MARK else []
 
 
 def differences(files: Mapping[str, bytes], folder: Path, *, lines: int = 20) -> list[str]:
@@ -118,11 +140,9 @@ def differences(files: Mapping[str, bytes], folder: Path, *, lines: int = 20) ->
 
 def _stale(files: Mapping[str, bytes], folder: Path) -> list[str]:
     """Files that were written to a folder before and are none of these."""
-    manifest = folder / MANIFEST
-    listed = manifest.read_text("utf-8").splitlines() if manifest.is_file() else []
     return [
         name
-        for name in listed
+        for name in _listed(folder)
         # Nothing outside the folder, whoever wrote the list.
         if name not in files
         and (folder / name).is_file()

@@ -95,7 +95,7 @@ def picture(
             painter.draw_truth(panels.pop(0), graph)
         for panel, (name, items) in zip(panels, named.items(), strict=True):
             auc = f", AUC {float(aucs[name][number]):.2f}" if truth else ""
-            panel.set_title(name + auc.replace(", AUC nan", ""), fontsize=8.5, color=INK)
+            panel.set_title(plain(name) + auc.replace(", AUC nan", ""), fontsize=8.5, color=INK)
             painter.draw_weights(panel, graph, items[number], norms[name])
     shown = [e for items in named.values() for e in items]
     pooled = any(e.get("pooled") is not None for e in shown)

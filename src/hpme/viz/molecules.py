@@ -72,7 +72,7 @@ class MoleculePainter:
         self._draw(axes, graph, bands, dict.fromkeys(atoms, rgb), {})
 
     def draw_weights(self, axes: Any, graph: Any, explanation: Any, norm: Normalize) -> None:
-        """Draws a molecule with the edge weights of an explanation, pooled atoms and rest ringed."""
+        """Draws a molecule with edge weights, pooled atoms and the rest ringed."""
         chosen = undirected_edges(graph)
         weight = undirected_weights(graph, explanation.edge_mask)[chosen]
         order = weight.argsort()  # heavy bonds over light ones

@@ -47,7 +47,7 @@ class NodeLinkPainter:
         _draw_nodes(axes, positions, graph, nodes, colour)
 
     def draw_weights(self, axes: Any, graph: Any, explanation: Any, norm: Normalize) -> None:
-        """Draws a graph with the edge weights of an explanation, pooled nodes and rest marked."""
+        """Draws a graph with edge weights, pooled nodes and the rest marked."""
         positions, lines, chosen = self._lines(axes, graph)
         weight = undirected_weights(graph, explanation.edge_mask)[chosen]
         order = weight.argsort().numpy()  # heavy edges over light ones

@@ -8,6 +8,8 @@ from typing import Any
 import matplotlib
 from matplotlib.colors import LinearSegmentedColormap
 
+from hpme.text import one_line
+
 # Vermilion and blue of Okabe and Ito's palette. From faint to dark blue lightness decreases all the
 # way, so the scale reads in grey and by any eye.
 TRUTH, INK, FAINT, BORDER = "#D55E00", "#333333", "#D3D7DB", "#8A9097"
@@ -30,8 +32,8 @@ RESOLUTION = 110
 
 
 def plain(text: str) -> str:
-    """Text that matplotlib does not take for a formula."""
-    return text.replace("$", r"\$")
+    """Text that matplotlib does not take for a formula, and that no picture breaks on."""
+    return one_line(text).replace("$", r"\$")
 
 
 def render(figure: Any, suffix: str, *, dpi: int = RESOLUTION) -> bytes:

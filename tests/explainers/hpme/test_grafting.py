@@ -18,7 +18,7 @@ from hpme.models import ExplainedModel
 pytest.importorskip("rdkit")
 PLAIN = ["CCCCC", "CCc1ccccc1", "CC(C)CC", "c1ccccc1CC", "CCCOCC", "CC1CCCCC1", "CCCCCCC", "OCCCC"]
 RICH = [f"{rest}{tail}" for rest in PLAIN for tail in ("CCl", "C(C)Cl")]
-CHEAP = {"k": 1, "epochs": 2, "restarts": 1, "rounds": 2, "subsets": 8, "refine": 0}
+CHEAP = {"k": 1, "epochs": 2, "restarts": 1, "rounds": 2, "subsets": 8}
 
 
 def graphs_of(smiles):
@@ -81,3 +81,17 @@ def test_featurisers_are_known_by_what_they_make():
     for graph in theirs:
         graph.x = graph.x + 1
     assert Featuriser.of(model, GraphStore.from_graphs(theirs)) is None
+
+
+def test_effects_of_atoms_are_those_of_what_chemistry_can_exchange(fitted):
+    """Neutral groups have no chlorine, so what the model says without an atom is known."""
+    graphs = graphs_of([*RICH, "CC(=O)CCl"])
+    has, lacks = torch.sigmoid(torch.tensor([3.0, -3.0])).tolist()
+    for graph, effect in zip(graphs, fitted.effects(Chlorines(), graphs), strict=True):
+        chlorine = graph.x[:, CHLORINE] == 1
+        single = effect.nodes[chlorine]
+        torch.testing.assert_close(single, torch.full_like(single, has - lacks))
+        assert effect.nodes[~chlorine, 0].abs().max() < 1e-6
+        assert effect.low <= effect.mean <= effect.high
+    bare = [Data(x=g.x, edge_index=g.edge_index, edge_attr=g.edge_attr) for g in graphs[:1]]
+    assert fitted.effects(Chlorines(), bare)[0].nodes[:, 0].abs().max() <= has  # graphs are mixed

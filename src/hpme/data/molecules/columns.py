@@ -6,14 +6,17 @@ import csv
 import io
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
 from hpme.errors import InputError
 from hpme.storage import write_atomically
+from hpme.text import one_line, write_csv
 
 OPEN_QUOTE = "a quote that is opened is not closed on the same line; double it, or remove it"
+SKIPPED = ("row", "smiles", "reason")
+"""Columns of a list of rows that are left out."""
 
 
 @dataclass(frozen=True)
@@ -32,15 +35,13 @@ class SkippedRow:
 
     def __str__(self) -> str:
         shown = self.smiles if len(self.smiles) <= 80 else self.smiles[:77] + "..."
-        return f"row {self.row}, '{shown}': {self.reason}"
+        return one_line(f"row {self.row}, '{shown}': {self.reason}")
 
 
 def write_skipped(path: str | Path, skipped: Sequence[SkippedRow]) -> None:
     """Lists rows that are left out in a CSV file: row, SMILES, reason."""
     text = io.StringIO(newline="")
-    writer = csv.writer(text)
-    writer.writerow(["row", "smiles", "reason"])
-    writer.writerows([row.row, row.smiles, row.reason] for row in skipped)
+    write_csv(text, SKIPPED, (astuple(row) for row in skipped))
     write_atomically(Path(path), text.getvalue().encode())
 
 
@@ -106,18 +107,25 @@ def _rows(file: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]
         try:
             row = next(reader, None)
         except csv.Error as error:
-            raise csv.Error(f"row {line}: {OPEN_QUOTE} ({error})") from error
+            raise csv.Error(f"row {line}: {why(error, reader.line_num - line)}") from error
         if row is None:
             return
         yield line, row
 
 
+def why(error: csv.Error, lines: int = 0) -> str:
+    """What is wrong with a row that goes on for further ``lines``."""
+    long = not lines and "field larger" in str(error)
+    return f"a field has more than {csv.field_size_limit():,} letters" if long else OPEN_QUOTE
+
+
 def positions(header: Sequence[str], columns: Sequence[str], path: Path) -> list[int]:
-    """Where the columns of a table stand; an :class:`InputError` names one that it lacks."""
+    """Where columns of a table stand; an :class:`InputError` names one it lacks or has twice."""
     names = [name.strip() for name in header]
     for column in columns:
         if column not in names:
-            raise InputError(
-                f"'{path}' has no column '{column}'; its columns: {', '.join(names) or 'none'}"
-            )
+            shown = one_line(", ".join(names)) or "none"
+            raise InputError(f"'{path}' has no column '{column}'; its columns: {shown}")
+        if names.count(column) > 1:
+            raise InputError(f"'{path}' has two columns '{column}'; rename or remove one of them")
     return [names.index(column) for column in columns]

@@ -201,7 +201,10 @@ def _near(fillers: Fillers, size: int, generator: torch.Generator | None) -> Gra
     sizes = [other for other, some in fillers.items() if some]
     if not sizes:
         raise InputError("no fillers; take hosts with alkyl or phenyl groups, or fillers=None")
-    return pick(fillers[min(sizes, key=lambda other: abs(other - size))], generator)
+    nearest = max(1, min(abs(other - size) for other in sizes))
+    return pick(
+        [f for other in sizes if abs(other - size) <= nearest for f in fillers[other]], generator
+    )
 
 
 def _between(

@@ -45,7 +45,7 @@ class HPMEBase(TransplantingExplainer):
             the two in which the latter counts four times.
         neighbor: How :math:`G'` is drawn: a graph of another prediction (``"contrast"``), any
             (``"random"``), or the most (``"near"``) or least (``"far"``) similar of a few.
-        attach: Where boundary edges go: ``"swap"`` or the paper's ``"rank"``, see
+        attach: Where boundary edges go: ``"swap"``, ``"kind"`` or the paper's ``"rank"``, see
             :func:`~hpme.explainers.hpme.method.mixup.structural_mixup`.
         mixup: If false, the model is shown pooled subgraphs without a host (ablation w/o Mix),
             wherever something is searched, trained or chosen; the report still asks hard mixes.
@@ -86,7 +86,7 @@ class HPMEBase(TransplantingExplainer):
         epochs: int = 50,
         lr: float = 0.01,
         weight_decay: float = 5e-4,
-        search_graphs: int = 512,
+        search_graphs: int = 100,
         **options: Any,
     ) -> None:
         super().__init__(**options)
@@ -111,16 +111,12 @@ class HPMEBase(TransplantingExplainer):
         """What pools read ``[K, N, D]``; by default what the paper's do."""
         return hop_features(h, graphs)
 
-    def _edge_input(self, features: Tensor, h: Tensor) -> Tensor:
-        """What the edge MLP reads of nodes, given what pools read and H; by default H."""
-        return h
-
     def _read_nodes(self, embedding: Embedding, graphs: GraphBatch) -> tuple[Tensor, Tensor]:
         """Scores ``[1, N]``, and what the edge MLP reads of nodes."""
         assert self.pool is not None and self.size is not None
         features = self._represent(embedding.layers, embedding.nodes, graphs)
         score: Tensor = self.pool(features, graphs, self.size(graphs.sizes))
-        return score, self._edge_input(features, embedding.nodes)
+        return score, embedding.nodes
 
     def _importance(self, score: Tensor, graphs: GraphBatch) -> Tensor:
         """Importance of nodes from 0 to 1, by scores ``[P, N]``; in a graph the order is theirs."""
@@ -153,8 +149,7 @@ class HPMEBase(TransplantingExplainer):
         """Hard mixes of the graphs of a context, as this explainer pools and joins them."""
         assert self.size is not None
         form = self.size, self.neighbor, self.attach
-        read = self._represent, self._edge_input
-        return HardMix.build(context, *form, generator, self.batch_size, *read)
+        return HardMix.build(context, *form, generator, self.batch_size, self._represent)
 
     def _finish(self, report: FitReport) -> None:
         self.report = report
@@ -234,6 +229,7 @@ class HPMEBase(TransplantingExplainer):
         self.rival = self._empty_pool(form) if meta["rival"] else None
         self.edge_mlp = EdgeMLP(channels, generator=generator)
         self.report = FitReport.from_dict(meta["report"])
+        self.report.summary()  # refuses what is not to be shown
         self.size = PoolSize(meta["ratio"], self.k)
         self.task = Task(**meta["task"])
         self.molecules = [str(smiles) for smiles in meta.get("molecules", ())]

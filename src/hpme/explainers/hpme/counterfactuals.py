@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from hpme.errors import InputError
-from hpme.explainers.hpme.method.mixup import Mix, structural_mixup
+from hpme.explainers.hpme.method.mixup import Mix
 from hpme.explainers.hpme.method.pool import by_boundary, top_nodes
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.transplants import Transplants
@@ -134,7 +134,7 @@ class Swaps:
         source = store.batch(self.donor, with_pairs=True)
         gone = by_boundary(self.removed.unsqueeze(0), host, None)[0]
         come = by_boundary(self.chosen.unsqueeze(0), source, None)[0]
-        return structural_mixup(source, come, host, gone, None, mix.attach)
+        return mix.mixed(source, come, host, gone, None)
 
     def size(self, store: GraphStore) -> Tensor:
         """Nodes removed and inserted by each."""

@@ -26,7 +26,9 @@ class Effect:
     The pooled region of :math:`G` gives way to that of another graph, which is a hard mix with
     :math:`G` as the host: the effect is :math:`f(G) - f(G^{(mix)})`, the mean over hosts. The
     effect of a node is the same for one node in place of the region, with the same hosts; where
-    graphs have types, one of its own type takes its place, and none where a host has none. The
+    graphs have types, one of its own type takes its place, and none where a host has none. In
+    molecules, where it is known how the model reads them, neutral groups take the place of what
+    chemistry can exchange: an atom goes with what it cannot be cut off from, such as its ring. The
     output is the probability of the explained class, or the value in its own unit.
 
     Args:
@@ -53,13 +55,22 @@ class Effect:
 
 
 @torch.no_grad()
-def effects_of(transplants: Transplants, *, draws: int, nodes: bool = True) -> list[Effect]:
+def effects_of(
+    transplants: Transplants,
+    *,
+    draws: int,
+    nodes: bool = True,
+    without: tuple[Tensor, Tensor] | None = None,
+) -> list[Effect]:
     """Effects in graphs; hosts are drawn at random, since intervals are about chance.
 
     Args:
         transplants: The graphs and the kept hosts.
         draws: Hosts per graph.
         nodes: Whether single nodes are asked about.
+        without: Outputs of molecules without pooled atoms ``[draws, B]`` and without each atom
+            ``[draws, N]``, see :meth:`~hpme.explainers.hpme.grafting.Grafting.without`; where all
+            are NaN, graphs are mixed.
     """
     mix, count = transplants.mix, transplants.count
     graphs, total = mix.graphs, mix.graphs.num_graphs
@@ -78,6 +89,19 @@ def effects_of(transplants: Transplants, *, draws: int, nodes: bool = True) -> l
             for among in _kinds(graphs):
                 rows, table = _node_effects(mix, ids, hosts[:, ids], before[ids], among)
                 node_table[rows] = table
+    if without is not None:
+        of_node = before[graphs.batch[: len(node_table)]]
+        overall, node_table = (
+            torch.where(
+                left.isfinite().any(0).unsqueeze(1).to(known.device),
+                interval(own.cpu().double() - left).to(known),
+                known,
+            )
+            for own, left, known in (
+                (before, without[0], overall),
+                (of_node, without[1], node_table),
+            )
+        )
     parts = node_table.cpu().split(sizes.tolist())  # type: ignore[no-untyped-call]
     rows_of = zip(overall.tolist(), parts, strict=True)
     return [Effect(mean, low, high, part) for (mean, low, high), part in rows_of]

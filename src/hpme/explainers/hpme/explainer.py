@@ -6,40 +6,41 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from hpme.explainers.hpme.base import HPMEBase
+from hpme.explainers.hpme.measuring import Measured
 from hpme.explainers.hpme.method.pool import PoolSize
-from hpme.explainers.hpme.report import FitReport, report_on
+from hpme.explainers.hpme.report import FitReport, class_name, report_on
 from hpme.explainers.hpme.search.attributions import Attributions, attributions
 from hpme.explainers.hpme.search.chains import SubsetSearch
-from hpme.explainers.hpme.search.distil import LinearPool, fit_edge_mlp
+from hpme.explainers.hpme.search.distil import LinearPool, fit_edge_mlp, importance
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.search.ratio import (
+    RATIO_PASSES,
     RATIOS,
     TRIAL_GRAPHS,
     RatioPoint,
     choose_ratio,
     ratio_curve,
 )
-from hpme.explainers.hpme.search.representation import (
-    HeteroRepresentation,
-    Representation,
-    blocks_of,
-    representation_of,
-)
+from hpme.explainers.hpme.search.representation import NodeReader
 from hpme.explainers.hpme.transplants import Transplants, least_needed, spread_over
-from hpme.explainers.shared.context import Context, batches, sampled
-from hpme.explainers.shared.options import table, whole
-from hpme.explainers.shared.parametric import Categories, read_features
+from hpme.explainers.shared.context import Context, sampled
+from hpme.explainers.shared.options import real, table, whole
 from hpme.graphs import GraphBatch
-from hpme.models.embedding import Embedding
+from hpme.graphs.equal import equal_groups
 from hpme.progress import progress_bar
 
 SEARCH_EDGES = 50_000
 """A scorer for all graphs needs no more to be found, and large graphs would take long."""
-HELD_OUT, LEAST_GRAPHS = 64, 60
-"""Graphs kept from the search for evidence, a fifth of all at most; of fewer none is held out."""
+FEWEST_GRAPHS = 8
+"""Searched on however few passes a fit may take."""
+HELD_OUT, TELLING, LEAST_GRAPHS = 64, 40, 60
+"""Different graphs kept from the search for evidence: at most a fifth of all; a third until they
+are enough to tell. Of fewer each half is measured with what is found on the other half, if there
+are at least as many as this:"""
+LEAST_HALVES = 10
 
 
 class HPMEExplainer(HPMEBase):
@@ -55,11 +56,10 @@ class HPMEExplainer(HPMEBase):
     Args:
         restarts: Chains of the search: the first begins where occlusion or gradients point, the
             others at random.
-        rounds: Rounds of each chain, fewer where nothing is left to find, up to two more where
-            predictions are not kept.
+        rounds: Rounds of each chain, fewer where nothing is left to find.
         subsets: Proposed subsets per graph and round.
-        refine: Steps that combine the best pools into one, after up to six that look for better
-            ones where predictions are not kept; with 0 the best one is taken alone.
+        max_passes: How many forward passes over all given graphs a fit may take, about; for models
+            that take long. The search then takes fewer graphs.
         **options: Arguments of :class:`~hpme.explainers.hpme.base.HPMEBase`.
     """
 
@@ -73,35 +73,27 @@ class HPMEExplainer(HPMEBase):
         restarts=whole(1),
         rounds=whole(1),
         subsets=whole(4),
-        refine=whole(0),
+        max_passes=real(above=0, words=(None,)),
     )
 
     def __init__(
         self,
         *,
-        restarts: int = 3,
+        restarts: int = 2,
         rounds: int = 2,
-        subsets: int = 16,
-        refine: int = 2,
+        subsets: int = 8,
+        max_passes: float | None = None,
         **options: Any,
     ) -> None:
         super().__init__(**options)
-        self.restarts, self.rounds, self.subsets, self.refine = restarts, rounds, subsets, refine
-        self.representation: Representation | HeteroRepresentation | None = None
-        self.categories: Categories | None = None  # of integer features
+        self.restarts, self.rounds, self.subsets = restarts, rounds, subsets
+        self.max_passes = max_passes
+        self.reader: NodeReader | None = None
 
     def _fit(self, context: Context, *, progress: bool) -> None:
         generator = torch.Generator().manual_seed(self.seed)
         self._keep(context)
-        # A part of the nodes says enough about centres and scales.
-        graphs = context.store.batch(
-            next(batches(torch.arange(len(context.store)), self.batch_size))
-        )
-        layers = tuple(layer[graphs.node_ids] for layer in context.layers)
-        self.categories = Categories.of(context.store)
-        x = read_features(self.categories, graphs)
-        blocks = blocks_of(x, layers, context.h[graphs.node_ids], graphs)
-        self.representation = representation_of(blocks, graphs)
+        self.reader = NodeReader.of(context, self.batch_size)
         searched, held_out = self._split(context, generator)
         automatic = self.ratio == "auto" and self.k is None
         if automatic:
@@ -121,7 +113,9 @@ class HPMEExplainer(HPMEBase):
             fresh = None if fresh is None else replace(fresh, size=size)
         report = self._search(few, known, fresh, progress)
         self._calibrate(mix)
-        self._finish(replace(report, ratio_curve=curve))
+        said = set(context.prediction.tolist()) if context.task.classification else ()
+        only = class_name(context, *said) if len(said) == 1 else None
+        self._finish(replace(report, ratio_curve=curve, only=only, crossed=fresh is None))
 
     def _split(self, context: Context, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Numbers of graphs to search on, and of graphs of all predictions that are held out."""
@@ -131,19 +125,32 @@ class HPMEExplainer(HPMEBase):
             chosen = sampled(counts[ids], count, SEARCH_EDGES, generator)
             return ids if chosen is None else ids[chosen]
 
+        group, one = _different(context)
         left = torch.ones(len(counts), dtype=torch.bool)
         held_out = torch.arange(0)
-        if len(counts) >= LEAST_GRAPHS:
-            held_out = spread_over(context.values, min(HELD_OUT, len(counts) // 5)).cpu()
-            left[held_out] = False
+        if len(one) >= LEAST_GRAPHS:
+            count = min(HELD_OUT, max(len(one) // 5, min(TELLING, len(one) // 3)))
+            held_out = one[spread_over(context.values[one], count).cpu()]
+            left = ~torch.isin(group, group[held_out])
             held_out = some(held_out, HELD_OUT)
-        return some(left.nonzero().view(-1), self.search_graphs), held_out
+        return some(left.nonzero().view(-1), self._affordable(context)), held_out
+
+    def _affordable(self, context: Context) -> int:
+        """Number of graphs to search on."""
+        if self.max_passes is None:
+            return self.search_graphs
+        store = context.store
+        each: float = SubsetSearch(self.restarts, self.rounds, self.subsets).passes()
+        each += float(store.sizes.sum() + store.edge_counts.sum() / 2) / len(store)  # occlusion
+        if self.ratio == "auto" and self.k is None:
+            each += RATIO_PASSES
+        count = int(self.max_passes * len(store) / each)
+        return min(self.search_graphs, max(FEWEST_GRAPHS, count))
 
     def _ratio_curve(self, few: HardMix, known: Attributions, progress: bool) -> list[RatioPoint]:
-        trial = few.sample(TRIAL_GRAPHS, SEARCH_EDGES)
-        # Gradients are rounded differently in other batches, so those of fewer graphs are not a
-        # part of those of all.
-        known = known if trial is few else attributions(trial.context)
+        ids = torch.randperm(few.graphs.num_graphs, generator=few.generator)[:TRIAL_GRAPHS]
+        ids = ids.to(few.context.device)
+        trial, known = few.subset(ids), known.subset(few.graphs, ids)
         with progress_bar("choosing the ratio", len(RATIOS), enabled=progress) as advance:
             return ratio_curve(trial, known, advance=advance)
 
@@ -151,7 +158,7 @@ class HPMEExplainer(HPMEBase):
         self, few: HardMix, known: Attributions, fresh: HardMix | None, progress: bool
     ) -> FitReport:
         """Finds the pool on a few graphs, trains the edge MLP, reports on fresh graphs."""
-        search = SubsetSearch(self.restarts, self.rounds, self.subsets, self.refine)
+        search = SubsetSearch(self.restarts, self.rounds, self.subsets)
         with progress_bar("searching the pool", search.steps(), enabled=progress) as advance:
             candidates = search.find(few, known, advance=advance)
         self.pool, rival = candidates.pool(candidates.chosen()), candidates.rival()
@@ -159,8 +166,9 @@ class HPMEExplainer(HPMEBase):
         spread = float(few.scores(self.pool).std(unbiased=False))
         self.pool.weight.data /= spread if spread > 0 else 1.0
         self.rival = None if rival is None else candidates.pool(rival)
-        measured, count = (few, 0) if fresh is None else (fresh, fresh.graphs.num_graphs)
-        report = report_on(measured, self.pool, candidates, "subsets", held_out=count)
+        parts = self._crossed(few) if fresh is None else [(fresh, self.pool)]
+        measured = Measured.on(*(parts or [(few, self.pool)]))
+        report = report_on(few, measured, candidates, "subsets", bool(parts))
         with progress_bar("training the edge MLP", self.epochs, enabled=progress) as advance:
             self.edge_mlp = fit_edge_mlp(
                 few,
@@ -171,6 +179,20 @@ class HPMEExplainer(HPMEBase):
                 advance=advance,
             )
         return report
+
+    def _crossed(self, few: HardMix) -> list[tuple[HardMix, nn.Module]]:
+        """Each half of few graphs with a pool that a short search finds on the other half."""
+        group, one = _different(few.context)
+        if len(one) < LEAST_HALVES:
+            return []
+        search = SubsetSearch(1, self.rounds, self.subsets)
+        halves = spread_over(few.context.values[one], len(one)).cpu()
+        found: list[tuple[HardMix, nn.Module]] = []
+        for half in (one[halves[::2]], one[halves[1::2]]):
+            other = few.subset((~torch.isin(group, group[half])).nonzero().view(-1))
+            candidates = search.find(other, attributions(other.context), advance=lambda _: None)
+            found.append((few.subset(half), candidates.pool(candidates.chosen())))
+        return found
 
     @torch.no_grad()
     def _calibrate(self, mix: HardMix) -> None:
@@ -184,36 +206,25 @@ class HPMEExplainer(HPMEBase):
         self.needed = torch.tensor(least_needed(importance[pooled], prefix[pooled]))
 
     def _represent(self, layers: tuple[Tensor, ...], h: Tensor, graphs: GraphBatch) -> Tensor:
-        assert self.representation is not None
-        x = read_features(self.categories, graphs)
-        features: Tensor = self.representation(blocks_of(x, layers, h, graphs), graphs)
+        assert self.reader is not None
+        features: Tensor = self.reader(layers, h, graphs)
         return features.unsqueeze(0)
 
-    def _edge_input(self, features: Tensor, h: Tensor) -> Tensor:
-        assert self.representation is not None
-        return self.representation.summarised(features[0])
-
-    def _read_nodes(self, embedding: Embedding, graphs: GraphBatch) -> tuple[Tensor, Tensor]:
-        assert self.representation is not None and isinstance(self.pool, LinearPool)
-        x = read_features(self.categories, graphs)
-        given = x, embedding.layers, embedding.nodes, graphs
-        read = self.representation.read(*given, self.pool.weight[0])
-        return read[:, :1].T, read[:, 1:]
-
     def _importance(self, score: Tensor, graphs: GraphBatch) -> Tensor:
-        # A node counts by its place in its graph, and by what all graphs say about its like:
-        # where nothing carries the prediction, the best of a graph should not look important.
-        return (super()._importance(score, graphs) + (score / 2).sigmoid()) / 2
+        return importance(score, graphs)
 
     def _pool_meta(self) -> dict[str, Any]:
-        assert self.representation is not None
-        meta: dict[str, Any] = {"widths": list(self.representation.widths)}
-        if self.categories is not None:
-            meta["codes"] = len(self.categories.code)
-        return meta
+        assert self.reader is not None
+        return self.reader.meta()
 
     def _empty_pool(self, meta: dict[str, Any]) -> LinearPool:
-        hetero, codes = self.schema is not None, meta.get("codes")
-        self.categories = None if codes is None else Categories(codes)
-        self.representation = (HeteroRepresentation if hetero else Representation)(meta["widths"])
-        return LinearPool(torch.zeros(1, self.representation.channels))
+        self.reader = NodeReader(meta["widths"], meta["codes"])
+        return LinearPool(torch.zeros(1, self.reader.representation.channels))
+
+
+def _different(context: Context) -> tuple[Tensor, Tensor]:
+    """Number of the group of equal graphs every graph is in, and one graph of each group."""
+    group = equal_groups(context.store).cpu()
+    order = group.argsort(stable=True)
+    first = torch.cat([order.new_ones(1).bool(), group[order].diff() > 0])
+    return group, order[first].sort().values

@@ -29,6 +29,7 @@ from hpme.explainers.hpme.evidence import DIFFERENT, Grafted, Trials
 from hpme.explainers.hpme.search.criterion import outcome, value_of
 from hpme.explainers.shared.context import Context, batches
 from hpme.graphs import GraphStore
+from hpme.graphs.segment import exclusive_cumsum
 from hpme.models import chemprop
 from hpme.models.chemprop.ensemble import call as chemprop_call
 from hpme.models.explained import ExplainedModel
@@ -173,20 +174,75 @@ class Grafting:
         return Grafted(trials, enough, torch.where(chosen, share * enough, torch.nan))
 
     def _outputs(self, asked: list[Asked], count: int) -> dict[str, Tensor]:
-        """What the model says about all molecules that were made, each of them asked once."""
+        """What the model says about all molecules that were made, by the names of trials."""
         tables = {
             name: torch.full((DRAWS, count), torch.nan, dtype=torch.double)
             for name in ("inserted", "random", "removed", "spared")
         }
-        if not asked:
-            return tables
-        once = {text: place for place, text in enumerate(dict.fromkeys(one[3] for one in asked))}
-        output = self.ask(list(once))[torch.tensor([once[one[3]] for one in asked])]
-        graphs = torch.tensor([one[2] for one in asked], device=output.device)
-        values = outcome(self.context, output.view(1, len(asked), -1), graphs)[0]
-        for (name, draw, graph, _), value in zip(asked, values.tolist(), strict=True):
+        values = self._values([one[2] for one in asked], [one[3] for one in asked])
+        for (name, draw, graph, _), value in zip(asked, values, strict=True):
             tables[name][draw, graph] = value
         return tables
+
+    def _values(self, graphs: list[int], made: list[str]) -> list[float]:
+        """The explained number of molecules made of graphs; each of them is asked about once."""
+        if not made:
+            return []
+        once = {text: place for place, text in enumerate(dict.fromkeys(made))}
+        output = self.ask(list(once))[torch.tensor([once[text] for text in made])]
+        ids = torch.tensor(graphs, device=output.device)
+        values: list[float] = outcome(self.context, output.view(1, len(made), -1), ids)[0].tolist()
+        return values
+
+    def without(
+        self, store: GraphStore, pooled: Tensor, draws: int, *, nodes: bool
+    ) -> tuple[Tensor, Tensor]:
+        """Outputs with neutral groups in place of atoms, NaN where none can take their place.
+
+        Args:
+            store: The first graphs of the context.
+            pooled: Their pooled nodes, boolean.
+            draws: Groups that take their place, as far as there are different ones.
+            nodes: Whether single atoms are asked about; each goes with what it cannot be cut off
+                from, an atom of a ring with its ring.
+
+        Returns:
+            Without the pooled atoms ``[draws, B]``, and without each atom ``[draws, N]``.
+        """
+        tables = [
+            torch.full((draws, n), torch.nan, dtype=torch.double)
+            for n in (len(store), len(store.x))
+        ]
+        parts = pooled.cpu().split(store.sizes.tolist())  # type: ignore[no-untyped-call]
+        first = exclusive_cumsum(store.sizes).tolist()
+        graphs, made, places = list[int](), list[str](), list[tuple[int, int, list[int]]]()
+        for graph in self.featuriser.fits(store).nonzero().view(-1).tolist():
+            smiles = store.text["smiles"][graph]
+            own = Anatomy(_read(smiles))
+            generator = torch.Generator().manual_seed(zlib.crc32(smiles.encode()) + self.seed)
+            asked = [(0, [graph], parts[graph].nonzero().view(-1).tolist())]
+            for group, atoms in _groups(own).items() if nodes else ():
+                asked.append((1, [first[graph] + atom for atom in atoms], list(group)))
+            for table, columns, region in asked:
+                molecules = self._without(own, region, draws, generator)
+                graphs += [graph] * len(molecules)
+                made += molecules
+                places += [(table, draw, columns) for draw in range(len(molecules))]
+        for (table, draw, columns), value in zip(places, self._values(graphs, made), strict=True):
+            tables[table][draw, columns] = value
+        return tables[0], tables[1]
+
+    def _without(
+        self, own: Anatomy, region: list[int], draws: int, generator: torch.Generator
+    ) -> list[str]:
+        """Different molecules without a region: with hydrogens in its place, then with groups."""
+        graft, _ = graft_of(own, region)
+        if graft is None:
+            return []
+        some = [remove(graft, own)]
+        some += [remove(graft, own, generator, fillers=self.fillers) for _ in range(draws - 1)]
+        write = import_module("rdkit.Chem").MolToSmiles
+        return list(dict.fromkeys(write(one.molecule) for one in some if one is not None))
 
     @staticmethod
     def _far(apart: Tensor) -> list[int]:
@@ -208,7 +264,7 @@ class Grafting:
         generator = torch.Generator().manual_seed(zlib.crc32(smiles.encode()) + self.seed)
         hosts = Hosts(self.anatomies[number] for number in chosen)
         found: list[tuple[str, int, str, int]] = []
-        beside, others = self._controls(own, graft, generator)
+        beside, others = self._controls(own, graft, hosts, generator)
         inserted, _ = insert_many(graft, hosts, DRAWS, generator)
         for draw, (place, one) in enumerate(inserted):
             found.append(("inserted", draw, write(one.molecule), chosen[place]))
@@ -229,16 +285,20 @@ class Grafting:
         return found
 
     def _controls(
-        self, own: Anatomy, graft: Graft, generator: torch.Generator
+        self, own: Anatomy, graft: Graft, hosts: Hosts, generator: torch.Generator
     ) -> tuple[list[Graft], list[Graft]]:
-        """Random regions of the molecule itself, beside the graft, and of kept molecules."""
+        """Random regions of the molecule itself, beside the graft, and of other hosts.
+
+        Those of hosts show what grafting as such does: molecules with the prediction of the graph
+        would bring its reasons with them.
+        """
         beside, others = [], []
         for _ in range(DRAWS):
             one = random_region(own, graft, generator, avoid=graft.atoms)
             if one is not None and 2 * len({*one.atoms} & {*graft.atoms}) <= len(one.atoms):
                 beside.append(one)
-            place = int(torch.randint(len(self.anatomies), (1,), generator=generator))
-            other = random_region(self.anatomies[place], graft, generator)
+            place = int(torch.randint(len(hosts.anatomies), (1,), generator=generator))
+            other = random_region(hosts.anatomies[place], graft, generator)
             if other is not None:
                 others.append(other)
         return beside, others
@@ -246,3 +306,15 @@ class Grafting:
 
 def _read(smiles: str) -> Any:
     return import_module("rdkit.Chem").MolFromSmiles(smiles)
+
+
+def _groups(anatomy: Anatomy) -> dict[tuple[int, ...], list[int]]:
+    """Smallest groups that can be exchanged, and the atoms each is the smallest for."""
+    found: dict[tuple[int, ...], list[int]] = {}
+    for atom in range(anatomy.size):
+        for region in ([atom], *map(sorted, anatomy.rings_of[atom])):
+            graft, _ = graft_of(anatomy, region)
+            if graft is not None and atom in graft.atoms:
+                found.setdefault(graft.atoms, []).append(atom)
+                break
+    return found

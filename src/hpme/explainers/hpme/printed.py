@@ -7,6 +7,7 @@ from typing import Any, Literal
 import torch
 
 from hpme.explainers.hpme.base import HPMEBase, Score
+from hpme.explainers.hpme.measuring import Measured
 from hpme.explainers.hpme.method.mixup import Attach
 from hpme.explainers.hpme.method.pool import MAX_LAYERS, Pool
 from hpme.explainers.hpme.method.training import Objective, train
@@ -93,12 +94,13 @@ class HPMEPrintedExplainer(HPMEBase):
             for _ in train(objective, pool, edge_mlp, optimiser, betas, self.batch_size):
                 advance(1)
         self.pool, self.edge_mlp = pool, edge_mlp
-        self._finish(report_on(mix, pool, None, "printed"))
+        self._finish(report_on(mix, Measured.on((mix, pool)), None, "printed", False))
 
     def _pool_meta(self) -> dict[str, Any]:
         assert isinstance(self.pool, Pool)
         return {"layers": self.pool.layers, "hops": self.pool.hops}
 
     def _empty_pool(self, meta: dict[str, Any]) -> Pool:
-        form = (meta["channels"], 1, meta["layers"], tuple(meta["hops"]))
+        hops = tuple((0, 1, 2).index(hop) for hop in meta["hops"])  # those of hop_features
+        form = (meta["channels"], 1, meta["layers"], hops)
         return Pool(*form, generator=torch.Generator())

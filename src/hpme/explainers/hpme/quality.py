@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -69,6 +69,7 @@ class Quality:
             unlike them in their place the prediction goes, too. Looked for if the verdict is
             ``"carried"`` or ``"part"``.
         together: Share of the way that the region and they carry; ``nan`` if there are none.
+        doubt: Why the verdict is unclear although the numbers say more.
     """
 
     verdict: Verdict
@@ -91,6 +92,13 @@ class Quality:
     nodes: str = "nodes"
     rest: Any = field(default=None, compare=False, repr=False)
     together: float = math.nan
+    doubt: str = ""
+
+    def doubted(self, why: str) -> Quality:
+        """The same without a verdict that needs evidence of the fit."""
+        if self.verdict not in ("carried", "part", "several"):
+            return self
+        return replace(self, verdict="unclear", doubt=why)
 
     def sentence(self) -> str:
         """All of it in words."""
@@ -113,7 +121,8 @@ class Quality:
             word = "raises" if self.removal > 0 else "lowers"
             about = "it" if parts else self.output
             parts.append(f"Removing {what} {word} {about} by {_number(abs(self.removal))}.")
-        return " ".join([*parts, REASONS[self.verdict].removesuffix(".") + self._more + "."])
+        reason = self.doubt or REASONS[self.verdict].removesuffix(".") + self._more + "."
+        return " ".join([*parts, reason])
 
     @property
     def _more(self) -> str:

@@ -2,49 +2,83 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from hpme.errors import ModelError
-from hpme.explainers.hpme.method.pool import Selection
+from hpme.explainers.hpme.measuring import Measured
+from hpme.explainers.hpme.quality import output_names
 from hpme.explainers.hpme.search.chains import Candidates
-from hpme.explainers.hpme.search.criterion import closeness, criterion
 from hpme.explainers.hpme.search.hardmix import HardMix
-from hpme.explainers.hpme.search.ratio import RatioPoint
+from hpme.explainers.hpme.search.ratio import BY_CHANCE, RatioPoint
 from hpme.explainers.shared.context import Context
 from hpme.explainers.shared.explanation import report_html
+from hpme.models.adapter import differ
 
-WEAK_EFFECT = 0.42
-"""A pool that saves less than this of what random nodes lose is called weak."""
-SIGNIFICANT = 0.01
-"""A larger p-value may be chance."""
-FLIPS = 1999
-"""Random signs of the differences that the p-value is computed from."""
+Evidence = Literal["good", "small", "few", "none"]
+WORDS: dict[Evidence, str] = {
+    "small": "small but certain",
+    "few": "too few graphs",
+    "none": "no evidence",
+}
+SIGNIFICANT, OF_A_CLASS = 0.01, 0.05
+"""Larger p-values may be chance: those of all graphs, and of the class that is carried best."""
+AGAINST = 0.05
+"""A class whose effect is certainly below this, the other way, speaks against the pool."""
+SMALL = 0.2
+"""A pool that saves less than this of the disagreement of random regions saves little."""
+POSSIBLE = 0.25
+"""Where it may save as much, but need not, more graphs would tell."""
+MUCH = 0.5
+"""Of few graphs, which a model may know by heart, it must save as much for certain."""
+FEW = 10
+"""Fewer graphs of a prediction tell little."""
+
+
+@dataclass(frozen=True)
+class ClassEffect:
+    """What the chosen pool does for graphs of one predicted class.
+
+    Args:
+        name: Name of the class; ``None`` for regression, where all graphs are one.
+        graphs: Number of graphs.
+        effect: How much nearer to its own output the pool brings hosts than random regions do, as
+            a share of what is left to these; 1 is all, 0 nothing, below 0 away from it.
+        low, high: Ends of its 95 % interval over graphs.
+        p_value: How probable so much is by chance, by random signs of the graphs' differences.
+    """
+
+    name: str | None
+    graphs: int
+    effect: float
+    low: float
+    high: float
+    p_value: float
+
+    def __str__(self) -> str:
+        name = "" if self.name is None else f" on {self.name}"
+        return f"effect{name} {self.effect:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
 
 @dataclass(frozen=True)
 class FitReport:
     r"""Evidence for the chosen pool.
 
-    Disagreement is 0 if the hard mix always keeps the prediction and about 1 if it says nothing
-    about it; see :func:`~hpme.explainers.hpme.search.criterion.criterion`.
+    Disagreement is one minus the correlation of outputs on hard mixes with the predictions they
+    should keep: 0 if they always do and about 1 if the inserted nodes say nothing about them. It
+    has no unit, so a model whose outputs differ by little is judged like any other.
 
     Args:
-        disagreement: Of the chosen pool, on fresh draws of :math:`G'`, among the held-out graphs
-            if there are any.
-        random_disagreement: Of random selections of the same size.
-        complement_disagreement: Of the nodes the chosen pool ranks lowest.
-        loss: :math:`\mathcal{L}_{pred}` of the hard mix of the chosen pool.
-        random_loss: The same of random selections.
-        effect: How much nearer to the prediction the chosen pool brings hosts than as many random
-            nodes of the graph, as a share of what is left to these; 1 is all, 0 nothing.
-        p_value: How probable such a difference is by chance, by random signs of the graphs'
-            differences.
-        held_out: Number of graphs the search did not use, on which all of this was measured; 0 if
-            it was given too few to hold any out.
+        disagreement: Of the chosen pool, among graphs that the search did not use.
+        random_disagreement: Of random regions, as large and as connected, in the same places.
+        left_low, left_high: Ends of the 95 % interval of :attr:`left` over graphs.
+        p_value: How probable so much less is by chance: pools and random regions change places.
+        effects: What the pool does for each predicted class.
+        held_out: Number of different graphs on which all of this was measured; 0 if there were too
+            few to keep any from the search, and it was measured on those of the search.
         edges: Whether the model's output depends on edges.
         agreement: Overlap of pooled nodes between chains that share no start, 0 for chance and 1
             for the same nodes; ``None`` if there was one chain.
@@ -52,15 +86,17 @@ class FitReport:
         embedding: Where node embeddings were taken from, and how edges are weighted.
         search: Name of the search.
         ratio_curve: What the ratio was chosen from, if it was.
+        only: The prediction of all graphs, if it is the same.
+        crossed: Whether there were so few graphs that each half was measured with what a search
+            found on the other half.
     """
 
     disagreement: float
     random_disagreement: float
-    complement_disagreement: float
-    loss: float
-    random_loss: float
-    effect: float
+    left_low: float
+    left_high: float
     p_value: float
+    effects: tuple[ClassEffect, ...]
     held_out: int
     edges: bool
     agreement: float | None
@@ -68,22 +104,79 @@ class FitReport:
     embedding: str
     search: str
     ratio_curve: list[RatioPoint] | None = None
+    only: str | None = None
+    crossed: bool = False
 
     @property
-    def separation(self) -> float:
-        """Share of the disagreement of random selections that the chosen pool removes."""
-        return 1 - self.disagreement / max(self.random_disagreement, 1e-6)
+    def left(self) -> float:
+        """Share of the disagreement of random regions that the chosen pool leaves."""
+        return self.disagreement / max(self.random_disagreement, 1e-6)
+
+    @property
+    def effect(self) -> float:
+        """The effect on the class that the pool does most for."""
+        return max(one.effect for one in self.effects)
+
+    @property
+    def evidence(self) -> Evidence:
+        """``"good"``, ``"small"`` but certain, too ``"few"`` graphs to tell, or ``"none"``."""
+        if self.only is not None or self.random_disagreement < BY_CHANCE or self._against:
+            return "none"
+        found = any(one.effect > 0 and one.p_value <= OF_A_CLASS for one in self.effects)
+        if self.p_value <= SIGNIFICANT and found and self.held_out:
+            if self.crossed and self.left_high > 1 - MUCH:
+                return "few"
+            return "small" if self.left > 1 - SMALL else "good"
+        rare = min(one.graphs for one in self.effects) < FEW
+        return "few" if rare or self.left_low < 1 - POSSIBLE or not self.held_out else "none"
+
+    @property
+    def _against(self) -> list[ClassEffect]:
+        """Classes that the pool clearly keeps worse than random regions do."""
+        return [one for one in self.effects if one.high < -AGAINST and one.graphs >= FEW]
 
     @property
     def warnings(self) -> list[str]:
         """Reasons not to trust the explanations; empty if the evidence is good."""
-        found = []
-        if self.effect < WEAK_EFFECT or self.p_value > SIGNIFICANT:
+        evidence, found = self.evidence, []
+        ends = f"[{1 - self.left_high:.0%}, {1 - self.left_low:.0%}]"
+        saved = f"{1 - self.left:.0%} {ends} of the disagreement of random regions of the same size"
+        measured = f"(p = {self.p_value:.2g}, {self._where()})"
+        if self.only is not None:
             found.append(
-                f"weak evidence (effect {self.effect:.2f}, p = {self.p_value:.2g}; at least "
-                f"{WEAK_EFFECT} and at most {SIGNIFICANT} are wanted): the chosen nodes keep the "
-                "prediction hardly better than random ones. The model may not rely on a subgraph "
-                "of this size; try another ratio, or check the model's accuracy"
+                f"no evidence: all graphs have the same prediction ({self.only}), so none can show "
+                "what carries it. Fit to graphs of several predictions"
+            )
+        elif self.random_disagreement < BY_CHANCE:
+            found.append(
+                "no evidence of a region: random regions of the same size keep predictions as well "
+                f"(disagreement {self.random_disagreement:.2f}). The model may read the whole, "
+                "or the ratio is too large"
+            )
+        elif self._against:
+            found.append(
+                f"no evidence: {', '.join(map(str, self._against))}, so the chosen nodes change "
+                "outputs the same way in graphs of all predictions. The model may count something"
+            )
+        elif evidence == "none":
+            found.append(
+                f"no evidence: the chosen nodes save {saved} {measured}, which may be chance. The "
+                "model may not rely on a subgraph; check its accuracy, or try another ratio"
+            )
+        elif evidence == "few":
+            why = "which may be chance"
+            if not self.held_out:
+                why = "but none of them could be kept from the search"
+            elif self.p_value <= SIGNIFICANT and self.crossed:
+                why = "but a model may know so few graphs by heart"
+            found.append(
+                f"too few graphs: the chosen nodes save {saved} {measured}, {why}. Fit to more "
+                "different graphs, of all predictions"
+            )
+        elif evidence == "small":
+            found.append(
+                f"small but certain: the chosen nodes save {saved} {measured}. They are a part of "
+                "what the model reads; another ratio may hold more"
             )
         if not self.edges:
             found.append(
@@ -98,9 +191,9 @@ class FitReport:
         chosen = f"pools {self.pool_ratio:.0%} of the nodes (chosen without labels); "
         return (chosen if self.ratio_curve else "") + (
             f"hard-mix disagreement {self.disagreement:.2f} (random {self.random_disagreement:.2f},"
-            f" complement {self.complement_disagreement:.2f}), effect {self.effect:.2f} "
-            f"(p = {self.p_value:.2g}, {self._where()}), restarts agree {agreement}: "
-            + ("trust with care" if self.warnings else "good evidence")
+            f" p = {self.p_value:.2g}, {self._where()}), {', '.join(map(str, self.effects))}, "
+            f"restarts agree {agreement}: "
+            + WORDS.get(self.evidence, "trust with care" if self.warnings else "good evidence")
         )
 
     def _repr_html_(self) -> str:
@@ -111,8 +204,8 @@ class FitReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, with the derived ones."""
-        derived = {"separation": self.separation}
-        return {**asdict(self), **derived, "warnings": self.warnings}
+        derived = {"effect": self.effect, "evidence": self.evidence, "warnings": self.warnings}
+        return {**asdict(self), **derived}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> FitReport:
@@ -120,70 +213,58 @@ class FitReport:
         given = {name: values[name] for name in cls.__dataclass_fields__ if name in values}
         if given.get("ratio_curve"):
             given["ratio_curve"] = [RatioPoint(**point) for point in given["ratio_curve"]]
+        given["effects"] = tuple(ClassEffect(**one) for one in given["effects"])
         return cls(**given)
 
 
 def report_on(
-    mix: HardMix,
-    pool: nn.Module,
-    candidates: Candidates | None,
-    search: str,
-    *,
-    held_out: int = 0,
-    draws: int = 3,
+    mix: HardMix, measured: Measured, candidates: Candidates | None, search: str, held_out: bool
 ) -> FitReport:
-    """Compares a pool with random selections and with its complement on fresh draws.
+    """What was measured, in numbers.
 
     Args:
-        mix: The graphs to measure on.
-        pool: The chosen pool.
+        mix: The graphs of the search.
+        measured: The chosen pool, or pools found in the same way, on graphs.
         candidates: What it was chosen from.
         search: Name of the search.
-        held_out: Number of these graphs if the search did not use them.
-        draws: Hosts per graph.
+        held_out: Whether it was measured on graphs that the search did not use.
     """
-    mix = replace(mix, alone=False)
-    score = mix.scores(pool)
-    noise = torch.rand(3, score.shape[1], generator=mix.generator).to(score)
-    selection, hosts = mix.select(torch.cat([score, -score, noise])), mix.draw(draws)
-    values = criterion(mix, selection, hosts).tolist()
-    random = torch.tensor(values[2:]).mean(0).tolist()
-    effect, p_value = _effect(mix, selection[torch.tensor([0, 2, 3, 4])], hosts)
+    context, generator = mix.context, mix.generator
     return FitReport(
-        disagreement=values[0][0],
-        complement_disagreement=values[1][0],
-        random_disagreement=random[0],
-        loss=values[0][1],
-        random_loss=random[1],
-        effect=effect,
-        p_value=p_value,
-        held_out=held_out,
-        edges=mix.context.adapter.weighting != "none" or _reads_edges(mix.context),
+        *measured.disagreement,
+        *measured.left(generator),
+        p_value=measured.p_value(generator),
+        effects=_effects(context, measured, generator),
+        held_out=len(measured.wanted) if held_out else 0,
+        edges=context.adapter.weighting != "none" or _reads_edges(context),
         agreement=None if candidates is None else _agreement(candidates),
         pool_ratio=float((mix.m / mix.graphs.sizes).mean()),
-        embedding=mix.context.adapter.describe(),
+        embedding=context.adapter.describe(),
         search=search,
     )
 
 
-def _effect(mix: HardMix, selection: Selection, hosts: Tensor) -> tuple[float, float]:
-    """Effect and p-value of the first selection against the others, random ones.
+def _effects(
+    context: Context, measured: Measured, generator: torch.Generator
+) -> tuple[ClassEffect, ...]:
+    """The effect on every predicted class, or on all graphs of a regression."""
+    groups: dict[str | None, Tensor] = {None: torch.ones(len(measured.wanted), dtype=torch.bool)}
+    if (classes := measured.classes) is not None:
+        groups = {class_name(context, i): classes == i for i in sorted(set(classes.tolist()))}
+    return tuple(
+        ClassEffect(name, int(own.sum()), *measured.effect(own, generator))
+        for name, own in groups.items()
+    )
 
-    All of them fill the same gaps, those of the first.
-    """
-    count, (draws, graphs) = len(selection.keep), hosts.shape
-    rows = torch.arange(count).repeat_interleave(draws)
-    own = torch.arange(graphs, device=hosts.device).expand(count * draws, -1)
-    gaps = selection[torch.zeros_like(rows)]
-    output = mix.predict(own, selection[rows], hosts.repeat(count, 1), gaps)
-    near = closeness(mix.context, output, own).view(count, draws, graphs).mean(1)
-    chance = near[1:].mean(0)
-    difference = (near[0] - chance).double().cpu()
-    sign = torch.rand(FLIPS, graphs, generator=mix.generator).round().double() * 2 - 1
-    by_chance = (sign * difference).mean(1) >= difference.mean() - 1e-12
-    p_value = (1 + int(by_chance.sum())) / (1 + FLIPS)
-    left = max(float(1 - chance.mean()), 1e-6)
-    return float(difference.mean()) / left if left > 1e-3 else 0.0, p_value
+
+def class_name(context: Context, number: int) -> str:
+    """What a predicted class is called."""
+    view = context.adapter.view
+    if view.asked and context.values.shape[1] == 2:  # one class or task, against others
+        name = output_names(context, 1)[0].removeprefix("p(").removesuffix(")")
+        return name if number else f"not {name}".removeprefix("not not ")
+    names = view.classes or ()
+    return str(names[number]) if number < len(names) else f"class {number}"
 
 
 def _agreement(candidates: Candidates) -> float | None:
@@ -209,6 +290,6 @@ def _reads_edges(context: Context) -> bool:
     graphs = context.store.batch(torch.arange(min(64, len(context.store))))
     bare = graphs.edges(torch.zeros_like(graphs.edge_index[0], dtype=torch.bool))
     try:
-        return not torch.allclose(context.predict(graphs), context.predict(bare), rtol=1e-6)
+        return differ(context.predict(graphs), context.predict(bare))
     except ModelError:  # it cannot do without edges
         return True

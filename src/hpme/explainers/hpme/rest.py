@@ -18,7 +18,6 @@ from torch import Tensor
 from hpme.data.molecules.grafts import Anatomy, graft_of, random_region, remove
 from hpme.explainers.hpme.evidence import CARRIES, CONTRIBUTES, Trials, degrees
 from hpme.explainers.hpme.grafting import DRAWS, FEWEST, Grafting
-from hpme.explainers.hpme.method.mixup import structural_mixup
 from hpme.explainers.hpme.method.pool import by_boundary, top_nodes
 from hpme.explainers.hpme.search.criterion import outcome, value_of
 from hpme.explainers.hpme.transplants import Transplants
@@ -194,7 +193,7 @@ def _without(
         rank = rank_in_segment(order, take.batch, take.ptr)
         left = (rank < count[take.batch]) & ~fixed[theirs]
         inner, outer = by_boundary(~gone[None], give, None), by_boundary(~left[None], take, None)
-        mix = structural_mixup(give, inner[0], take, outer[0], None, transplants.mix.attach)
+        mix = transplants.mix.mixed(give, inner[0], take, outer[0], None)
         found.append(transplants.context.predict(mix.graphs))
     output = torch.cat(found).view(1, len(part), -1)
     return outcome(transplants.context, output, parts.graph[part])[0].view_as(hosts)

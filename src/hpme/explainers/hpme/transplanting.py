@@ -23,6 +23,7 @@ from hpme.explainers.hpme.molecules import (
 )
 from hpme.explainers.hpme.patterns import LARGEST, Vocabulary
 from hpme.explainers.hpme.quality import Alternative, Quality, alternatives_of, quality_of
+from hpme.explainers.hpme.report import FitReport
 from hpme.explainers.hpme.rulebook import RuleBook
 from hpme.explainers.hpme.rules import learn_rules, learned_part
 from hpme.explainers.hpme.search.hardmix import HardMix
@@ -52,6 +53,7 @@ logger = logging.getLogger("hpme")
 T = TypeVar("T")
 MOLECULES = 128
 """Molecules kept as text: more than graphs, since a region does not fit every one."""
+UNPROVEN = "Unclear: the fit found no evidence that such regions carry predictions."
 ONE_ANSWER = (
     "the model gives all graphs the same answer, so none has a region that could change it; give "
     "graphs with another answer as well (for molecules as donors), or another threshold"
@@ -70,6 +72,7 @@ class TransplantingExplainer(MixingExplainer):
     task: Task | None
     pool: nn.Module | None
     rival: nn.Module | None
+    report: FitReport | None
 
     @abstractmethod
     def hard_mix(self, context: Context, generator: torch.Generator) -> HardMix:
@@ -87,20 +90,23 @@ class TransplantingExplainer(MixingExplainer):
             graphs: A dataset, a list of ``Data`` or of explanations, or a loader. Explanations in
                 a list have the rest of their reason as ``rest`` afterwards.
         """
-        explained = self._leveled(model, None)
 
         def ask(transplants: Transplants, store: GraphStore) -> list[Quality]:
-            featuriser = Featuriser.of(explained, store) if self.molecules else None
-            if featuriser is None:
-                return quality_of(transplants, self.rival)
-            grafting = Grafting(transplants.context, featuriser, self.molecules, self.seed)
-            return quality_of(transplants, self.rival, grafting)
+            return quality_of(transplants, self.rival, self._grafting(model, transplants, store))
 
         found = self._for_each(model, graphs, ask)
         if isinstance(graphs, list):
             for explanation, quality in zip(graphs, found, strict=True):
                 set_rest(explanation, quality.rest)
-        return found
+        doubtful = self.report is not None and self.report.evidence == "none"
+        return [one.doubted(UNPROVEN) for one in found] if doubtful else found
+
+    def _grafting(
+        self, model: Model, transplants: Transplants, store: GraphStore
+    ) -> Grafting | None:
+        """Grafts between molecules; ``None`` if it is not known how the model reads them."""
+        known = self.molecules and Featuriser.of(self._leveled(model, None), store)
+        return Grafting(transplants.context, known, self.molecules, self.seed) if known else None
 
     def alternatives(
         self, model: Model, graphs: Iterable[Any], n: int = 3
@@ -130,9 +136,15 @@ class TransplantingExplainer(MixingExplainer):
             nodes: Whether single nodes are asked about; that takes a mix per node and host.
         """
         at_least("draws", draws, 1)
-        found = self._for_each(
-            model, graphs, lambda part, _: effects_of(part, draws=draws, nodes=nodes)
-        )
+
+        def ask(transplants: Transplants, store: GraphStore) -> list[Effect]:
+            grafting = self._grafting(model, transplants, store)
+            pooled, left = transplants.pooled[: len(store.x)], None
+            if grafting is not None:
+                left = grafting.without(store, pooled, draws, nodes=nodes)
+            return effects_of(transplants, draws=draws, nodes=nodes, without=left)
+
+        found = self._for_each(model, graphs, ask)
         if isinstance(graphs, list):
             for explanation, effect in zip(graphs, found, strict=True):
                 if isinstance(explanation, Explanation | HeteroExplanation):
@@ -203,15 +215,21 @@ class TransplantingExplainer(MixingExplainer):
             progress: Whether to draw a progress bar (on terminals only).
 
         Raises:
-            InputError: If a threshold is missing or not needed, or molecules have features that
-                are not hpme's own and no ``featurise`` is given.
+            InputError: If a threshold is missing or not needed, donors of molecules are none, or
+                molecules have features that are not hpme's own and no ``featurise`` is given.
         """
         at_least("n", n, 1)
         explained = self._leveled(model, None)
         store = explained.read(graphs)
         count = len(store)
         if donors is not None and Vocabulary.of(store).molecules:
-            store = store.joined(explained.read(donors))
+            others = explained.read(donors)
+            if not Vocabulary.of(others).molecules:
+                raise InputError(
+                    "the graphs are molecules and the donors are not; give donors with smiles that "
+                    "RDKit reads, or none"
+                )
+            store = store.joined(others)
         with self._transplants(model, store) as transplants:
             flip = Flip(transplants.context, threshold)
             molecules = Vocabulary.of(store).molecules

@@ -204,17 +204,17 @@ class Transplants:
         draw = torch.arange(1, len(self.hosts) + 1, device=self.hosts.device).unsqueeze(1)
         return ((self.node_number + 1).double() * (GOLDEN_RATIO * draw**1.5)).frac()
 
-    def random_regions(self, keep: Tensor) -> Tensor:
+    def random_regions(self, keep: Tensor, *, beside: bool = True) -> Tensor:
         """Regions as large and as connected as ``keep``, others for every host, ``[D, N]``.
 
-        Each grows from as many nodes as ``keep`` has connected parts, by nodes that are not in
-        ``keep`` where there are any. Nodes that a graph is about are in all of its regions.
+        Each grows from as many nodes as ``keep`` has connected parts, if ``beside`` by nodes that
+        are not in ``keep`` where there are any. Nodes that a graph is about are in all regions.
         """
         graphs = self.graphs
         if graphs.anchors is not None:
             return self.random(keep)
         left = self.sizes(keep).expand(len(self.hosts), -1)
-        noise = self.noise() - keep.double()
+        noise = self.noise() - keep.double() * beside
         found = torch.zeros_like(noise, dtype=torch.bool)
         step = self._parts(keep).expand_as(left)
         near = torch.ones_like(found)

@@ -39,6 +39,7 @@ from hpme.limits import MAX_SEED
 from hpme.models.adapter import ModelAdapter, Weighting
 from hpme.models.arguments import Tensors
 from hpme.models.explained import ExplainedModel, Model, known_facts
+from hpme.models.task import check_answers
 from hpme.progress import progress_bar
 from hpme.storage import FileContent
 
@@ -382,6 +383,8 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         with explained.frozen(), torch.enable_grad():
             adapter, there = sources.prepared(self, explained, graphs)
             masks = self._explain(adapter, there, **model_kwargs)
+            for name, mask in masks.given().items():
+                check_answers(mask, f"entries of {name}")
             if self.weighting is None and graphs.num_edges:
                 sources.check_weights(self, adapter, graphs.num_edges)
             config = getattr(self, "_explainer_config", None)

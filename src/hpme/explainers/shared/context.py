@@ -32,7 +32,7 @@ from hpme.models.arguments import Tensors, joins_graphs
 from hpme.models.calling import Caller
 from hpme.models.copies import Copies, given_output
 from hpme.models.explained import ExplainedModel, Model, known_facts
-from hpme.models.task import Task
+from hpme.models.task import Task, check_answers
 
 if TYPE_CHECKING:
     from hpme.explainers.shared.base import GraphExplainer
@@ -159,8 +159,14 @@ class Context:
         edge_weight: Tensor | None = None,
         node_input: Tensor | None = None,
     ) -> Tensor:
-        """Output of the model on other graphs, see :meth:`ModelAdapter.predict`."""
-        return self.adapter.predict(graphs, edge_weight, node_input=node_input)
+        """Output of the model on other graphs, see :meth:`ModelAdapter.predict`.
+
+        Raises:
+            ModelError: If it is not finite, as on the graphs of the context.
+        """
+        output = self.adapter.predict(graphs, edge_weight, node_input=node_input)
+        check_answers(output, "outputs on graphs made from the given ones")
+        return output
 
 
 def sampled(

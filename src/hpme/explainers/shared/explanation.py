@@ -73,10 +73,10 @@ class Explanation(_Drawn, PyGExplanation):  # type: ignore[misc]
         rest: For HPME, other nodes that these rely on, once ``quality`` was asked about it.
         effect: For HPME, what the pooled region does to the output; see
             :class:`~hpme.explainers.hpme.effects.Effect`.
-        descriptors: Where the model takes descriptors of the graph besides it: how much the
-            explained output (log odds, or the value) falls when one of them has the mean of the
-            fitted graphs; ``descriptors_together`` when all have, ``graph_alone`` when they stay
-            and all features of nodes are zero.
+        descriptors: Where the model takes descriptors of the graph besides it: the share of each
+            in ``descriptors_together``, which is how much the explained output (log odds, or the
+            value) falls when all have the mean of the fitted graphs; ``graph_alone`` is how much it
+            falls when they stay and all features of nodes are zero.
     """
 
     def to_frame(self, rows: Rows = "edges") -> Any:

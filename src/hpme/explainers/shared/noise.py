@@ -134,6 +134,8 @@ def _rows_hash(values: Tensor) -> Tensor:
         bits = values.to(torch.float32).contiguous().view(torch.int32).long()
     else:
         bits = values.long()
+    if not bits.shape[1]:  # zero would stay zero however often it is mixed
+        return bits.new_ones(len(bits))
     return _hash(bits + torch.arange(bits.shape[1], device=bits.device)).sum(1)
 
 

@@ -68,7 +68,7 @@ class Constraint:
             return f"be {text}"
         if not isinstance(value, Real):
             return ""
-        if not isinstance(value, Integral) and math.isinf(value):
+        if abs(value) > LARGEST and not math.isnan(value):
             return "be finite"
         # Written so that NaN, of which nothing is true, is refused.
         inside = (
@@ -115,6 +115,8 @@ def one_of(*choices: Any, **others: Any) -> Constraint:
     return Constraint(choices=choices, **others)
 
 
+LARGEST = 3e38
+"""Single precision has no larger numbers."""
 FLAG = one_of(True, False)
 SHARE = real(above=0, most=1)
 """A part of a whole that is not empty."""

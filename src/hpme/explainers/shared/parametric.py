@@ -17,6 +17,7 @@ from hpme.explainers.shared.context import Context, batches
 from hpme.explainers.shared.masks import Masks
 from hpme.explainers.shared.options import real, table, whole
 from hpme.graphs import GraphBatch, GraphStore
+from hpme.graphs.schema import NODE_TYPE
 from hpme.graphs.segment import exclusive_cumsum, segment_mean, segment_sum
 from hpme.models.adapter import ModelAdapter
 from hpme.models.embedding import check_channels
@@ -295,35 +296,55 @@ def mask_penalty(
 class Categories(nn.Module):
     """Ones and zeros in place of integer features: a column per code met, zeros for unknown ones.
 
+    Every type of nodes has codes of its own; numbers that other types have come behind.
+
     Args:
         count: Number of codes, of all columns together.
     """
 
     column: Tensor
     code: Tensor
+    kind: Tensor
 
     def __init__(self, count: int = 0) -> None:
         super().__init__()
         self.register_buffer("column", torch.zeros(count, dtype=torch.long))
         self.register_buffer("code", torch.zeros(count, dtype=torch.long))
+        self.register_buffer("kind", torch.zeros(count, dtype=torch.long))
 
     @classmethod
     def of(cls, store: GraphStore) -> Categories | None:
         """The codes of some graphs; ``None`` if their features are numbers."""
-        kinds, made = store.kinds, cls()
-        if kinds.is_floating_point():
+        if store.schema is None:
+            rows = {} if store.kinds.is_floating_point() else {0: store.kinds}
+        else:
+            rows = {k: store.kinds[store.node[NODE_TYPE] == k] for k in store.schema.coded}
+        if not rows:
             return None
-        met = [torch.unique(column) for column in kinds.long().unbind(1)]
-        few = [(number, codes) for number, codes in enumerate(met) if len(codes) <= MOST_CODES]
+        made = cls()
+        few: list[tuple[Tensor, int, int]] = []
+        for kind, values in rows.items():
+            width = values.shape[1] if store.schema is None else store.schema.widths[kind]
+            met = [torch.unique(column) for column in values[:, :width].long().unbind(1)]
+            few += [(codes, n, kind) for n, codes in enumerate(met) if len(codes) <= MOST_CODES]
         if few:
-            made.code = torch.cat([codes for _, codes in few])
-            made.column = torch.cat([torch.full_like(codes, number) for number, codes in few])
+            made.code = torch.cat([codes for codes, _, _ in few])
+            made.column = torch.cat([torch.full_like(codes, number) for codes, number, _ in few])
+            made.kind = torch.cat([torch.full_like(codes, kind) for codes, _, kind in few])
         return made.to(store.batch_device or store.device)
 
     def forward(self, graphs: GraphBatch) -> Tensor:
         """Categories ``[N, count]`` of nodes, in the default precision."""
-        given = graphs.kinds.long().index_select(1, self.column)
-        return (given == self.code).to(torch.get_default_dtype())
+        schema, dtype = graphs.schema, torch.get_default_dtype()
+        same = graphs.kinds.long().index_select(1, self.column) == self.code
+        if schema is None:
+            return same.to(dtype)
+        kind = graphs.node[NODE_TYPE].unsqueeze(1)
+        found = (same & (kind == self.kind)).to(dtype)
+        if len(schema.coded) == len(schema.node_types):
+            return found
+        codes = (kind == torch.tensor(schema.coded, device=kind.device)).any(1, keepdim=True)
+        return torch.cat([found, graphs.x.masked_fill(codes, 0).to(dtype)], dim=1)
 
 
 def read_features(categories: Categories | None, graphs: GraphBatch) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +21,7 @@ __all__ = [
     "ReplicaModel",
     "Replicas",
     "explained_output",
+    "integrate",
     "predicted",
     "without_node",
     "without_pair",
@@ -131,3 +133,26 @@ def explained_output(task: Task, output: Tensor, classes: Tensor | None) -> Tens
     log_prob, column = task.log_prob(output), classes.unsqueeze(1)
     others = log_prob.scatter(1, column, -torch.inf)
     return log_prob.gather(1, column) - others.logsumexp(dim=1, keepdim=True)
+
+
+def integrate(explained: Callable[[Tensor], Tensor], whole: Tensor, steps: int) -> Tensor:
+    r"""Attributions :math:`[K, *]` of :math:`K` outputs per graph to the elements of ``whole``.
+
+    Args:
+        explained: Outputs :math:`[B, K]`, differentiable. Graphs do not interact, so the gradient
+            of the sum over graphs holds the gradients of all.
+        whole: Where the straight way from zero ends.
+        steps: Points of the midpoint rule.
+    """
+    shares: list[Tensor] = []
+    for step in range(steps):
+        part = (whole * ((step + 0.5) / steps)).requires_grad_()
+        output = explained(part).sum(0)
+        slopes = [
+            torch.autograd.grad(column, part, retain_graph=True)[0]
+            if column.requires_grad
+            else torch.zeros_like(part)
+            for column in output
+        ]
+        shares.append(torch.stack(slopes) * whole)
+    return torch.stack(shares).mean(0)

@@ -12,6 +12,7 @@ from hpme.data.info import Level
 from hpme.errors import StorageError
 from hpme.graphs.schema import Schema
 from hpme.models.adapter import Weighting
+from hpme.models.task import Task
 from hpme.storage import FileContent, read_tensors, write_tensors
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ Explainer = TypeVar("Explainer", bound="GraphExplainer")
 
 REMEMBERED = (
     *("mode", "output", "return_type", "tasks", "classes", "target", "contrast"),
-    *("node_type", "descriptors"),
+    *("node_type", "descriptors", "embedding_layer"),
 )
 """Facts about the model that a file holds; how it is called is code, and given again."""
 
@@ -72,7 +73,7 @@ def load_explainer(kind: type[Explainer], path: str | Path | FileContent) -> Exp
         )
     try:
         return _restored(kind, meta["config"], tensors, meta)
-    except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, IndexError) as error:
+    except Exception as error:  # whatever a description can make of a constructor
         raise StorageError(
             f"'{path}' was written by another version of hpme: {error}; fit and save again"
         ) from error
@@ -84,13 +85,17 @@ def _restored(
     explainer = kind(**config)
     explainer.weighting = _known("weighting", meta["weighting"], get_args(Weighting))
     explainer.level = _known("level", meta.get("level", "graph"), get_args(Level))
-    explainer.width, explainer.background = meta.get("width"), meta.get("background")
+    explainer.width = _typed("width", meta.get("width"), int)
+    explainer.background = _typed("background", meta.get("background"), float, several=True)
     schema = meta.get("schema")
     explainer.schema = None if schema is None else Schema.from_text(schema)
-    facts = meta.get("facts", {})
-    explainer.facts = {name: facts[name] for name in REMEMBERED if name in facts}
-    if "target" in facts:
-        explainer.facts["target"] = _target(facts["target"])
+    facts = {name: fact for name, fact in meta.get("facts", {}).items() if name in REMEMBERED}
+    for name, fact in facts.items():
+        kinds = str | int if name in ("output", "target", "contrast") else str
+        several = name in ("tasks", "classes") or (name == "target" and isinstance(fact, list))
+        _typed(name, fact, kinds, several=several)
+    explainer.facts = {**facts, "target": _target(facts["target"])} if "target" in facts else facts
+    Task(facts.get("mode", "regression"), facts.get("return_type", "raw"))  # known words
     for number, (target, learned) in enumerate(meta.get("answers", [])):
         prefix = f"{number}."
         own = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
@@ -110,6 +115,14 @@ def _target(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
+def _typed(name: str, value: Any, kind: Any, *, several: bool = False) -> Any:
+    """What a description holds under a name, if it is of the kind, or several of it are."""
+    for one in value if several and isinstance(value, list) else [value]:
+        if value is not None and (not isinstance(one, kind) or isinstance(one, bool)):
+            raise ValueError(f"{name} is {value!r}")
+    return value
+
+
 def _known(name: str, value: Any, valid: tuple[Any, ...]) -> Any:
     if value is not None and value not in valid:
         raise ValueError(f"unknown {name} {value!r}; it must be one of {', '.join(valid)}")
@@ -119,7 +132,10 @@ def _known(name: str, value: Any, valid: tuple[Any, ...]) -> Any:
 def _fill(explainer: GraphExplainer, tensors: dict[str, Tensor]) -> None:
     # Own memory: parts of a file are not aligned, and products with them are rounded differently.
     own = {name: tensor.clone() for name, tensor in tensors.items()}
+    built = {name: tensor.dtype for name, tensor in explainer.state_dict().items()}
     explainer.load_state_dict(own, assign=True)
     for name, tensor in explainer.state_dict().items():
-        if tensor.is_meta or tensor.dtype != tensors[name].dtype:
+        if tensor.is_meta or tensor.dtype != built.get(name, tensor.dtype):
             raise ValueError(f"'{name}' is missing, or of another type")
+        if not bool(torch.isfinite(tensor).all()):
+            raise ValueError(f"'{name}' has values that are NaN or infinite")

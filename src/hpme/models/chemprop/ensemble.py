@@ -122,9 +122,7 @@ def task_names(model: nn.Module) -> list[str] | None:
 def call(model: nn.Module, graphs: Batch) -> Tensor:
     """Predictions of a network or ensemble on graphs of :func:`~hpme.models.chemprop.molecules`."""
     inputs = _inputs(graphs)
-    if isinstance(model, Ensemble):
-        return model.outputs(*inputs).mean(0)
-    return _output(model, *inputs)
+    return model(*inputs) if isinstance(model, Ensemble) else _output(model, *inputs)
 
 
 def _output(member: Any, graphs: Any, V_d: Tensor | None, X_d: Tensor | None) -> Tensor:

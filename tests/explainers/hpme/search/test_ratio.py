@@ -24,12 +24,20 @@ def test_the_smallest_of_the_good_ratios(left, expected):
     assert choose_ratio(curve) == expected
 
 
+def test_a_size_at_which_random_regions_do_as_well_is_not_chosen():
+    random = (0.9, 0.7, 0.5, 0.49, 0.1)
+    curve = [RatioPoint(r / 10, 0.1 * v, 1.5, v) for r, v in zip(range(1, 6), random, strict=True)]
+    curve[3] = RatioPoint(0.4, 0.0, 1.5, 0.49)  # the best of all
+    assert choose_ratio(curve) == 0.1
+    assert choose_ratio(curve[3:]) == 0.4  # there is no other: the smallest
+
+
 FEW = (0.1, 0.2, 0.3, 0.5, 0.8)
 
 
 @pytest.fixture(scope="module")
 def fitted(graphs):
-    explainer = HPMEExplainer(restarts=2, rounds=1, refine=0, epochs=2)
+    explainer = HPMEExplainer(restarts=2, rounds=1, epochs=2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ratio, "RATIOS", FEW)
         return explainer.fit(Finder(), graphs, mode="regression")

@@ -4,9 +4,10 @@ import pytest
 import torch
 
 from hpme.data import GraphStore
+from hpme.errors import ModelError
 from hpme.explainers.hpme.search.representation import WIDEST, Representation, blocks_of
 from hpme.explainers.shared.context import Context
-from small_models import Net, as_batch, random_graph
+from small_models import Net, random_graph
 
 
 def blocks(*widths, nodes=300):
@@ -63,6 +64,12 @@ def test_is_saved_with_its_shapes():
     assert torch.equal(first(parts), second(parts))
 
 
+def test_another_width_is_refused():
+    representation = Representation.of(blocks(3, 5))
+    with pytest.raises(ModelError, match="8 channels together, those of this one have 9"):
+        representation(blocks(3, 6))
+
+
 def test_every_layer_of_a_model_is_among_the_blocks():
     torch.manual_seed(0)
     store = GraphStore.from_graphs([random_graph(6, 9) for _ in range(4)])
@@ -72,23 +79,8 @@ def test_every_layer_of_a_model_is_among_the_blocks():
     assert [layer.shape for layer in context.layers] == [(24, 5), (24, 5)]
     graphs = store.batch()
     found = blocks_of(graphs.x, context.layers, context.h, graphs)
-    assert [block.shape[1] for block in found] == [1, 3, 3, 3, 5, 5, 5, 5, 5]
+    assert [block.shape[1] for block in found] == [1, 3, 3, 3, 5, 5, 5]
     first = model.first(graphs.x, graphs.edge_index)
     torch.testing.assert_close(found[4], first)
     part = context.subset(torch.tensor([2]))
     torch.testing.assert_close(part.layers[0], first[12:18])
-
-
-@pytest.mark.parametrize("shift", [0.0, 1000.0])
-def test_a_reading_equals_weighted_features(shift):
-    torch.manual_seed(1)
-    graphs = as_batch(*(random_graph(7, 11, loops=[3]) for _ in range(5)))
-    graphs = graphs.edges(torch.rand(graphs.num_edges) < 0.8)  # some go one way only
-    x, h = graphs.x + shift, torch.randn(graphs.num_nodes, WIDEST + 3)
-    layers = [torch.randn(graphs.num_nodes, 6), shift + torch.randn(graphs.num_nodes, 4)]
-    parts = blocks_of(x, layers, h, graphs)
-    representation = Representation.of(parts)
-    weights = torch.randn(representation.channels, 4)
-    expected = representation(parts).double() @ weights.double()
-    read = representation.reading(weights)(x, layers, h, graphs)
-    torch.testing.assert_close(read.double(), expected, rtol=1e-4, atol=1e-4 * (1 + shift))

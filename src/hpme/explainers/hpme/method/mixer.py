@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -14,15 +13,13 @@ from hpme.explainers.hpme.method.pool import Selection, by_boundary, top_nodes
 from hpme.explainers.shared.context import Context
 from hpme.graphs import GraphBatch
 from hpme.graphs.segment import at
+from hpme.models.calling import recomputed
 
 DrawHosts = Callable[[Tensor], Tensor]
 r"""Draws the number of one :math:`G'` for each of the given graph numbers."""
 
 PooledSize = Callable[[Tensor], Tensor]
 """Preserved nodes of graphs with the given numbers of nodes."""
-
-EdgeInput = Callable[[Tensor, Tensor], Tensor]
-r"""What the edge MLP reads of nodes, of what pools read ``[K, N, D]`` and :math:`\mathbf{H}`."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +54,6 @@ class Mixer:
         generator: Source of all randomness.
         attach: Where boundary edges go, see
             :func:`~hpme.explainers.hpme.method.mixup.structural_mixup`.
-        edge_input: What the edge MLP reads of nodes; by default :math:`\mathbf{H}`.
     """
 
     context: Context
@@ -66,13 +62,11 @@ class Mixer:
     draw_hosts: DrawHosts
     generator: torch.Generator
     attach: Attach = "swap"
-    edge_input: EdgeInput | None = None
 
-    @cached_property
+    @property
     def h(self) -> Tensor:
-        """What the edge MLP reads of all nodes."""
-        h = self.context.h
-        return h if self.edge_input is None else self.edge_input(self.features, h)
+        r""":math:`\mathbf{H}`, which the edge MLP reads."""
+        return self.context.h
 
     def score(self, pool: nn.Module, graphs: GraphBatch) -> Tensor:
         """Scores ``[P, N]`` of graphs taken from the store (Eq. graph_pooling)."""
@@ -80,6 +74,21 @@ class Mixer:
         features = self.features.index_select(1, graphs.node_ids)
         score: Tensor = pool(features, graphs, self.size(graphs.sizes))
         return score
+
+    def mixed(
+        self,
+        source: GraphBatch,
+        chosen: Selection,
+        host: GraphBatch,
+        removed: Selection,
+        generator: torch.Generator | None,
+    ) -> Mix:
+        """Structural mixup, features that are declared as derived computed again."""
+        mix = structural_mixup(source, chosen, host, removed, generator, self.attach)
+        explained = self.context.adapter.explained
+        if explained is None or explained.derived is None:
+            return mix
+        return replace(mix, graphs=recomputed(mix.graphs, explained.derived))
 
     def pooled_mixup(
         self, pool: nn.Module, ids: Tensor, draw_hosts: DrawHosts | None, *, learn: bool = False
@@ -102,7 +111,7 @@ class Mixer:
         if draw_hosts is not None:
             host = store.batch(draw_hosts(ids), with_pairs=True)
             removed = self._select_again(pool, host, source, top)
-        mix = structural_mixup(source, chosen, host, removed, self.generator, self.attach)
+        mix = self.mixed(source, chosen, host, removed, self.generator)
         assert source.node_ids is not None and host.node_ids is not None
         gate = score[0].tanh()
         if source.anchors is not None:

@@ -13,7 +13,7 @@ from hpme.explainers.hpme.method.pool import Selection
 from hpme.graphs import GraphBatch
 from hpme.graphs.segment import at, exclusive_cumsum, segment_mean, segment_sum
 
-Attach = Literal["swap", "rank"]
+Attach = Literal["kind", "swap", "rank"]
 POSITION = "pos"
 """PyG's name for where nodes are in space."""
 
@@ -64,6 +64,7 @@ def structural_mixup(
       is used once: if the host has more, the rest is dropped; if it has fewer, they serve again.
       Inserted nodes have as many edges as they had, so the subgraph looks to the model as it did
       at home.
+    * ``attach="kind"``: the same, but those meet first whose edges and ends have equal features.
     * ``attach="rank"``: to the inserted node of the same rank (see
       :func:`~hpme.explainers.hpme.method.pool.by_boundary`), which is the
       paper's equation if both subgraphs have :math:`m` nodes. If they differ in size, rank
@@ -87,10 +88,10 @@ def structural_mixup(
     # S'A*S'^T, the inserted subgraph: pairs of the source with both ends among the chosen nodes.
     inner = (ours.inside[0] & ours.inside[1]).nonzero().squeeze(1)
     # A' - S'(A')*S'^T, what is left of the host: its other pairs, boundary edges attached anew.
-    if attach == "swap":
-        left = swapped(ours, theirs, places, generator)
-    else:
+    if attach == "rank":
         left = by_rank(ours, theirs, places)
+    else:
+        left = swapped(ours, theirs, places, generator, alike=attach == "kind")
     outer_index, outer_ways = merged(left, theirs, places.total)
     # Their sum. Edges are counted through all of the source, then all of the host.
     inner_index = at(places.source, source.pairs.index.index_select(1, inner))

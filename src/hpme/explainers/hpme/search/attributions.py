@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -19,6 +19,8 @@ from hpme.explainers.shared.replicas import (
 from hpme.graphs import GraphBatch
 from hpme.graphs.segment import concatenated_ranges
 
+OCCLUSION = ("nodes", "edges")
+"""Names of those by occlusion."""
 OCCLUDED_NODES = 2_000_000
 """Nodes of all graphs with a part gone, together; more graphs are left to gradients."""
 
@@ -36,6 +38,11 @@ class Attributions:
     scores: Tensor
     graphs: Tensor
     names: tuple[str, ...]
+
+    def subset(self, graphs: GraphBatch, ids: Tensor) -> Attributions:
+        """Those of some of the graphs."""
+        rows = concatenated_ranges(graphs.ptr[ids], graphs.sizes[ids])[0]
+        return replace(self, scores=self.scores[:, rows], graphs=self.graphs[:, ids])
 
 
 def attributions(context: Context) -> Attributions:
@@ -59,7 +66,7 @@ def attributions(context: Context) -> Attributions:
     return Attributions(
         scores=torch.cat([occluded.to(slopes), slopes]),
         graphs=torch.stack([seen, seen, everywhere, everywhere, everywhere]),
-        names=("nodes", "edges", "gradient", "gradient x input", "gradient x embedding"),
+        names=(*OCCLUSION, "gradient", "gradient x input", "gradient x embedding"),
     )
 
 
@@ -85,7 +92,8 @@ def _occlusion(context: Context) -> tuple[Tensor, Tensor]:
             _explained(context, output, owner) for output in (before[owner], model(owner, without))
         )
         fall = kept - left if context.task.classification else (kept - left).abs()
-        return fall.sum(1).to(torch.get_default_dtype())
+        # Where the model has no answer without a part, mixes have to tell what that is worth.
+        return fall.sum(1).nan_to_num(0.0, 0.0, 0.0).to(torch.get_default_dtype())
 
     edges = change(pairs.graph, without_pair(pairs))
     ends = torch.zeros(graphs.num_nodes, device=edges.device).index_add(
@@ -111,11 +119,12 @@ def _gradients(context: Context, graphs: GraphBatch) -> Tensor:
             if not seen.output.requires_grad:  # no gradient flows; occlusion has to do
                 return torch.zeros(3, graphs.num_nodes, device=graphs.x.device)
             explained = _explained(context, seen.output, ids).sum()
+            nodes = seen.nodes if seen.nodes.requires_grad else x  # constants have no gradient
             slopes = torch.autograd.grad(
-                explained, [x, seen.nodes], allow_unused=True, materialize_grads=True
+                explained, [x, nodes], allow_unused=True, materialize_grads=True
             )
         at_input, at_nodes = slopes
-        products = [(at_input * x).sum(1), (at_nodes * seen.nodes).sum(1)]
+        products = [(at_input * x).sum(1), (at_nodes * nodes).sum(1)]
         if not context.task.classification:
             products = [product.abs() for product in products]
         columns.append(torch.stack([at_input.norm(dim=1), *products]).detach())

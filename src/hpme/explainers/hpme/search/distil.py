@@ -22,6 +22,15 @@ def standardise(scores: Tensor, graphs: GraphBatch) -> Tensor:
     return standardise_in_segment(scores.T, graphs.batch, graphs.num_graphs).T
 
 
+def importance(scores: Tensor, graphs: GraphBatch) -> Tensor:
+    """Importance of nodes from 0 to 1, by scores ``[P, N]`` of unit variance over all graphs.
+
+    A node counts by its place in its graph, and by what all graphs say about its like: where
+    nothing carries the prediction, the best of a graph should not look important.
+    """
+    return ((standardise(scores, graphs) / 2).sigmoid() + (scores / 2).sigmoid()) / 2
+
+
 class LinearPool(nn.Module):
     r"""A stack of :math:`P` pools that score nodes by weighing what they see.
 

@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from hpme.explainers.hpme.method.mixer import EdgeInput, Mixer
-from hpme.explainers.hpme.method.mixup import Attach, structural_mixup
+from hpme.explainers.hpme.method.mixer import Mixer
+from hpme.explainers.hpme.method.mixup import Attach
 from hpme.explainers.hpme.method.pool import (
     PoolSize,
     Selection,
@@ -120,7 +120,6 @@ class HardMix(Mixer):
         generator: torch.Generator,
         batch_size: int,
         represent: Represent = read_by_paper,
-        edge_input: EdgeInput | None = None,
     ) -> HardMix:
         """Prepares the graphs of a context, a part at a time."""
         parts = []
@@ -134,7 +133,7 @@ class HardMix(Mixer):
             context.graph_embedding, context.values, generator, neighbor, apart=apart
         )
         features = torch.cat(parts, dim=1)
-        return cls(context, features, size, hosts, generator, attach, edge_input)
+        return cls(context, features, size, hosts, generator, attach)
 
     def subset(self, ids: Tensor) -> HardMix:
         """The same for some of the graphs, which host one another; nothing is computed again."""
@@ -210,13 +209,12 @@ class HardMix(Mixer):
                 continue
             take = self._batch("take", host[rows].flatten())
             assert take.node_ids is not None
-            mix = structural_mixup(
+            mix = self.mixed(
                 give,
                 inserted,
                 take,
                 removed.at(start.index_select(0, take.batch) + take.node_ids),
                 self.generator if drawn else None,
-                self.attach,
             )
             outputs.append(self.context.predict(mix.graphs))
         output = torch.cat(outputs)

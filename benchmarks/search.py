@@ -1,0 +1,359 @@
+"""What every part of HPME's search gains and costs, on four groups of models.
+
+    python benchmarks/search.py [--variants full,best-start] [--groups paper,gin,attribution,ames]
+        [--targets 0-2] [--seeds 0] [--graphs 100] [--half odd] --out FILE
+
+Groups: the paper's graph datasets with a GCN; GINs on four of them; the attribution sets, see
+``benchmarks/real_molecules.py``; toxicophores of ADMET-AI's AMES network, see
+``benchmarks/grafts.py`` (left out without Chemprop). A variant changes one part of the search.
+AUC is that of edges, of atoms for the last two groups. Passes are forward passes of the model over
+the graphs. Results are appended to a file of JSON lines, and what is in it is not computed again;
+``--table`` prints it. Graphs of odd number decided what stays; those of even number are for
+reporting.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import real_molecules
+import torch
+from torch import Tensor
+
+from hpme.bench.experiment import parse_seeds
+from hpme.bench.outcome import counted, without_ground_truth
+from hpme.bench.run import dataset_and_target
+from hpme.data import DATASETS
+from hpme.explainers import HPMEExplainer
+from hpme.explainers.hpme import explainer
+from hpme.explainers.hpme.search import chains, subsets
+from hpme.metrics import explanation_auc
+
+PAPER = tuple(name for name, info in DATASETS.items() if info.level == "graph")[:13]
+GIN = ("ba-motif-counting", "benzene", "alkane-carbonyl", "crippen")
+ATTRIBUTION = ("n", "n_minus_o", "amide", "amide-class")
+AMES_FIT, AMES_SHOWN = 150, 100
+Patches = list[Any]
+
+
+@dataclass
+class Case:
+    """A model, graphs to fit on, graphs to explain, and how explanations are judged."""
+
+    group: str
+    name: str
+    target: int
+    model: Any
+    fit: list[Any]
+    shown: list[Any]
+    judge: Callable[[list[Any]], float]
+    options: dict[str, Any]
+    mode: Any
+
+
+def paper_case(
+    name: str, model: str, target: int, seed: int, count: int, odd: bool, steps: int | None
+) -> Case:
+    dataset, trained = dataset_and_target(name, None, None, model, target, steps)
+    numbers = dataset.explained(seed, 4 * count)
+    numbers = numbers[numbers % 2 == odd][:count]
+    others = dataset.companions(seed, 4 * count)
+    others = others[others % 2 == odd][:count]
+    graphs = [dataset[int(i)] for i in numbers]
+    shown = without_ground_truth(graphs)
+    fit = shown + without_ground_truth([dataset[int(i)] for i in others])
+    regression = dataset.info.task == "regression"
+    return Case(
+        "gin" if model == "gin" else "paper" if name in PAPER else "nodes",
+        name, target, trained.model, fit, shown,
+        lambda found: float(explanation_auc(found, graphs)),
+        {"ratio": dataset.pool_ratio}, "regression" if regression else "multiclass_classification",
+    )  # fmt: skip
+
+
+def attribution_case(name: str, target: int, seed: int, count: int, odd: bool) -> Case:
+    graphs, roles, y = real_molecules.read(name)
+    folder = Path(os.environ.get("HPME_CACHE_DIR", ".")) / "models"
+    path = folder / f"gine-{name}-{target}.pt"
+    if path.exists():
+        model = torch.load(path, weights_only=False)
+    else:
+        store = real_molecules.GraphStore.from_graphs(graphs)
+        model = real_molecules.train(store, y, target)[0]
+        torch.save(model, path)
+    pick = torch.randperm(len(graphs), generator=torch.Generator().manual_seed(seed))
+    ids = pick[pick % 2 == odd][:count].tolist()
+    shown, known = [graphs[i] for i in ids], [roles[i] for i in ids]
+    mode = "regression" if y.is_floating_point() else "multiclass_classification"
+    return Case(
+        "attribution", name, target, model, shown, shown,
+        lambda found: real_molecules.node_auc(found, known)["per_graph"], {}, mode,
+    )  # fmt: skip
+
+
+def ames_case(seed: int, odd: bool) -> Case:
+    import evidence
+    import grafts
+    from rdkit import RDLogger
+
+    RDLogger.DisableLog("rdApp.*")
+    rows, trained = evidence.read(), grafts.Model(1)
+    order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed)).tolist()
+    background = [rows[i] for i in order if int(rows[i]["index"]) % 2 == odd][:AMES_FIT]
+    taken = {row["index"] for row in background}
+    own = [rows[i] for i in order if int(rows[i]["index"]) % 2 == odd]
+    own = [r for r in own if r["active"] == "1" and r["index"] not in taken]
+    kinds = [evidence.alerts(row["mol"]) for row in own]
+    own = [r for r, kind in zip(own, kinds, strict=True) if len(kind) == 1][: 2 * AMES_SHOWN]
+    p = trained([row["mol"] for row in own])
+    own = [row for row, one in zip(own, p, strict=True) if one > 0.5][:AMES_SHOWN]
+    network = trained.networks[0]
+    roles = []
+    for row in own:
+        atoms = next(iter(evidence.alerts(row["mol"]).values()))
+        role = torch.zeros(row["mol"].GetNumAtoms(), dtype=torch.bool)
+        roles.append(role.index_fill(0, torch.tensor(sorted(atoms)), True))
+    fit = evidence.molecules([row["smiles"] for row in background], network)
+    shown = evidence.molecules([row["smiles"] for row in own], network)
+    model = evidence.explained(network, tasks=trained.tasks, target=grafts.TASK)
+    return Case(
+        "ames", "AMES", seed, model, fit, shown,
+        lambda found: real_molecules.node_auc(found, roles)["per_graph"], {}, None,
+    )  # fmt: skip
+
+
+# Variants ########################################################################################
+
+
+def attributed(keep: Callable[[str], bool]) -> Patches:
+    real = explainer.attributions
+
+    def some(context: Any) -> Any:
+        known = real(context)
+        rows = [n for n, name in enumerate(known.names) if keep(name)]
+        names = tuple(known.names[n] for n in rows)
+        return replace(known, scores=known.scores[rows], graphs=known.graphs[rows], names=names)
+
+    return [patch.object(explainer, "attributions", some)]
+
+
+def reading(keep: Callable[[int, int], bool]) -> Patches:
+    """Scorers see some of the blocks: degree, features at three depths, layers, embeddings."""
+    real = explainer.blocks_of
+
+    def some(*given: Any) -> tuple[Tensor, ...]:
+        blocks = real(*given)
+        return tuple(b for n, b in enumerate(blocks) if keep(n, len(blocks) - 1))
+
+    return [patch.object(explainer, "blocks_of", some)]
+
+
+def searching(**settings: Any) -> Patches:
+    return [patch.object(explainer, "SubsetSearch", partial(chains.SubsetSearch, **settings))]
+
+
+def worst(draws: int) -> Patches:
+    """The worst of a subset's hosts counts, nearly: sums of sixth powers."""
+    real = subsets.bounded_loss
+    power = patch.object(subsets, "bounded_loss", lambda *given: real(*given) ** 6)
+    return [power, *searching(draws=draws)]
+
+
+def ranking(*columns: int) -> Patches:
+    real = chains.joint_rank
+    return [patch.object(chains, "joint_rank", lambda values: real(values[:, list(columns)]))]
+
+
+def proposing(guide: float, seeds: str) -> Patches:
+    real = subsets.propose_subsets
+
+    def propose(mix: Any, score: Tensor, count: int) -> Tensor:
+        graphs, m = mix.graphs, mix.m
+        guided = subsets.standardise(score.unsqueeze(0), graphs) * guide
+        one = torch.ones(count, graphs.num_graphs, dtype=torch.long, device=score.device)
+        start = m.expand_as(one) if seeds == "free" else one
+        keep = subsets._grow(guided.expand(count, -1), graphs, m, start, mix.generator)
+        keep[-1] = real(mix, score, 4)[-1]
+        return keep
+
+    return [patch.object(subsets, "propose_subsets", propose)]
+
+
+VARIANTS: dict[str, tuple[dict[str, Any], Callable[[], Patches]]] = {
+    "full": ({}, list),
+    "no chain": ({}, lambda: [patch.object(
+        explainer, "SubsetSearch", lambda *_: chains.SubsetSearch(0))]),
+    "one chain": ({"restarts": 1}, list),
+    "three chains": ({"restarts": 3}, list),
+    "one round": ({"rounds": 1}, list),
+    "three rounds": ({"rounds": 3}, list),
+    "16 subsets": ({"subsets": 16}, list),
+    "by disagreement and loss": ({}, lambda: ranking(0, 1)),
+    "by disagreement and effect": ({}, lambda: ranking(0, 2)),
+    "by effect": ({}, lambda: ranking(2)),
+    "all three": ({}, lambda: ranking(0, 1, 2)),
+    "sees H only": ({}, lambda: reading(lambda n, last: n == last)),
+    "sees no hops": ({}, lambda: reading(lambda n, last: n not in (2, 3))),
+    "sees no layers": ({}, lambda: reading(lambda n, last: n < 4 or n == last)),
+    "sees no degree": ({}, lambda: reading(lambda n, last: n > 0)),
+    "random hosts": ({"neighbor": "random"}, list),
+    "near hosts": ({"neighbor": "near"}, list),
+    "no host": ({"mixup": False}, list),
+    "worst of 2 hosts": ({}, lambda: worst(2)),
+    "worst of 4 hosts": ({}, lambda: worst(4)),
+    "mean of 4 hosts": ({}, lambda: searching(draws=4)),
+    "no attribution": ({}, lambda: attributed(lambda name: False)),
+    "occlusion only": ({}, lambda: attributed(lambda name: name in ("nodes", "edges"))),
+    "no nodes": ({}, lambda: attributed(lambda name: name != "nodes")),
+    "no edges": ({}, lambda: attributed(lambda name: name != "edges")),
+    "no gradient": ({}, lambda: attributed(lambda name: name != "gradient")),
+    "no gradient x input": ({}, lambda: attributed(lambda name: name != "gradient x input")),
+    "no gradient x embedding": (
+        {}, lambda: attributed(lambda name: name != "gradient x embedding")),
+    "one penalty": ({}, lambda: [patch.object(chains, "PENALTIES", (3.0,))]),
+    "random growth": ({}, lambda: proposing(0.0, "one")),
+    "guided growth": ({}, lambda: proposing(1.5, "one")),
+    "guided, free": ({}, lambda: proposing(1.5, "free")),
+    "own size": ({"ratio": "auto"}, list),
+}  # fmt: skip
+
+
+# Running #########################################################################################
+
+
+@contextmanager
+def changed(patches: Patches) -> Iterator[None]:
+    with ExitStack() as stack:
+        for one in patches:
+            stack.enter_context(one)
+        yield
+
+
+def measure(case: Case, variant: str, seed: int) -> dict[str, Any]:
+    options, patches = VARIANTS[variant]
+    with changed(patches()), counted(getattr(case.model, "model", case.model)) as passes:
+        start = time.process_time()
+        found = HPMEExplainer(seed=seed, **{**case.options, **options})
+        known = {} if case.mode is None else {"mode": case.mode}
+        found.fit(case.model, case.fit, progress=False, **known)
+        fitted = time.process_time() - start
+        seen = passes.over(case.fit)
+        aucs = {}
+        for score in ("both", "node", "edge"):
+            found.score = score
+            aucs[score] = case.judge(found.explain(case.model, case.shown, progress=False))
+    assert found.report is not None and found.size is not None
+    return {
+        "auc": aucs["both"], "auc_node": aucs["node"], "auc_edge": aucs["edge"],
+        "passes": seen, "cpu": fitted, "ratio": found.size.ratio,
+        "effect": found.report.effect, "disagreement": found.report.disagreement,
+        "random": found.report.random_disagreement, "agreement": found.report.agreement,
+    }  # fmt: skip
+
+
+def cases(options: argparse.Namespace, target: int, seed: int) -> Iterator[Callable[[], Case]]:
+    odd, count, groups = options.half == "odd", options.graphs, options.groups.split(",")
+    only = options.sets.split(",") if options.sets else None
+    for group, names, model in (("paper", PAPER, "gcn"), ("gin", GIN, "gin"),
+                                ("nodes", ("tree-grid",), "gcn")):  # fmt: skip
+        for name in names if group in groups else ():
+            if only is None or name in only:
+                yield partial(paper_case, name, model, target, seed, count, odd, options.steps)
+    for name in ATTRIBUTION if "attribution" in groups else ():
+        if only is None or name in only:
+            yield partial(attribution_case, name, target, seed, count, odd)
+    if "ames" in groups and target == 0:
+        yield partial(ames_case, seed, odd)
+
+
+def table(rows: list[dict[str, Any]], against: str) -> None:
+    """Gain of every part: by how much AUC falls without it, on the same cases."""
+    by: dict[str, dict[tuple[Any, ...], dict[str, Any]]] = defaultdict(dict)
+    for row in rows:
+        by[row["variant"]][tuple(row["case"])] = row
+    whole, groups = by[against], ("paper", "gin", "attribution", "ames", "nodes")
+    print("| variant | " + " | ".join(groups) + " | worst | passes |\n|---|" + "---:|" * 7)
+    for variant, found in by.items():
+        shared = [case for case in found if case in whole]
+        cells = []
+        for group in groups:
+            some = [found[c]["auc"] - whole[c]["auc"] for c in shared if c[0] == group]
+            level = [found[c]["auc"] for c in shared if c[0] == group]
+            means = [statistics.fmean(each) if each else 0.0 for each in (level, some)]
+            cells.append(f"{means[0]:.3f} ({means[1]:+.3f}; {len(some)})" if some else "-")
+        worst = min(shared, key=lambda c: found[c]["auc"] - whole[c]["auc"], default=None)
+        fall = (
+            ""
+            if worst is None
+            else (f"{worst[1]} {found[worst]['auc'] - whole[worst]['auc']:+.3f}")
+        )
+        cost = [found[c]["passes"] / whole[c]["passes"] for c in shared if found[c]["passes"]]
+        ratio = statistics.fmean(cost) if cost else 0.0
+        print(f"| {variant} | " + " | ".join(cells) + f" | {fall} | {ratio:.2f} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--variants", default=",".join(VARIANTS))
+    parser.add_argument("--groups", default="paper,gin,attribution,ames")
+    parser.add_argument("--sets", default="")
+    parser.add_argument("--targets", default="0")
+    parser.add_argument("--seeds", default="0")
+    parser.add_argument("--graphs", type=int, default=100)
+    parser.add_argument("--steps", type=int, help="of training targets; by default their recipe's")
+    parser.add_argument("--half", default="odd", choices=("odd", "even"))
+    parser.add_argument("--label", default="", help="put before the names of variants")
+    parser.add_argument("--against", default="full")
+    parser.add_argument("--table", action="store_true")
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    rows = []
+    if options.out.exists():
+        rows = [json.loads(line) for line in options.out.read_text().splitlines()]
+    if options.table:
+        table([row for row in rows if row["half"] == options.half], options.against)
+        return
+    done = {
+        (row["variant"], *row["case"][:3], row["seed"], row["half"], row["graphs"]) for row in rows
+    }
+    made: dict[Any, Case] = {}
+    for variant in options.variants.split(","):
+        for target in parse_seeds(options.targets):
+            for seed in parse_seeds(options.seeds):
+                for number, make in enumerate(cases(options, target, seed)):
+                    key = target, seed, number
+                    if key not in made:
+                        try:
+                            made[key] = make()
+                        except ImportError as error:
+                            print(f"left out: {error}", flush=True)
+                            continue
+                    case = made[key]
+                    where = case.group, case.name, case.target
+                    name = options.label + variant
+                    if (name, *where, seed, options.half, options.graphs) in done:
+                        continue
+                    found = measure(case, variant, seed)
+                    row = {"variant": name, "case": [*where, seed], "seed": seed,
+                           "half": options.half, "graphs": options.graphs, **found}  # fmt: skip
+                    with options.out.open("a") as file:
+                        file.write(json.dumps(row) + "\n")
+                    print(name, *where, {k: round(v, 3) for k, v in found.items() if v is not None},
+                          flush=True)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""Best attribution: occlusion and gradients, each distilled, and transplants say which is best."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hpme.data.dataset import DEFAULT_POOL_RATIO
+from hpme.explainers.distilled_occlusion import DistilledOcclusionExplainer
+from hpme.explainers.hpme.method.pool import PoolSize
+from hpme.explainers.hpme.search.attributions import Attributions
+from hpme.explainers.hpme.search.chains import SubsetSearch
+from hpme.explainers.hpme.search.distil import Distiller
+from hpme.explainers.hpme.search.hardmix import HardMix
+from hpme.explainers.shared.context import Context
+from hpme.explainers.shared.options import real, table
+
+
+class BestAttributionExplainer(DistilledOcclusionExplainer):
+    """Where HPME's search begins, without the search.
+
+    Occlusion of nodes and of edges and gradients, each distilled into scorers for all graphs; the
+    scorer is taken whose highest nodes best keep predictions in other graphs (hard mixes).
+
+    Args:
+        ratio: Share of nodes that are put into other graphs.
+        **options: Arguments of :class:`DistilledOcclusionExplainer`.
+    """
+
+    slug = "best-attribution"
+    title = "Best attribution"
+    summary = "Occlusion and gradients, each distilled into one scorer; transplants choose one."
+    typical_seconds = 1.0
+    constraints = table(ratio=real(above=0, most=1))
+
+    def __init__(self, *, ratio: float = DEFAULT_POOL_RATIO, **options: Any) -> None:
+        super().__init__(**options)
+        self.ratio = ratio
+
+    def _weight(
+        self,
+        context: Context,
+        distiller: Distiller,
+        known: Attributions,
+        generator: torch.Generator,
+    ) -> Tensor:
+        reader = self.reader
+        assert reader is not None
+        mix = HardMix.build(
+            context,
+            PoolSize(self.ratio),
+            "contrast",
+            "swap",
+            generator,
+            self.batch_size,
+            lambda *given: reader(*given).unsqueeze(0),
+        )
+        found = SubsetSearch(chains=0).find(mix, known, advance=lambda _: None)
+        return found.weights[found.chosen()]

@@ -1,0 +1,152 @@
+"""What a pool does on graphs beside random regions, with intervals and p-values by resampling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from hpme.explainers.hpme.evidence import CONFIDENCE, NEAR_ZERO, NOWHERE
+from hpme.explainers.hpme.method.pool import by_boundary
+from hpme.explainers.hpme.search.hardmix import HardMix
+from hpme.explainers.hpme.transplants import Transplants
+
+DRAWS = 8
+"""Hosts per graph, and random regions."""
+RESAMPLES = 1999
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Hard mixes of graphs, all with room for the pool; see :meth:`~hpme.models.task.Task.values`.
+
+    Args:
+        kept: Values ``[2, D, B, C]`` of hosts with the pool, and with a random region as large and
+            as connected.
+        hosts: Values of the hosts as they are ``[D, B, C]``.
+        wanted: Values of the graphs ``[B, C]``.
+        classes: Predicted classes ``[B]``; ``None`` for regression.
+    """
+
+    kept: Tensor
+    hosts: Tensor
+    wanted: Tensor
+    classes: Tensor | None
+
+    @classmethod
+    def on(cls, *parts: tuple[HardMix, nn.Module]) -> Measured:
+        """Pools on all graphs of their mixes, in each of which graphs host one another."""
+        kept, hosts, wanted, classes = zip(*(_asked(*part) for part in parts), strict=True)
+        predicted = torch.cat(classes) if parts[0][0].context.task.classification else None
+        return cls(torch.cat(kept, 2), torch.cat(hosts, 1), torch.cat(wanted), predicted)
+
+    @property
+    def disagreement(self) -> tuple[float, float]:
+        """One minus the correlation of values of mixes with those of graphs; of random regions."""
+        pool, random = _disagreement(self._sums.mean(1)).tolist()
+        return pool, random
+
+    def left(self, generator: torch.Generator) -> tuple[float, float]:
+        """Interval of the share of the random disagreement that the pool leaves, over graphs."""
+        pool, random = _disagreement(_resampled(len(self.wanted), generator) @ self._sums)
+        return _ends(pool / random.clamp(min=1e-6))
+
+    def p_value(self, generator: torch.Generator) -> float:
+        """Chance of so much less disagreement if pools and random regions could change places."""
+        pool, random = self._sums
+        swap = (_signs(len(pool), generator) < 0).double()
+        ours, theirs = (
+            _disagreement((side @ random + (1 - side) @ pool) / len(pool))
+            for side in (swap, 1 - swap)
+        )
+        return _chance(theirs - ours)
+
+    def effect(self, chosen: Tensor, generator: torch.Generator) -> tuple[float, ...]:
+        """Effect of the pool in some graphs, the ends of its interval, and its p-value.
+
+        It is the share of the way from hosts with random regions to the graph's own output that
+        pools bring hosts further; from hosts as they are, where random regions are nearly there.
+        """
+        pool, random, host = (self._near(v)[chosen] for v in (*self.kept, self.hosts))
+        own = self._near(self.wanted.unsqueeze(0))[chosen]
+        gain, way = pool - random, own - random
+        if way.mean() < NEAR_ZERO * (own - host).mean():
+            way = own - host
+        if not float(way.mean()) > NOWHERE * float(own.abs().max()):
+            return 0.0, 0.0, 0.0, 1.0
+        weights = _resampled(len(gain), generator)
+        low, high = _ends((weights @ gain) / (weights @ way).clamp(min=1e-12))
+        chance = _chance(_signs(len(gain), generator) @ gain)
+        return float(gain.mean() / way.mean()), low, high, chance
+
+    @property
+    def _sums(self) -> Tensor:
+        """Of every graph all that correlations are computed from ``[2, B, 2 C + 3]``."""
+        middle, scale = self.wanted.mean(0), self.wanted.abs().max()
+        kept, wanted = (v - middle for v in (self.kept, self.wanted.expand_as(self.kept)))
+        kept, wanted = (torch.where(v.abs() > NOWHERE * scale, v, 0.0) for v in (kept, wanted))
+        return torch.cat([kept, wanted, _products(kept, wanted)], -1).mean(1)
+
+    def _near(self, values: Tensor) -> Tensor:
+        """How near values ``[D, B, C]`` are to predictions ``[B]``, up to 1."""
+        if self.classes is None:
+            return (1 - (values - self.wanted).abs().mean(2)).clamp(min=0).mean(0)
+        return values.mean(0).gather(1, self.classes.unsqueeze(1)).squeeze(1)
+
+
+@torch.no_grad()
+def _asked(mix: HardMix, pool: nn.Module) -> tuple[Tensor, ...]:
+    """Values of mixes, of hosts and of graphs, and predictions."""
+    mix = replace(mix, alone=False)
+    context, hosts = mix.context, mix.draw(DRAWS)
+    parts = Transplants.among(mix, mix.scores(pool), hosts)
+    regions = parts.random_regions(parts.pool, beside=False)
+    keep = torch.cat([parts.pool.expand_as(regions), regions])
+    chosen = by_boundary(keep, mix.graphs, mix.generator)
+    gaps = chosen[torch.arange(DRAWS).repeat(2)]
+    own = torch.arange(hosts.shape[1], device=hosts.device).expand(2 * DRAWS, -1)
+    output = mix.predict(own, chosen, hosts.repeat(2, 1), gaps)
+    kept = context.task.values(output.flatten(0, 1)).view(2, *hosts.shape, -1)
+    found = kept, context.values[hosts], context.values
+    return *(values.double().cpu() for values in found), context.prediction.cpu()
+
+
+def _disagreement(sums: Tensor) -> Tensor:
+    """From means over graphs of what correlations are computed from; 1 where nothing varies."""
+    width = (sums.shape[-1] - 3) // 2
+    kept, wanted, products = sums.split([width, width, 3], -1)  # type: ignore[no-untyped-call]
+    kk, kw, ww = (products - _products(kept, wanted)).unbind(-1)
+    norm = (kk.clamp(min=0) * ww.clamp(min=0)).sqrt()
+    varies = norm > 1e-9 * (products[..., 0] * products[..., 2]).sqrt()  # more than rounding
+    return 1 - torch.where(varies, kw / norm, 0.0)
+
+
+def _products(kept: Tensor, wanted: Tensor) -> Tensor:
+    pairs = ((kept, kept), (kept, wanted), (wanted, wanted))
+    return torch.stack([(one * other).sum(-1) for one, other in pairs], -1)
+
+
+def _resampled(count: int, generator: torch.Generator) -> Tensor:
+    """Shares of the graphs in samples with replacement ``[R, B]``."""
+    drawn = torch.randint(count, (RESAMPLES, count), generator=generator)
+    share = torch.full(drawn.shape, 1 / count, dtype=torch.double)
+    return torch.zeros_like(share).scatter_add(1, drawn, share)
+
+
+def _signs(count: int, generator: torch.Generator) -> Tensor:
+    """Random signs of graphs ``[1 + R, B]``, the first row positive: what was observed."""
+    sign = torch.rand(1 + RESAMPLES, count, generator=generator).round().double() * 2 - 1
+    sign[0] = 1
+    return sign
+
+
+def _ends(samples: Tensor) -> tuple[float, float]:
+    tail = (1 - CONFIDENCE) / 2
+    low, high = samples.quantile(torch.tensor([tail, 1 - tail], dtype=torch.double)).tolist()
+    return low, high
+
+
+def _chance(samples: Tensor) -> float:
+    """Share of samples that are as high as the first."""
+    return float((samples >= samples[0] - 1e-12 * samples.abs().max()).double().mean())
