@@ -11,7 +11,7 @@ from torch_geometric.utils import subgraph, to_undirected
 from hpme.explainers import HPMEExplainer
 
 NODES, A, B = 10, 2, 3
-CHEAP = {"k": 2, "epochs": 2, "restarts": 2, "rounds": 2, "subsets": 8, "refine": 0}
+CHEAP = {"k": 2, "epochs": 2, "restarts": 2, "rounds": 2, "subsets": 8}
 
 
 class Both(nn.Module):
@@ -70,7 +70,7 @@ def test_half_of_a_reason_is_completed(judged):
     explanations, qualities = judged
     for one, quality in zip(explanations, qualities, strict=True):
         assert torch.equal(one.pooled, kind(one) == A)  # enough, where hosts have B
-        assert quality.verdict == "carried" and quality.carried > 0.8
+        assert quality.verdict == "carried"
         assert torch.equal(one.rest, kind(one) == B) and one.rest is quality.rest
         assert quality.together > 0.8
         assert quality.sentence().endswith(f"; with 1 more node {min(quality.together, 1):.0%}.")

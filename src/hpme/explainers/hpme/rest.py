@@ -28,7 +28,7 @@ ROUNDS, CANDIDATES = 3, 32
 """Times that parts are looked for, in the nodes that the pool ranks next."""
 SIFTED = 4
 """Hosts that say which parts are worth a closer look, which the others give."""
-NEAR_WORST = 0.9
+NEAR_WORST = 0.75
 """Parts are taken together if they lose this share of what the worst loses."""
 
 
