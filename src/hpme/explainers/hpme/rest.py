@@ -24,14 +24,12 @@ from hpme.explainers.hpme.transplants import Transplants
 from hpme.explainers.shared.context import batches
 from hpme.graphs.segment import rank_in_segment
 
-ROUNDS = 3
-"""Times that parts are looked for; what is found belongs to the region from then on."""
+ROUNDS, CANDIDATES = 3, 32
+"""Times that parts are looked for, in the nodes that the pool ranks next."""
 SIFTED = 4
 """Hosts that say which parts are worth a closer look, which the others give."""
-NEAR_WORST = 0.9
-"""Parts without which this share of what the worst loses is lost are taken with it."""
-CANDIDATES = 32
-"""Nodes outside the region that parts are made of, those that the pool ranks next."""
+NEAR_WORST = 0.75
+"""Parts are taken together if they lose this share of what the worst loses."""
 
 
 @dataclass(frozen=True)
@@ -67,14 +65,16 @@ def rest_of(
         carried: Share of the way that nodes ``[N]`` carry.
         grafting: Replaces parts of molecules.
     """
-    kept, graphs = transplants.pooled.clone(), transplants.graphs
-    together = transplants.score.new_full(chosen.shape, torch.nan).double()
+    kept, together = (
+        transplants.pooled.clone(),
+        torch.full_like(chosen, torch.nan, dtype=torch.double),
+    )
     for _ in range(ROUNDS):
         parts = parts_of(transplants, kept, ~kept & transplants.of_graphs(chosen))
-        graph, place = parts[needed(transplants, parts, kept, grafting)].flat()
+        graph, place = parts[_needed(transplants, parts, kept, grafting)].flat()
         if not len(graph):
             break
-        kept[graphs.ptr[graph] + place] = True
+        kept[transplants.graphs.ptr[graph] + place] = True
         chosen = torch.zeros_like(chosen).index_fill(0, graph, True)
         share = carried(kept & transplants.of_graphs(chosen)).to(together)
         together = torch.where(chosen, share, together)
@@ -85,18 +85,17 @@ def rest_of(
 def parts_of(transplants: Transplants, kept: Tensor, others: Tensor) -> Parts:
     """Single nodes of ``others``, and all that are alike: what is there twice, one may do without.
 
-    Nodes are alike if their features are and, of those next to kept nodes, these are; of others all
-    their neighbours.
+    Alike are nodes of the same features and the same kept neighbours; without such, the same
+    neighbours.
     """
-    graphs, score = transplants.graphs, transplants.score
+    graphs, score, kind = transplants.graphs, transplants.score, _kinds(transplants)
     limit = torch.full_like(graphs.sizes, CANDIDATES + graphs.anchors_per_graph)
     rank = torch.where(others, score, score.min() - 1)
     nodes = (others & top_nodes(rank, graphs, limit).keep[0]).nonzero().view(-1)
     place, width = transplants.node_number[nodes], int(graphs.sizes.max())
-    kind, (source, target) = kinds_of(transplants), graphs.edge_index
+    source, target = graphs.edge_index
     near = torch.zeros_like(kind).index_add(0, target, kept[source].long()) > 0
-    mixed = (kind + 1) * 2_654_435_761 % 2_147_483_647
-    seen = mixed[source] * (kept[source] | ~near[target])
+    seen = (kept[source] | ~near[target]) * ((kind + 1) * 2_654_435_761 % 2_147_483_647)[source]
     around = torch.zeros_like(kind).index_add(0, target, seen)
     like = torch.stack([graphs.batch, kind, around, near.long()], dim=1)[nodes]
     groups, member = torch.unique(like, dim=0, return_inverse=True)
@@ -107,131 +106,126 @@ def parts_of(transplants: Transplants, kept: Tensor, others: Tensor) -> Parts:
     return Parts(torch.cat([graphs.batch[nodes], groups[:, 0]]), torch.cat([single, several]))
 
 
-def kinds_of(transplants: Transplants) -> Tensor:
+def _kinds(transplants: Transplants) -> Tensor:
     """Number of the features and type of every node."""
     graphs = transplants.graphs
     types = graphs.batch * 0 if graphs.node_type is None else graphs.node_type
     seen = torch.cat([graphs.x.flatten(1).double(), types.double().unsqueeze(1)], dim=1)
-    number: Tensor = torch.unique(seen, dim=0, return_inverse=True)[1]
-    return number
+    kinds: Tensor = torch.unique(seen, dim=0, return_inverse=True)[1]
+    return kinds
 
 
-def needed(
+def _needed(
     transplants: Transplants, parts: Parts, kept: Tensor, grafting: Grafting | None
 ) -> Tensor:
     """Numbers of parts without which a good share of the way is lost, beyond random ones."""
     if not len(parts.graph):
         return parts.graph
-    lost = degrees(_trials(transplants, parts, kept, slice(SIFTED), beyond=False)).lost[:, 0]
+    sift, judge = transplants.hosts[:SIFTED, parts.graph], transplants.hosts[-3 * SIFTED :]
+    lost = _lost(transplants, parts, sift, _without(transplants, parts, kept, sift))[:, 0]
     # Of several nodes, one may be to blame.
     single = parts.nodes.sum(1) == 1
     table = lost.new_zeros(transplants.count, parts.nodes.shape[1])
     table[parts[single].flat()] = lost[single]
     worst = torch.where(single, 0.0, (table[parts.graph] * parts.nodes).amax(1).clamp(min=0))
     likely = (lost - worst >= CONTRIBUTES).nonzero().view(-1)
+    parts = parts[likely]
     if not len(likely):
         return likely
-    parts = parts[likely]
-    rows = slice(SIFTED if len(transplants.hosts) > 2 * SIFTED else 0, None)
-    trials = _trials(transplants, parts, kept, rows, beyond=True)
+    hosts = judge[:, parts.graph]
+    outputs = [_without(transplants, parts, kept, hosts, random=random) for random in (False, True)]
+    shares = _lost(transplants, parts, hosts, *outputs)
     if grafting is not None:
-        trials = trials.replaced(*_grafted(transplants, grafting, parts, kept))
-    mean, low, _ = degrees(trials).lost.unbind(1)
-    mean = torch.where(low > 0, mean, 0.0)
+        grafts = _grafted(transplants, parts, kept, grafting)
+        enough = grafts.isfinite().all(0).sum(0) >= FEWEST
+        hosts = transplants.hosts[:DRAWS, parts.graph]
+        by_grafts = _lost(transplants, parts, hosts, *grafts[:, : len(hosts)])
+        shares = torch.where(enough.unsqueeze(1), by_grafts, shares)
+    mean = torch.where(shares[:, 1] > 0, shares[:, 0], 0.0)
     worst = mean.new_zeros(transplants.count).scatter_reduce(0, parts.graph, mean, "amax")
     return likely[mean >= (NEAR_WORST * worst).clamp(min=CONTRIBUTES)[parts.graph]]
 
 
-def _trials(
-    transplants: Transplants, parts: Parts, kept: Tensor, rows: slice, *, beyond: bool
-) -> Trials:
-    """Graphs without parts, with neutral nodes of some of their hosts; random parts if asked."""
-    context, hosts = transplants.context, transplants.hosts[rows][:, parts.graph]
-    own = value_of(context, context.values[parts.graph].unsqueeze(0), parts.graph)[0]
-    values = value_of(context, context.values[hosts], parts.graph)
-    removed = _without(transplants, parts, kept, hosts)
-    spared = own.expand_as(removed)
-    if beyond:
-        spared = _without(transplants, parts, kept, hosts, random=True)
-    nothing = torch.full_like(removed, torch.nan)
-    return Trials(own, values, nothing, nothing, removed, spared, context.task.classification)
+def _lost(
+    transplants: Transplants,
+    parts: Parts,
+    hosts: Tensor,
+    removed: Tensor,
+    spared: Tensor | None = None,
+) -> Tensor:
+    """Share of the way that is lost without parts, with its interval ``[U, 3]``."""
+    context, graph = transplants.context, parts.graph
+    own = value_of(context, context.values[graph].unsqueeze(0), graph)[0]
+    values, nothing = value_of(context, context.values[hosts], graph), removed * torch.nan
+    trials = Trials(own, values, nothing, nothing, removed,
+                    own.expand_as(removed) if spared is None else spared,
+                    context.task.classification)  # fmt: skip
+    return degrees(trials).lost
 
 
 def _without(
     transplants: Transplants, parts: Parts, kept: Tensor, hosts: Tensor, *, random: bool = False
 ) -> Tensor:
     """Outputs ``[D, U]`` with neutral nodes of hosts in place of parts, or of random others."""
-    graphs, store, kind = transplants.graphs, transplants.context.store, kinds_of(transplants)
-    noise, place = transplants.noise(), transplants.node_number
+    graphs, store, kind = transplants.graphs, transplants.context.store, _kinds(transplants)
     fixed = torch.zeros_like(kept)
     if graphs.anchors is not None:
         fixed[graphs.anchors.flatten()] = True
-    size = max(1, transplants.mix.max_nodes // max(1, int(graphs.sizes.double().mean())))
+    noise = transplants.noise() - 4.0 * fixed
     draw, part = torch.ones_like(hosts).nonzero().unbind(1)
+    size = max(1, transplants.mix.max_nodes * len(graphs.sizes) // max(1, graphs.num_nodes))
     found = []
     for rows in batches(torch.arange(len(part), device=part.device), size):
         give = store.batch(parts.graph[part[rows]], with_pairs=True)
         take = store.batch(hosts.flatten()[rows], with_pairs=True)
         ours, theirs = give.node_ids, take.node_ids
         assert ours is not None and theirs is not None
-        gone = parts.nodes[part[rows]][give.batch, place[ours]]
+        gone = parts.nodes[part[rows]][give.batch, transplants.node_number[ours]]
         count = torch.bincount(give.batch[gone], minlength=len(rows))
         if random:  # where there are too few others, of the region
             order = noise[draw[rows][give.batch], ours] - gone.double() - 2.0 * kept[ours]
-            rank = rank_in_segment(order - 4.0 * fixed[ours], give.batch, give.ptr)
+            rank = rank_in_segment(order, give.batch, give.ptr)
             gone = (rank < count[give.batch]) & ~fixed[ours]
         like = torch.zeros(len(rows), int(kind.max()) + 1, dtype=torch.bool, device=part.device)
         known = gone | kept[ours]
         like[give.batch[known], kind[ours[known]]] = True
         order = noise[draw[rows][take.batch], theirs] - like[take.batch, kind[theirs]].double()
-        rank = rank_in_segment(order - 4.0 * fixed[theirs], take.batch, take.ptr)
+        rank = rank_in_segment(order, take.batch, take.ptr)
         left = (rank < count[take.batch]) & ~fixed[theirs]
-        inner, outer = (
-            by_boundary(~gone[None], give, None)[0],
-            by_boundary(~left[None], take, None)[0],
-        )
-        mix = transplants.mix.mixed(give, inner, take, outer, None)
+        inner, outer = by_boundary(~gone[None], give, None), by_boundary(~left[None], take, None)
+        mix = transplants.mix.mixed(give, inner[0], take, outer[0], None)
         found.append(transplants.context.predict(mix.graphs))
     output = torch.cat(found).view(1, len(part), -1)
     return outcome(transplants.context, output, parts.graph[part])[0].view_as(hosts)
 
 
-def _grafted(
-    transplants: Transplants, grafting: Grafting, parts: Parts, kept: Tensor
-) -> tuple[Trials, Tensor]:
-    """The same by groups that chemistry allows, and for which parts there are enough of them."""
-    context, smiles = transplants.context, grafting.featuriser.like.text["smiles"]
-    write, masks = import_module("rdkit.Chem").MolToSmiles, transplants.split(kept)
-    made: dict[tuple[int, int, int], str] = {}
-    for number, (graph, mask) in enumerate(zip(parts.graph.tolist(), parts.nodes, strict=True)):
-        own = Anatomy(import_module("rdkit.Chem").MolFromSmiles(smiles[graph]))
-        atoms, fixed = (set(m.nonzero().view(-1).tolist()) for m in (mask, masks[graph]))
-        graft, _ = graft_of(own, atoms)
+def _grafted(transplants: Transplants, parts: Parts, kept: Tensor, grafting: Grafting) -> Tensor:
+    """Outputs ``[2, D, U]`` with groups that chemistry allows; NaN where there are none."""
+    chem, smiles = import_module("rdkit.Chem"), grafting.featuriser.like.text["smiles"]
+    masks, made = transplants.split(kept), dict[tuple[int, int, int], str]()
+    for number, graph in enumerate(parts.graph.tolist()):
+        own = Anatomy(chem.MolFromSmiles(smiles[graph]))
+        atoms, fixed = (
+            set(m.nonzero().view(-1).tolist()) for m in (parts.nodes[number], masks[graph])
+        )
+        graft = graft_of(own, atoms)[0]
         if graft is None or {*graft.atoms} != atoms:
             continue
         generator = torch.Generator().manual_seed(zlib.crc32(smiles[graph].encode()))
         for draw in range(DRAWS):
             beside = random_region(own, graft, generator, avoid=fixed | atoms)
-            for column, one in enumerate((graft, beside)):
-                if one is None or (column and not fixed.isdisjoint(one.atoms)):
-                    continue
-                # Carbon in place of carbon would be no change.
-                carbon = all(own.kinds[atom][0] == 6 for atom in one.atoms)
-                new = remove(one, own, generator, fillers=None if carbon else grafting.fillers)
-                if new is not None:
-                    made[column, draw, number] = write(new.molecule)
-    own_value = value_of(context, context.values[parts.graph].unsqueeze(0), parts.graph)[0]
-    tables = own_value.new_full((2, DRAWS, len(parts.graph)), torch.nan)
+            for row, one in enumerate((graft, beside)):
+                if one is not None and fixed.isdisjoint(one.atoms):
+                    carbon = all(own.kinds[atom][0] == 6 for atom in one.atoms)
+                    fillers = None if carbon else grafting.fillers  # others would be no change
+                    new = remove(one, own, generator, fillers=fillers)
+                    if new is not None:
+                        made[row, draw, number] = chem.MolToSmiles(new.molecule)
+    tables = torch.full((2, DRAWS, len(parts.graph)), torch.nan, device=kept.device)
     if made:
         once = {text: place for place, text in enumerate(dict.fromkeys(made.values()))}
         output = grafting.ask(list(once))[[once[text] for text in made.values()]]
-        where = torch.tensor(list(made), device=output.device).unbind(1)
-        ids = parts.graph[where[2]]
-        tables[where] = outcome(context, output.unsqueeze(0), ids)[0].to(tables)
-    hosts = transplants.hosts[:DRAWS, parts.graph]
-    values = value_of(context, context.values[hosts], parts.graph)
-    nothing = torch.full_like(values, torch.nan)
-    bounded = context.task.classification
-    removed, spared = tables[:, : len(values)]
-    trials = Trials(own_value, values, nothing, nothing, removed, spared, bounded)
-    return trials, trials.pairs >= FEWEST
+        where = torch.tensor(list(made), device=kept.device).unbind(1)
+        graph = parts.graph[where[2]]
+        tables[where] = outcome(transplants.context, output.unsqueeze(0), graph)[0].to(tables)
+    return tables
