@@ -13,7 +13,7 @@ from hpme.explainers.hpme.measuring import Measured
 from hpme.explainers.hpme.quality import output_names
 from hpme.explainers.hpme.search.chains import Candidates
 from hpme.explainers.hpme.search.hardmix import HardMix
-from hpme.explainers.hpme.search.ratio import BY_CHANCE, RatioPoint
+from hpme.explainers.hpme.search.ratio import RatioPoint
 from hpme.explainers.shared.context import Context
 from hpme.explainers.shared.explanation import report_html
 from hpme.models.adapter import differ
@@ -26,6 +26,8 @@ WORDS: dict[Evidence, str] = {
 }
 SIGNIFICANT, OF_A_CLASS = 0.01, 0.05
 """Larger p-values may be chance: those of all graphs, and of the class that is carried best."""
+ANYWAY = 0.35
+"""Random regions that disagree less keep predictions by themselves."""
 AGAINST = 0.05
 """A class whose effect is certainly below this, the other way, speaks against the pool."""
 SMALL = 0.2
@@ -33,8 +35,7 @@ SMALL = 0.2
 POSSIBLE = 0.25
 """Where it may save as much, but need not, more graphs would tell."""
 MUCH = 0.5
-"""Of few graphs, which a model may know by heart, it must save as much for certain, and where
-random regions keep predictions as well."""
+"""Of few graphs, which a model may know by heart, it must save as much for certain."""
 FEW = 10
 """Fewer graphs of a prediction tell little."""
 
@@ -142,7 +143,7 @@ class FitReport:
                 f"all graphs have the same prediction ({self.only}), so none can show what carries "
                 "it. Fit to graphs of several predictions"
             )
-        if self.random_disagreement < BY_CHANCE and self.left_high > 1 - MUCH:
+        if self.random_disagreement < ANYWAY:
             return "none", (
                 "random regions of the same size keep predictions as well (disagreement "
                 f"{self.random_disagreement:.2f}). The model may read the whole graph, or the pool "
