@@ -46,11 +46,16 @@ class BestAttributionExplainer(DistilledOcclusionExplainer):
         known: Attributions,
         generator: torch.Generator,
     ) -> Tensor:
-        form = PoolSize(self.ratio), "contrast", "swap"
         reader = self.reader
         assert reader is not None
         mix = HardMix.build(
-            context, *form, generator, self.batch_size, lambda *given: reader(*given).unsqueeze(0)
+            context,
+            PoolSize(self.ratio),
+            "contrast",
+            "swap",
+            generator,
+            self.batch_size,
+            lambda *given: reader(*given).unsqueeze(0),
         )
         found = SubsetSearch(chains=0).find(mix, known, advance=lambda _: None)
         return found.weights[found.chosen()]
