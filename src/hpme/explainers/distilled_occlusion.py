@@ -7,13 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hpme.explainers.hpme.search.attributions import OCCLUSION, Attributions, attributions
-from hpme.explainers.hpme.search.distil import (
-    Distiller,
-    LinearPool,
-    importance,
-    standardise,
-)
+from hpme.explainers.hpme.search.attributions import Attributions, attributions
+from hpme.explainers.hpme.search.chains import START_PENALTIES
+from hpme.explainers.hpme.search.distil import Distiller, LinearPool, importance
 from hpme.explainers.hpme.search.representation import NodeReader
 from hpme.explainers.shared.base import GraphExplainer
 from hpme.explainers.shared.context import Context
@@ -21,9 +17,6 @@ from hpme.explainers.shared.masks import Masks, from_nodes
 from hpme.explainers.shared.options import table, whole
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
-
-PENALTY = 3.0
-"""The middle one of those that HPME's search tries."""
 
 
 class DistilledOcclusionExplainer(GraphExplainer):
@@ -74,10 +67,7 @@ class DistilledOcclusionExplainer(GraphExplainer):
         generator: torch.Generator,
     ) -> Tensor:
         """Weights ``[D]`` of the scorer."""
-        rows = [known.names.index(name) for name in OCCLUSION]
-        seen = known.graphs[rows[0]].to(known.scores)
-        both = standardise(known.scores[rows], distiller.graphs).sum(0)
-        return distiller.fit(both, seen, (PENALTY,))[0]
+        return distiller.fit(*known.occlusion(distiller.graphs), START_PENALTIES)[0]
 
     @torch.no_grad()
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:

@@ -140,7 +140,7 @@ class HPMEExplainer(HPMEBase):
         if self.max_passes is None:
             return self.search_graphs
         store = context.store
-        each: float = SubsetSearch(self.restarts, self.rounds, self.subsets).passes()
+        each = float(SubsetSearch(self.restarts, self.rounds, self.subsets).passes())
         each += float(store.sizes.sum() + store.edge_counts.sum() / 2) / len(store)  # occlusion
         if self.ratio == "auto" and self.k is None:
             each += RATIO_PASSES

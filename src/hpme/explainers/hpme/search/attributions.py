@@ -17,7 +17,7 @@ from hpme.explainers.shared.replicas import (
     without_pair,
 )
 from hpme.graphs import GraphBatch
-from hpme.graphs.segment import concatenated_ranges
+from hpme.graphs.segment import concatenated_ranges, standardise_in_segment
 
 OCCLUSION = ("nodes", "edges")
 """Names of those by occlusion."""
@@ -38,6 +38,12 @@ class Attributions:
     scores: Tensor
     graphs: Tensor
     names: tuple[str, ...]
+
+    def occlusion(self, graphs: GraphBatch) -> tuple[Tensor, Tensor]:
+        """What occlusion of nodes and of edges says together ``[N]``, and of which graphs."""
+        rows = [self.names.index(name) for name in OCCLUSION if name in self.names]
+        both = standardise_in_segment(self.scores[rows].T, graphs.batch, graphs.num_graphs)
+        return both.sum(1), self.graphs[rows].any(0).to(self.scores)
 
     def subset(self, graphs: GraphBatch, ids: Tensor) -> Attributions:
         """Those of some of the graphs."""

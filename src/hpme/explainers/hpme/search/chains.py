@@ -9,14 +9,13 @@ import torch
 from torch import Tensor
 
 from hpme.explainers.hpme.search.attributions import Attributions
-from hpme.explainers.hpme.search.criterion import (
-    closeness,
-    joint_rank,
-    mixed,
-    of_outputs,
-    wanted_by,
+from hpme.explainers.hpme.search.criterion import criterion, joint_rank
+from hpme.explainers.hpme.search.distil import (
+    Distiller,
+    LinearPool,
+    side_by_side,
+    standardise,
 )
-from hpme.explainers.hpme.search.distil import Distiller, LinearPool, side_by_side
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.search.subsets import search_subsets
 
@@ -42,34 +41,32 @@ class Candidates:
         hosts: The shared draws.
         weights: Weights of the pools.
         chains: The chain each comes from, or :data:`ATTRIBUTION`.
-        values: Disagreement, loss and minus the effect of each, low is good; see :meth:`add`.
+        occlusion: Weights ``[D]`` of distilled occlusion, if that is known.
+        values: Disagreement, loss and minus the correlation with ``occlusion`` of each, low is
+            good.
     """
 
     mix: HardMix
     hosts: Tensor
+    occlusion: Tensor | None = None
     weights: list[Tensor] = field(default_factory=list)
     chains: list[int] = field(default_factory=list)
     values: list[Tensor] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        noise = torch.rand(1, self.mix.graphs.num_nodes, generator=self.mix.generator)
-        self.random = self.mix.select(noise.to(self.mix.features))
-
     def add(self, weights: Tensor, chain: int) -> None:
         """Enters pools, given by weights ``[P, D]``, into the competition.
 
-        The effect is how much nearer to the prediction a pool brings hosts than as many random
-        nodes do in the same gaps. A pool can win by what it takes out of hosts alone, if any nodes
-        that come instead keep the prediction; then its effect is nil.
+        Hosts can be misled: a pool wins by what it takes out of them, or by the number of nodes
+        that it brings. Occlusion asks the model about the graph alone, and is misled by other
+        things; so a pool should please both.
         """
-        mix, hosts = self.mix, self.hosts
-        pooled = mix.select(mix.scores(LinearPool(weights)))
-        own = mixed(mix, pooled, hosts, pooled)
-        other = mixed(mix, self.random[torch.zeros(len(weights), dtype=torch.long)], hosts, pooled)
-        wanted = wanted_by(mix.context, own)
-        near, chance = (closeness(mix.context, output, wanted) for output in (own, other))
-        effect = (near - chance).mean(1, keepdim=True)
-        self.values += torch.cat([of_outputs(mix.context, own), -effect], dim=1).unbind()
+        mix, scores = self.mix, self.mix.scores(LinearPool(weights))
+        values = criterion(mix, mix.select(scores), self.hosts)
+        if self.occlusion is not None:
+            wanted = mix.scores(LinearPool(self.occlusion.unsqueeze(0)))
+            both = standardise(torch.cat([wanted, scores]), mix.graphs)
+            values = torch.cat([values, -(both[1:] * both[:1]).mean(1, keepdim=True)], dim=1)
+        self.values += values.unbind()
         self.weights += weights.unbind()
         self.chains += [chain] * len(weights)
 
@@ -110,13 +107,13 @@ class SubsetSearch:
         chains: Chains; without any the best attribution is taken.
         rounds: Rounds of each, fewer where hard mixes keep all predictions.
         subsets: Proposed subsets per graph and round.
-        draws: Hosts per subset.
+        draws: Hosts per subset, the worst of which counts.
     """
 
     chains: int = 2
     rounds: int = 2
     subsets: int = 8
-    draws: int = 2
+    draws: int = 4
 
     def steps(self) -> int:
         """Rounds of all chains."""
@@ -125,7 +122,7 @@ class SubsetSearch:
     def passes(self) -> int:
         """Forward passes over the graphs that it takes at most, without attributions."""
         pools = len(START_PENALTIES) * STARTS + len(PENALTIES) * self.steps()
-        return pools * 2 * DRAWS + self.steps() * self.subsets * self.draws
+        return pools * DRAWS + self.steps() * self.subsets * self.draws
 
     def find(
         self,
@@ -147,6 +144,9 @@ class SubsetSearch:
         candidates = Candidates(mix, mix.draw(DRAWS))
         distiller = Distiller(side_by_side(mix.features), mix.graphs)
         if attributions is not None:
+            labels, seen = attributions.occlusion(mix.graphs)
+            if bool(seen.any()):
+                candidates.occlusion = distiller.fit(labels, seen, START_PENALTIES)[0]
             for score, graphs in zip(attributions.scores, attributions.graphs, strict=True):
                 if bool(graphs.any()):
                     weights = distiller.fit(score, graphs.to(score), START_PENALTIES)

@@ -32,31 +32,16 @@ def criterion(
         removed: What makes room in hosts; by default the same selections.
     """
     removed = selection if removed is None else removed
-    return of_outputs(mix.context, mixed(mix, selection, hosts, removed))
-
-
-def mixed(mix: HardMix, selection: Selection, hosts: Tensor, removed: Selection) -> Tensor:
-    """Outputs ``[P, D B, C]`` of hosts ``[D, B]`` with selections ``[P, N]`` in their gaps."""
     count, (draws, graphs) = selection.keep.shape[0], hosts.shape
+    context = mix.context
     rows = torch.arange(count, device=hosts.device).repeat_interleave(draws)
     source = torch.arange(graphs, device=hosts.device).expand(count * draws, -1)
     output = mix.predict(source, selection[rows], hosts.repeat(count, 1), removed[rows])
-    return output.view(count, draws * graphs, -1)
-
-
-def of_outputs(context: Context, output: Tensor) -> Tensor:
-    """Disagreement and loss ``[P, 2]`` of outputs of :func:`mixed`."""
-    flat, ids = output.flatten(0, 1), wanted_by(context, output)
-    wanted = context.values[ids]
+    flat, ids = output.flatten(0, 1), source.flatten()
+    wanted = context.values[ids].view(count, draws * graphs, -1)
     kept = context.task.values(flat).view_as(wanted)
-    loss = prediction_loss(context, flat, ids.flatten()).view(len(output), -1).mean(1)
+    loss = prediction_loss(context, flat, ids).view(count, -1).mean(1)
     return torch.stack([1 - correlation(kept, wanted), loss], dim=1)
-
-
-def wanted_by(context: Context, output: Tensor) -> Tensor:
-    """Numbers ``[P, D B]`` of the graphs whose predictions outputs of :func:`mixed` should keep."""
-    ids = torch.arange(len(context.store), device=output.device)
-    return ids.repeat(output.shape[1] // max(1, len(ids))).expand(len(output), -1)
 
 
 def correlation(kept: Tensor, wanted: Tensor) -> Tensor:

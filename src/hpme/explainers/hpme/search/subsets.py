@@ -95,7 +95,7 @@ def search_subsets(mix: HardMix, score: Tensor, *, subsets: int, draws: int) -> 
         mix: The graphs.
         score: Node scores ``[N]`` that define the region of every other graph.
         subsets: Proposals per graph.
-        draws: Hosts per graph, shared by its proposals.
+        draws: Hosts per graph, shared by its proposals; the worst counts.
     """
     graphs = mix.graphs
     keep = propose_subsets(mix, score, subsets)
@@ -105,10 +105,11 @@ def search_subsets(mix: HardMix, score: Tensor, *, subsets: int, draws: int) -> 
     loss = score.new_zeros(subsets, graphs.num_graphs)
     for _ in range(draws):
         hosts = mix.draw(1).expand(subsets, -1)
-        loss += bounded_loss(mix.context, mix.predict(own, candidate, hosts, region), own)
+        output = mix.predict(own, candidate, hosts, region)
+        loss = torch.maximum(loss, bounded_loss(mix.context, output, own))
     best = loss <= loss.kthvalue(max(2, subsets // 8), dim=0).values
     share = best / best.sum(0)
     kept = keep.to(score.dtype)
     frequency = (share.index_select(1, graphs.batch) * kept).sum(0)
-    gain = (loss.mean(0) - (share * loss).sum(0)).clamp(min=0) / draws + 1e-3
+    gain = (loss.mean(0) - (share * loss).sum(0)).clamp(min=0) + 1e-3
     return SubsetLabels(frequency - kept.mean(0), gain)
