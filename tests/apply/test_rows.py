@@ -65,7 +65,9 @@ def test_graphs_come_in_parts_as_they_were_saved(tmp_path):
 
 def test_what_is_no_table_is_refused(tmp_path, saved):
     (tmp_path / "empty.csv").write_text("")
-    with pytest.raises(InputError, match="has no column 'smiles'; its columns: none"):
+    with pytest.raises(
+        InputError, match="has no column 'smiles'; its columns: none, the file is empty"
+    ):
         open_rows(tmp_path / "empty.csv")
     with pytest.raises(InputError, match="cannot be read"):
         open_rows(tmp_path / "missing.csv")

@@ -199,7 +199,7 @@ def test_run_scores_a_network_that_was_trained_elsewhere(folder, tmp_path, monke
         (["--target", "amide"], 2, "belongs to --chemprop"),
         (["--descriptors-path", "library.csv"], 2, "belongs to --chemprop"),
         (["--chemprop", "models", "--target", "third"], 1, "valid: amide, fluoride"),
-        (["--chemprop", "models"], 1, "name the one to explain with target=amide, fluoride"),
+        (["--chemprop", "models"], 1, "(in commands --target): amide, fluoride"),
         (["--chemprop", "nowhere.pt"], 1, "no file"),
     ],
 )

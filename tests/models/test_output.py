@@ -86,7 +86,7 @@ def test_one_of_several_labels():
 
 
 def test_several_labels_need_a_target():
-    with pytest.raises(InputError, match="3 tasks; name the one to explain with target=a, b, c"):
+    with pytest.raises(InputError, match=r"3 tasks; name the one.*--target\): a, b, c"):
         OutputView(mode="binary_classification", tasks=["a", "b", "c"]).read(LOGITS)
 
 
@@ -170,3 +170,9 @@ def test_values_of_the_task_that_is_asked_about():
     raw = torch.rand(5, 3)
     view = OutputView(target=2, mode="regression").of_all_classes(raw)
     assert torch.equal(view.read(raw), raw[:, 2:])
+
+
+def test_a_name_that_is_nearly_right():
+    view = OutputView(mode="regression", tasks=["AMES", "hERG"], target="AMSE")
+    with pytest.raises(InputError, match="unknown task 'AMSE'; valid: AMES, hERG; did you mean"):
+        view.read(torch.zeros(3, 2))

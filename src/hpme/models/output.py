@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, cast
@@ -141,8 +142,8 @@ class OutputView:
         """From ``[G, tasks, classes]``, or from ``[G, tasks]`` where each is a yes or no."""
         if self.target is None:
             raise InputError(
-                f"the model has {output.shape[1]} tasks; name the one to explain with target="
-                f"{_listed(self.tasks, output.shape[1])}"
+                f"the model has {output.shape[1]} tasks; name the one to explain with target= (in "
+                f"commands --target): {_listed(self.tasks, output.shape[1])}"
             )
         task, chosen = self.target if isinstance(self.target, tuple) else (self.target, None)
         column = position(task, output.shape[1], self.tasks, "task")
@@ -190,6 +191,8 @@ def position(name: Target, count: int, names: Sequence[str] | None, kind: str) -
     elif isinstance(name, int) and not isinstance(name, bool) and 0 <= name < count:
         return int(name)
     hint = f"; name them with {_plural(kind)}=[...]" if isinstance(name, str) and not names else ""
+    close = difflib.get_close_matches(str(name), names or (), n=1)
+    hint = f"; did you mean '{close[0]}'?" if close else hint
     raise InputError(f"unknown {kind} {name!r}; valid: {_listed(names, count)}{hint}")
 
 

@@ -223,7 +223,7 @@ def read_molecules(
     """
     compile_smarts(how.smarts)
     if not smiles:
-        raise InputError("no molecules: the list is empty")
+        raise InputError("no molecules: the list is empty, or the file has no row below its header")
     if workers is not None and workers < 1:
         raise InputError(f"workers must be at least 1, got {workers}")
     if workers is None:

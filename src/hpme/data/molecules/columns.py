@@ -84,6 +84,8 @@ def read_columns(
                     column.append(row[position] if position < len(row) else "")
                     if "\n" in column[-1] or "\r" in column[-1]:
                         raise csv.Error(f"row {line}: {OPEN_QUOTE}")
+    except FileNotFoundError as error:
+        raise InputError(f"no file '{path}'; check the path") from error
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"'{path}' cannot be read as CSV in UTF-8: {error}") from error
     found = dict(zip(columns, values, strict=True))
@@ -124,8 +126,11 @@ def positions(header: Sequence[str], columns: Sequence[str], path: Path) -> list
     names = [name.strip() for name in header]
     for column in columns:
         if column not in names:
-            shown = one_line(", ".join(names)) or "none"
-            raise InputError(f"'{path}' has no column '{column}'; its columns: {shown}")
+            shown = one_line(", ".join(names)) or "none, the file is empty"
+            raise InputError(
+                f"'{path}' has no column '{column}'; its columns: {shown}; name another, such as "
+                "with --smiles-column, or add a line with the names of the columns"
+            )
         if names.count(column) > 1:
             raise InputError(f"'{path}' has two columns '{column}'; rename or remove one of them")
     return [names.index(column) for column in columns]

@@ -186,7 +186,7 @@ def _skipped(
 ) -> list[SkippedRow]:
     """Rows to leave out, which is said; an error if they are all, or none may be left out."""
     if not table.smiles:
-        raise InputError("no molecules: the list is empty")
+        raise InputError("no molecules: the list is empty, or the file has no row below its header")
     skipped = [SkippedRow(table.rows[i], table.smiles[i], bad[i]) for i in sorted(bad)]
     if skipped and on_error == "raise":
         raise InputError(str(skipped[0]))
