@@ -173,11 +173,7 @@ class ShardFolder:
             ) from error
 
     def done(self) -> dict[int, int]:
-        """Input rows of every shard that is there and whole; damaged ones are removed.
-
-        Raises:
-            InputError: If there are Parquet files of others, which would be read as shards.
-        """
+        """Input rows of all whole shards; damaged ones are removed, files of others refused."""
         found: dict[int, int] = {}
         for file in self._files():
             content = file.read_bytes()
