@@ -79,7 +79,7 @@ def test_half_of_a_reason_is_completed(judged):
 def test_one_motif_that_carries_all_has_no_rest(graphs):
     model = Both(b=0.0)
     for quality in fit(model, graphs).quality(model, graphs[:12]):
-        assert quality.verdict == "carried" and not quality.rest.any()
+        assert quality.carried > 0.9 and not quality.rest.any()
         assert quality.together != quality.together and "more" not in quality.sentence()
 
 
