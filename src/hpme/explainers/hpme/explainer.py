@@ -81,7 +81,7 @@ class HPMEExplainer(HPMEBase):
         *,
         restarts: int = 2,
         rounds: int = 2,
-        subsets: int = 8,
+        subsets: int = 16,
         max_passes: float | None = None,
         **options: Any,
     ) -> None:

@@ -112,7 +112,7 @@ class SubsetSearch:
 
     chains: int = 2
     rounds: int = 2
-    subsets: int = 8
+    subsets: int = 16
     draws: int = 4
 
     def steps(self) -> int:
