@@ -115,12 +115,15 @@ class HPMEBase(TransplantingExplainer):
         """What the edge MLP reads of nodes, given what pools read and H; by default H."""
         return h
 
-    def _read_nodes(self, embedding: Embedding, graphs: GraphBatch) -> tuple[Tensor, Tensor]:
-        """Scores ``[1, N]``, and what the edge MLP reads of nodes."""
+    def _read_nodes(
+        self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any
+    ) -> tuple[Embedding, Tensor, Tensor]:
+        """What the model computes, scores ``[1, N]``, and what the edge MLP reads of nodes."""
         assert self.pool is not None and self.size is not None
+        embedding = adapter.embed(graphs, **model_kwargs)
         features = self._represent(embedding.layers, embedding.nodes, graphs)
         score: Tensor = self.pool(features, graphs, self.size(graphs.sizes))
-        return score, self._edge_input(features, embedding.nodes)
+        return embedding, score, self._edge_input(features, embedding.nodes)
 
     def _importance(self, score: Tensor, graphs: GraphBatch) -> Tensor:
         """Importance of nodes from 0 to 1, by scores ``[P, N]``; in a graph the order is theirs."""
@@ -171,8 +174,7 @@ class HPMEBase(TransplantingExplainer):
         if graphs.num_nodes == 0:
             empty = torch.zeros(0, device=graphs.x.device)
             return Masks(empty, empty.view(0, 1), empty.bool())
-        embedding = adapter.embed(graphs, **model_kwargs)
-        score, h = self._read_nodes(embedding, graphs)
+        embedding, score, h = self._read_nodes(adapter, graphs, **model_kwargs)
         importance, pooled = self._ranked(score, graphs)
         source, target = graphs.edge_index
         edge_mask = torch.minimum(

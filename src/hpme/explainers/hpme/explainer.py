@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from hpme.explainers.hpme.base import HPMEBase
 from hpme.explainers.hpme.method.pool import PoolSize
+from hpme.explainers.hpme.refining import Local, Refine, chosen_weight
 from hpme.explainers.hpme.report import FitReport, report_on
 from hpme.explainers.hpme.search.attributions import Attributions, attributions
 from hpme.explainers.hpme.search.chains import SubsetSearch
@@ -30,9 +32,10 @@ from hpme.explainers.hpme.search.representation import (
 )
 from hpme.explainers.hpme.transplants import Transplants, least_needed, spread_over
 from hpme.explainers.shared.context import Context, batches, sampled
-from hpme.explainers.shared.options import table, whole
+from hpme.explainers.shared.options import one_of, table, whole
 from hpme.explainers.shared.parametric import Categories, read_features
 from hpme.graphs import GraphBatch
+from hpme.models.adapter import ModelAdapter
 from hpme.models.embedding import Embedding
 from hpme.progress import progress_bar
 
@@ -58,8 +61,12 @@ class HPMEExplainer(HPMEBase):
         rounds: Rounds of each chain, fewer where nothing is left to find, up to two more where
             predictions are not kept.
         subsets: Proposed subsets per graph and round.
-        refine: Steps that combine the best pools into one, after up to six that look for better
+        combine: Steps that combine the best pools into one, after up to six that look for better
             ones where predictions are not kept; with 0 the best one is taken alone.
+        refine: What corrects the scores of nodes by interventions in the graph itself:
+            ``"gradient"``, one pass back per graph; ``"full"``, integrated gradients and occlusion,
+            one pass per node and 16 with gradients; ``None``, nothing. :meth:`fit` chooses how
+            much it counts by hard mixes, and nothing is computed where that is 0.
         **options: Arguments of :class:`~hpme.explainers.hpme.base.HPMEBase`.
     """
 
@@ -73,7 +80,8 @@ class HPMEExplainer(HPMEBase):
         restarts=whole(1),
         rounds=whole(1),
         subsets=whole(4),
-        refine=whole(0),
+        combine=whole(0),
+        refine=one_of(*get_args(Refine), words=(None,)),
     )
 
     def __init__(
@@ -82,11 +90,13 @@ class HPMEExplainer(HPMEBase):
         restarts: int = 3,
         rounds: int = 2,
         subsets: int = 16,
-        refine: int = 2,
+        combine: int = 2,
+        refine: Refine | None = "gradient",
         **options: Any,
     ) -> None:
         super().__init__(**options)
-        self.restarts, self.rounds, self.subsets, self.refine = restarts, rounds, subsets, refine
+        self.restarts, self.rounds, self.subsets = restarts, rounds, subsets
+        self.combine, self.refine = combine, refine
         self.representation: Representation | HeteroRepresentation | None = None
         self.categories: Categories | None = None  # of integer features
 
@@ -107,7 +117,7 @@ class HPMEExplainer(HPMEBase):
         if automatic:
             self.size = PoolSize(RATIOS[0])  # each trial has its own
         # All that is read of nodes is computed once; every step takes the graphs it needs.
-        mix = self.hard_mix(context.subset(torch.cat([searched, held_out])), generator)
+        mix = super().hard_mix(context.subset(torch.cat([searched, held_out])), generator)
         fresh = None
         if len(held_out):
             fresh = mix.subset(torch.arange(len(searched), len(mix.context.store)))
@@ -151,7 +161,7 @@ class HPMEExplainer(HPMEBase):
         self, few: HardMix, known: Attributions, fresh: HardMix | None, progress: bool
     ) -> FitReport:
         """Finds the pool on a few graphs, trains the edge MLP, reports on fresh graphs."""
-        search = SubsetSearch(self.restarts, self.rounds, self.subsets, self.refine)
+        search = SubsetSearch(self.restarts, self.rounds, self.subsets, self.combine)
         with progress_bar("searching the pool", search.steps(), enabled=progress) as advance:
             candidates = search.find(few, known, advance=advance)
         self.pool, rival = candidates.pool(candidates.chosen()), candidates.rival()
@@ -159,6 +169,9 @@ class HPMEExplainer(HPMEBase):
         spread = float(few.scores(self.pool).std(unbiased=False))
         self.pool.weight.data /= spread if spread > 0 else 1.0
         self.rival = None if rival is None else candidates.pool(rival)
+        self._choose_weight(few)
+        few = self._with_local(few)
+        fresh = None if fresh is None else self._with_local(fresh)
         measured, count = (few, 0) if fresh is None else (fresh, fresh.graphs.num_graphs)
         report = report_on(measured, self.pool, candidates, "subsets", held_out=count)
         with progress_bar("training the edge MLP", self.epochs, enabled=progress) as advance:
@@ -177,7 +190,7 @@ class HPMEExplainer(HPMEBase):
         """Finds the importance from which on nodes are needed, from what some graphs need."""
         assert self.pool is not None
         self.needed = torch.zeros(())  # a new one: the old may be of inference mode
-        trial = mix.sample(TRIAL_GRAPHS, SEARCH_EDGES)
+        trial = self._with_local(mix.sample(TRIAL_GRAPHS, SEARCH_EDGES))
         score = trial.scores(self.pool)
         importance, pooled = self._ranked(score, trial.graphs)
         prefix = Transplants.among(trial, score).smallest_prefix()
@@ -191,14 +204,65 @@ class HPMEExplainer(HPMEBase):
 
     def _edge_input(self, features: Tensor, h: Tensor) -> Tensor:
         assert self.representation is not None
-        return self.representation.summarised(features[0])
+        return self.representation.summarised(features[0, :, : self.representation.channels])
 
-    def _read_nodes(self, embedding: Embedding, graphs: GraphBatch) -> tuple[Tensor, Tensor]:
+    def _read_nodes(
+        self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any
+    ) -> tuple[Embedding, Tensor, Tensor]:
         assert self.representation is not None and isinstance(self.pool, LinearPool)
+        weight, refined = self.pool.weight[0].detach(), self._local_weight
+        if refined:
+            embedding, local = self._local(adapter)(graphs, **model_kwargs)
+        else:
+            embedding, local = adapter.embed(graphs, **model_kwargs), torch.zeros(())
         x = read_features(self.categories, graphs)
         given = x, embedding.layers, embedding.nodes, graphs
-        read = self.representation.read(*given, self.pool.weight[0])
-        return read[:, :1].T, read[:, 1:]
+        read = self.representation.read(*given, weight[: self.representation.channels])
+        return embedding, (read[:, 0] + refined * local.to(read)).unsqueeze(0), read[:, 1:]
+
+    # Refining: the last feature of a pool is what interventions in the graph itself say. #########
+
+    @property
+    def _local_weight(self) -> float:
+        """How much the last feature counts; 0 where nothing is refined."""
+        assert isinstance(self.pool, LinearPool)
+        return 0.0 if self.refine is None else float(self.pool.weight.detach()[0, -1])
+
+    def _local(self, adapter: ModelAdapter) -> Local:
+        assert self.refine is not None and self.task is not None
+        return Local(self.refine, adapter, self.task, self.hosts.x.to(adapter.device).float().mean(0))
+
+    def hard_mix(self, context: Context, generator: torch.Generator) -> HardMix:
+        """As of the base; pools read the last feature, too."""
+        return self._with_local(super().hard_mix(context, generator))
+
+    def _with_local(self, mix: HardMix) -> HardMix:
+        """The same with the last feature, which is computed only where it counts."""
+        if self.refine is None:
+            return mix
+        local = mix.features.new_zeros(mix.features.shape[1])
+        if self._local_weight:
+            local = self._local(mix.context.adapter).of(mix.context, self.batch_size).to(local)
+        return replace(mix, features=torch.cat([mix.features, local.view(1, -1, 1)], dim=2))
+
+    def _choose_weight(self, few: HardMix) -> None:
+        """Gives the pools their last feature, and as much weight as hard mixes ask for."""
+        assert isinstance(self.pool, LinearPool)
+        if self.refine is None:
+            return
+        wide = LinearPool(F.pad(self.pool.weight.data, (0, 1), value=1.0))
+        self.pool = wide
+        seen = self._with_local(few)
+        state = few.generator.get_state()  # what follows does not depend on what is tried here
+        weight = chosen_weight(seen, wide)
+        few.generator.set_state(state)
+        wide.weight.data[:, -1] = weight
+        spread = float(seen.scores(wide).std(unbiased=False))
+        wide.weight.data /= spread if spread > 0 else 1.0
+        if isinstance(self.rival, LinearPool):
+            own = float(few.scores(self.rival).std(unbiased=False))
+            scaled = self.rival.weight.data / (own if own > 0 else 1.0)
+            self.rival = LinearPool(F.pad(scaled, (0, 1), value=weight))
 
     def _importance(self, score: Tensor, graphs: GraphBatch) -> Tensor:
         # A node counts by its place in its graph, and by what all graphs say about its like:
@@ -216,4 +280,5 @@ class HPMEExplainer(HPMEBase):
         hetero, codes = self.schema is not None, meta.get("codes")
         self.categories = None if codes is None else Categories(codes)
         self.representation = (HeteroRepresentation if hetero else Representation)(meta["widths"])
-        return LinearPool(torch.zeros(1, self.representation.channels))
+        channels = self.representation.channels + (self.refine is not None)
+        return LinearPool(torch.zeros(1, channels))
