@@ -1,7 +1,7 @@
 """Atoms of known toxicophores in mutagens, as HPME and other explainers rank them.
 
     python benchmarks/toxicophores.py [--members 1] [--fit 300] [--molecules 300] [--half odd]
-        [--forms off,gradient,full] [--cache DIR] [--json FILE]
+        [--forms off,gradient,occlusion] [--cache DIR] [--json FILE]
 
 Needs what ``benchmarks/grafts.py`` does. HPME is fitted to random molecules of the Ames table, and
 explains others: mutagens that the model knows and that have exactly one kind of toxicophore. Per
@@ -29,6 +29,8 @@ from torch import Tensor
 
 from hpme.explainers import HPMEExplainer, IntegratedGradientsExplainer, OcclusionExplainer
 from hpme.explainers.hpme.base import HPMEBase
+from hpme.explainers.hpme.refining import chosen_weight, widened
+from hpme.explainers.hpme.search.distil import LinearPool
 from hpme.graphs import GraphStore
 from hpme.metrics import edge_auc_per_graph
 from hpme.models.chemprop import Ensemble, explained, molecules
@@ -48,10 +50,12 @@ def refined(base: HPMEExplainer, form: str, model: Any, graphs: list[Any]) -> HP
     explainer = copy.deepcopy(base)
     if form == "off":
         return explainer
-    explainer.refine = form
+    narrow = LinearPool(base.pool.weight.data[:, :-1])
+    explainer.refine, explainer.pool = form, None
     generator = torch.Generator().manual_seed(explainer.seed)
     with explainer.context(model, GraphStore.from_graphs(graphs)) as context:
-        explainer._choose_weight(HPMEBase.hard_mix(explainer, context, generator))
+        mix = explainer._with_local(HPMEBase.hard_mix(explainer, context, generator))
+        explainer.pool = widened(narrow, mix, chosen_weight(mix, narrow))
     return explainer
 
 
@@ -83,7 +87,7 @@ def main() -> None:
     parser.add_argument("--fit", type=int, default=300)
     parser.add_argument("--molecules", type=int, default=300)
     parser.add_argument("--half", default="odd", choices=("odd", "even"))
-    parser.add_argument("--forms", default="off,gradient,full")
+    parser.add_argument("--forms", default="off,gradient,occlusion")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--cache", type=Path, help="folder for fitted explainers")
     parser.add_argument("--json", type=Path)
@@ -122,7 +126,8 @@ def main() -> None:
 
     for form in options.forms.split(","):
         explainer = refined(base, form, model, background)
-        show(f"HPME, refine {form}", explainer, weight=explainer._local_weight)
+        weight = float(explainer.pool.weight[0, -1])
+        show(f"HPME, refine {form}", explainer, weight=weight)
     show("IG", IntegratedGradientsExplainer())
     show("occlusion of atoms", OcclusionExplainer(unit="node"))
     print(f"{len(graphs)} molecules, {statistics.fmean(map(len, truth)):.1f} atoms each")

@@ -26,7 +26,7 @@ FENCE = re.compile(
     r"(?:<!-- not run: (?P<reason>[^>]+) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$",
     re.DOTALL | re.MULTILINE,
 )
-QUICK = "restarts=1, rounds=1, subsets=4, refine=1, epochs=2"
+QUICK = "restarts=1, rounds=1, subsets=4, combine=1, epochs=2"
 FEW = 'load_dataset("ba-2motifs", size=40)'
 
 SMALLER = {
@@ -92,7 +92,7 @@ other = GradExplainer()
 """What a page takes for granted."""
 
 TINY = "--size 40 --graphs 6 --train-steps 3"
-TINY_HPME = "-o restarts=1 -o rounds=1 -o subsets=4 -o refine=1 -o epochs=2"
+TINY_HPME = "-o restarts=1 -o rounds=1 -o subsets=4 -o combine=1 -o epochs=2"
 APPENDED = {
     "hpme run --dataset ba-2motifs --explainer hpme": f"{TINY} {TINY_HPME} --seeds 0",
     "hpme run --dataset ba-2motifs --explainer grad": TINY,

@@ -10,7 +10,7 @@ nbclient = pytest.importorskip("nbclient")
 pytest.importorskip("ipykernel")
 
 FOLDER = Path(__file__).parents[1] / "examples" / "notebooks"
-QUICK = "SEARCH = {'restarts': 1, 'rounds': 1, 'subsets': 8, 'refine': 1, 'epochs': 20}"
+QUICK = "SEARCH = {'restarts': 1, 'rounds': 1, 'subsets': 8, 'combine': 1, 'epochs': 20}"
 SMALL = {
     "molecules": "MOLECULES, EPOCHS = 64, 15",
     "chemprop": "ENDS, EPOCHS = 2, 4",

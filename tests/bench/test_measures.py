@@ -12,7 +12,7 @@ from hpme.data import GraphStore, load_dataset
 from hpme.errors import InputError
 from hpme.models import Recipe, predict
 
-QUICK = {"restarts": 1, "rounds": 1, "subsets": 4, "refine": 1, "epochs": 1}
+QUICK = {"restarts": 1, "rounds": 1, "subsets": 4, "combine": 1, "epochs": 1}
 
 
 @pytest.fixture(scope="module")

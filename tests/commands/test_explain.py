@@ -58,7 +58,7 @@ QUICK = [
     "-o",
     "rounds=1",
     "-o",
-    "refine=1",
+    "combine=1",
     "-o",
     "epochs=2",
     "-o",

@@ -40,7 +40,7 @@ SMALL = {
     "restarts": 2,
     "rounds": 1,
     "subsets": 4,
-    "refine": 1,
+    "combine": 1,
     "mask_epochs": 2,
     "mask_graphs": 3,
     "posthoc_options": {"epochs": 2},

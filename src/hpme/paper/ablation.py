@@ -17,7 +17,7 @@ BY_SEARCH: dict[str, Options] = {
     "node scores alone": {"score": "node"},
     "subgraph without a host": {"mixup": False},
     "one chain": {"restarts": 1},
-    "not refined": {"refine": 0},
+    "not refined": {"combine": 0},
     "any host": {"neighbor": "random"},
     "boundary by rank": {"attach": "rank"},
     "size chosen without labels": OWN_SIZE,

@@ -12,7 +12,7 @@ from hpme.data.molecules.edits import fragment_of, regions_of, transplanted
 from hpme.errors import InputError
 from hpme.explainers import HPMEExplainer
 
-CHEAP = {"epochs": 2, "restarts": 1, "rounds": 2, "subsets": 8, "refine": 0}
+CHEAP = {"epochs": 2, "restarts": 1, "rounds": 2, "subsets": 8, "combine": 0}
 
 
 class Count(nn.Module):

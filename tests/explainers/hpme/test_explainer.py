@@ -35,7 +35,7 @@ def test_a_target_without_explanation_is_reported(graphs):
         def forward(self, x, edge_index, batch=None, edge_weight=None):
             return global_add_pool(torch.cat([x, x], dim=1), batch)[:, :1].mul(50).sin()
 
-    explainer = HPMEExplainer(k=2, restarts=2, rounds=2, refine=3)
+    explainer = HPMEExplainer(k=2, restarts=2, rounds=2, combine=3)
     explainer.fit(Chaos(), graphs, mode="regression")
     assert explainer.report.warnings
     assert "trust with care" in explainer.report.summary()
@@ -53,7 +53,7 @@ def test_without_mixup_nothing_that_is_searched_or_chosen_has_a_host(graphs, mon
     monkeypatch.setattr(explainer, "report_on", lambda *_, **__: asked.append("report"))
     for mixup in (True, False):
         asked.clear()
-        options = {"restarts": 1, "rounds": 1, "subsets": 4, "refine": 1, "epochs": 1}
+        options = {"restarts": 1, "rounds": 1, "subsets": 4, "combine": 1, "epochs": 1}
         with suppress(TypeError):  # no report to complete
             HPMEExplainer(mixup=mixup, **options).fit(Finder(), graphs[:12], mode="regression")
         before = asked[: asked.index("report")]
@@ -115,7 +115,7 @@ def test_bad_arguments_of_all_are_named(kind, options):
 
 
 @pytest.mark.parametrize(
-    "options", [{"restarts": 0}, {"rounds": 0}, {"subsets": 1}, {"refine": -1}]
+    "options", [{"restarts": 0}, {"rounds": 0}, {"subsets": 1}, {"combine": -1}]
 )
 def test_bad_arguments_are_named(options):
     with pytest.raises(InputError, match=next(iter(options))):
@@ -124,7 +124,7 @@ def test_bad_arguments_are_named(options):
 
 def test_neither_takes_what_belongs_to_the_other():
     own, others = (set(kind.option_names()) for kind in (HPMEExplainer, HPMEPrintedExplainer))
-    assert own - others == {"restarts", "rounds", "subsets", "refine"}
+    assert own - others == {"restarts", "rounds", "subsets", "combine", "refine"}
     with pytest.raises(TypeError, match="bce_weight"):
         HPMEExplainer(k=3, bce_weight=1.0)
     with pytest.raises(TypeError, match="rounds"):

@@ -14,7 +14,7 @@ from hpme.errors import InputError, NotFittedError
 from hpme.explainers import HPMEExplainer
 from hpme.explainers.hpme.rulebook import RuleBook
 
-CHEAP = {"epochs": 2, "restarts": 1, "rounds": 2, "subsets": 8, "refine": 0}
+CHEAP = {"epochs": 2, "restarts": 1, "rounds": 2, "subsets": 8, "combine": 0}
 
 
 class Both(nn.Module):

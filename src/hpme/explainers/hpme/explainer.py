@@ -6,12 +6,11 @@ from dataclasses import replace
 from typing import Any, get_args
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from hpme.explainers.hpme.base import HPMEBase
 from hpme.explainers.hpme.method.pool import PoolSize
-from hpme.explainers.hpme.refining import Local, Refine, chosen_weight
+from hpme.explainers.hpme.refining import Local, Refine, chosen_weight, widened
 from hpme.explainers.hpme.report import FitReport, report_on
 from hpme.explainers.hpme.search.attributions import Attributions, attributions
 from hpme.explainers.hpme.search.chains import SubsetSearch
@@ -64,9 +63,9 @@ class HPMEExplainer(HPMEBase):
         combine: Steps that combine the best pools into one, after up to six that look for better
             ones where predictions are not kept; with 0 the best one is taken alone.
         refine: What corrects the scores of nodes by interventions in the graph itself:
-            ``"gradient"``, one pass back per graph; ``"full"``, integrated gradients and occlusion,
-            one pass per node and 16 with gradients; ``None``, nothing. :meth:`fit` chooses how
-            much it counts by hard mixes, and nothing is computed where that is 0.
+            ``"gradient"``, one pass back per graph; ``"occlusion"``, also a pass per node; or
+            ``None``, nothing. :meth:`fit` finds out by hard mixes how much it should count;
+            nothing is computed where that is 0.
         **options: Arguments of :class:`~hpme.explainers.hpme.base.HPMEBase`.
     """
 
@@ -102,6 +101,7 @@ class HPMEExplainer(HPMEBase):
 
     def _fit(self, context: Context, *, progress: bool) -> None:
         generator = torch.Generator().manual_seed(self.seed)
+        self.pool = None
         self._keep(context)
         # A part of the nodes says enough about centres and scales.
         graphs = context.store.batch(
@@ -164,13 +164,11 @@ class HPMEExplainer(HPMEBase):
         search = SubsetSearch(self.restarts, self.rounds, self.subsets, self.combine)
         with progress_bar("searching the pool", search.steps(), enabled=progress) as advance:
             candidates = search.find(few, known, advance=advance)
-        self.pool, rival = candidates.pool(candidates.chosen()), candidates.rival()
-        # Scores of all nodes together have unit variance, for :meth:`_importance`.
-        spread = float(few.scores(self.pool).std(unbiased=False))
-        self.pool.weight.data /= spread if spread > 0 else 1.0
-        self.rival = None if rival is None else candidates.pool(rival)
-        self._choose_weight(few)
+        pool, rival = candidates.pool(candidates.chosen()), candidates.rival()
         few = self._with_local(few)
+        weight = 0.0 if self.refine is None else chosen_weight(few, pool)
+        self.pool = widened(pool, few, weight)
+        self.rival = None if rival is None else widened(candidates.pool(rival), few, weight)
         fresh = None if fresh is None else self._with_local(fresh)
         measured, count = (few, 0) if fresh is None else (fresh, fresh.graphs.num_graphs)
         report = report_on(measured, self.pool, candidates, "subsets", held_out=count)
@@ -210,59 +208,35 @@ class HPMEExplainer(HPMEBase):
         self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any
     ) -> tuple[Embedding, Tensor, Tensor]:
         assert self.representation is not None and isinstance(self.pool, LinearPool)
-        weight, refined = self.pool.weight[0].detach(), self._local_weight
-        if refined:
-            embedding, local = self._local(adapter)(graphs, **model_kwargs)
-        else:
-            embedding, local = adapter.embed(graphs, **model_kwargs), torch.zeros(())
+        weight = self.pool.weight[0].detach()
+        embedding, local = self._local(adapter, graphs, **model_kwargs)
         x = read_features(self.categories, graphs)
         given = x, embedding.layers, embedding.nodes, graphs
-        read = self.representation.read(*given, weight[: self.representation.channels])
-        return embedding, (read[:, 0] + refined * local.to(read)).unsqueeze(0), read[:, 1:]
+        read = self.representation.read(*given, weight[:-1])
+        return embedding, (read[:, 0] + weight[-1] * local).unsqueeze(0), read[:, 1:]
 
-    # Refining: the last feature of a pool is what interventions in the graph itself say. #########
-
-    @property
-    def _local_weight(self) -> float:
-        """How much the last feature counts; 0 where nothing is refined."""
-        assert isinstance(self.pool, LinearPool)
-        return 0.0 if self.refine is None else float(self.pool.weight.detach()[0, -1])
-
-    def _local(self, adapter: ModelAdapter) -> Local:
-        assert self.refine is not None and self.task is not None
-        return Local(self.refine, adapter, self.task, self.hosts.x.to(adapter.device).float().mean(0))
+    def _local(
+        self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any
+    ) -> tuple[Embedding, Tensor]:
+        """What the model computes, and the last feature of nodes, zeros if that does not count."""
+        known = None if self.pool is None else self.pool.weight.detach()[0, -1]
+        if self.refine is None or known == 0:
+            embedding = adapter.embed(graphs, **model_kwargs)
+            return embedding, embedding.nodes.new_zeros(graphs.num_nodes)
+        assert self.task is not None
+        neutral = self.hosts.x.to(torch.get_default_dtype()).mean(0)
+        return Local(self.refine, adapter, self.task, neutral)(graphs, **model_kwargs)
 
     def hard_mix(self, context: Context, generator: torch.Generator) -> HardMix:
-        """As of the base; pools read the last feature, too."""
+        """As of the base; pools read one feature more, of interventions in the graph itself."""
         return self._with_local(super().hard_mix(context, generator))
 
     def _with_local(self, mix: HardMix) -> HardMix:
-        """The same with the last feature, which is computed only where it counts."""
-        if self.refine is None:
-            return mix
-        local = mix.features.new_zeros(mix.features.shape[1])
-        if self._local_weight:
-            local = self._local(mix.context.adapter).of(mix.context, self.batch_size).to(local)
-        return replace(mix, features=torch.cat([mix.features, local.view(1, -1, 1)], dim=2))
-
-    def _choose_weight(self, few: HardMix) -> None:
-        """Gives the pools their last feature, and as much weight as hard mixes ask for."""
-        assert isinstance(self.pool, LinearPool)
-        if self.refine is None:
-            return
-        wide = LinearPool(F.pad(self.pool.weight.data, (0, 1), value=1.0))
-        self.pool = wide
-        seen = self._with_local(few)
-        state = few.generator.get_state()  # what follows does not depend on what is tried here
-        weight = chosen_weight(seen, wide)
-        few.generator.set_state(state)
-        wide.weight.data[:, -1] = weight
-        spread = float(seen.scores(wide).std(unbiased=False))
-        wide.weight.data /= spread if spread > 0 else 1.0
-        if isinstance(self.rival, LinearPool):
-            own = float(few.scores(self.rival).std(unbiased=False))
-            scaled = self.rival.weight.data / (own if own > 0 else 1.0)
-            self.rival = LinearPool(F.pad(scaled, (0, 1), value=weight))
+        store, adapter = mix.context.store, mix.context.adapter
+        parts = batches(torch.arange(len(store)), self.batch_size)
+        local = torch.cat([self._local(adapter, store.batch(ids))[1] for ids in parts])
+        last = local.to(mix.features).view(1, -1, 1)
+        return replace(mix, features=torch.cat([mix.features, last], dim=2))
 
     def _importance(self, score: Tensor, graphs: GraphBatch) -> Tensor:
         # A node counts by its place in its graph, and by what all graphs say about its like:
@@ -280,5 +254,4 @@ class HPMEExplainer(HPMEBase):
         hetero, codes = self.schema is not None, meta.get("codes")
         self.categories = None if codes is None else Categories(codes)
         self.representation = (HeteroRepresentation if hetero else Representation)(meta["widths"])
-        channels = self.representation.channels + (self.refine is not None)
-        return LinearPool(torch.zeros(1, channels))
+        return LinearPool(torch.zeros(1, self.representation.channels + 1))

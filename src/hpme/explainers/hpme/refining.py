@@ -6,27 +6,24 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from hpme.errors import ModelError
 from hpme.explainers.hpme.search.criterion import criterion, joint_rank
 from hpme.explainers.hpme.search.distil import LinearPool, standardise
 from hpme.explainers.hpme.search.hardmix import HardMix
-from hpme.explainers.integratedgradients import integrate
-from hpme.explainers.shared.context import Context, batches
 from hpme.explainers.shared.replicas import ReplicaModel, Replicas, explained_output, predicted
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
 from hpme.models.embedding import Embedding
 from hpme.models.task import Task
 
-Refine = Literal["gradient", "full"]
+Refine = Literal["gradient", "occlusion"]
 WEIGHTS = (0.0, 0.5, 1.0, 2.0, 4.0)
 """How much a graph's own interventions may count, in units of the scorer's spread."""
 OWN, DEEP = 0.25, 0.5
-"""What a node's own value, and that of its embedding, count beside its neighbourhood's."""
-STEPS = 16
-"""Points of the integral of gradients."""
+"""What a node's own value, and the gradient by its embedding, count beside its neighbourhood's."""
 LEAST = 1e-4
 """Values that differ by a smaller share of the highest differ by rounding."""
 DRAWS, EQUAL = 4, 1.15
@@ -37,17 +34,17 @@ DRAWS, EQUAL = 4, 1.15
 class Local:
     """How much each node raises the log odds of the predicted class, or changes the value.
 
-    By gradient times input and gradient times embedding, of the pass that reads embeddings and one
-    pass back. In full by integrated gradients, and by the fall when the node has mean features
-    instead (one with codes is deleted), in place of the former. Groups act as one, so a node counts
-    by the mean of itself and its neighbours, and a little by itself. All is standardised inside
-    graphs, and zero where no gradient flows.
+    By gradient times input and gradient times embedding, from the pass that reads embeddings and
+    one pass back; in place of the former by the fall when the node has mean features instead (one
+    with codes is deleted), a pass for every node. Groups act as one, so a node counts by the mean
+    of itself and its neighbours, and a little by itself. All is standardised inside graphs, and
+    zero where no gradient flows.
 
     Args:
-        form: ``"gradient"`` or ``"full"``.
+        form: ``"gradient"`` or ``"occlusion"``.
         adapter: Calls the model.
         task: What its output means.
-        neutral: Mean features of the fitted graphs.
+        neutral: Mean features of known graphs.
     """
 
     form: Refine
@@ -55,50 +52,34 @@ class Local:
     task: Task
     neutral: Tensor
 
-    def of(self, context: Context, batch_size: int) -> Tensor:
-        """The numbers of all nodes of a context ``[N]``."""
-        ids = batches(torch.arange(len(context.store)), batch_size)
-        return torch.cat([self(context.store.batch(some))[1] for some in ids])
-
     def __call__(self, graphs: GraphBatch, **kwargs: Any) -> tuple[Embedding, Tensor]:
         """What the model computes of nodes, and the numbers ``[N]``."""
         try:
             x = self.adapter.node_input(graphs, **kwargs).detach().clone().requires_grad_()
         except ModelError:  # codes that no layer embeds
-            seen = self.adapter.embed(graphs, **kwargs)
-            return seen, seen.nodes.new_zeros(graphs.num_nodes)
+            found = self.adapter.embed(graphs, **kwargs)
+            return found, found.nodes.new_zeros(graphs.num_nodes)
         with torch.enable_grad():
             seen = self.adapter.trace(graphs, node_input=x, **kwargs)
             found = self.adapter.checked(seen, graphs)
-            total = found.nodes.new_zeros(graphs.num_nodes)
             if not seen.output.requires_grad:
-                return found, total
-            classes = predicted(self.task, seen.output)
-            explained, at = explained_output(self.task, seen.output, classes).sum(), [x, seen.nodes]
+                return found, found.nodes.new_zeros(graphs.num_nodes)
+            classes, at = predicted(self.task, seen.output), [x, seen.nodes]
+            explained = explained_output(self.task, seen.output, classes).sum()
             slopes = torch.autograd.grad(explained, at, allow_unused=True, materialize_grads=True)
-            first, deep = ((s * v).sum(1) for s, v in zip(slopes, at, strict=True))
-            ways = [first]
-            if self.form == "full":
-                ways = [self._integrated(graphs, x, classes, kwargs)]
-                ways.append(self._fall(graphs, classes, kwargs))
-        for part, own, near in [*((way, OWN, 1.0) for way in ways), (deep, 0.0, DEEP)]:
-            row = part.detach().to(total)
-            if not self.task.classification:  # what raises a value carries it, and what lowers it
-                row = row.abs()
-            total = total + own * _unit(row, graphs) + near * _unit(_around(row, graphs), graphs)
-        return found, _unit(total, graphs)
-
-    def _integrated(
-        self, graphs: GraphBatch, x: Tensor, classes: Tensor | None, kwargs: dict[str, Any]
-    ) -> Tensor:
-        def explained(part: Tensor) -> Tensor:
-            output = self.adapter.predict(graphs, node_input=part, **kwargs)
-            return explained_output(self.task, output, classes).sum(1, keepdim=True)
-
-        return integrate(explained, x.detach(), STEPS)[0].sum(1)
+        first, deep = ((s * v).sum(1).detach() for s, v in zip(slopes, at, strict=True))
+        if self.form == "occlusion":
+            first = self._fall(graphs, classes, kwargs)
+        if not self.task.classification:  # what raises a value carries it, and what lowers it
+            first, deep = first.abs(), deep.abs()
+        first, deep = first.to(found.nodes), deep.to(found.nodes)
+        around = _unit(_around(first, graphs), graphs) + DEEP * _unit(_around(deep, graphs), graphs)
+        return found, _unit(around + OWN * _unit(first, graphs), graphs)
 
     def _fall(self, graphs: GraphBatch, classes: Tensor | None, kwargs: dict[str, Any]) -> Tensor:
-        def change(replicas: Replicas) -> GraphBatch:
+        """By how much the explained output falls without each node."""
+
+        def without(replicas: Replicas) -> GraphBatch:
             part = replicas.graphs
             gone = replicas.number[part.batch] == part.node_ids
             if part.coded:
@@ -106,12 +87,11 @@ class Local:
             return replace(part, x=torch.where(gone.unsqueeze(1), self.neutral.to(part.x), part.x))
 
         model = ReplicaModel(self.adapter, graphs, kwargs)
+        ids, whole = model.whole()
+        outputs = whole[torch.searchsorted(ids, graphs.batch)], model(graphs.batch, without)
         owner = None if classes is None else classes[graphs.batch]
-        ids, output = model.whole()
-        before = output[torch.searchsorted(ids, graphs.batch)]
-        outputs = (before, model(graphs.batch, change))
-        kept, left = (explained_output(self.task, one, owner) for one in outputs)
-        return (kept - left).sum(1)
+        before, after = (explained_output(self.task, output, owner) for output in outputs)
+        return (before - after).sum(1)
 
 
 def _around(row: Tensor, graphs: GraphBatch) -> Tensor:
@@ -123,30 +103,39 @@ def _around(row: Tensor, graphs: GraphBatch) -> Tensor:
 
 def _unit(row: Tensor, graphs: GraphBatch) -> Tensor:
     """Zero mean and unit variance inside every graph; zero where values differ by rounding."""
-    zeros = row.new_zeros(graphs.num_graphs)
-    height = zeros.scatter_reduce(0, graphs.batch, row.abs(), "amax").clamp(min=1e-30)
-    share = (row / height.index_select(0, graphs.batch)).nan_to_num(0.0)
-    high, low = (zeros.scatter_reduce(0, graphs.batch, share, how, include_self=False)
-                 for how in ("amax", "amin"))  # fmt: skip
-    wide = (high - low > LEAST).to(row)
-    return standardise(share.unsqueeze(0), graphs)[0] * wide.index_select(0, graphs.batch)
+    zeros, batch = row.new_zeros(graphs.num_graphs), graphs.batch
+    height = zeros.scatter_reduce(0, batch, row.abs(), "amax").clamp(min=1e-30)
+    share = (row / height[batch]).nan_to_num(0.0)
+    high = zeros.scatter_reduce(0, batch, share, "amax", include_self=False)
+    low = zeros.scatter_reduce(0, batch, share, "amin", include_self=False)
+    return standardise(share.unsqueeze(0), graphs)[0] * (high - low > LEAST)[batch]
+
+
+def widened(pool: LinearPool, mix: HardMix, weight: float) -> LinearPool:
+    """The pool with a weight for one feature more, relative to the spread of its other scores.
+
+    Scores of all nodes of the mix together then have unit variance, as importance needs it.
+    """
+    row = F.pad(pool.weight.data, (0, 1))
+    for last in dict.fromkeys((0.0, weight)):
+        row[:, -1] = last
+        spread = float(mix.scores(LinearPool(row)).std(unbiased=False))
+        row = row / (spread if spread > 0 else 1.0)
+    return LinearPool(row)
 
 
 @torch.no_grad()
 def chosen_weight(mix: HardMix, pool: LinearPool) -> float:
-    """How much the last of a pool's features, that of :class:`Local`, should count in its scores.
+    """How much the last feature of a mix, that of :class:`Local`, should count in a pool's scores.
 
-    Hard mixes decide, as they do between pools. Of weights that are as good as the best one the
-    largest is taken: what is said about the graph itself counts before what holds for all graphs.
-
-    Args:
-        mix: The graphs.
-        pool: The pool, whose scores of all nodes have unit variance without that feature.
+    Hard mixes decide, as they do between pools. Of weights as good as the best one the largest is
+    taken: what holds for the graph itself counts before what holds for all graphs.
     """
-    rows = pool.weight.repeat(len(WEIGHTS), 1)
-    rows[:, -1] = torch.tensor(WEIGHTS).to(rows)
     if not bool(mix.features[..., -1].any()):
         return 0.0
+    rows = torch.cat([widened(pool, mix, weight).weight for weight in WEIGHTS])
+    state = mix.generator.get_state()  # what follows does not depend on what is tried here
     values = criterion(mix, mix.select(mix.scores(LinearPool(rows))), mix.draw(DRAWS))
+    mix.generator.set_state(state)
     best = values[joint_rank(values).argmin()]
     return WEIGHTS[int((values <= best * EQUAL).all(1).nonzero()[-1])]
