@@ -35,10 +35,10 @@ class Local:
     """How much each node raises the log odds of the predicted class, or changes the value.
 
     By gradient times input and gradient times embedding, from the pass that reads embeddings and
-    one pass back; in place of the former by the fall when the node has mean features instead (one
-    with codes is deleted), a pass for every node. Groups act as one, so a node counts by the mean
-    of itself and its neighbours, and a little by itself. All is standardised inside graphs, and
-    zero where no gradient flows.
+    one pass back; in place of the former by the fall when the node has mean features instead, a
+    pass for every node (nodes with types get zeros, those with codes are deleted). Groups act as
+    one, so a node counts by the mean of itself and its neighbours, and a little by itself. All is
+    standardised inside graphs, and zero where no gradient flows.
 
     Args:
         form: ``"gradient"`` or ``"occlusion"``.
@@ -82,7 +82,7 @@ class Local:
         def without(replicas: Replicas) -> GraphBatch:
             part = replicas.graphs
             gone = replicas.number[part.batch] == part.node_ids
-            if part.coded:
+            if part.coded or part.schema is not None:
                 return part.without(gone)
             return replace(part, x=torch.where(gone.unsqueeze(1), self.neutral.to(part.x), part.x))
 
