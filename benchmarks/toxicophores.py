@@ -126,7 +126,7 @@ def main() -> None:
 
     for form in options.forms.split(","):
         explainer = refined(base, form, model, background)
-        weight = float(explainer.pool.weight[0, -1])
+        weight = float(explainer.pool.weight.detach()[0, -1])
         show(f"HPME, refine {form}", explainer, weight=weight)
     show("IG", IntegratedGradientsExplainer())
     show("occlusion of atoms", OcclusionExplainer(unit="node"))

@@ -219,8 +219,10 @@ class HPMEExplainer(HPMEBase):
         self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any
     ) -> tuple[Embedding, Tensor]:
         """What the model computes, and the last feature of nodes, zeros if that does not count."""
-        known = None if self.pool is None else self.pool.weight.detach()[0, -1]
-        if self.refine is None or known == 0:
+        weight = (
+            self.pool.weight.detach() if isinstance(self.pool, LinearPool) else torch.ones(1, 1)
+        )
+        if self.refine is None or float(weight[0, -1]) == 0:
             embedding = adapter.embed(graphs, **model_kwargs)
             return embedding, embedding.nodes.new_zeros(graphs.num_nodes)
         assert self.task is not None

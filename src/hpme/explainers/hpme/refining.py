@@ -26,8 +26,9 @@ OWN, DEEP = 0.25, 0.5
 """What a node's own value, and the gradient by its embedding, count beside its neighbourhood's."""
 LEAST = 1e-4
 """Values that differ by a smaller share of the highest differ by rounding."""
-DRAWS, EQUAL = 4, 1.15
-"""Hosts per graph by which the weight is chosen, and by what factor equally good ones differ."""
+DRAWS, WORTH, EQUAL = 4, 0.9, 1.15
+"""Hosts per graph by which the weight is chosen; by what factor disagreement and loss must fall for
+any weight, and by what factor those of equally good weights differ."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,7 @@ class Local:
 
         def without(replicas: Replicas) -> GraphBatch:
             part = replicas.graphs
+            assert part.node_ids is not None
             gone = replicas.number[part.batch] == part.node_ids
             if part.coded or part.schema is not None:
                 return part.without(gone)
@@ -128,8 +130,9 @@ def widened(pool: LinearPool, mix: HardMix, weight: float) -> LinearPool:
 def chosen_weight(mix: HardMix, pool: LinearPool) -> float:
     """How much the last feature of a mix, that of :class:`Local`, should count in a pool's scores.
 
-    Hard mixes decide, as they do between pools. Of weights as good as the best one the largest is
-    taken: what holds for the graph itself counts before what holds for all graphs.
+    Hard mixes decide, as they do between pools; nothing counts unless they keep predictions clearly
+    better. Of weights as good as the best one the largest is taken: what holds for the graph itself
+    counts before what holds for all graphs.
     """
     if not bool(mix.features[..., -1].any()):
         return 0.0
@@ -137,5 +140,8 @@ def chosen_weight(mix: HardMix, pool: LinearPool) -> float:
     state = mix.generator.get_state()  # what follows does not depend on what is tried here
     values = criterion(mix, mix.select(mix.scores(LinearPool(rows))), mix.draw(DRAWS))
     mix.generator.set_state(state)
-    best = values[joint_rank(values).argmin()]
-    return WEIGHTS[int((values <= best * EQUAL).all(1).nonzero()[-1])]
+    worth = (values <= values[0] * WORTH).all(1)
+    if not bool(worth.any()):
+        return 0.0
+    best = values[worth][joint_rank(values[worth]).argmin()]
+    return WEIGHTS[int((worth & (values <= best * EQUAL).all(1)).nonzero()[-1])]
