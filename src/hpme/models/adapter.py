@@ -219,14 +219,19 @@ class ModelAdapter:
         Raises:
             ModelError: If the output is unusable.
         """
-        embedding = self.trace(graphs, **model_kwargs)
+        return self.checked(self.trace(graphs, **model_kwargs), graphs)
+
+    def checked(self, embedding: Embedding, graphs: GraphBatch) -> Embedding:
+        """What :meth:`trace` gave, without gradients; as :meth:`embed`."""
         self.check(embedding.output, graphs)
-        # Explainers learn in the default precision, whatever that of the model.
-        dtype, graph = torch.get_default_dtype(), embedding.graph
-        if isinstance(graph, Tensor):
-            graph = graph.to(dtype)
-        layers = tuple(layer.to(dtype) for layer in embedding.layers)
-        return replace(embedding, nodes=embedding.nodes.to(dtype), graph=graph, layers=layers)
+        dtype = torch.get_default_dtype()  # explainers learn in it, whatever that of the model
+
+        def plain(value: Any) -> Any:
+            return value.detach().to(dtype) if isinstance(value, Tensor) else value
+
+        nodes, graph, *layers = map(plain, (embedding.nodes, embedding.graph, *embedding.layers))
+        output = embedding.output.detach()
+        return replace(embedding, nodes=nodes, graph=graph, output=output, layers=tuple(layers))
 
     def trace(
         self,

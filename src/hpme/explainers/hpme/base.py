@@ -111,12 +111,15 @@ class HPMEBase(TransplantingExplainer):
         """What pools read ``[K, N, D]``; by default what the paper's do."""
         return hop_features(h, graphs)
 
-    def _read_nodes(self, embedding: Embedding, graphs: GraphBatch) -> tuple[Tensor, Tensor]:
-        """Scores ``[1, N]``, and what the edge MLP reads of nodes."""
+    def _read_nodes(
+        self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any
+    ) -> tuple[Embedding, Tensor]:
+        """What the model computes, and scores ``[1, N]``."""
         assert self.pool is not None and self.size is not None
+        embedding = adapter.embed(graphs, **model_kwargs)
         features = self._represent(embedding.layers, embedding.nodes, graphs)
         score: Tensor = self.pool(features, graphs, self.size(graphs.sizes))
-        return score, embedding.nodes
+        return embedding, score
 
     def _importance(self, score: Tensor, graphs: GraphBatch) -> Tensor:
         """Importance of nodes from 0 to 1, by scores ``[P, N]``; in a graph the order is theirs."""
@@ -166,15 +169,14 @@ class HPMEBase(TransplantingExplainer):
         if graphs.num_nodes == 0:
             empty = torch.zeros(0, device=graphs.x.device)
             return Masks(empty, empty.view(0, 1), empty.bool())
-        embedding = adapter.embed(graphs, **model_kwargs)
-        score, h = self._read_nodes(embedding, graphs)
+        embedding, score = self._read_nodes(adapter, graphs, **model_kwargs)
         importance, pooled = self._ranked(score, graphs)
         source, target = graphs.edge_index
         edge_mask = torch.minimum(
             importance.index_select(0, source), importance.index_select(0, target)
         )
         if self.score != "node":
-            probability = self.edge_mlp.at_edges(h, graphs).sigmoid()
+            probability = self.edge_mlp.at_edges(embedding.nodes, graphs).sigmoid()
             edge_mask = probability if self.score == "edge" else (4 * edge_mask + probability) / 5
         return Masks(edge_mask, importance.unsqueeze(1), pooled, embedding.output)
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from hpme.explainers.hpme.base import HPMEBase
 from hpme.explainers.hpme.measuring import Measured
 from hpme.explainers.hpme.method.pool import PoolSize
+from hpme.explainers.hpme.refining import Local, Refine, chosen_weight, widened
 from hpme.explainers.hpme.report import FitReport, class_name, report_on
 from hpme.explainers.hpme.search.attributions import Attributions, attributions
 from hpme.explainers.hpme.search.chains import SubsetSearch
@@ -26,10 +27,12 @@ from hpme.explainers.hpme.search.ratio import (
 )
 from hpme.explainers.hpme.search.representation import NodeReader
 from hpme.explainers.hpme.transplants import Transplants, least_needed, spread_over
-from hpme.explainers.shared.context import Context, sampled
-from hpme.explainers.shared.options import real, table, whole
+from hpme.explainers.shared.context import Context, batches, sampled
+from hpme.explainers.shared.options import one_of, real, table, whole
 from hpme.graphs import GraphBatch
 from hpme.graphs.equal import equal_groups
+from hpme.models.adapter import ModelAdapter
+from hpme.models.embedding import Embedding
 from hpme.progress import progress_bar
 
 SEARCH_EDGES = 50_000
@@ -60,6 +63,10 @@ class HPMEExplainer(HPMEBase):
         subsets: Proposed subsets per graph and round.
         max_passes: How many forward passes over all given graphs a fit may take, about; for models
             that take long. The search then takes fewer graphs.
+        refine: What corrects the scores of nodes by interventions in the graph itself:
+            ``"gradient"``, one pass back per graph; ``"occlusion"``, also a pass per node; or
+            ``None``, nothing. :meth:`fit` finds out by hard mixes how much it should count;
+            nothing is computed where that is 0.
         **options: Arguments of :class:`~hpme.explainers.hpme.base.HPMEBase`.
     """
 
@@ -74,6 +81,7 @@ class HPMEExplainer(HPMEBase):
         rounds=whole(1),
         subsets=whole(4),
         max_passes=real(above=0, words=(None,)),
+        refine=one_of(*get_args(Refine), words=(None,)),
     )
 
     def __init__(
@@ -83,15 +91,17 @@ class HPMEExplainer(HPMEBase):
         rounds: int = 2,
         subsets: int = 16,
         max_passes: float | None = None,
+        refine: Refine | None = "gradient",
         **options: Any,
     ) -> None:
         super().__init__(**options)
         self.restarts, self.rounds, self.subsets = restarts, rounds, subsets
-        self.max_passes = max_passes
+        self.max_passes, self.refine = max_passes, refine
         self.reader: NodeReader | None = None
 
     def _fit(self, context: Context, *, progress: bool) -> None:
         generator = torch.Generator().manual_seed(self.seed)
+        self.pool = None
         self._keep(context)
         self.reader = NodeReader.of(context, self.batch_size)
         searched, held_out = self._split(context, generator)
@@ -99,7 +109,7 @@ class HPMEExplainer(HPMEBase):
         if automatic:
             self.size = PoolSize(RATIOS[0])  # each trial has its own
         # All that is read of nodes is computed once; every step takes the graphs it needs.
-        mix = self.hard_mix(context.subset(torch.cat([searched, held_out])), generator)
+        mix = super().hard_mix(context.subset(torch.cat([searched, held_out])), generator)
         fresh = None
         if len(held_out):
             fresh = mix.subset(torch.arange(len(searched), len(mix.context.store)))
@@ -161,14 +171,14 @@ class HPMEExplainer(HPMEBase):
         search = SubsetSearch(self.restarts, self.rounds, self.subsets)
         with progress_bar("searching the pool", search.steps(), enabled=progress) as advance:
             candidates = search.find(few, known, advance=advance)
-        self.pool, rival = candidates.pool(candidates.chosen()), candidates.rival()
-        # Scores of all nodes together have unit variance, for :meth:`_importance`.
-        spread = float(few.scores(self.pool).std(unbiased=False))
-        self.pool.weight.data /= spread if spread > 0 else 1.0
-        self.rival = None if rival is None else candidates.pool(rival)
-        parts = self._crossed(few) if fresh is None else [(fresh, self.pool)]
-        measured = Measured.on(*(parts or [(few, self.pool)]))
-        report = report_on(few, measured, candidates, held_out=bool(parts))
+        pool, rival = candidates.pool(candidates.chosen()), candidates.rival()
+        parts = self._crossed(few) if fresh is None else [(fresh, pool)]
+        few, parts = self._with_local(few), [(self._with_local(part), one) for part, one in parts]
+        weight = 0.0 if self.refine is None else chosen_weight(few, pool)
+        self.pool = widened(pool, few, weight)
+        self.rival = None if rival is None else widened(candidates.pool(rival), few, weight)
+        found = [(part, widened(one, few, weight)) for part, one in parts] or [(few, self.pool)]
+        report = report_on(few, Measured.on(*found), candidates, held_out=bool(parts))
         with progress_bar("training the edge MLP", self.epochs, enabled=progress) as advance:
             self.edge_mlp = fit_edge_mlp(
                 few,
@@ -180,14 +190,14 @@ class HPMEExplainer(HPMEBase):
             )
         return report
 
-    def _crossed(self, few: HardMix) -> list[tuple[HardMix, nn.Module]]:
+    def _crossed(self, few: HardMix) -> list[tuple[HardMix, LinearPool]]:
         """Each half of few graphs with a pool that a short search finds on the other half."""
         group, one = _different(few.context)
         if len(one) < LEAST_HALVES:
             return []
         search = SubsetSearch(1, self.rounds, self.subsets)
         halves = spread_over(few.context.values[one], len(one)).cpu()
-        found: list[tuple[HardMix, nn.Module]] = []
+        found: list[tuple[HardMix, LinearPool]] = []
         for half in (one[halves[::2]], one[halves[1::2]]):
             other = few.subset((~torch.isin(group, group[half])).nonzero().view(-1))
             candidates = search.find(other, attributions(other.context), advance=lambda _: None)
@@ -199,7 +209,7 @@ class HPMEExplainer(HPMEBase):
         """Finds the importance from which on nodes are needed, from what some graphs need."""
         assert self.pool is not None
         self.needed = torch.zeros(())  # a new one: the old may be of inference mode
-        trial = mix.sample(TRIAL_GRAPHS, SEARCH_EDGES)
+        trial = self._with_local(mix.sample(TRIAL_GRAPHS, SEARCH_EDGES))
         score = trial.scores(self.pool)
         importance, pooled = self._ranked(score, trial.graphs)
         prefix = Transplants.among(trial, score).smallest_prefix()
@@ -210,6 +220,39 @@ class HPMEExplainer(HPMEBase):
         features: Tensor = self.reader(layers, h, graphs)
         return features.unsqueeze(0)
 
+    def _read_nodes(
+        self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any
+    ) -> tuple[Embedding, Tensor]:
+        assert self.pool is not None and self.size is not None
+        embedding, local = self._local(adapter, graphs, **model_kwargs)
+        features = self._represent(embedding.layers, embedding.nodes, graphs)
+        score: Tensor = self.pool(_beside(features, local), graphs, self.size(graphs.sizes))
+        return embedding, score
+
+    def _local(
+        self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any
+    ) -> tuple[Embedding, Tensor]:
+        """What the model computes, and the last feature of nodes, zeros if that does not count."""
+        weight = (
+            self.pool.weight.detach() if isinstance(self.pool, LinearPool) else torch.ones(1, 1)
+        )
+        if self.refine is None or float(weight[0, -1]) == 0:
+            embedding = adapter.embed(graphs, **model_kwargs)
+            return embedding, embedding.nodes.new_zeros(graphs.num_nodes)
+        assert self.task is not None
+        neutral = self.hosts.x.to(torch.get_default_dtype()).mean(0)
+        return Local(self.refine, adapter, self.task, neutral)(graphs, **model_kwargs)
+
+    def hard_mix(self, context: Context, generator: torch.Generator) -> HardMix:
+        """As of the base; pools read one feature more, of interventions in the graph itself."""
+        return self._with_local(super().hard_mix(context, generator))
+
+    def _with_local(self, mix: HardMix) -> HardMix:
+        store, adapter = mix.context.store, mix.context.adapter
+        parts = batches(torch.arange(len(store)), self.batch_size)
+        local = torch.cat([self._local(adapter, store.batch(ids))[1] for ids in parts])
+        return replace(mix, features=_beside(mix.features, local))
+
     def _importance(self, score: Tensor, graphs: GraphBatch) -> Tensor:
         return importance(score, graphs)
 
@@ -219,7 +262,7 @@ class HPMEExplainer(HPMEBase):
 
     def _empty_pool(self, meta: dict[str, Any]) -> LinearPool:
         self.reader = NodeReader(meta["widths"], meta["codes"])
-        return LinearPool(torch.zeros(1, self.reader.representation.channels))
+        return LinearPool(torch.zeros(1, self.reader.representation.channels + 1))
 
 
 def _different(context: Context) -> tuple[Tensor, Tensor]:
@@ -228,3 +271,8 @@ def _different(context: Context) -> tuple[Tensor, Tensor]:
     order = group.argsort(stable=True)
     first = torch.cat([order.new_ones(1).bool(), group[order].diff() > 0])
     return group, order[first].sort().values
+
+
+def _beside(features: Tensor, local: Tensor) -> Tensor:
+    """What pools read, with one feature more."""
+    return torch.cat([features, local.to(features).view(1, -1, 1)], dim=2)

@@ -1,0 +1,147 @@
+"""What a graph's own interventions say about its nodes, beside a scorer that serves all graphs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from hpme.errors import ModelError
+from hpme.explainers.hpme.search.criterion import criterion, joint_rank
+from hpme.explainers.hpme.search.distil import LinearPool, standardise
+from hpme.explainers.hpme.search.hardmix import HardMix
+from hpme.explainers.shared.replicas import ReplicaModel, Replicas, explained_output, predicted
+from hpme.graphs import GraphBatch
+from hpme.models.adapter import ModelAdapter
+from hpme.models.embedding import Embedding
+from hpme.models.task import Task
+
+Refine = Literal["gradient", "occlusion"]
+WEIGHTS = (0.0, 0.5, 1.0, 2.0, 4.0)
+"""How much a graph's own interventions may count, in units of the scorer's spread."""
+OWN, DEEP = 0.25, 0.5
+"""What a node's own value, and the gradient by its embedding, count beside its neighbourhood's."""
+LEAST = 1e-4
+"""Values that differ by a smaller share of the highest differ by rounding."""
+DRAWS, WORTH, EQUAL = 4, 0.9, 1.15
+"""Hosts per graph by which the weight is chosen; by what factor disagreement and loss must fall for
+any weight, and by what factor those of equally good weights differ."""
+
+
+@dataclass(frozen=True)
+class Local:
+    """How much each node raises the log odds of the predicted class, or changes the value.
+
+    By gradient times input and gradient times embedding, from the pass that reads embeddings and
+    one pass back; in place of the former by the fall when the node has mean features instead, a
+    pass for every node (nodes with types get zeros, those with codes are deleted). Groups act as
+    one, so a node counts by the mean of itself and its neighbours, and a little by itself. All is
+    standardised inside graphs, and zero where no gradient flows.
+
+    Args:
+        form: ``"gradient"`` or ``"occlusion"``.
+        adapter: Calls the model.
+        task: What its output means.
+        neutral: Mean features of known graphs.
+    """
+
+    form: Refine
+    adapter: ModelAdapter
+    task: Task
+    neutral: Tensor
+
+    def __call__(self, graphs: GraphBatch, **kwargs: Any) -> tuple[Embedding, Tensor]:
+        """What the model computes of nodes, and the numbers ``[N]``."""
+        try:
+            x = self.adapter.node_input(graphs, **kwargs).detach().clone().requires_grad_()
+        except ModelError:  # codes that no layer embeds
+            found = self.adapter.embed(graphs, **kwargs)
+            return found, found.nodes.new_zeros(graphs.num_nodes)
+        with torch.enable_grad():
+            seen = self.adapter.trace(graphs, node_input=x, **kwargs)
+            found = self.adapter.checked(seen, graphs)
+            if not seen.output.requires_grad:
+                return found, found.nodes.new_zeros(graphs.num_nodes)
+            classes, at = predicted(self.task, seen.output), [x, seen.nodes]
+            explained = explained_output(self.task, seen.output, classes).sum()
+            slopes = torch.autograd.grad(explained, at, allow_unused=True, materialize_grads=True)
+        first, deep = ((s * v).sum(1).detach() for s, v in zip(slopes, at, strict=True))
+        if self.form == "occlusion":
+            first = self._fall(graphs, classes, kwargs)
+        if not self.task.classification:  # what raises a value carries it, and what lowers it
+            first, deep = first.abs(), deep.abs()
+        first, deep = first.to(found.nodes), deep.to(found.nodes)
+        around = _unit(_around(first, graphs), graphs) + DEEP * _unit(_around(deep, graphs), graphs)
+        return found, _unit(around + OWN * _unit(first, graphs), graphs)
+
+    def _fall(self, graphs: GraphBatch, classes: Tensor | None, kwargs: dict[str, Any]) -> Tensor:
+        """By how much the explained output falls without each node."""
+
+        def without(replicas: Replicas) -> GraphBatch:
+            part = replicas.graphs
+            assert part.node_ids is not None
+            gone = replicas.number[part.batch] == part.node_ids
+            if part.coded or part.schema is not None:
+                return part.without(gone)
+            return replace(part, x=torch.where(gone.unsqueeze(1), self.neutral.to(part.x), part.x))
+
+        model = ReplicaModel(self.adapter, graphs, kwargs)
+        ids, whole = model.whole()
+        outputs = whole[torch.searchsorted(ids, graphs.batch)], model(graphs.batch, without)
+        owner = None if classes is None else classes[graphs.batch]
+        before, after = (explained_output(self.task, output, owner) for output in outputs)
+        return (before - after).sum(1)
+
+
+def _around(row: Tensor, graphs: GraphBatch) -> Tensor:
+    """Mean over every node and its neighbours."""
+    source, target = graphs.edge_index
+    count = 1 + torch.bincount(target, minlength=len(row))
+    return row.index_add(0, target, row.index_select(0, source)) / count
+
+
+def _unit(row: Tensor, graphs: GraphBatch) -> Tensor:
+    """Zero mean and unit variance inside every graph; zero where values differ by rounding."""
+    zeros, batch = row.new_zeros(graphs.num_graphs), graphs.batch
+    height = zeros.scatter_reduce(0, batch, row.abs(), "amax").clamp(min=1e-30)
+    share = (row / height[batch]).nan_to_num(0.0)
+    high = zeros.scatter_reduce(0, batch, share, "amax", include_self=False)
+    low = zeros.scatter_reduce(0, batch, share, "amin", include_self=False)
+    return standardise(share.unsqueeze(0), graphs)[0] * (high - low > LEAST)[batch]
+
+
+def widened(pool: LinearPool, mix: HardMix, weight: float) -> LinearPool:
+    """The pool with a weight for one feature more, relative to the spread of its other scores.
+
+    Scores of all nodes of the mix together then have unit variance, as importance needs it.
+    """
+    row = F.pad(pool.weight.data, (0, 1))
+    for last in dict.fromkeys((0.0, weight)):
+        row[:, -1] = last
+        spread = float(mix.scores(LinearPool(row)).std(unbiased=False))
+        row = row / (spread if spread > 0 else 1.0)
+    return LinearPool(row)
+
+
+@torch.no_grad()
+def chosen_weight(mix: HardMix, pool: LinearPool) -> float:
+    """How much the last feature of a mix, that of :class:`Local`, should count in a pool's scores.
+
+    Hard mixes decide, as they do between pools; nothing counts unless they keep predictions clearly
+    better. Of weights as good as the best one the largest is taken: what holds for the graph itself
+    counts before what holds for all graphs.
+    """
+    if not bool(mix.features[..., -1].any()):
+        return 0.0
+    rows = torch.cat([widened(pool, mix, weight).weight for weight in WEIGHTS])
+    state = mix.generator.get_state()  # what follows does not depend on what is tried here
+    values = criterion(mix, mix.select(mix.scores(LinearPool(rows))), mix.draw(DRAWS))
+    mix.generator.set_state(state)
+    worth = (values <= values[0] * WORTH).all(1)
+    if not bool(worth.any()):
+        return 0.0
+    best = values[worth][joint_rank(values[worth]).argmin()]
+    return WEIGHTS[int((worth & (values <= best * EQUAL).all(1)).nonzero()[-1])]
