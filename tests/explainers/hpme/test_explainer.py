@@ -132,7 +132,7 @@ def test_bad_arguments_are_named(options):
 
 def test_neither_takes_what_belongs_to_the_other():
     own, others = (set(kind.option_names()) for kind in (HPMEExplainer, HPMEPrintedExplainer))
-    assert own - others == {"restarts", "rounds", "subsets", "max_passes"}
+    assert own - others == {"restarts", "rounds", "subsets", "max_passes", "refine"}
     with pytest.raises(TypeError, match="bce_weight"):
         HPMEExplainer(k=3, bce_weight=1.0)
     with pytest.raises(TypeError, match="rounds"):

@@ -13,7 +13,7 @@ from hpme.explainers.hpme import explainer as module
 from hpme.explainers.hpme.refining import WEIGHTS
 from hpme.graphs import GraphStore
 
-CHEAP = {"k": 2, "epochs": 2, "restarts": 1, "rounds": 1, "subsets": 8, "combine": 0}
+CHEAP = {"k": 2, "epochs": 2, "restarts": 1, "rounds": 1, "subsets": 8}
 FORMS = ("gradient", "occlusion")
 
 
