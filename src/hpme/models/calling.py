@@ -148,12 +148,7 @@ class Caller:
 
     def _usual(self, graphs: GraphBatch, weight: Tensor | None, extra: dict[str, Any]) -> Any:
         given = fields(graphs, weight)
-        if "x" not in given:
-            raise ModelError(
-                f"the graphs have no x, and the model's forward begins with '{self.names[0]}'; "
-                "give them x, or say how it is called: call=lambda batch: model(batch.z, ...)"
-            )
-        x, edge_index = given.pop("x"), given.pop("edge_index")
+        x, edge_index = given.pop("x", graphs.x), given.pop("edge_index")
         if weight is not None and not (self.keywords or WEIGHT & set(self.names)):
             raise ModelError(
                 "the graphs have edge_weight but the model's forward takes none; remove it "
@@ -179,6 +174,12 @@ class Caller:
         if len(tried) == 1 and (self.usual or self.call is not None):
             error = tried[0][1]
             widths = graphs.kinds.shape[1] if graphs.schema is None else graphs.schema.widths
+            if self.usual and not graphs.has_x:
+                return ModelError(
+                    f"the graphs have no x, and the model's forward begins with '{self.names[0]}' "
+                    f"({_line(error)}); give them x, or say how it is called: "
+                    "call=lambda batch: model(batch.z, ...)"
+                )
             return ModelError(
                 f"the model failed on {graphs.num_nodes} nodes with {widths} "
                 f"features of {graphs.x.dtype}: {type(error).__name__}: {error}; check that "

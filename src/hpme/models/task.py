@@ -166,7 +166,7 @@ def check_output(output: Tensor, model: nn.Module | None = None) -> None:
 
 
 def check_answers(answers: Tensor, what: str) -> None:
-    """Raises :class:`ModelError` if outputs on changed graphs, or scores, are not finite."""
+    """Raises :class:`ModelError` if outputs on changed graphs, or their scores, are not finite."""
     finite = torch.isfinite(answers)
     if not bool(finite.all()):
         lost = int((~finite.view(len(finite), -1).all(1)).sum())
