@@ -8,6 +8,8 @@ from torch_geometric.nn import MessagePassing
 from contract import make_explainer
 from hetero import EDGE_TYPES, UNUSED, WIDTHS, make_graph, make_model
 from hpme.errors import InputError, ModelError
+from hpme.explainers.hpme.rest import rest_of
+from hpme.graphs import GraphStore
 from hpme.metrics import explanation_auc, fidelity
 from hpme.models import ExplainedModel
 
@@ -56,10 +58,26 @@ def test_pyg_explainer_of_users():
         assert torch.allclose(found[kind].edge_mask, expected, atol=1e-5)
 
 
+def test_the_rest_of_a_reason_never_holds_the_user(monkeypatch):
+    monkeypatch.setattr("hpme.explainers.hpme.rest.CONTRIBUTES", -9.0)  # all parts are looked at
+    model, explainer = make_model("users"), fitted("hpme")
+    store = GraphStore.from_graphs(list(explainer.explain(model, WHOLE, index=[4, 2])))
+    with explainer._transplants(model, store) as transplants:
+        chosen = torch.ones(2, dtype=torch.bool)
+        rest, together = rest_of(transplants, chosen, lambda keep: torch.full((2,), 0.3))
+        assert not (rest & transplants.pooled).any()
+        assert not rest[transplants.graphs.anchors].any()
+        assert not rest[transplants.graphs.batch >= 2].any()
+    assert torch.equal(together.isfinite(), torch.stack([m.any() for m in transplants.split(rest)]))
+
+
 def test_quality_alternatives_and_effects_of_users():
     model, explainer = make_model("users"), fitted("hpme")
     explanations = explainer.explain(model, WHOLE, index=[4, 2])
     assert len(explainer.quality(model, explanations)) == 2
+    assert {k: len(explanations[0][k].rest) for k in WIDTHS if len(explanations[0][k].x)} == {
+        k: len(explanations[0][k].x) for k in WIDTHS if len(explanations[0][k].x)
+    }
     for graph, found in zip(explanations, explainer.alternatives(model, explanations), strict=True):
         for alternative in found:
             assert {k: len(m) for k, m in alternative.nodes.items()} == {

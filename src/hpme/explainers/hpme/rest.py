@@ -110,7 +110,9 @@ def _kinds(transplants: Transplants) -> Tensor:
     """Number of the features and type of every node."""
     graphs = transplants.graphs
     types = graphs.batch * 0 if graphs.node_type is None else graphs.node_type
-    seen = torch.cat([graphs.x.flatten(1).double(), types.double().unsqueeze(1)], dim=1)
+    seen = torch.cat(
+        [graphs.x.unsqueeze(1).flatten(1).double(), types.double().unsqueeze(1)], dim=1
+    )
     kinds: Tensor = torch.unique(seen, dim=0, return_inverse=True)[1]
     return kinds
 
