@@ -29,6 +29,7 @@ import json
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -181,6 +182,8 @@ def planted(seed: int) -> Iterator[Case]:
     yield Case("hash, each graph three times", NULL, Hash(), graphs, CLASSES, 25, 3)
     some = [graphs[i] for i in order(graphs, seed)[:40]]
     yield Case("random labels of 40 graphs by heart", NULL, by_heart(some, seed), some, CLASSES)
+    some = [graphs[i] for i in order(graphs, seed)[:120]]
+    yield Case("random labels of 120 graphs by heart", NULL, by_heart(some, seed), some, CLASSES)
 
 
 # Molecules ########################################################################################
@@ -244,20 +247,18 @@ def molecule_sets(names: list[str]) -> Callable[[int], Iterator[Case]]:
         for name, (graphs, y, model, memory) in trained.items():
             facts = {"mode": "regression"} if y.is_floating_point() else CLASSES
 
-            def copy(model: Any = model) -> Any:
-                outputs = model.head[-1].out_features
-                other = Gine(model.first.in_features, model.convs[0].lin.in_features, outputs)
-                other.load_state_dict(model.state_dict())
-                return other.eval()
-
             yield Case(f"{name}, trained", FAITHFUL, model, graphs, facts)
             if facts is CLASSES:
                 yield Case(f"{name}, logits x 0.1", FAITHFUL, Scaled(model, 0.1), graphs, facts)
             yield Case(f"{name}, shuffled labels", NULL, memory, graphs, facts)
             yield Case(
-                f"{name}, head permuted", NULL, permuted(copy(), "head", seed), graphs, facts
+                f"{name}, head permuted",
+                NULL,
+                permuted(deepcopy(model), "head", seed),
+                graphs,
+                facts,
             )
-            yield Case(f"{name}, random weights", NULL, drawn(copy(), seed), graphs, facts)
+            yield Case(f"{name}, random weights", NULL, drawn(deepcopy(model), seed), graphs, facts)
             yield Case(f"{name}, ignores edges", OPEN, NoBonds(model).eval(), graphs, facts)
             yield Case(f"{name}, constant", NULL, Scaled(model, 0.0), graphs, facts)
 
@@ -334,11 +335,9 @@ def measured(case: Case, seed: int, count: int) -> dict[str, Any]:
 
 def on_target(name: str, target_seed: int, seed: int, count: int) -> dict[str, Any]:
     """A target of the benchmark, and how far the mask agrees with the signed occlusion of edges."""
-    dataset_name, model, variant = [*name.split(":"), "gcn", ""][:3] if ":" in name else (
-        name, "gcn", ""
-    )  # fmt: skip
+    of, model, variant = [*name.split(":"), "", ""][:3]
     experiment = Experiment(
-        dataset_name, "hpme", seed, model=model, variant=variant or None, graphs=count,
+        of, "hpme", seed, model=model or "gcn", variant=variant or None, graphs=count,
         target_seed=target_seed, options={"ratio": "auto"},
     )  # fmt: skip
     dataset, target = dataset_and_target(*experiment.target)

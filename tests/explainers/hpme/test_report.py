@@ -75,6 +75,13 @@ def test_effects_belong_to_classes():
     assert full[0] > 0.9 and full[3] < 0.01
 
 
+def test_a_rare_class_is_in_every_sample():
+    whole = measured(1.0, 80)
+    ids = torch.cat([torch.arange(1, 80, 2), torch.tensor([0, 2])])
+    tables = whole.kept[:, :, ids], whole.hosts[:, ids], whole.wanted[ids], whole.classes[ids]
+    assert Measured(*tables).left(GENERATOR)[1] < 0.1
+
+
 def test_what_does_not_vary_says_nothing():
     constant = Measured(
         torch.full((2, 4, 20, 2), 0.5).double() + 1e-8 * torch.rand(2, 4, 20, 2),

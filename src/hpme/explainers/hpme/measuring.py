@@ -11,6 +11,7 @@ from hpme.explainers.hpme.evidence import CONFIDENCE, NEAR_ZERO, NOWHERE
 from hpme.explainers.hpme.method.pool import by_boundary
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.transplants import Transplants
+from hpme.graphs.segment import exclusive_cumsum
 
 DRAWS = 8
 """Hosts per graph, and random regions."""
@@ -49,7 +50,8 @@ class Measured:
 
     def left(self, generator: torch.Generator) -> tuple[float, float]:
         """Interval of the share of the random disagreement that the pool leaves, over graphs."""
-        pool, random = _disagreement(_resampled(len(self.wanted), generator) @ self._sums)
+        classes = torch.zeros(len(self.wanted)) if self.classes is None else self.classes
+        pool, random = _disagreement(_resampled(classes, generator) @ self._sums)
         return _ends(pool / random.clamp(min=1e-6))
 
     def p_value(self, generator: torch.Generator) -> float:
@@ -75,7 +77,7 @@ class Measured:
             way = own - host
         if not float(way.mean()) > NOWHERE * float(own.abs().max()):
             return 0.0, 0.0, 0.0, 1.0
-        weights = _resampled(len(gain), generator)
+        weights = _resampled(torch.zeros(len(gain)), generator)
         low, high = _ends((weights @ gain) / (weights @ way).clamp(min=NEAR_ZERO * way.mean()))
         chance = _chance(_signs(len(gain), generator) @ gain)
         return float(gain.mean() / way.mean()), low, high, chance
@@ -127,11 +129,13 @@ def _products(kept: Tensor, wanted: Tensor) -> Tensor:
     return torch.stack([(one * other).sum(-1) for one, other in pairs], -1)
 
 
-def _resampled(count: int, generator: torch.Generator) -> Tensor:
-    """Shares of the graphs in samples with replacement ``[R, B]``."""
-    drawn = torch.randint(count, (RESAMPLES, count), generator=generator)
-    share = torch.full(drawn.shape, 1 / count, dtype=torch.double)
-    return torch.zeros_like(share).scatter_add(1, drawn, share)
+def _resampled(classes: Tensor, generator: torch.Generator) -> Tensor:
+    """Shares of the graphs in samples with replacement ``[R, B]``, as many of every class."""
+    _, group, counts = torch.unique(classes, return_inverse=True, return_counts=True)
+    order, start = group.argsort(), exclusive_cumsum(counts)
+    place = (torch.rand(RESAMPLES, len(group), generator=generator) * counts[group]).long()
+    share = torch.full(place.shape, 1 / len(group), dtype=torch.double)
+    return torch.zeros_like(share).scatter_add(1, order[start[group] + place], share)
 
 
 def _signs(count: int, generator: torch.Generator) -> Tensor:

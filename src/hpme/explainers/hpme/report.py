@@ -26,12 +26,12 @@ WORDS: dict[Evidence, str] = {
 }
 SIGNIFICANT, OF_A_CLASS = 0.01, 0.05
 """Larger p-values may be chance: those of all graphs, and of the class that is carried best."""
-ANYWAY = 0.35
+ANYWAY = 0.4
 """Random regions that disagree less keep predictions by themselves."""
 AGAINST = 0.05
 """A class whose effect is certainly below this, the other way, speaks against the pool."""
-SMALL = 0.2
-"""A pool that saves less than this of the disagreement of random regions saves little."""
+SMALL = 1 / 3
+"""A pool that may save less than this of the disagreement of random regions may save little."""
 POSSIBLE = 0.25
 """Where it may save as much, but need not, more graphs would tell."""
 MUCH = 0.5
@@ -165,7 +165,7 @@ class FitReport:
             if self.crossed and self.left_high > 1 - MUCH:
                 return "few", f"{saved}, but a model may know so few by heart. {more}"
             part = "They are a part of what the model reads; another ratio may hold more"
-            return "small" if self.left > 1 - SMALL else "good", f"{saved}. {part}"
+            return "small" if self.left_high > 1 - SMALL else "good", f"{saved}. {part}"
         chance = "which may be chance" if found else "but on no class they certainly have an effect"
         rare = min(one.graphs for one in self.effects) < FEW
         if rare or self.left_low < 1 - POSSIBLE:
