@@ -71,8 +71,13 @@ class Candidates:
         self.chains += [chain] * len(weights)
 
     def order(self, *chains: int) -> list[int]:
-        """Numbers of the candidates of some chains, or of all, best first."""
-        order: list[int] = joint_rank(torch.stack(self.values)).argsort().tolist()
+        """Numbers of the candidates of some chains, or of all, best first.
+
+        By loss and occlusion; without occlusion by disagreement and loss.
+        """
+        values = torch.stack(self.values)
+        values = values if self.occlusion is None else values[:, 1:]
+        order: list[int] = joint_rank(values).argsort().tolist()
         return [n for n in order if not chains or self.chains[n] in chains]
 
     def pool(self, number: int) -> LinearPool:
