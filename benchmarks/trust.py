@@ -401,13 +401,14 @@ def show(path: Path, half: str | None) -> None:
         verdicts = Counter[str]()
         for run in some:
             verdicts.update(run.get("verdicts", {}))
-        sure = sum(verdicts[v] for v in ("carried", "several", "part")) / max(1, verdicts.total())
+        sure = sum(verdicts[v] for v in ("carried", "several", "part"))
+        share = f"{sure / verdicts.total():.0%}" if verdicts else "-"
         print(
             f"| {kind}: {name} | {sum(bool(r.warnings) for r in reports)} of {len(reports)} | "
             + ", ".join(f"{word} {n}" for word, n in words.items())
             + f" | {sum(r.left for r in reports) / len(reports):.2f} | "
             f"{max(r.p_value for r in reports):.2g} | "
-            f"{sum(r.effect for r in reports) / len(reports):.2f} | {sure:.0%} |"
+            f"{sum(r.effect for r in reports) / len(reports):.2f} | {share} |"
         )
 
 

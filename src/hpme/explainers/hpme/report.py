@@ -166,7 +166,7 @@ class FitReport:
                 return "few", f"{saved}, but a model may know so few by heart. {more}"
             part = "They are a part of what the model reads; another ratio may hold more"
             return "small" if self.left_high > 1 - SMALL else "good", f"{saved}. {part}"
-        chance = "which may be chance" if found else "but on no class they certainly have an effect"
+        chance = "which may be chance" if found else "and no class has a certain effect"
         rare = min(one.graphs for one in self.effects) < FEW
         if rare or self.left_low < 1 - POSSIBLE:
             return "few", f"{saved}, {chance}. {more}"
