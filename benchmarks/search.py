@@ -30,6 +30,7 @@ from unittest.mock import patch
 
 import real_molecules
 import torch
+from safetensors.torch import load_model, save_model
 from torch import Tensor
 
 from hpme.bench.experiment import parse_seeds
@@ -86,13 +87,16 @@ def paper_case(
 def attribution_case(name: str, target: int, seed: int, count: int, odd: bool) -> Case:
     graphs, roles, y = real_molecules.read(name)
     folder = Path(os.environ.get("HPME_CACHE_DIR", ".")) / "models"
-    path = folder / f"gine-{name}-{target}.pt"
+    path = folder / f"gine-{name}-{target}.safetensors"
     if path.exists():
-        model = torch.load(path, weights_only=False)
+        one, outputs = graphs[0], 1 if y.is_floating_point() else 2
+        model = real_molecules.Gine(one.x.shape[1], one.edge_attr.shape[1], outputs).eval()
+        load_model(model, path)
     else:
         store = real_molecules.GraphStore.from_graphs(graphs)
         model = real_molecules.train(store, y, target)[0]
-        torch.save(model, path)
+        folder.mkdir(parents=True, exist_ok=True)
+        save_model(model, str(path))
     pick = torch.randperm(len(graphs), generator=torch.Generator().manual_seed(seed))
     ids = pick[pick % 2 == odd][:count].tolist()
     shown, known = [graphs[i] for i in ids], [roles[i] for i in ids]

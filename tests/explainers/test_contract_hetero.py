@@ -20,6 +20,7 @@ def test_these_explain_graphs_with_types():
     assert set(HETERO) == {
         *("hpme", "random", "grad", "occlusion"),
         *("integratedgradients", "gnnexplainer", "pgexplainer"),
+        *("distilled-occlusion", "best-attribution"),
     }
 
 

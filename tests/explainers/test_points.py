@@ -126,7 +126,10 @@ def close(a, b):
 
 
 def test_these_explain_nodes():
-    assert set(NODES) == {"hpme", "random", "occlusion", "integratedgradients", "subgraphx"}
+    assert set(NODES) == {
+        *("hpme", "random", "occlusion", "integratedgradients", "subgraphx"),
+        *("distilled-occlusion", "best-attribution"),
+    }
 
 
 @slugs

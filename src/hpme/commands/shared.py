@@ -93,7 +93,9 @@ class _Said(logging.Handler):
 def say(text: str, style: str | None = None) -> None:
     """Progress goes to stderr; stdout is for results."""
     text = one_line(text, keep="\n\t")
-    Console(stderr=True).print(text, style=style, markup=False, highlight=False)
+    console = Console(stderr=True)
+    whole = not console.is_terminal  # what is read from a file or a pipe: paths are not broken
+    console.print(text, style=style, markup=False, highlight=False, soft_wrap=whole)
 
 
 def tell(text: str, *, quiet: bool = False) -> None:

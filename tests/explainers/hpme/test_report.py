@@ -34,7 +34,7 @@ class Degrees(nn.Module):
 
 @pytest.mark.parametrize("blind", [False, True])
 def test_a_model_that_ignores_edges_is_told_from_one_that_ignores_weights(blind):
-    explainer = HPMEExplainer(k=2, restarts=1, rounds=1, subsets=4, combine=0, epochs=1)
+    explainer = HPMEExplainer(k=2, restarts=1, rounds=1, subsets=4, epochs=1)
     report = explainer.fit(Degrees(blind), make_graphs(), progress=False).report
     assert any("does not depend on edges" in warning for warning in report.warnings) == blind
 
