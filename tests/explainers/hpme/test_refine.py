@@ -10,6 +10,7 @@ import hetero
 from finder import PLANTED, Finder
 from hpme.explainers import HPMEExplainer
 from hpme.explainers.hpme import explainer as module
+from hpme.explainers.hpme import refining
 from hpme.explainers.hpme.refining import WEIGHTS
 from hpme.graphs import GraphStore
 
@@ -126,6 +127,14 @@ def test_where_the_scorer_is_right_it_is_left_alone(graphs):
         found.append(explainer.explain(Flat(), graphs, progress=False)[0])
     assert torch.equal(found[0].node_mask, found[1].node_mask)
     assert torch.equal(found[0].edge_mask, found[1].edge_mask)
+
+
+@pytest.mark.parametrize(("before", "counts"), [((-1e-7, 0.0), False), ((0.5, 0.5), True)])
+def test_rounding_decides_nothing(monkeypatch, before, counts):
+    """A correlation of one may be a little more; a scorer that keeps all cannot be bettered."""
+    values = torch.tensor([before, *[(-1e-7, 0.0)] * 3, (0.6, 0.6)])
+    monkeypatch.setattr(refining, "criterion", lambda *_: values)
+    assert (weight_of(fit("gradient", GRAPHS[:12])) > 0) == counts
 
 
 @pytest.mark.parametrize("refine", FORMS)

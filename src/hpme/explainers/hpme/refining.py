@@ -139,8 +139,9 @@ def chosen_weight(mix: HardMix, pool: LinearPool) -> float:
     rows = torch.cat([widened(pool, mix, weight).weight for weight in WEIGHTS])
     state = mix.generator.get_state()  # what follows does not depend on what is tried here
     values = criterion(mix, mix.select(mix.scores(LinearPool(rows))), mix.draw(DRAWS))
+    values = values.clamp(min=0)  # rounding takes a correlation above 1
     mix.generator.set_state(state)
-    worth = (values <= values[0] * WORTH).all(1)
+    worth = (values < values[0] * WORTH).all(1)
     if not bool(worth.any()):
         return 0.0
     best = values[worth][joint_rank(values[worth]).argmin()]
