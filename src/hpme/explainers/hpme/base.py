@@ -86,7 +86,7 @@ class HPMEBase(TransplantingExplainer):
         epochs: int = 50,
         lr: float = 0.01,
         weight_decay: float = 5e-4,
-        search_graphs: int = 100,
+        search_graphs: int = 512,
         **options: Any,
     ) -> None:
         super().__init__(**options)

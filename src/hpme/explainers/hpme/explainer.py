@@ -88,7 +88,7 @@ class HPMEExplainer(HPMEBase):
         self,
         *,
         restarts: int = 2,
-        rounds: int = 2,
+        rounds: int = 4,
         subsets: int = 16,
         max_passes: float | None = None,
         refine: Refine | None = "gradient",

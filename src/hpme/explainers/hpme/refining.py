@@ -26,7 +26,7 @@ OWN, DEEP = 0.25, 0.5
 """What a node's own value, and the gradient by its embedding, count beside its neighbourhood's."""
 LEAST = 1e-4
 """Values that differ by a smaller share of the highest differ by rounding."""
-DRAWS, WORTH, EQUAL = 4, 0.9, 1.15
+DRAWS, WORTH, EQUAL = 4, 0.8, 1.15
 """Hosts per graph by which the weight is chosen; by what factor disagreement and loss must fall for
 any weight, and by what factor those of equally good weights differ."""
 

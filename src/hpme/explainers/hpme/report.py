@@ -35,7 +35,8 @@ SMALL = 1 / 3
 POSSIBLE = 0.25
 """Where it may save as much, but need not, more graphs would tell."""
 MUCH = 0.5
-"""Of few graphs, which a model may know by heart, it must save as much for certain."""
+"""Of few graphs, which a model may know by heart, it must save as much for certain, and so
+it must where random regions keep predictions by themselves."""
 FEW = 10
 """Fewer graphs of a prediction tell little."""
 
@@ -143,7 +144,7 @@ class FitReport:
                 f"all graphs have the same prediction ({self.only}), so none can show what carries "
                 "it. Fit to graphs of several predictions"
             )
-        if self.random_disagreement < ANYWAY:
+        if self.random_disagreement < ANYWAY and self.left_high > 1 - MUCH:
             return "none", (
                 "random regions of the same size keep predictions as well (disagreement "
                 f"{self.random_disagreement:.2f}). The model may read the whole graph, or the pool "

@@ -71,12 +71,8 @@ class Candidates:
         self.chains += [chain] * len(weights)
 
     def order(self, *chains: int) -> list[int]:
-        """Numbers of the candidates of some chains, or of all, best first.
-
-        By loss and occlusion; without occlusion by disagreement and loss.
-        """
+        """Numbers of candidates of some chains, or of all, by the sum of ranks, best first."""
         values = torch.stack(self.values)
-        values = values if self.occlusion is None else values[:, 1:]
         order: list[int] = joint_rank(values).argsort().tolist()
         return [n for n in order if not chains or self.chains[n] in chains]
 
@@ -116,9 +112,9 @@ class SubsetSearch:
     """
 
     chains: int = 2
-    rounds: int = 2
+    rounds: int = 4
     subsets: int = 16
-    draws: int = 4
+    draws: int = 2
 
     def steps(self) -> int:
         """Rounds of all chains."""
