@@ -148,12 +148,12 @@ def degrees(trials: Trials) -> Degrees:
             return (one - other) * share
         return ((other - own).abs() - (one - own).abs()) * share.abs()
 
-    carried = nearer(inserted, random)
+    carried, effect = nearer(inserted, random), interval(inserted - hosts)
     return Degrees(
         carried=_with_zeros(interval(carried), stays),
         p=torch.where(stays, 1.0, p_value(carried)),
         lost=_with_zeros(interval(nearer(spared, removed)), stays),
-        effect=interval(inserted - hosts),
+        effect=effect.clamp(-1, 1) if trials.bounded else effect,
         random=_mean(random - hosts),
         removal=interval(removed - own),
         spared=nearer(spared, own.expand_as(spared)).nan_to_num(0.0).amin(0),
