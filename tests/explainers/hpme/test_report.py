@@ -116,7 +116,7 @@ SAID = {
     "seen": (replace(GOOD, held_out=0), "too few graphs"),
     "none": (replace(GOOD, p_value=0.4, disagreement=0.88, left_low=0.9), "no evidence"),
     "rare": (replace(GOOD, p_value=0.5, left_low=0.9, effects=(EFFECT, RARE)), "too few graphs"),
-    "spread": (replace(GOOD, random_disagreement=0.3), "no evidence"),
+    "spread": (replace(GOOD, random_disagreement=0.3, left_high=0.7), "no evidence"),
     "against": (replace(GOOD, effects=(EFFECT, AWAY)), "no evidence"),
     "no class": (
         replace(GOOD, left_low=0.8, effects=(replace(EFFECT, p_value=0.2),)),

@@ -149,9 +149,12 @@ class SubsetSearch:
             if bool(seen.any()):
                 candidates.occlusion = distiller.fit(labels, seen, START_PENALTIES)[0]
             for score, graphs in zip(attributions.scores, attributions.graphs, strict=True):
-                if bool(graphs.any()):
-                    weights = distiller.fit(score, graphs.to(score), START_PENALTIES)
+                weights = distiller.fit(score, graphs.to(score), START_PENALTIES)
+                # One that says nothing about any node would be a pool of the first nodes.
+                if bool(graphs.any() & weights.any()):
                     candidates.add(weights, ATTRIBUTION)
+            if not candidates.weights and not self.chains:
+                candidates.add(torch.zeros_like(weights), ATTRIBUTION)
         if known is not None:
             candidates.add(known, ATTRIBUTION)
         for chain in range(self.chains):
