@@ -121,6 +121,7 @@ def test_tasks_are_known_by_name(tmp_path, head):
 
 FAST = {"hpme": CHEAP, "matchexplainer": {"k": 3}, "subgraphx": {"samples": 2, "rollouts": 1}}
 BY_ATOMS = ["hpme", "integratedgradients", "matchexplainer", "myerson", "occlusion", "subgraphx"]
+BY_ATOMS += ["distilled-occlusion", "best-attribution"]
 
 
 @pytest.mark.parametrize("slug", [slug for slug in EXPLAINERS if slug != "hpme-printed"])
