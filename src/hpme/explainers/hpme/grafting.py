@@ -179,12 +179,12 @@ class Grafting:
             name: torch.full((DRAWS, count), torch.nan, dtype=torch.double)
             for name in ("inserted", "random", "removed", "spared")
         }
-        values = self._values([one[2] for one in asked], [one[3] for one in asked])
+        values = self.values([one[2] for one in asked], [one[3] for one in asked])
         for (name, draw, graph, _), value in zip(asked, values, strict=True):
             tables[name][draw, graph] = value
         return tables
 
-    def _values(self, graphs: list[int], made: list[str]) -> list[float]:
+    def values(self, graphs: list[int], made: Sequence[str]) -> list[float]:
         """The explained number of molecules made of graphs; each of them is asked about once."""
         if not made:
             return []
@@ -228,7 +228,7 @@ class Grafting:
                 graphs += [graph] * len(molecules)
                 made += molecules
                 places += [(table, draw, columns) for draw in range(len(molecules))]
-        for (table, draw, columns), value in zip(places, self._values(graphs, made), strict=True):
+        for (table, draw, columns), value in zip(places, self.values(graphs, made), strict=True):
             tables[table][draw, columns] = value
         return tables[0], tables[1]
 

@@ -225,9 +225,7 @@ def _grafted(transplants: Transplants, parts: Parts, kept: Tensor, grafting: Gra
                         made[row, draw, number] = chem.MolToSmiles(new.molecule)
     tables = torch.full((2, DRAWS, len(parts.graph)), torch.nan, device=kept.device)
     if made:
-        once = {text: place for place, text in enumerate(dict.fromkeys(made.values()))}
-        output = grafting.ask(list(once))[[once[text] for text in made.values()]]
         where = torch.tensor(list(made), device=kept.device).unbind(1)
-        graph = parts.graph[where[2]]
-        tables[where] = outcome(transplants.context, output.unsqueeze(0), graph)[0].to(tables)
+        values = grafting.values(parts.graph[where[2]].tolist(), list(made.values()))
+        tables[where] = torch.tensor(values).to(tables)
     return tables
