@@ -150,7 +150,11 @@ def _number(value: float) -> str:
 
 @torch.no_grad()
 def quality_of(
-    transplants: Transplants, rival: nn.Module | None, grafting: Grafting | None = None
+    transplants: Transplants,
+    rival: nn.Module | None,
+    grafting: Grafting | None = None,
+    *,
+    rest: bool = True,
 ) -> list[Quality]:
     """Quality for the graphs of the transplants.
 
@@ -158,6 +162,7 @@ def quality_of(
         transplants: The graphs and their hosts.
         rival: The pool of another chain.
         grafting: Transplants of molecules, if the graphs are such.
+        rest: Whether the rest of the reason is looked for.
     """
     transplants = transplants.meeting(DRAWS)
 
@@ -171,9 +176,12 @@ def quality_of(
 
     found, share = measured(transplants.pooled)
     words = verdicts(found)
-    asked = torch.tensor([w in ("carried", "part") for w in words], device=found.p.device)
-    rest, together = rest_of(
-        transplants, asked, lambda keep: measured(keep)[0].carried[:, 0], grafting
+    asked = [rest and w in ("carried", "part") for w in words]
+    others, together = rest_of(
+        transplants,
+        torch.tensor(asked, device=found.p.device),
+        lambda keep: measured(keep)[0].carried[:, 0],
+        grafting,
     )
     columns = [
         words,
@@ -188,7 +196,7 @@ def quality_of(
         share.tolist(),
         output_names(transplants.context, transplants.count),
         ["nodes" if math.isnan(one) else "atoms" for one in share.tolist()],
-        [_by_type(m, transplants.graphs, i) for i, m in enumerate(transplants.split(rest))],
+        [_by_type(m, transplants.graphs, i) for i, m in enumerate(transplants.split(others))],
         together.tolist(),
     ]
     return [Quality(*values) for values in zip(*columns, strict=True)]

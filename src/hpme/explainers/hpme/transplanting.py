@@ -16,6 +16,7 @@ from hpme.explainers.hpme.audit import Audit, audit_of, named_pattern
 from hpme.explainers.hpme.counterfactuals import Counterfactual, Flip, graph_counterfactuals
 from hpme.explainers.hpme.effects import Effect, effects_of
 from hpme.explainers.hpme.grafting import Featuriser, Grafting
+from hpme.explainers.hpme.judging import By, Judgement, judge_regions, judgement, named_masks
 from hpme.explainers.hpme.molecules import (
     Featurise,
     default_featurise,
@@ -101,12 +102,57 @@ class TransplantingExplainer(MixingExplainer):
         doubtful = self.report is not None and self.report.evidence == "none"
         return [one.doubted(UNPROVEN) for one in found] if doubtful else found
 
+    def judge(
+        self,
+        model: Model,
+        graphs: Iterable[Any],
+        masks: Any,
+        *,
+        hosts: Iterable[Any] | None = None,
+        by: By | None = None,
+    ) -> Judgement:
+        """What transplants say about masks of any explainer, beside HPME's own and random ones.
+
+        Args:
+            model: The model the explainer was fitted to; it is left exactly as it was.
+            graphs: A dataset, a list of ``Data`` or a loader; all of them are held at once.
+            masks: For each graph a tensor or array with a value per node, or per edge, or an
+                ``Explanation``; or one tensor for all of them, or a table in a file, see
+                :func:`~hpme.explainers.hpme.judging.read_masks`; or several of these by name. High
+                values are important; what is 0 and 1 alone marks a region, of other masks the
+                best nodes count, as many as HPME pools.
+            hosts: Graphs that regions are put into; by default those kept by :meth:`fit`. Give
+                graphs that no explainer has seen to compare explainers.
+            by: Whether masks are about nodes or edges; by default what their lengths say.
+
+        Raises:
+            InputError: If masks do not fit the graphs.
+        """
+        self._check_one_target()
+        explained = self._leveled(model, None)
+        store = read_graphs(self, explained, graphs).store
+        scores = named_masks(masks, store, by)
+        others = None if hosts is None else read_graphs(self, explained, hosts).store
+        parts: list[dict[str, Any]] = []
+        for ids in batches(torch.arange(len(store)), self.batch_size):
+            part, rows = store.subset(ids), torch.isin(store.node_graph.cpu(), ids)
+            with self._transplants(model, part, others) as transplants:
+                grafting = self._grafting(model, transplants, part, others)
+                some = {name: score[rows] for name, score in scores.items()}
+                parts.append(judge_regions(transplants, some, grafting))
+        return judgement(parts, store)
+
     def _grafting(
-        self, model: Model, transplants: Transplants, store: GraphStore
+        self,
+        model: Model,
+        transplants: Transplants,
+        store: GraphStore,
+        hosts: GraphStore | None = None,
     ) -> Grafting | None:
         """Grafts between molecules; ``None`` if it is not known how the model reads them."""
-        known = self.molecules and Featuriser.of(self._leveled(model, None), store)
-        return Grafting(transplants.context, known, self.molecules, self.seed) if known else None
+        kept = self.molecules if hosts is None else hosts.text.get("smiles", ())
+        known = all(kept) and kept and Featuriser.of(self._leveled(model, None), store)
+        return Grafting(transplants.context, known, kept, self.seed) if known else None
 
     def alternatives(
         self, model: Model, graphs: Iterable[Any], n: int = 3
@@ -282,11 +328,13 @@ class TransplantingExplainer(MixingExplainer):
         return found
 
     @contextmanager
-    def _transplants(self, model: Model, store: GraphStore) -> Iterator[Transplants]:
-        """Transplants between graphs and the kept hosts, while the model is frozen."""
+    def _transplants(
+        self, model: Model, store: GraphStore, hosts: GraphStore | None = None
+    ) -> Iterator[Transplants]:
+        """Transplants between graphs and hosts, the kept ones, while the model is frozen."""
         self._check_one_target()
         assert self.pool is not None
-        hosts = self.hosts
+        hosts = self.hosts if hosts is None else hosts_from(host_tensors(hosts))
         if hosts.x.shape[1:] == (0,):  # the model reads no x
             store = store.with_attributes(node={"x": nothing(store.x)})
         mixed = store.joined(hosts)
