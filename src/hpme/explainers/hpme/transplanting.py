@@ -30,6 +30,7 @@ from hpme.explainers.hpme.rules import learn_rules, learned_part
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.transplants import (
     HOST,
+    SEEN,
     Transplants,
     host_tensors,
     hosts_from,
@@ -46,6 +47,7 @@ from hpme.explainers.shared.mixing import MixingExplainer
 from hpme.explainers.shared.options import at_least
 from hpme.explainers.shared.sources import nothing
 from hpme.graphs import GraphBatch, GraphStore
+from hpme.graphs.equal import graph_codes
 from hpme.models.explained import Model
 from hpme.models.task import Task
 from hpme.progress import progress_bar
@@ -128,19 +130,17 @@ class TransplantingExplainer(MixingExplainer):
         Raises:
             InputError: If masks do not fit the graphs.
         """
-        self._check_one_target()
         explained = self._leveled(model, None)
         store = read_graphs(self, explained, graphs).store
         scores = named_masks(masks, store, by)
         others = None if hosts is None else read_graphs(self, explained, hosts).store
-        parts: list[dict[str, Any]] = []
-        for ids in batches(torch.arange(len(store)), self.batch_size):
-            part, rows = store.subset(ids), torch.isin(store.node_graph.cpu(), ids)
-            with self._transplants(model, part, others) as transplants:
-                grafting = self._grafting(model, transplants, part, others)
-                some = {name: score[rows] for name, score in scores.items()}
-                parts.append(judge_regions(transplants, some, grafting))
-        return judgement(parts, store)
+
+        def ask(transplants: Transplants, part: GraphStore, rows: Tensor) -> list[Any]:
+            grafting = self._grafting(model, transplants, part, others)
+            some = {name: score[rows] for name, score in scores.items()}
+            return [judge_regions(transplants, some, grafting)]
+
+        return judgement(self._by_parts(model, store, ask, others), store)
 
     def _grafting(
         self,
@@ -318,13 +318,23 @@ class TransplantingExplainer(MixingExplainer):
         self, model: Model, graphs: Iterable[Any], ask: Callable[[Transplants, GraphStore], list[T]]
     ) -> list[T]:
         """An answer for every graph, a batch at a time."""
-        self._check_one_target()
         store = read_graphs(self, self._leveled(model, None), graphs).store
+        return self._by_parts(model, store, lambda transplants, part, _: ask(transplants, part))
+
+    def _by_parts(
+        self,
+        model: Model,
+        store: GraphStore,
+        ask: Callable[[Transplants, GraphStore, Tensor], list[T]],
+        hosts: GraphStore | None = None,
+    ) -> list[T]:
+        """Answers about a batch at a time; ``ask`` is told which nodes of the store are in it."""
+        self._check_one_target()
         found: list[T] = []
         for ids in batches(torch.arange(len(store)), self.batch_size):
-            part = store.subset(ids)
-            with self._transplants(model, part) as transplants:
-                found += ask(transplants, part)
+            part, rows = store.subset(ids), torch.isin(store.node_graph.cpu(), ids)
+            with self._transplants(model, part, hosts) as transplants:
+                found += ask(transplants, part, rows)
         return found
 
     @contextmanager
@@ -354,7 +364,8 @@ class TransplantingExplainer(MixingExplainer):
     def _keep(self, context: Context) -> None:
         """What the model's output means, and a few graphs as hosts, stay with the explainer."""
         self.task = context.task
-        self._set_hosts(host_tensors(context.store.subset(spread_over(context.values))))
+        hosts = host_tensors(context.store.subset(spread_over(context.values)))
+        self._set_hosts({**hosts, SEEN: graph_codes(context.store)})
         smiles = context.store.text.get("smiles", ())
         chosen = spread_over(context.values, MOLECULES).tolist() if all(smiles) else ()
         self.molecules = [smiles[i] for i in chosen] if smiles else []
@@ -365,7 +376,7 @@ class TransplantingExplainer(MixingExplainer):
         return hosts_from(dict(self.named_buffers()))
 
     def _set_hosts(self, tensors: Mapping[str, Tensor]) -> None:
-        for name in [name for name in self._buffers if name.startswith(HOST)]:
+        for name in [name for name in self._buffers if name.startswith((HOST, SEEN))]:
             del self._buffers[name]
         for name, value in tensors.items():
             self.register_buffer(name, value)
@@ -375,5 +386,6 @@ class TransplantingExplainer(MixingExplainer):
 
     def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
         """Takes the sizes of the kept hosts from the saved tensors."""
-        self._set_hosts({name: v for name, v in state_dict.items() if name.startswith(HOST)})
+        kept = {name: v for name, v in state_dict.items() if name.startswith((HOST, SEEN))}
+        self._set_hosts(kept)
         return super().load_state_dict(state_dict, *args, **kwargs)
