@@ -56,14 +56,7 @@ def load_graphs(path: str | Path) -> list[Data]:
 
 
 class GraphSlices:
-    """Graphs of a file, some at a time; that they are as they were written is checked.
-
-    Args:
-        path: What :func:`save_graphs` wrote.
-
-    Raises:
-        StorageError: If it is damaged, or something else.
-    """
+    """Graphs of a file, some at a time; that they are as they were written is checked."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = path

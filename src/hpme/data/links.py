@@ -155,15 +155,6 @@ def planted_graphs(base: BaseGraph, size: int, seed: int, *, num_hops: int) -> G
     It leads to the other (label 1), so that the link would close a cycle, or back to where it began
     (label 0); all else is alike, the numbers of nodes and edges, too. Its edges are the ground
     truth of label 1. Label 0 has none, since something is missing. Only the ends are marked.
-
-    Args:
-        base: The graph around.
-        size: Number of pairs, half of them of either label.
-        seed: Seed of pairs, labels and parts.
-        num_hops: Radius of the subgraphs.
-
-    Raises:
-        InputError: If ``size`` is too small, or the graph has too few pairs without a link.
     """
     if size < 2 * NEW:
         raise InputError(f"size must be at least {2 * NEW}, got {size}")

@@ -34,12 +34,8 @@ def flattened(graphs: Sequence[Any], *, others: bool = True) -> tuple[Schema, li
     Graphs may lack types that others have.
 
     Args:
-        graphs: The graphs.
         others: Whether to take attributes along that not every model reads, where all types of a
             graph have them.
-
-    Raises:
-        InputError: If some are homogeneous, or a type differs in features between graphs.
     """
     for number, graph in enumerate(graphs):
         if not isinstance(graph, HeteroData):
@@ -368,11 +364,7 @@ def _by_type(
     """For every type its attributes, graph by graph.
 
     Args:
-        values: Attributes by name.
-        rows: Rows in the order of types, then of graphs.
-        counts: Rows of every type and graph.
         widths: Columns of every type, for attributes where types differ; ``None`` for none.
-        schema: The types.
     """
     made = []
     for number, own in enumerate(rows.split([sum(count) for count in counts])):  # type: ignore[no-untyped-call]

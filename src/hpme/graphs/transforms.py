@@ -33,7 +33,6 @@ def keep_edges(graphs: GraphBatch, kept: Tensor, *, drop_isolated: bool = False)
     """The graphs with some of their edges.
 
     Args:
-        graphs: The graphs.
         kept: Boolean :math:`[E]`.
         drop_isolated: Whether nodes without a kept edge to another node go, too, with their
             self-loops. Anchors stay, and so do all nodes of a graph that would have none left.

@@ -273,11 +273,7 @@ class GCN(EdgeWeightedGNN):
 
 
 class WeightedGINConv(MessagePassing):  # type: ignore[misc]
-    """PyG's ``GINConv`` with a weighted sum over the neighbours.
-
-    Args:
-        perceptron: Applied to the sum of a node and its neighbours.
-    """
+    """PyG's ``GINConv`` with a weighted sum over the neighbours."""
 
     def __init__(self, perceptron: nn.Module) -> None:
         super().__init__(aggr="add")

@@ -15,10 +15,7 @@ class NodeLevel(TargetGNN):
     """Makes a model node-level: the outputs of all layers side by side, and a linear head.
 
     Args:
-        in_channels: Number of node features.
-        out_channels: Number of classes, or 1 for regression.
         task: ``"classification"`` or ``"regression"``.
-        **options: Other arguments of :class:`~hpme.models.gnn.TargetGNN`.
     """
 
     level: ClassVar[Level] = "node"

@@ -27,26 +27,12 @@ MODELS: dict[str, type[TargetGNN]] = {
 
 
 def default_name(*, hetero: bool) -> str:
-    """The model that is meant where none is named.
-
-    Args:
-        hetero: Whether the graphs are heterogeneous.
-    """
+    """The model that is meant where none is named."""
     return "hetero" if hetero else "gcn"
 
 
 def name_for(name: str, level: Level, *, hetero: bool = False) -> str:
-    """The model of that level: where nodes have labels, ``"gcn"`` means ``"node-gcn"``.
-
-    Args:
-        name: A name.
-        level: What a model has an output for.
-        hetero: Whether the graphs are heterogeneous.
-
-    Raises:
-        UnknownNameError: If there is no such model.
-        InputError: If it has no form of that level.
-    """
+    """The model of that level: where nodes have labels, ``"gcn"`` means ``"node-gcn"``."""
     for candidate in (name, f"{level}-{name}"):
         kind = MODELS.get(candidate)
         if kind is not None and (kind.level, kind.hetero) == (level, hetero):
@@ -61,11 +47,7 @@ def name_for(name: str, level: Level, *, hetero: bool = False) -> str:
 
 
 def model_class(name: str) -> type[TargetGNN]:
-    """The class of a model.
-
-    Raises:
-        UnknownNameError: If there is no such model.
-    """
+    """The class of a model."""
     if name not in MODELS:
         raise UnknownNameError("model", name, list(MODELS))
     return MODELS[name]

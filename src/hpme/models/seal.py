@@ -27,9 +27,6 @@ class SortPool(Aggregation):  # type: ignore[misc]
 
     Equal to PyG's ``SortAggregation``, without padding every graph to the size of the largest:
     memory is :math:`O(N + Bk)`. Rows that a small graph lacks are zero.
-
-    Args:
-        k: Number of nodes to keep per graph.
     """
 
     def __init__(self, k: int) -> None:

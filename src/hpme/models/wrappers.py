@@ -18,12 +18,7 @@ _UNWRITTEN = ("_forward_unimplemented", "LightningModule.forward")
 
 
 def unwrapped(model: Any) -> Any:
-    """The module that computes, inside ``DataParallel``, ``torch.compile`` or a training class.
-
-    Raises:
-        ModelError: If that is not to be found in a module, or if a dictionary, a partial or
-            another function is given; the message says what to pass.
-    """
+    """The module that computes, inside ``DataParallel``, ``torch.compile`` or a training class."""
     if isinstance(model, DataParallel | DistributedDataParallel):
         return unwrapped(model.module)
     if isinstance(model, nn.Module) and "_orig_mod" in model._modules:

@@ -120,11 +120,7 @@ def read_molecule(smiles: str, *, hydrogens: bool = False) -> Any:
 
 
 def parse(chem: Any, smiles: str, hydrogens: bool) -> Any:
-    """RDKit's molecule of a SMILES string; RDKit's own messages are not kept back.
-
-    Raises:
-        InputError: If it cannot be read.
-    """
+    """RDKit's molecule of a SMILES string; RDKit's own messages are not kept back."""
     smiles = smiles.strip()
     if len(smiles.split(None, 1)) > 1:
         # RDKit would read what comes before it, and take the rest for a name

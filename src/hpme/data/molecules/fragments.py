@@ -49,13 +49,7 @@ def _molecule(smiles: str, hydrogens: bool) -> Any:
 def molecule_labels(
     smiles: Sequence[str], sizes: Tensor, edges: Sequence[Tensor]
 ) -> MoleculeLabels | None:
-    """Labels of the atoms, and of the directed edges of molecules; ``None`` if some is none.
-
-    Args:
-        smiles: One text per molecule.
-        sizes: Number of atoms of every molecule.
-        edges: Edges ``[2, E]`` of every molecule.
-    """
+    """Labels of the atoms, and of the directed edges of molecules; ``None`` if some is none."""
     atoms: list[int] = []
     bonds: list[int] = []
     for text, size, ends in zip(smiles, sizes.tolist(), edges, strict=True):

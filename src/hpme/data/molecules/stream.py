@@ -26,26 +26,16 @@ for _order, _name in ((1.0, "SINGLE"), (2.0, "DOUBLE"), (3.0, "TRIPLE"), (1.5, "
 class ReadMolecules:
     """Molecules that could be read, and those that could not.
 
-    Args:
-        store: Graphs with the features of :func:`~hpme.data.from_smiles`; edges are sorted by
-            their first and then by their second atom, as ``np.argwhere`` of RDKit's adjacency
-            matrix gives them.
-        numbers: Positions of these molecules in the input.
-        failed: Positions of those that cannot be read, and why.
+    Features are those of :func:`~hpme.data.from_smiles`; edges are sorted by their atoms.
     """
 
     store: GraphStore
-    numbers: list[int]
-    failed: dict[int, str]
+    numbers: list[int]  # positions of these molecules in the input
+    failed: dict[int, str]  # positions of those that cannot be read, and why
 
 
 def stream_molecules(smiles: Sequence[str], *, hydrogens: bool = False) -> ReadMolecules:
-    """Reads a part of a long list of molecules.
-
-    Args:
-        smiles: One string per molecule.
-        hydrogens: Whether hydrogens become nodes.
-    """
+    """Reads a part of a long list of molecules."""
     chem = rdkit_module("Chem")
     other = chem.MolFromSmarts("[!#6]")
     failed: dict[int, str] = {}

@@ -235,10 +235,7 @@ def by_type(
     """Masks of flat rows as an explanation with masks by type.
 
     Args:
-        masks: Masks by name.
-        typed: Where the rows of every type are.
         data: What was explained; types it lacks are left out.
-        common: Whether all nodes of a type share one row of ``node_mask``.
     """
     explanation, schema = HeteroExplanation(), typed.schema
     for name, mask in masks.items():

@@ -59,11 +59,7 @@ def read_model(
 
 
 def model_files(paths: Iterable[str | Path]) -> list[Path]:
-    """The model files among files and in folders, each once.
-
-    Raises:
-        StorageError: If there are none.
-    """
+    """The model files among files and in folders, each once."""
     found: list[Path] = []
     for path in map(Path, paths):
         if path.is_dir():
@@ -169,11 +165,7 @@ def _rebuild(content: dict[str, Any], path: Path) -> nn.Module:
 
 
 def chemprop_module(name: str) -> Any:
-    """A module of Chemprop, such as ``"nn"``.
-
-    Raises:
-        MissingPackageError: If it cannot be imported, or is of version 1.
-    """
+    """A module of Chemprop, such as ``"nn"``."""
     try:
         return importlib.import_module(f"chemprop.{name}")
     except ImportError as error:
