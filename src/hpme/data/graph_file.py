@@ -49,7 +49,9 @@ def load_graphs(path: str | Path) -> list[Data]:
     _check_kind(path, meta)
     try:
         store = from_tensors(tensors)
-        _check(store, meta)
+        counts = [store.sizes, store.edge_counts, *([store.match_counts] if store.match else [])]
+        _check_counts(counts, len(store), meta)
+        store.check()
         return store.to_data_list()
     except (KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
         raise StorageError(f"'{path}' is damaged: {error}; write it again") from error
@@ -105,12 +107,6 @@ class GraphSlices:
 def _check_kind(path: str | Path, meta: dict[str, Any]) -> None:
     if (meta.get("kind"), meta.get("version")) != (KIND, VERSION):
         raise StorageError(f"'{path}' holds no graphs; write them with hpme.data.save_graphs()")
-
-
-def _check(store: GraphStore, meta: dict[str, Any]) -> None:
-    counts = [store.sizes, store.edge_counts, *([store.match_counts] if store.match else [])]
-    _check_counts(counts, len(store), meta)
-    store.check()
 
 
 def _check_counts(counts: Iterable[Tensor | None], total: int, meta: dict[str, Any]) -> None:

@@ -91,7 +91,9 @@ def _schema(graphs: Sequence[HeteroData], given: Sequence[dict[Any, Any]]) -> Sc
             if x is None and not graph[kind].num_nodes:
                 continue
             if not isinstance(x, Tensor) or x.dim() != 2 or x.is_complex():
-                found = "no x" if x is None else f"x of {_described(x)}"
+                found = "no x" if x is None else f"x of type {type(x).__name__}"
+                if isinstance(x, Tensor):
+                    found = f"x of shape {tuple(x.shape)}, {x.dtype}"
                 raise InputError(
                     f"graph {number}: node type '{kind}' has {found}; it must be a tensor of real "
                     "numbers, integers or booleans of shape [nodes, features]: a column of ones if "
@@ -285,12 +287,6 @@ def _common(graph: dict[Any, Any], rows: Iterable[tuple[Any, int]]) -> dict[str,
         if len(shapes) == 1 and [len(v) for v in values] == [count for _, count in there]:
             found[name] = torch.cat(values)
     return found
-
-
-def _described(value: Any) -> str:
-    if isinstance(value, Tensor):
-        return f"shape {tuple(value.shape)}, {value.dtype}"
-    return type(value).__name__
 
 
 def split_hetero(

@@ -86,10 +86,10 @@ class Tensors:
             if field == LINK and level != "edge":
                 del kept[name]
             elif field == "batch" and level != "graph":
-                several = isinstance(value, Mapping)
-                parts = value if several else {"": value}
-                zeros = {kind: torch.zeros_like(rows) for kind, rows in parts.items()}
-                kept[name] = zeros if several else zeros[""]
+                if isinstance(value, Mapping):
+                    kept[name] = {kind: torch.zeros_like(rows) for kind, rows in value.items()}
+                else:
+                    kept[name] = torch.zeros_like(value)
         return kept
 
     def per_row(self, names: Sequence[str]) -> dict[str, dict[str, Tensor]]:
@@ -107,9 +107,8 @@ class Tensors:
                 continue
             fits = [group for group in groups if value.dim() and len(value) == rows[group]]
             if fits:
-                groups["edge" if fits[-1] == "edge" and name[:4] == "edge" else fits[0]][name] = (
-                    value.detach()
-                )
+                group = fits[-1] if name.startswith("edge") else fits[0]
+                groups[group][name] = value.detach()
         return groups
 
     def others(self, fields: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Any]:
@@ -240,18 +239,8 @@ def checked_batch(
     num_graphs = int(batch[-1]) + 1 if batch.numel() else 0
     if anchors is not None:
         anchors = _checked_anchors(anchors, batch, num_graphs)
-    return without_history(
-        GraphBatch(
-            x,
-            edge_index,
-            batch,
-            num_graphs,
-            edge_attr=edge_attr,
-            edge_weight=edge_weight,
-            anchors=anchors,
-            **types,
-        )
-    )
+    types |= {"edge_attr": edge_attr, "edge_weight": edge_weight, "anchors": anchors}
+    return without_history(GraphBatch(x, edge_index, batch, num_graphs, **types))
 
 
 def joins_graphs(graphs: GraphBatch) -> bool:

@@ -20,6 +20,7 @@ from torch_geometric.nn import MessagePassing
 from hpme.errors import ModelError
 from hpme.graphs import GraphBatch
 from hpme.graphs.schema import padded
+from hpme.models.freezing import removed_afterwards
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ class NodeInput:
             return ((found, *args[1:]), kwargs) if args else (args, {**kwargs, "x": found})
 
         entered = {place.layer: place.entered for place in self.places}
-        with _removed() as handles:
+        with removed_afterwards() as handles:
             for layer, before in entered.items():
                 handles.append(
                     layer.register_forward_pre_hook(entering, with_kwargs=True)
@@ -149,7 +150,7 @@ class NodeInputProbe:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Call the model once inside."""
-        with _removed() as handles:
+        with removed_afterwards() as handles:
             for name, layer in self.model.named_modules():
                 if layer is not self.model:
                     pre, post = self._hooks(name)
@@ -214,17 +215,6 @@ def no_node_input(graphs: GraphBatch) -> ModelError:
         "after them; call an nn.Embedding with them inside the model, or choose an explainer that "
         "needs no such gradient: hpme, occlusion, subgraphx or random"
     )
-
-
-@contextmanager
-def _removed() -> Iterator[list[Any]]:
-    """A list of hooks that do not stay."""
-    handles: list[Any] = []
-    try:
-        yield handles
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _address(value: Tensor) -> int:

@@ -25,7 +25,8 @@ def unwrapped(model: Any) -> Any:
         # What torch.compile makes of a model is the same function, but it cannot be watched.
         return unwrapped(model._orig_mod)
     if isinstance(model, nn.Module):
-        return model if _has_forward(model) else unwrapped(_inside(model))
+        written = getattr(model.forward, "__qualname__", "") not in _UNWRITTEN
+        return model if written else unwrapped(_inside(model))
     if isinstance(model, Mapping):
         raise ModelError(_of_dictionary(model))
     if isinstance(model, partial):
@@ -36,10 +37,6 @@ def unwrapped(model: Any) -> Any:
             "calls, and how as call=: ExplainedModel(module, call=lambda module, batch: ...)"
         )
     return model  # refused where modules are checked
-
-
-def _has_forward(model: nn.Module) -> bool:
-    return getattr(model.forward, "__qualname__", "") not in _UNWRITTEN
 
 
 def _inside(model: nn.Module) -> nn.Module:

@@ -16,6 +16,7 @@ from hpme.graphs.patterns import Pattern
 
 ORGANIC = ("B", "C", "N", "O", "P", "S", "F", "Cl", "Br", "I")
 """Elements that need no brackets."""
+_read = lru_cache(maxsize=4096)(read_molecule)
 
 
 @dataclass(frozen=True)
@@ -33,17 +34,12 @@ def whole_molecule(smiles: str, num_atoms: int) -> Any:
     """The molecule with as many atoms as its graph has nodes; ``None`` if there is none."""
     try:
         for hydrogens in (False, True):
-            molecule = _molecule(smiles, hydrogens)
+            molecule = _read(smiles, hydrogens=hydrogens)
             if molecule.GetNumAtoms() == num_atoms:
                 return molecule
     except HPMEError:  # no RDKit, or a text that is no SMILES
         pass
     return None
-
-
-@lru_cache(maxsize=4096)
-def _molecule(smiles: str, hydrogens: bool) -> Any:
-    return read_molecule(smiles, hydrogens=hydrogens)
 
 
 def molecule_labels(
