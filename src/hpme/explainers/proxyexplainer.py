@@ -157,18 +157,12 @@ class SampledPairs:
 
     A proxy graph may have any edge. Most of its pairs are unconnected and alike, and all of them
     together are many times the edges of a sparse graph, so a sample stands for them.
-
-    Args:
-        index: The smaller node first, in the order of the nodes.
-        of_edge: The pair of every edge, -1 for self-loops.
-        connected: Whether there is an edge, in any direction.
-        graph: Graph number of every pair.
     """
 
-    index: Tensor
-    of_edge: Tensor
-    connected: Tensor
-    graph: Tensor
+    index: Tensor  # the smaller node first, in the order of the nodes
+    of_edge: Tensor  # the pair of every edge, -1 for self-loops
+    connected: Tensor  # whether there is an edge, in any direction
+    graph: Tensor  # graph number of every pair
 
     @classmethod
     def of(cls, graphs: GraphBatch, generator: torch.Generator) -> SampledPairs:

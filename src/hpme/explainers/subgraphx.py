@@ -134,9 +134,6 @@ class Board:
     """Several graphs as a table with one row per graph or subgraph, one column per node.
 
     Args:
-        model: Answers for replicas.
-        ids: Numbers of the graphs.
-        keys: Keys of all nodes of the batch.
         reads_edges: Whether the model reads edges; if not, nodes of graphs without are all joined.
     """
 
@@ -237,13 +234,7 @@ class Reward:
 
 
 class Tree:
-    """The search trees of several graphs: subgraphs (states) and prunings (actions).
-
-    Args:
-        board: The graphs.
-        reward: Rewards subgraphs.
-        children: Actions per subgraph.
-    """
+    """The search trees of several graphs: subgraphs (states) and prunings (actions)."""
 
     def __init__(self, board: Board, reward: Reward, children: int) -> None:
         self.board, self.reward_of, self.children = board, reward, children

@@ -6,7 +6,7 @@ import io
 from typing import Any
 
 import matplotlib
-from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
 
 from hpme.text import one_line
 
@@ -17,6 +17,11 @@ WEIGHTS = LinearSegmentedColormap.from_list("weights", ["#DDE1E5", "#86B4DA", "#
 # Black bonds and letters stand on these, so neither end is dark.
 BANDS = LinearSegmentedColormap.from_list("bands", ["#E4E7EA", "#A9CBE8", "#4C9BD6", "#0072B2"])
 TRUTH_BAND = "#F2935C"
+# Vermilion raises an output and blue lowers it; all eyes tell them apart.
+RAISES, LOWERS, CONTROL = "#D55E00", "#0072B2", "#69727B"
+SIGNED = LinearSegmentedColormap.from_list(
+    "signed", [LOWERS, "#A9CBE8", "#F1F2F4", "#F3B48B", RAISES]
+)
 POOLED, REST = "#F0C000", "#A66BD4"
 # Mixup graphs: edges of the explanation and all others, pale where they weigh little.
 EXPLAINED = LinearSegmentedColormap.from_list("explained", ["#F8E4DF", "#E8836B", "#C4160A"])
@@ -29,6 +34,11 @@ TYPES = (
 """Colour and shape of nodes by type; those of a seventh type are those of the first again."""
 RESOLUTION = 110
 """Pixels per inch of a picture."""
+
+
+def pale(colour: str, share: float = 0.55) -> str:
+    """A lighter colour, on which black bonds and letters stand out."""
+    return str(to_hex([1 - share * (1 - part) for part in to_rgb(colour)]))
 
 
 def plain(text: str) -> str:

@@ -6,7 +6,6 @@ import csv
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +13,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from hpme.errors import InputError, MissingPackageError
+from hpme.errors import InputError, optional_module
 from hpme.explainers.hpme.evidence import CONTRIBUTES, interval, p_value
 from hpme.explainers.hpme.grafting import Grafting
 from hpme.explainers.hpme.method.pool import top_nodes
@@ -274,17 +273,14 @@ def _columns(path: Path) -> dict[str, Sequence[Any]]:
     ending = path.suffix.lower()
     try:
         if ending == ".parquet":
-            read = import_module("pyarrow.parquet").read_table(path)
+            need = "Parquet files need PyArrow ({error})"
+            read = optional_module("pyarrow.parquet", need, "parquet").read_table(path)
             return {name: read.column(name).to_pylist() for name in read.column_names}
         if ending not in (".csv", ".tsv"):
             raise InputError(f"'{path}' must end in .csv, .tsv or .parquet")
         with path.open(newline="", encoding="utf-8-sig") as file:
             header, *rows = csv.reader(file, delimiter="\t" if ending == ".tsv" else ",")
         return dict(zip(header, zip(*rows, strict=True), strict=True))
-    except ImportError as error:
-        raise MissingPackageError(
-            f"Parquet files need PyArrow ({error}); install it with: pip install 'hpme[parquet]'"
-        ) from error
     except (OSError, ValueError) as error:
         raise InputError(f"'{path}' cannot be read as a table with a header: {error}") from error
 
