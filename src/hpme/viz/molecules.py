@@ -163,6 +163,15 @@ def _placed_molecule(smiles: str, num_atoms: int) -> Any:
     return draw.PrepareMolForDrawing(molecule, addChiralHs=False)
 
 
+def sketch(smiles: str) -> bytes:
+    """An SVG of a molecule without any colours, such as one that is still being typed."""
+    drawer = rdkit_module("Chem.Draw.rdMolDraw2D").MolDraw2DSVG(400, 220)
+    _set_options(drawer)
+    drawer.DrawMolecule(read_molecule(smiles))
+    drawer.FinishDrawing()
+    return bytes(drawer.GetDrawingText(), "utf-8")
+
+
 def _set_options(drawer: Any) -> None:
     options = drawer.drawOptions()
     options.clearBackground = False
