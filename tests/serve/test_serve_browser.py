@@ -63,7 +63,7 @@ def test_ask_in_a_browser(chromium, server, tmp_path):
     table = tmp_path / "row.csv"
     table.write_text("smiles,name\nOCCO,glycol\n")
     one(chromium, "#file").send_keys(str(table))
-    wait(chromium, lambda: answered(chromium, "graph 1"))
+    wait(chromium, lambda: answered(chromium, "OCCO"))
     assert one(chromium, "#error").text == ""
     earlier = chromium.find_elements(By.CSS_SELECTOR, "#earlier button")
     assert [button.text for button in earlier] == ["row.csv", "CC(=O)O vinegar"]

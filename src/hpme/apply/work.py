@@ -190,7 +190,7 @@ class ShardWork:
             judge: Any = explainer
             text = {"smiles": [part.smiles[i] for i in numbers]} if part.smiles else {}
             named = replace(store, text=text)
-            quality = [one.verdict for one in judge.quality(explained, named)]
+            quality = [one.verdict for one in judge.quality(explained, named, proofs=False)]
         return {
             "id": [part.ids[i] for i in numbers],
             "name": part.names and [part.names[i] for i in numbers],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,7 @@ class Answers:
         return self._molecules(SmilesColumns(firsts, range(1, len(lines) + 1), names=names))
 
     def _molecules(self, columns: SmilesColumns) -> tuple[list[Any], list[SkippedRow]]:
+        columns = replace(columns, names=columns.names or columns.smiles)
         if self.model.featurise is None:
             found, left_out = read_smiles(columns, hydrogens=self.hydrogens, progress=False)
             return found.to_data_list(), left_out

@@ -82,6 +82,8 @@ def serve(
     if device is not None:
         explained.model.to(usage("--device", check_device, device))
     explained, columns = resolve(loaded, explained, {}), (smiles_column or "smiles", name_column)
+    if threshold is not None and explained.view.mode != "regression":
+        refuse("classes need no threshold", "--threshold")
     with usage("--port", listen, port) as free, TemporaryDirectory(prefix="hpme-") as folder:
         answers = Answers(loaded, explained, Path(folder), columns, hydrogens, threshold)
         server = LocalServer(free, answers, answers.texts(), shared.threads)

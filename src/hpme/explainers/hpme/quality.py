@@ -9,9 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hpme.explainers.hpme.evidence import CARRIES, Degrees, Trials, Verdict, degrees, verdicts
+from hpme.explainers.hpme.evidence import CARRIES, Grafted, Trials, Verdict, degrees, verdicts
 from hpme.explainers.hpme.grafting import Grafting
 from hpme.explainers.hpme.method.pool import top_nodes
+from hpme.explainers.hpme.proof import Proof, proofs_of
 from hpme.explainers.hpme.rest import rest_of
 from hpme.explainers.hpme.search.criterion import outcome, value_of
 from hpme.explainers.hpme.transplants import Transplants
@@ -69,6 +70,8 @@ class Quality:
             unlike them in their place the prediction goes, too. Looked for if the verdict is
             ``"carried"`` or ``"part"``.
         together: Share of the way that the region and they carry; ``nan`` if there are none.
+        way: How much higher the output of the graph is than those of hosts as they are.
+        proof: The transplants themselves, to be drawn, if they were asked for.
         doubt: Why the verdict is unclear although the numbers say more.
     """
 
@@ -92,6 +95,8 @@ class Quality:
     nodes: str = "nodes"
     rest: Any = field(default=None, compare=False, repr=False)
     together: float = math.nan
+    way: float = math.nan
+    proof: Proof | None = field(default=None, compare=False, repr=False)
     doubt: str = ""
 
     def doubted(self, why: str) -> Quality:
@@ -125,6 +130,11 @@ class Quality:
         return " ".join([*parts, reason])
 
     @property
+    def shares(self) -> tuple[float, float]:
+        """Shares of the way from hosts to the graph: with the region, and with random ones."""
+        return self.effect / (self.way or math.nan), self.random / (self.way or math.nan)
+
+    @property
     def _more(self) -> str:
         """What the rest of the reason adds."""
         masks = self.rest.values() if isinstance(self.rest, dict) else (self.rest,)
@@ -150,7 +160,11 @@ def _number(value: float) -> str:
 
 @torch.no_grad()
 def quality_of(
-    transplants: Transplants, rival: nn.Module | None, grafting: Grafting | None = None
+    transplants: Transplants,
+    rival: nn.Module | None,
+    grafting: Grafting | None = None,
+    *,
+    proofs: bool = False,
 ) -> list[Quality]:
     """Quality for the graphs of the transplants.
 
@@ -158,22 +172,26 @@ def quality_of(
         transplants: The graphs and their hosts.
         rival: The pool of another chain.
         grafting: Transplants of molecules, if the graphs are such.
+        proofs: Whether the transplants are kept, to be drawn.
     """
     transplants = transplants.meeting(DRAWS)
 
-    def measured(keep: Tensor) -> tuple[Degrees, Tensor]:
-        trials, share = trials_of(transplants, keep), torch.full((transplants.count,), torch.nan)
-        if grafting is not None:
-            own = grafting.featuriser.like
-            grafted = grafting.trials(own, keep[: len(own.x)])
-            trials, share = trials.replaced(grafted.trials, grafted.chosen), grafted.share
-        return degrees(trials), share
+    def measured(keep: Tensor) -> tuple[Trials, Grafted | None]:
+        trials = trials_of(transplants, keep)
+        if grafting is None:
+            return trials, None
+        own = grafting.featuriser.like
+        grafted = grafting.trials(own, keep[: len(own.x)])
+        return trials.replaced(grafted.trials, grafted.chosen), grafted
 
-    found, share = measured(transplants.pooled)
+    trials, grafted = measured(transplants.pooled)
+    found, names = degrees(trials), output_names(transplants.context, transplants.count)
+    share = torch.full((transplants.count,), torch.nan) if grafted is None else grafted.share
+    none = [None] * transplants.count
     words = verdicts(found)
     asked = torch.tensor([w in ("carried", "part") for w in words], device=found.p.device)
     rest, together = rest_of(
-        transplants, asked, lambda keep: measured(keep)[0].carried[:, 0], grafting
+        transplants, asked, lambda keep: degrees(measured(keep)[0]).carried[:, 0], grafting
     )
     columns = [
         words,
@@ -186,10 +204,12 @@ def quality_of(
         _stable(transplants, rival).tolist(),
         transplants.sizes(transplants.pooled)[: transplants.count].tolist(),
         share.tolist(),
-        output_names(transplants.context, transplants.count),
+        names,
         ["nodes" if math.isnan(one) else "atoms" for one in share.tolist()],
         [_by_type(m, transplants.graphs, i) for i, m in enumerate(transplants.split(rest))],
         together.tolist(),
+        found.way.tolist(),
+        proofs_of(transplants, trials, grafted, names) if proofs else none,
     ]
     return [Quality(*values) for values in zip(*columns, strict=True)]
 

@@ -37,6 +37,24 @@ class _Drawn:
         """The graph and the explanation in a form that can be drawn."""
         raise NotImplementedError
 
+    def proof(self, path: str | Path | None = None) -> Any:
+        """What moving the region into other graphs does there, beside random regions.
+
+        Args:
+            path: A ``.png`` or ``.svg`` file to draw it to; without it notebooks show it.
+
+        Raises:
+            InputError: If the explainer's ``quality`` was not asked about the explanation.
+        """
+        found = getattr(getattr(self, "quality", None), "proof", None)
+        if found is None:
+            raise InputError(
+                "nothing was moved yet; call explainer.quality(model, explanations) with a list "
+                "of explanations first"
+            )
+        found = replace(found, graph=self._shown()[0])
+        return found if path is None else found.draw(path)
+
     @overload
     def draw(self, path: None = None) -> str: ...
     @overload
@@ -258,8 +276,11 @@ def by_type(
     return explanation
 
 
-def set_rest(explanation: Any, rest: Tensor | Mapping[str, Tensor]) -> None:
-    """Gives an explanation the rest of its reason; where nodes have types, by type."""
+def set_quality(explanation: Any, quality: Any) -> None:
+    """Gives an explanation its quality and the rest of its reason; by type where nodes have any."""
+    rest = quality.rest
+    if isinstance(explanation, Explanation | HeteroExplanation):
+        explanation.quality = quality
     if isinstance(explanation, HeteroExplanation) and isinstance(rest, Mapping):
         explanation.set_value_dict("rest", {k: v for k, v in rest.items() if len(v)})
     elif isinstance(explanation, Explanation):
