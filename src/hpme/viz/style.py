@@ -6,8 +6,11 @@ import io
 from typing import Any
 
 import matplotlib
+import torch
 from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
+from torch import Tensor
 
+from hpme.explainers.hpme.quality import Quality
 from hpme.text import one_line
 
 # Vermilion and blue of Okabe and Ito's palette. From faint to dark blue lightness decreases all the
@@ -39,6 +42,26 @@ RESOLUTION = 110
 def pale(colour: str, share: float = 0.55) -> str:
     """A lighter colour, on which black bonds and letters stand out."""
     return str(to_hex([1 - share * (1 - part) for part in to_rgb(colour)]))
+
+
+def directions(explanation: Any) -> Tensor | None:
+    """Whether each node clearly raises (1) or lowers (-1) the output, or neither; ``None`` if that
+    was not asked.
+
+    Pooled nodes do what their region does in other graphs, where that is known.
+    """
+    effect, quality = explanation.get("effect"), explanation.get("quality")
+    pooled = explanation.get("pooled")
+    sign = (
+        None
+        if effect is None
+        else (effect.nodes[:, 1] > 0).long() - (effect.nodes[:, 2] < 0).long()
+    )
+    if pooled is not None and isinstance(quality, Quality):
+        sign = torch.zeros_like(pooled, dtype=torch.long) if sign is None else sign
+        region = int(quality.effect_low > 0) - int(quality.effect_high < 0)
+        sign = torch.where(pooled & (region != 0), region, sign)
+    return sign
 
 
 def plain(text: str) -> str:
