@@ -27,12 +27,7 @@ if TYPE_CHECKING:
 
 
 def chemprop_model(files: ChempropFiles, *, hydrogens: bool) -> ExplainedModel:
-    """The network in a file, or the ensemble of several.
-
-    Args:
-        files: Where they are.
-        hydrogens: Whether hydrogens are atoms of the molecules.
-    """
+    """The network in a file, or the ensemble of several."""
     from hpme.models.chemprop import explained, molecules, read_model
 
     model, _ = read_model(files.chemprop or [], trust=files.trust_model_file)
@@ -54,13 +49,8 @@ def chemprop_graphs(
     """Molecules of a table as a Chemprop model sees them.
 
     Args:
-        model: The model.
-        table: The table of SMILES.
-        skipped: Where to list rows of the table that are left out.
-        progress: Whether to say how many these are.
         files: Files (``.npz``) of additional features and descriptors by Chemprop's names ``V_f``,
             ``E_f``, ``V_d`` (an array per molecule) and ``x_d`` (a row per molecule).
-        rules, task, hydrogens, columns: As in :func:`~hpme.data.from_smiles_csv`.
     """
     read, left_out = parse_smiles(
         read_columns(table, **columns), rules or {}, task=task, hydrogens=hydrogens
@@ -73,14 +63,7 @@ def chemprop_graphs(
 def chemprop_target(
     chemprop: ChempropOptions, found: GraphDataset, target: str | None, *, hydrogens: bool
 ) -> tuple[Target, GraphDataset]:
-    """A Chemprop model to explain, and the molecules of a dataset as it sees them.
-
-    Args:
-        chemprop: Where its files are, and files of additional features.
-        found: Molecules with labels and ground truth, which stay what they are.
-        target: The task to explain, by name or number.
-        hydrogens: Whether hydrogens are atoms of the molecules.
-    """
+    """A Chemprop model to explain, and the molecules of a dataset as it sees them."""
     from hpme.bench import Target
     from hpme.models.chemprop.files import model_files
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from dataclasses import replace
 from html import escape
@@ -14,7 +13,7 @@ from torch_geometric.data import Data, HeteroData
 from torch_geometric.explain import Explanation as PyGExplanation
 from torch_geometric.explain import HeteroExplanation as PyGHeteroExplanation
 
-from hpme.errors import InputError, MissingPackageError
+from hpme.errors import InputError, optional_module
 from hpme.explainers.shared.masks import Masks, common, wanted
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.ego import WholeGraph
@@ -109,12 +108,7 @@ class Explanation(_Drawn, PyGExplanation):  # type: ignore[misc]
             InputError: If the explanation says nothing about these.
             MissingPackageError: If pandas is not installed.
         """
-        try:
-            pandas = importlib.import_module("pandas")
-        except ImportError as error:
-            raise MissingPackageError(
-                f"tables need pandas ({error}); install it with: pip install 'hpme[pandas]'"
-            ) from error
+        pandas = optional_module("pandas", "tables need pandas ({error})", "pandas")
         made = {
             "edges": self._edge_columns,
             "nodes": self._node_columns,
@@ -253,10 +247,7 @@ def by_type(
     """Masks of flat rows as an explanation with masks by type.
 
     Args:
-        masks: Masks by name.
-        typed: Where the rows of every type are.
         data: What was explained; types it lacks are left out.
-        common: Whether all nodes of a type share one row of ``node_mask``.
     """
     explanation, schema = HeteroExplanation(), typed.schema
     for name, mask in masks.items():
