@@ -50,13 +50,18 @@ class Trials:
     spared: Tensor
     bounded: bool
 
-    def replaced(self, other: Trials, where: Tensor) -> Trials:
-        """The same with other trials for some of the graphs, boolean ``[B]``."""
-        rows = max(len(self.hosts), len(other.hosts))
+    def replaced(self, other: Trials, share: Tensor) -> Trials:
+        """The same with trials of molecules; ``share`` of these is allowed, NaN for other graphs.
+
+        Mixes of molecules are none: where grafts are too few, only what is lost counts.
+        """
+        rows, share = max(len(self.hosts), len(other.hosts)), share.to(self.hosts.device)
 
         def chosen(name: str) -> Tensor:
             ours, theirs = (_rows(getattr(one, name).double(), rows) for one in (self, other))
-            return torch.where(where.to(ours.device), theirs.to(ours), ours)
+            if name in ("inserted", "random"):
+                ours = torch.where(share == 0, torch.nan, ours)
+            return torch.where(share > 0, theirs.to(ours), ours)
 
         hosts, inserted, random = map(chosen, ("hosts", "inserted", "random"))
         removed, spared = chosen("removed"), chosen("spared")
@@ -67,22 +72,6 @@ class Trials:
         """Number of regions beside random ones, inserted or replaced, whichever is more ``[B]``."""
         inserted = (self.inserted.isfinite() & self.random.isfinite()).sum(0)
         return torch.maximum(inserted, (self.removed.isfinite() & self.spared.isfinite()).sum(0))
-
-
-@dataclass(frozen=True)
-class Grafted:
-    """Trials by grafts.
-
-    Args:
-        trials: Outputs; only those of chosen graphs mean something.
-        chosen: Molecules with enough of them, boolean ``[B]``.
-        share: Share of the transplants that chemistry allows, 0 where there are too few; NaN for
-            graphs that are no molecules.
-    """
-
-    trials: Trials
-    chosen: Tensor
-    share: Tensor
 
 
 def _rows(table: Tensor, count: int) -> Tensor:

@@ -25,7 +25,7 @@ from hpme.data.molecules.grafts import (
 )
 from hpme.data.molecules.smiles import from_smiles
 from hpme.errors import HPMEError
-from hpme.explainers.hpme.evidence import DIFFERENT, Grafted, Trials
+from hpme.explainers.hpme.evidence import DIFFERENT, Trials
 from hpme.explainers.hpme.search.criterion import outcome, value_of
 from hpme.explainers.shared.context import Context, batches
 from hpme.graphs import GraphStore
@@ -139,8 +139,11 @@ class Grafting:
                 found.append(self.context.predict(store.batch(ids).to(device)))
         return torch.cat(found)
 
-    def trials(self, store: GraphStore, pooled: Tensor) -> Grafted:
+    def trials(self, store: GraphStore, pooled: Tensor) -> tuple[Trials, Tensor]:
         """Transplants of pooled atoms of the first graphs of the context.
+
+        Also the share of them that chemistry allows ``[B]``, 0 where these are too few, and NaN for
+        graphs that are not those of their molecules.
 
         Args:
             store: The graphs.
@@ -170,8 +173,8 @@ class Grafting:
             **tables,
             bounded=self.context.task.classification,
         )
-        enough = chosen & (trials.pairs >= FEWEST)
-        return Grafted(trials, enough, torch.where(chosen, share * enough, torch.nan))
+        share = share * (trials.pairs >= FEWEST)
+        return trials, torch.where(chosen, share, torch.nan)
 
     def _outputs(self, asked: list[Asked], count: int) -> dict[str, Tensor]:
         """What the model says about all molecules that were made, by the names of trials."""

@@ -127,7 +127,7 @@ class FitReport:
     def warnings(self) -> list[str]:
         """Reasons not to trust the explanations; empty if the evidence is good."""
         evidence, why = self._judged
-        found = [] if evidence == "good" else [f"{WORDS[evidence]}: {why}"]
+        found = [] if evidence == "good" else [f"{self._words}: {why}"]
         if not self.edges:
             found.append(
                 "the model's output does not depend on edges, so scores of edges say nothing "
@@ -155,9 +155,9 @@ class FitReport:
                 f"{', '.join(map(str, against))}, so the chosen nodes change outputs the same way "
                 "in graphs of all predictions. The model may count something"
             )
-        ends = f"[{1 - self.left_high:.0%}, {1 - self.left_low:.0%}]"
-        saved = f"the chosen nodes save {1 - self.left:.0%} {ends} of the disagreement of random "
-        saved += f"regions of the same size (p = {self.p_value:.2g}, {self._where()})"
+        ends = f"{1 - self.left_high:.0%} and {1 - self.left_low:.0%}"
+        saved = f"the chosen nodes save between {ends} of the disagreement of random regions of "
+        saved += f"the same size (p = {self.p_value:.2g}, {self._where()})"
         more = "Fit to more different graphs, of all predictions"
         if not self.held_out:
             return "few", f"{saved}, but none of them could be kept from the search. {more}"
@@ -182,8 +182,13 @@ class FitReport:
             f"hard-mix disagreement {self.disagreement:.2f} (random {self.random_disagreement:.2f},"
             f" p = {self.p_value:.2g}, {self._where()}), {', '.join(map(str, self.effects))}, "
             f"restarts agree {agreement}: "
-            + WORDS.get(self.evidence, "trust with care" if self.warnings else "good evidence")
+            + (self._words or ("trust with care" if self.warnings else "good evidence"))
         )
+
+    @property
+    def _words(self) -> str:
+        perhaps = self.evidence == "small" and 1 - self.left_low > SMALL
+        return "certain, but perhaps small" if perhaps else WORDS.get(self.evidence, "")
 
     def _repr_html_(self) -> str:
         return report_html(self.summary(), self.warnings)
