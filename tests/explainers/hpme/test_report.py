@@ -150,6 +150,7 @@ def test_what_is_certain_is_not_called_chance():
 def test_much_is_not_called_small():
     (warning,) = SAID["perhaps"][0].warnings
     assert "between 28% and 56%" in warning and not warning.startswith("small")
+    assert replace(SAID["perhaps"][0], held_out=60).warnings == []  # hardly known by heart
 
 
 def test_a_class_without_effect_is_no_reason_to_warn():

@@ -30,8 +30,9 @@ ANYWAY = 0.4
 """Random regions that disagree less keep predictions by themselves."""
 AGAINST = 0.05
 """A class whose effect is certainly below this, the other way, speaks against the pool."""
-SMALL = 1 / 3
-"""A pool that may save less than this of the disagreement of random regions may save little."""
+SMALL, MANY, SMALL_OF_MANY = 1 / 3, 60, 0.2
+"""A pool that may save less than this of the disagreement of random regions may save little; of so
+many held-out graphs, which a model can hardly know by heart, less than the other."""
 POSSIBLE = 0.25
 """Where it may save as much, but need not, more graphs would tell."""
 MUCH = 0.5
@@ -166,7 +167,7 @@ class FitReport:
             if self.crossed and self.left_high > 1 - MUCH:
                 return "few", f"{saved}, but a model may know so few by heart. {more}"
             part = "They are a part of what the model reads; another ratio may hold more"
-            return "small" if self.left_high > 1 - SMALL else "good", f"{saved}. {part}"
+            return "small" if self.left_high > 1 - self._little else "good", f"{saved}. {part}"
         chance = "which may be chance" if found else "and no class has a certain effect"
         rare = min(one.graphs for one in self.effects) < FEW
         if rare or self.left_low < 1 - POSSIBLE:
@@ -187,8 +188,12 @@ class FitReport:
 
     @property
     def _words(self) -> str:
-        perhaps = self.evidence == "small" and 1 - self.left_low > SMALL
+        perhaps = self.evidence == "small" and 1 - self.left_low > self._little
         return "certain, but perhaps small" if perhaps else WORDS.get(self.evidence, "")
+
+    @property
+    def _little(self) -> float:
+        return SMALL if self.held_out < MANY else SMALL_OF_MANY
 
     def _repr_html_(self) -> str:
         return report_html(self.summary(), self.warnings)
