@@ -165,14 +165,13 @@ def _announce(name: str, explainer: GraphExplainer, explanations: list[Any]) -> 
 
 def explanations_of(explainer: GraphExplainer, read: Inputs, *, quiet: bool) -> list[Any]:
     """Explanations by a fitted explainer, with their quality if it is known."""
-    from hpme.explainers.shared.explanation import set_rest
+    from hpme.explainers.shared.explanation import set_quality
 
     found = list(explainer.explain(read.model, read.store, progress=not quiet))
     if hasattr(explainer, "quality"):
         qualities = explainer.quality(read.model, read.store)
         for item, quality in zip(found, qualities, strict=True):
-            item.quality = quality
-            set_rest(item, quality.rest)
+            set_quality(item, quality)
     return found
 
 

@@ -154,6 +154,8 @@ def test_names_of_nodes(nodes, smiles, name):
     mask = torch.zeros(10, dtype=torch.bool)
     mask[nodes] = True
     assert named(mask, smiles) == name
+    if smiles is None:
+        assert named(mask, None, typed=True) == f"{len(nodes)} more node" + "s" * (len(nodes) > 1)
 
 
 def test_must_be_fitted():

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -68,10 +68,36 @@ class Trials:
         return Trials(self.own, hosts, inserted, random, removed, spared, self.bounded)
 
     @property
+    def differ(self) -> Tensor:
+        """Hosts that differ enough from their graphs, to the side of the farthest ``[D, B]``."""
+        apart = self.own.double() - self.hosts.double()
+        size = torch.nan_to_num(apart.abs(), nan=-1.0)
+        farthest = apart.gather(0, size.argmax(0, keepdim=True))
+        far: Tensor = apart * farthest.sign() >= DIFFERENT * farthest.abs()
+        return far & apart.isfinite()
+
+    @property
     def pairs(self) -> Tensor:
         """Number of regions beside random ones, inserted or replaced, whichever is more ``[B]``."""
         inserted = (self.inserted.isfinite() & self.random.isfinite()).sum(0)
         return torch.maximum(inserted, (self.removed.isfinite() & self.spared.isfinite()).sum(0))
+
+
+@dataclass(frozen=True)
+class Grafted:
+    """Trials by grafts.
+
+    Args:
+        trials: Outputs; only those of graphs with a share above 0 mean something.
+        share: Share of the transplants that chemistry allows, 0 where there are too few; NaN for
+            graphs that are no molecules.
+        made: By graph and draw: the host, it with the region, and it with a random region, as
+            :class:`~hpme.data.molecules.grafts.Transplant`.
+    """
+
+    trials: Trials
+    share: Tensor
+    made: dict[tuple[int, int], tuple[Any, Any, Any]] = field(default_factory=dict)
 
 
 def _rows(table: Tensor, count: int) -> Tensor:
@@ -94,6 +120,7 @@ class Degrees:
         spared: How much nearer to it in shares the graph is without that random region that it
             needs most ``[B]``, that is 0 or less.
         rest: How much nearer it is without the region than hosts with random regions ``[B]``.
+        way: How much higher the graph's output is than those of hosts as they are ``[B]``.
     """
 
     carried: Tensor
@@ -104,6 +131,7 @@ class Degrees:
     removal: Tensor
     spared: Tensor
     rest: Tensor
+    way: Tensor
 
 
 def degrees(trials: Trials) -> Degrees:
@@ -113,11 +141,7 @@ def degrees(trials: Trials) -> Degrees:
     random regions; where these are nearly there already, at hosts as they are. Where none differs
     at all, shares are 0.
     """
-    own = trials.own.double()
-    apart = own - trials.hosts.double()
-    size = torch.nan_to_num(apart.abs(), nan=-1.0)
-    farthest = apart.gather(0, size.argmax(0, keepdim=True))
-    there = (apart * farthest.sign() >= DIFFERENT * farthest.abs()) & apart.isfinite()
+    own, there = trials.own.double(), trials.differ
     scale = torch.maximum(own.abs(), trials.hosts.double().abs().nan_to_num().amax(0))
 
     def chosen(values: Tensor) -> Tensor:
@@ -125,9 +149,9 @@ def degrees(trials: Trials) -> Degrees:
 
     hosts, inserted, random = map(chosen, (trials.hosts, trials.inserted, trials.random))
     removed, spared = chosen(trials.removed), chosen(trials.spared)
-    way, rest = _mean(own - hosts), own - _mean(random)
+    whole, rest = _mean(own - hosts), own - _mean(random)
     # Hosts make room for what is put into them, which alone may change them: what is left counts.
-    way = torch.where(rest.abs() >= NEAR_ZERO * way.abs(), rest, way)
+    way = torch.where(rest.abs() >= NEAR_ZERO * whole.abs(), rest, whole)
     stays = ~(way.abs() > NOWHERE * scale)
     share = torch.where(stays, 0.0, 1 / way)
 
@@ -147,6 +171,7 @@ def degrees(trials: Trials) -> Degrees:
         removal=interval(removed - own),
         spared=nearer(spared, own.expand_as(spared)).nan_to_num(0.0).amin(0),
         rest=_mean(nearer(removed, random)),
+        way=whole,
     )
 
 

@@ -9,9 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hpme.explainers.hpme.evidence import CARRIES, Degrees, Trials, Verdict, degrees, verdicts
+from hpme.explainers.hpme.evidence import CARRIES, Grafted, Trials, Verdict, degrees, verdicts
 from hpme.explainers.hpme.grafting import Grafting
 from hpme.explainers.hpme.method.pool import top_nodes
+from hpme.explainers.hpme.proof import Proof, proofs_of
 from hpme.explainers.hpme.rest import named, rest_of
 from hpme.explainers.hpme.search.criterion import outcome, value_of
 from hpme.explainers.hpme.transplants import Transplants
@@ -74,6 +75,8 @@ class Quality:
             ``"carried"`` or ``"part"``.
         together: Share of the way that the region and they carry; ``nan`` if there are none.
         more: What they are called.
+        way: How much higher the output of the graph is than those of hosts as they are.
+        proof: The transplants themselves, to be drawn, if they were asked for.
         doubt: Why the verdict is unclear although the numbers say more.
     """
 
@@ -100,6 +103,8 @@ class Quality:
     rest: Any = field(default=None, compare=False, repr=False)
     together: float = math.nan
     more: str = ""
+    way: float = math.nan
+    proof: Proof | None = field(default=None, compare=False, repr=False)
     doubt: str = ""
 
     def doubted(self, why: str) -> Quality:
@@ -161,6 +166,11 @@ class Quality:
         return f" ({min(self.carried, 1.0):.0%})" if told else ""
 
     @property
+    def shares(self) -> tuple[float, float]:
+        """Shares of the way from hosts to the graph: with the region, and with random ones."""
+        return self.effect / (self.way or math.nan), self.random / (self.way or math.nan)
+
+    @property
     def _more(self) -> str:
         """What the rest of the reason adds."""
         if not self.more:
@@ -176,7 +186,11 @@ class Quality:
 
 @torch.no_grad()
 def quality_of(
-    transplants: Transplants, rival: nn.Module | None, grafting: Grafting | None = None
+    transplants: Transplants,
+    rival: nn.Module | None,
+    grafting: Grafting | None = None,
+    *,
+    proofs: bool = False,
 ) -> list[Quality]:
     """Quality for the graphs of the transplants.
 
@@ -184,25 +198,30 @@ def quality_of(
         transplants: The graphs and their hosts.
         rival: The pool of another chain.
         grafting: Transplants of molecules, if the graphs are such.
+        proofs: Whether the transplants are kept, to be drawn.
     """
     transplants = transplants.meeting(DRAWS)
 
-    def measured(keep: Tensor) -> tuple[Degrees, Tensor]:
-        trials, share = trials_of(transplants, keep), torch.full((transplants.count,), torch.nan)
-        if grafting is not None:
-            own = grafting.featuriser.like
-            grafted, share = grafting.trials(own, keep[: len(own.x)])
-            trials = trials.replaced(grafted, share)
-        return degrees(trials), share
+    def measured(keep: Tensor) -> tuple[Trials, Grafted | None]:
+        trials = trials_of(transplants, keep)
+        if grafting is None:
+            return trials, None
+        own = grafting.featuriser.like
+        grafted = grafting.trials(own, keep[: len(own.x)])
+        return trials.replaced(grafted.trials, grafted.share), grafted
 
-    found, share = measured(transplants.pooled)
+    trials, grafted = measured(transplants.pooled)
+    found, names = degrees(trials), output_names(transplants.context, transplants.count)
+    share = torch.full((transplants.count,), torch.nan) if grafted is None else grafted.share
+    none = [None] * transplants.count
     words = verdicts(found)
     asked = torch.tensor([w in ("carried", "part") for w in words], device=found.p.device)
     rest, together = rest_of(
-        transplants, asked, lambda keep: measured(keep)[0].carried[:, 0], grafting
+        transplants, asked, lambda keep: degrees(measured(keep)[0]).carried[:, 0], grafting
     )
-    texts = grafting.featuriser.like.text["smiles"] if grafting else [None] * transplants.count
+    texts = grafting.featuriser.like.text["smiles"] if grafting else none
     smiles = [None if math.isnan(s) else t for s, t in zip(share.tolist(), texts, strict=True)]
+    masks, typed = transplants.split(rest), transplants.graphs.schema is not None
     columns = [
         words,
         *found.carried.T.tolist(),
@@ -214,11 +233,13 @@ def quality_of(
         _stable(transplants, rival).tolist(),
         transplants.sizes(transplants.pooled)[: transplants.count].tolist(),
         share.tolist(),
-        output_names(transplants.context, transplants.count),
+        names,
         ["nodes" if text is None else "atoms" for text in smiles],
-        [_by_type(m, transplants.graphs, i) for i, m in enumerate(transplants.split(rest))],
+        [_by_type(mask, transplants.graphs, i) for i, mask in enumerate(masks)],
         together.tolist(),
-        [named(mask, text) for mask, text in zip(transplants.split(rest), smiles, strict=True)],
+        [named(mask, text, typed=typed) for mask, text in zip(masks, smiles, strict=True)],
+        found.way.tolist(),
+        proofs_of(transplants, trials, grafted, names) if proofs else none,
     ]
     return [Quality(*values) for values in zip(*columns, strict=True)]
 

@@ -84,14 +84,17 @@ def rest_of(
     return kept & ~transplants.pooled, together
 
 
-def named(nodes: Tensor, smiles: str | None) -> str:
-    """What nodes are called: a ring or a group of a molecule, else each by its number."""
+def named(nodes: Tensor, smiles: str | None, *, typed: bool = False) -> str:
+    """What nodes are called: a ring or a group of a molecule, else each by its number.
+
+    Nodes with types are counted; each type has numbers of its own.
+    """
     numbers = nodes.nonzero().view(-1).tolist()
-    words, kind = [f"node {number}" for number in numbers], "nodes"
+    words, kind = [f"node {number}" for number in numbers], "node"
     if numbers and smiles is not None:
         chem, left = import_module("rdkit.Chem"), {*numbers}
         molecule = chem.MolFromSmiles(smiles)
-        rings, words, kind = molecule.GetRingInfo().AtomRings(), [], "atoms"
+        rings, words, kind = molecule.GetRingInfo().AtomRings(), [], "atom"
         for ring in rings:
             if left.issuperset(ring):
                 words.append("the ring" if len(rings) == 1 else "a ring")
@@ -100,8 +103,8 @@ def named(nodes: Tensor, smiles: str | None) -> str:
         group = chem.MolFragmentToSmiles(molecule, [*left]) if left else "."
         single = len(left) == 1 or "." in group or any(atom.IsInRing() for atom in atoms)
         words += [f"{a.GetSymbol()} {a.GetIdx()}" for a in atoms] if single else [group]
-    if len(words) > LISTED:
-        return f"{len(numbers)} more {kind}"
+    if len(words) > LISTED or (typed and numbers):
+        return f"{len(numbers)} more {kind}" + "s" * (len(numbers) > 1)
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 

@@ -40,7 +40,7 @@ from hpme.explainers.shared.context import (
     frozen_context,
     read_graphs,
 )
-from hpme.explainers.shared.explanation import Explanation, HeteroExplanation, set_rest
+from hpme.explainers.shared.explanation import Explanation, HeteroExplanation, set_quality
 from hpme.explainers.shared.mixing import MixingExplainer
 from hpme.explainers.shared.options import at_least
 from hpme.explainers.shared.sources import nothing
@@ -82,24 +82,27 @@ class TransplantingExplainer(MixingExplainer):
     def _ranked(self, score: Tensor, graphs: GraphBatch) -> tuple[Tensor, Tensor]:
         """Importance of nodes, and which are pooled, by scores ``[P, N]``."""
 
-    def quality(self, model: Model, graphs: Iterable[Any]) -> list[Quality]:
+    def quality(self, model: Model, graphs: Iterable[Any], *, proofs: bool = True) -> list[Quality]:
         """What can be said about the explanation of every graph without ground truth.
 
         Args:
             model: The model the explainer was fitted to; it is left exactly as it was.
             graphs: A dataset, a list of ``Data`` or of explanations, or a loader. Explanations in
-                a list have the rest of their reason as ``rest`` afterwards.
+                a list have it as ``quality`` afterwards, and the rest of their reason as ``rest``.
+            proofs: Whether the transplants are kept, so that ``explanation.proof()`` draws them.
         """
 
         def ask(transplants: Transplants, store: GraphStore) -> list[Quality]:
-            return quality_of(transplants, self.rival, self._grafting(model, transplants, store))
+            grafting = self._grafting(model, transplants, store)
+            return quality_of(transplants, self.rival, grafting, proofs=proofs)
 
         found = self._for_each(model, graphs, ask)
+        if self.report is not None and self.report.evidence == "none":
+            found = [one.doubted(UNPROVEN) for one in found]
         if isinstance(graphs, list):
             for explanation, quality in zip(graphs, found, strict=True):
-                set_rest(explanation, quality.rest)
-        doubtful = self.report is not None and self.report.evidence == "none"
-        return [one.doubted(UNPROVEN) for one in found] if doubtful else found
+                set_quality(explanation, quality)
+        return found
 
     def _grafting(
         self, model: Model, transplants: Transplants, store: GraphStore
