@@ -63,7 +63,11 @@ def _outputs(known: Sequence[Proof | None]) -> dict[str, Any]:
         return decimals(table.view(-1))
 
     own = torch.tensor([math.nan if proof is None else proof.output for proof in known])
-    return {"width": width, "own": decimals(own), **{name: column(name) for name in ("hosts", "chosen", "random")}}
+    return {
+        "width": width,
+        "own": decimals(own),
+        **{name: column(name) for name in ("hosts", "chosen", "random")},
+    }
 
 
 def _best(qualities: Sequence[Any]) -> int | None:
