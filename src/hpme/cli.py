@@ -17,6 +17,7 @@ from hpme.commands.demo import demo
 from hpme.commands.explain import explain
 from hpme.commands.list import list_names
 from hpme.commands.run import run
+from hpme.commands.serve import serve
 from hpme.commands.tables import report, tables
 
 app = typer.Typer(
@@ -32,6 +33,7 @@ for function in (
     apply,
     bench,
     explain,
+    serve,
     rules,
     counterfactual,
     audit,

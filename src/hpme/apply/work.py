@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from safetensors.torch import load, save
-from torch import Tensor
 
 from hpme.apply.rows import Part
 from hpme.apply.shards import Column, Lists, ShardRows
@@ -187,7 +186,9 @@ class ShardWork:
                 target=None,
                 contrast=None,
             )
-            raw = _output(bare, store)
+            graphs = store.detached(everything=bare.reads_all).batch()
+            with bare.frozen(), torch.no_grad():
+                raw = bare.adapter().predict(graphs)
             view = view.of_all_classes(raw)
             output = view.read(raw)
         check_rows(output, len(store))
@@ -200,6 +201,9 @@ class ShardWork:
             text = {"smiles": [part.smiles[i] for i in numbers]} if part.smiles else {}
             named = replace(store, text=text)
             quality = [one.verdict for one in judge.quality(explained, named, proofs=False)]
+        nodes = masks.node_mask
+        if nodes is None:
+            nodes = edge_to_node(masks.edge_mask, store.batch())
         return {
             "id": [part.ids[i] for i in numbers],
             "name": part.names and [part.names[i] for i in numbers],
@@ -208,7 +212,7 @@ class ShardWork:
             "class": values.argmax(1) if task.classification else None,
             "pooled_nodes": _pooled(masks, store),
             "edge_weights": Lists(masks.edge_mask, store.edge_counts),
-            "node_weights": Lists(_node_weights(masks, store), store.sizes),
+            "node_weights": Lists(nodes.amax(1), store.sizes),
             "verdict": quality,
         }
 
@@ -241,13 +245,6 @@ def _usable(one: GraphStore) -> bool:
     return False
 
 
-@torch.no_grad()
-def _output(explained: ExplainedModel, store: GraphStore) -> Tensor:
-    graphs = store.detached(everything=explained.reads_all).batch()
-    with explained.frozen():
-        return explained.adapter().predict(graphs)
-
-
 def _pooled(masks: Masks, store: GraphStore) -> Column:
     """Numbers of the pooled nodes of every graph."""
     if masks.pooled is None:
@@ -255,10 +252,3 @@ def _pooled(masks: Masks, store: GraphStore) -> Column:
     graph, nodes = store.node_graph, masks.pooled.nonzero().view(-1)
     counts = torch.bincount(graph[nodes], minlength=len(store))
     return Lists((nodes - store.node_start[graph[nodes]]).int(), counts)
-
-
-def _node_weights(masks: Masks, store: GraphStore) -> Tensor:
-    nodes = masks.node_mask
-    if nodes is None:
-        nodes = edge_to_node(masks.edge_mask, store.batch())
-    return nodes.amax(1)

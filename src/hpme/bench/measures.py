@@ -151,12 +151,7 @@ def hard_mix(outcome: Outcome) -> tuple[float, float]:
         generator = torch.Generator().manual_seed(0)  # the same hosts for all settings
         for share in SHARES:
             mix = HardMix.build(
-                context,
-                PoolSize(share),
-                judge.neighbor,
-                judge.attach,
-                generator,
-                judge.batch_size,
+                context, PoolSize(share), judge.neighbor, judge.attach, generator, judge.batch_size
             )
             score = from_edges(edge_mask, mix.graphs).node_mask
             assert score is not None

@@ -18,8 +18,10 @@ import typer
 from hpme import __version__
 from hpme.commands import shared
 from hpme.commands.options import (
+    CallOption,
     ChempropFiles,
     DeviceOption,
+    FactoryOption,
     HydrogensOption,
     NameColumnOption,
     QuietOption,
@@ -59,22 +61,9 @@ def apply(
     ],
     out: Annotated[Path, typer.Option(file_okay=False, help="Folder of the Parquet shards.")],
     chemprop: ChempropFiles,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="MODULE:FUNCTION",
-            help="Function that returns your model; it is called without arguments.",
-        ),
-    ] = None,
+    model: FactoryOption = None,
     weights: WeightsOption = None,
-    call: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODULE:FUNCTION", help="Function call(model, batch), as for hpme explain."
-        ),
-    ] = None,
+    call: CallOption = None,
     verdict: Annotated[
         bool,
         typer.Option(
@@ -130,11 +119,10 @@ def apply(
     from hpme.apply.shards import SKIPPED, arrow
     from hpme.apply.work import ShardWork, state_of
     from hpme.commands.chemprop import chemprop_model
-    from hpme.commands.inputs import build_model, find_function
+    from hpme.commands.inputs import find_function
     from hpme.errors import InputError
     from hpme.explainers import load_explainer
     from hpme.models.chemprop.files import model_files
-    from hpme.models.explained import ExplainedModel
     from hpme.storage import FileContent, locked
 
     arrow("pyarrow.parquet")
@@ -143,14 +131,15 @@ def apply(
     loaded = load_explainer(explainer)  # says what is wrong with it before anything is read
     rows = usage("--data", partial(open_rows, data, smiles_column=smiles_column,
                                    name_column=name_column))  # fmt: skip
-    function = None if call is None else usage("--call", find_function, call)
+    if call is not None:
+        usage("--call", find_function, call)
     if model is None:  # other processes look for the files elsewhere
         files = replace(chemprop, chemprop=[path.resolve() for path in chemprop.chemprop or []])
         build = partial(chemprop_model, files, hydrogens=hydrogens)
         explained, sources = build(), model_files(files.chemprop or [])
     else:
         build = partial(named_model, model, call)
-        explained = ExplainedModel(build_model(model, weights), call=function)
+        explained = named_model(model, call, weights)
         sources = _sources(explained, model, call)
     state, content = state_of(explained), FileContent(str(explainer), explainer.read_bytes())
     if calibrate is not None:
@@ -264,13 +253,13 @@ def _sources(explained: ExplainedModel, *references: str | None) -> list[Path]:
     return [Path(file) for file in files if file]
 
 
-def named_model(reference: str, call: str | None) -> ExplainedModel:
+def named_model(reference: str, call: str | None, weights: Path | None = None) -> ExplainedModel:
     """The model a factory returns and the function that calls it, in any process."""
     from hpme.commands.inputs import build_model, find_function
     from hpme.models.explained import ExplainedModel
 
     function = None if call is None else find_function(call)
-    return ExplainedModel(build_model(reference, None), call=function)
+    return ExplainedModel(build_model(reference, weights), call=function)
 
 
 def _travelling_model(reference: str, call: str | None) -> Callable[[], ExplainedModel]:

@@ -64,9 +64,7 @@ class MatchExplainer(GraphExplainer):
     typical_seconds = 0.3
     needs_weights = False
     constraints = table(
-        ratio=real(above=0, most=1, words=(None,)),
-        k=whole(1, words=(None,)),
-        references=whole(1),
+        ratio=real(above=0, most=1, words=(None,)), k=whole(1, words=(None,)), references=whole(1)
     )
 
     task: Task

@@ -47,9 +47,7 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
     summary = "ProxyExplainer: an edge MLP trained on graphs rebuilt by an autoencoder."
     typical_seconds = 6.0
     constraints = table(
-        proxy_steps=whole(1),
-        proxy_lr=real(above=0),
-        divergence_weight=real(least=0),
+        proxy_steps=whole(1), proxy_lr=real(above=0), divergence_weight=real(least=0)
     )
 
     autoencoder: GraphAutoencoder
@@ -78,8 +76,9 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
         parameters = self.autoencoder.parameters()
         self._proxy_optimiser = torch.optim.Adam(parameters, lr=self.proxy_lr)
 
-    def _trained(self) -> nn.Module:
-        return self.edge_mlp
+    def _optimiser(self) -> torch.optim.Optimizer:
+        parameters = self.edge_mlp.parameters()
+        return torch.optim.Adam(parameters, self.lr, weight_decay=self.weight_decay)
 
     def _step(
         self,

@@ -15,12 +15,7 @@ from hpme.explainers.shared.options import SHARE, real, table, whole
 from hpme.explainers.shared.replicas import ReplicaModel, predicted
 from hpme.explainers.shared.training_free import TrainingFreeExplainer
 from hpme.graphs import GraphBatch
-from hpme.graphs.segment import (
-    concatenated_ranges,
-    exclusive_cumsum,
-    rank_in_segment,
-    segment_sum,
-)
+from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum, rank_in_segment, segment_sum
 from hpme.models.adapter import ModelAdapter
 from hpme.models.task import Task
 

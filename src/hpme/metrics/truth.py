@@ -101,10 +101,7 @@ def explanation_auc(
 
 
 def explanation_auc_per_graph(
-    explanations: Sequence[Any],
-    graphs: Sequence[Any],
-    *,
-    alternatives: Alternatives | None = None,
+    explanations: Sequence[Any], graphs: Sequence[Any], *, alternatives: Alternatives | None = None
 ) -> Tensor:
     """:func:`edge_auc_per_graph` of explanations, one value for each of ``graphs``.
 

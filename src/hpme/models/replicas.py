@@ -30,12 +30,7 @@ Change = Callable[[Replicas], GraphBatch]
 
 
 def replica_outputs(
-    adapter: ModelAdapter,
-    store: GraphStore,
-    ids: Tensor,
-    change: Change,
-    /,
-    **model_kwargs: Any,
+    adapter: ModelAdapter, store: GraphStore, ids: Tensor, change: Change, /, **model_kwargs: Any
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Graph numbers and outputs of changed replicas of graphs, some at a time, in order.
 

@@ -13,15 +13,12 @@ from hpme.errors import InputError
 from hpme.graphs import GraphStore
 from hpme.graphs.hetero import flat_views
 from hpme.graphs.schema import NODE_TYPE
-from hpme.graphs.segment import segment_mean
 from hpme.graphs.transforms import on_cpu
-from hpme.metrics.selection import ranks as ranks_of
 from hpme.models.explained import ExplainedModel, Model
 from hpme.models.task import Mode
 from hpme.page.beyond import Changes, beyond
 from hpme.page.drawing import draw_graphs
 from hpme.page.entries import (
-    edge_scores,
     entry,
     evidence,
     numbers,
@@ -30,7 +27,9 @@ from hpme.page.entries import (
     truth_of,
 )
 from hpme.page.predictions import Predictions, Sizes, asked_task, side_names
+from hpme.page.proofs import proofs
 from hpme.page.template import decimals, render, whole_numbers
+from hpme.page.units import Units
 from hpme.storage import write_atomically
 
 if TYPE_CHECKING:
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from hpme.explainers.hpme.rulebook import RuleBook
 
 DEFAULT_KEEP = 0.2
-RANDOM = "random edges"
 Metrics = Mapping[str, Sequence[float]]
 
 
@@ -76,19 +74,21 @@ def payload(
     if bool((store.sizes == 0).any()):
         number = int((store.sizes == 0).nonzero()[0])
         raise InputError(f"graph {number} has no nodes; leave empty graphs out")
-    pairs = store.pairs.proper
-    scores = {name: pairs.mean(edge_scores(e, store, name)) for name, e in named.items()}
+    units = Units.of(graphs, named, store)
+    pairs = units.pairs
+    scores = {name: units.scores(e, name) for name, e in named.items()}
     generator = torch.Generator().manual_seed(seed)
-    random = RANDOM
+    random = "random atoms" if units.atoms else "random edges"
     while random in named:
         random += " again"
-    scores[random] = torch.rand(len(pairs), generator=generator).double()
-    ranks = {}
-    for name, score in scores.items():
-        known = score.nan_to_num(-torch.inf, torch.inf, -torch.inf)
-        ranks[name] = ranks_of(pairs, known, torch.Generator().manual_seed(seed))
-    sizes = Sizes.grid(pairs.counts, steps)
-    predictions = Predictions.of(explained, store, pairs, ranks, sizes, progress=progress)
+    scores[random] = torch.rand(int(units.counts.sum()), generator=generator).double()
+    ranks = {
+        name: units.ranks(score, torch.Generator().manual_seed(seed))
+        for name, score in scores.items()
+    }
+    sizes = Sizes.grid(units.counts, steps)
+    of_pairs = {name: units.of_pairs(rank) for name, rank in ranks.items()}
+    predictions = Predictions.of(explained, store, pairs, of_pairs, sizes, progress=progress)
     truth = truth_of(graphs, pairs)
     if names is None:
         names = [text_or_none(graph.get("name")) or f"graph {i}" for i, graph in enumerate(graphs)]
@@ -113,7 +113,8 @@ def payload(
         "model": model_name,
         "version": __version__,
         "classes": predictions.classes(class_names or side_names(explained)),
-        "keep": _pooled_share(named, store) if keep is None else keep,
+        "keep": _pooled_share(named, units) if keep is None else keep,
+        "unit": "atom" if units.atoms else "edge",
         "names": [str(name) for name in names],
         "smiles": [text_or_none(graph.get("smiles")) for graph in graphs],
         "nodes": whole_numbers(store.sizes),
@@ -130,6 +131,7 @@ def payload(
         "metrics": {name: numbers(values) for name, values in (metrics or {}).items()},
         "explainers": entries,
         "insight": beyond(rules, counterfactuals, audit, progress=progress),
+        "proofs": proofs(named, progress=progress),
     }
 
 
@@ -187,16 +189,12 @@ def write_page(
     return path
 
 
-def _pooled_share(named: Mapping[str, Sequence[Any]], store: GraphStore) -> float:
-    """Mean share of edges between pooled nodes, by the first explainer that has them."""
-    pairs = store.pairs.proper
-    ends = pairs.index + store.node_start[pairs.graph]
+def _pooled_share(named: Mapping[str, Sequence[Any]], units: Units) -> float:
+    """Mean share of units in pooled regions, by the first explainer that has them."""
     for explanations in named.values():
         pooled = pooled_nodes(explanations)
-        if pooled is not None and len(pairs):
-            inside = pooled[ends].all(0).double()
-            share = segment_mean(inside, pairs.graph, len(store))
-            return round(float(share[pairs.counts > 0].mean().clamp(0.02, 0.98)), 2)
+        if pooled is not None and len(units.pairs):
+            return round(min(max(units.share(pooled), 0.02), 0.98), 2)
     return DEFAULT_KEEP
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 SCRIPTS = (
-    *("data.js", "elements.js", "drawing.js", "chart.js", "saving.js"),
+    *("data.js", "elements.js", "drawing.js", "chart.js", "saving.js", "proof.js", "evidence.js"),
     *("trust.js", "card.js", "rules.js", "beyond.js", "page.js"),
 )
 NOT_A_NUMBER = 65535

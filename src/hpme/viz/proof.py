@@ -63,6 +63,13 @@ def placed(trial: Trial) -> tuple[Data, Data, Data]:
     return host, chosen, random
 
 
+def gone(trial: Trial) -> Tensor:
+    """Nodes of the host that make room for the region, boolean."""
+    left = torch.ones(trial.host.num_nodes, dtype=torch.bool)
+    left[trial.chosen.origin[trial.chosen.origin >= 0]] = False
+    return left
+
+
 def _at(graph: Data, places: Tensor) -> Data:
     found = graph.clone()
     found.places = places
@@ -92,9 +99,7 @@ def proof_picture(proof: Proof, suffix: str) -> bytes:
     for number, (text, tint) in enumerate(zip(heads, (INK, colour, CONTROL), strict=True)):
         page.head(left + number, text, tint)
     for place, (trial, row) in enumerate(zip(proof.trials, rows, strict=True)):
-        gone = torch.ones(row[0].num_nodes, dtype=torch.bool)
-        gone[trial.chosen.origin[trial.chosen.origin >= 0]] = False
-        marks = (gone, GONE), (trial.chosen.nodes, colour), (trial.random.nodes, CONTROL)
+        marks = (gone(trial), GONE), (trial.chosen.nodes, colour), (trial.random.nodes, CONTROL)
         said = trial.output, trial.chosen.output, trial.random.output
         for number, (graph, mark, output) in enumerate(zip(row, marks, said, strict=True)):
             page.draw(left + number, place, graph, *mark, _number(output))

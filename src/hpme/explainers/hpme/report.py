@@ -31,8 +31,9 @@ ANYWAY = 0.4
 """Random regions that disagree less keep predictions by themselves."""
 AGAINST = 0.05
 """A class whose effect is certainly below this, the other way, speaks against the pool."""
-SMALL = 1 / 3
-"""A pool that may save less than this of the disagreement of random regions may save little."""
+SMALL, MANY, SMALL_OF_MANY = 1 / 3, 60, 0.2
+"""A pool that may save less than this of the disagreement of random regions may save little; of so
+many held-out graphs, which a model can hardly know by heart, less than the other."""
 POSSIBLE = 0.25
 """Where it may save as much, but need not, more graphs would tell."""
 MUCH = 0.5
@@ -130,7 +131,7 @@ class FitReport:
     def warnings(self) -> list[str]:
         """Reasons not to trust the explanations; empty if the evidence is good."""
         evidence, why = self._judged
-        found = [] if evidence == "good" else [f"{WORDS[evidence]}: {why}"]
+        found = [] if evidence == "good" else [f"{self._words}: {why}"]
         if not self.edges:
             found.append(
                 "the model's output does not depend on edges, so scores of edges say nothing "
@@ -158,9 +159,9 @@ class FitReport:
                 f"{', '.join(map(str, against))}, so the chosen nodes change outputs the same way "
                 "in graphs of all predictions. The model may count something"
             )
-        ends = f"[{1 - self.left_high:.0%}, {1 - self.left_low:.0%}]"
-        saved = f"the chosen nodes save {1 - self.left:.0%} {ends} of the disagreement of random "
-        saved += f"regions of the same size (p = {self.p_value:.2g}, {self._where()})"
+        ends = f"{1 - self.left_high:.0%} and {1 - self.left_low:.0%}"
+        saved = f"the chosen nodes save between {ends} of the disagreement of random regions of "
+        saved += f"the same size (p = {self.p_value:.2g}, {self._where()})"
         more = "Fit to more different graphs, of all predictions"
         if not self.held_out:
             return "few", f"{saved}, but none of them could be kept from the search. {more}"
@@ -169,7 +170,7 @@ class FitReport:
             if self.crossed and self.left_high > 1 - MUCH:
                 return "few", f"{saved}, but a model may know so few by heart. {more}"
             part = "They are a part of what the model reads; another ratio may hold more"
-            return "small" if self.left_high > 1 - SMALL else "good", f"{saved}. {part}"
+            return "small" if self.left_high > 1 - self._little else "good", f"{saved}. {part}"
         chance = "which may be chance" if found else "and no class has a certain effect"
         rare = min(one.graphs for one in self.effects) < FEW
         if rare or self.left_low < 1 - POSSIBLE:
@@ -185,9 +186,18 @@ class FitReport:
             f"hard-mix disagreement {self.disagreement:.2f} (random {self.random_disagreement:.2f},"
             f" p = {self.p_value:.2g}, {self._where()}), {', '.join(map(str, self.effects))}, "
             f"restarts agree {agreement}: "
-            + WORDS.get(self.evidence, "trust with care" if self.warnings else "good evidence")
+            + (self._words or ("trust with care" if self.warnings else "good evidence"))
             + ("" if self.guarantee is None else f". {self.guarantee.sentence()}")
         )
+
+    @property
+    def _words(self) -> str:
+        perhaps = self.evidence == "small" and 1 - self.left_low > self._little
+        return "certain, but perhaps small" if perhaps else WORDS.get(self.evidence, "")
+
+    @property
+    def _little(self) -> float:
+        return SMALL if self.held_out < MANY else SMALL_OF_MANY
 
     def _repr_html_(self) -> str:
         return report_html(self.summary(), self.warnings)

@@ -65,10 +65,7 @@ def joined_masks(parts: list[tuple[Masks, Tensor]], graphs: GraphBatch) -> Masks
 
 
 def spread(
-    masks: Masks,
-    store: GraphStore,
-    whole: GraphBatch | WholeGraph,
-    columns: dict[str, Tensor],
+    masks: Masks, store: GraphStore, whole: GraphBatch | WholeGraph, columns: dict[str, Tensor]
 ) -> None:
     """Puts masks of parts of a graph where they belong in the whole; the highest stays.
 
