@@ -57,7 +57,7 @@ def chemprop_graphs(
     )
     if skipped is not None:
         list_skipped(left_out, len(read), skipped, quiet=not progress)
-    return _featurised(model, read, files or {})
+    return featurised(model, read, files or {})
 
 
 def chemprop_target(
@@ -74,7 +74,7 @@ def chemprop_target(
         (parse(chem, graph.smiles, hydrogens), {k: graph[k] for k in names if k in graph})
         for graph in found
     ]
-    graphs = _featurised(model, read, chemprop.files())
+    graphs = featurised(model, read, chemprop.files())
     store = GraphStore.from_graphs(graphs, attributes="all")
     # Results are kept by name, so this changes with the files.
     content = b"".join(file.read_bytes() for file in model_files(chemprop.chemprop or []))
@@ -83,7 +83,7 @@ def chemprop_target(
     return Target(name, 0, model, None), GraphDataset(store, found.info, found.variant, found.seed)
 
 
-def _featurised(
+def featurised(
     model: ExplainedModel, read: Sequence[tuple[Any, dict[str, Any]]], files: Mapping[str, Path]
 ) -> list[Data]:
     """Graphs of RDKit's molecules, each with what is known of it besides features."""

@@ -107,6 +107,13 @@ def check_rules(rules: Mapping[str, str]) -> None:
             raise InputError(f"rule '{name}': {error}") from error
 
 
+def written(molecule: Any) -> tuple[str, list[int]]:
+    """SMILES of a molecule, and its atoms in the order in which they are written."""
+    smiles = rdkit_module("Chem").MolToSmiles(molecule)
+    known = molecule.GetPropsAsDict(includePrivate=True, includeComputed=True)
+    return smiles, list(known["_smilesAtomOutputOrder"])
+
+
 def read_molecule(smiles: str, *, hydrogens: bool = False) -> Any:
     """RDKit's molecule of a SMILES string; its atoms are numbered like the nodes of the graph."""
     with rdkit_module("rdBase").BlockLogs():  # a failure is reported by the caller, with its row
