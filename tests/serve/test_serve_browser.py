@@ -34,7 +34,7 @@ def answered(browser, name):
     if not one(browser, "#answer").is_displayed():
         return False
     browser.switch_to.frame(one(browser, "#answer"))
-    found = [card.text for card in browser.find_elements(By.CSS_SELECTOR, ".card h3")]
+    found = [card.text for card in browser.find_elements(By.CSS_SELECTOR, "#list .card h3")]
     browser.switch_to.default_content()
     return found == [name]
 
