@@ -174,6 +174,15 @@ def _placed_molecule(
     return draw.PrepareMolForDrawing(molecule, addChiralHs=False)
 
 
+def sketch(smiles: str) -> bytes:
+    """An SVG of a molecule without any colours, such as one that is still being typed."""
+    drawer = rdkit_module("Chem.Draw.rdMolDraw2D").MolDraw2DSVG(400, 220)
+    _set_options(drawer)
+    drawer.DrawMolecule(read_molecule(smiles))
+    drawer.FinishDrawing()
+    return bytes(drawer.GetDrawingText(), "utf-8")
+
+
 def _turn(conformer: Any, places: Any) -> None:
     """Turns a drawing so that it fits places; all bonds keep their lengths and angles."""
     own, known = np.array(conformer.GetPositions()), ~np.isnan(places[:, 0])

@@ -50,13 +50,18 @@ class Trials:
     spared: Tensor
     bounded: bool
 
-    def replaced(self, other: Trials, where: Tensor) -> Trials:
-        """The same with other trials for some of the graphs, boolean ``[B]``."""
-        rows = max(len(self.hosts), len(other.hosts))
+    def replaced(self, other: Trials, share: Tensor) -> Trials:
+        """The same with trials of molecules; ``share`` of these is allowed, NaN for other graphs.
+
+        Mixes of molecules are none: where grafts are too few, only what is lost counts.
+        """
+        rows, share = max(len(self.hosts), len(other.hosts)), share.to(self.hosts.device)
 
         def chosen(name: str) -> Tensor:
             ours, theirs = (_rows(getattr(one, name).double(), rows) for one in (self, other))
-            return torch.where(where.to(ours.device), theirs.to(ours), ours)
+            if name in ("inserted", "random"):
+                ours = torch.where(share == 0, torch.nan, ours)
+            return torch.where(share > 0, theirs.to(ours), ours)
 
         hosts, inserted, random = map(chosen, ("hosts", "inserted", "random"))
         removed, spared = chosen("removed"), chosen("spared")
@@ -83,8 +88,7 @@ class Grafted:
     """Trials by grafts.
 
     Args:
-        trials: Outputs; only those of chosen graphs mean something.
-        chosen: Molecules with enough of them, boolean ``[B]``.
+        trials: Outputs; only those of graphs with a share above 0 mean something.
         share: Share of the transplants that chemistry allows, 0 where there are too few; NaN for
             graphs that are no molecules.
         made: By graph and draw: the host, it with the region, and it with a random region, as
@@ -92,7 +96,6 @@ class Grafted:
     """
 
     trials: Trials
-    chosen: Tensor
     share: Tensor
     made: dict[tuple[int, int], tuple[Any, Any, Any]] = field(default_factory=dict)
 

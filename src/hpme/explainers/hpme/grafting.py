@@ -176,8 +176,8 @@ class Grafting:
             **tables,
             bounded=self.context.task.classification,
         )
-        enough = chosen & (trials.pairs >= FEWEST)
-        return Grafted(trials, enough, torch.where(chosen, share * enough, torch.nan), made)
+        share = share * (trials.pairs >= FEWEST)
+        return Grafted(trials, torch.where(chosen, share, torch.nan), made)
 
     def _as_it_is(self, number: int) -> Transplant:
         """A kept molecule into which nothing was put."""

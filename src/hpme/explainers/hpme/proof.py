@@ -211,7 +211,7 @@ def _grafts(grafted: Grafted, ids: Tensor, rows: Tensor) -> Drawn:
     """Molecules that the model was asked about."""
     found: Drawn = {}
     for number, row in zip(ids.tolist(), rows.tolist(), strict=True):
-        if bool(grafted.chosen[number]):
+        if grafted.share[number] > 0:
             host, *made = (_molecule(one) for one in grafted.made[number, row])
             found.setdefault(number, []).append((row, host[0], *made))
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from dataclasses import replace
 from html import escape
@@ -14,7 +13,7 @@ from torch_geometric.data import Data, HeteroData
 from torch_geometric.explain import Explanation as PyGExplanation
 from torch_geometric.explain import HeteroExplanation as PyGHeteroExplanation
 
-from hpme.errors import InputError, MissingPackageError
+from hpme.errors import InputError, optional_module
 from hpme.explainers.shared.masks import Masks, common, wanted
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.ego import WholeGraph
@@ -109,12 +108,6 @@ class Explanation(_Drawn, PyGExplanation):  # type: ignore[misc]
             InputError: If the explanation says nothing about these.
             MissingPackageError: If pandas is not installed.
         """
-        try:
-            pandas = importlib.import_module("pandas")
-        except ImportError as error:
-            raise MissingPackageError(
-                f"tables need pandas ({error}); install it with: pip install 'hpme[pandas]'"
-            ) from error
         made = {
             "edges": self._edge_columns,
             "nodes": self._node_columns,
@@ -123,7 +116,7 @@ class Explanation(_Drawn, PyGExplanation):  # type: ignore[misc]
         if rows not in made:
             raise InputError(f"rows must be one of {', '.join(made)}, got {rows!r}")
         columns = made[rows]()
-        return pandas.DataFrame({name: value.tolist() for name, value in columns.items()})
+        return table_of({name: value.tolist() for name, value in columns.items()})
 
     def _edge_columns(self) -> dict[str, Tensor]:
         mask = self.get("edge_mask")
@@ -229,6 +222,11 @@ class Explanations(list[Any]):
         return f'<div style="{_ROW}">{figures}</div>{rest}'
 
 
+def table_of(rows: Any) -> Any:
+    """A pandas table of columns by name, or of rows."""
+    return optional_module("pandas", "tables need pandas ({error})", "pandas").DataFrame(rows)
+
+
 def report_html(summary: str, warnings: list[str]) -> str:
     """A summary, and what it warns about."""
     items = "".join(f"<li>{escape(text)}</li>" for text in warnings)
@@ -253,10 +251,7 @@ def by_type(
     """Masks of flat rows as an explanation with masks by type.
 
     Args:
-        masks: Masks by name.
-        typed: Where the rows of every type are.
         data: What was explained; types it lacks are left out.
-        common: Whether all nodes of a type share one row of ``node_mask``.
     """
     explanation, schema = HeteroExplanation(), typed.schema
     for name, mask in masks.items():
