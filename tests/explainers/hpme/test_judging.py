@@ -115,7 +115,9 @@ def test_files_are_read(graphs, tmp_path):
     assert torch.equal(read_masks(write(tmp_path / "e.tsv.csv", header, edges), store), wanted)
     parquet = pytest.importorskip("pyarrow.parquet")
     arrow = pytest.importorskip("pyarrow")
-    columns = dict(zip(("graph", "node", "score"), map(list, zip(*nodes, strict=True)), strict=True))
+    columns = dict(
+        zip(("graph", "node", "score"), map(list, zip(*nodes, strict=True)), strict=True)
+    )
     parquet.write_table(arrow.table(columns), tmp_path / "t.parquet")
     assert torch.equal(read_masks(tmp_path / "t.parquet", store), wanted)
     some = store.subset(torch.tensor([3, 7]))
@@ -124,7 +126,7 @@ def test_files_are_read(graphs, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "change, message",
+    ("change", "message"),
     [
         (lambda g: [truth(x)[1:] for x in g], "mask 0 of 'given' has 11 values"),
         (lambda g: [truth(x) for x in g][1:], "40 graphs need as many masks"),
@@ -143,7 +145,7 @@ def test_bad_masks_are_refused(fitted, graphs, change, message):
 
 
 @pytest.mark.parametrize(
-    "header, row, message",
+    ("header", "row", "message"),
     [
         (("graph", "importance"), (0, 1), "no column source or target"),
         (("graph", "node"), (0, 1), "no column importance"),
