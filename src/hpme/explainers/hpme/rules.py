@@ -1,35 +1,47 @@
-"""How rules are learned: patterns that tell predictions apart, and carry them when transplanted."""
+"""How rules are learned: conditions that tell predictions apart, and carry them when grafted."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from hpme.errors import InputError
-from hpme.explainers.hpme.patterns import FoundPatterns, Vocabulary, find_candidates
-from hpme.explainers.hpme.rulebook import Exemplar, Rule, RuleBook, apply_rules
+from hpme.explainers.hpme.decisions import MOST_RULES, Decision, DecisionList
+from hpme.explainers.hpme.grafting import Grafting
+from hpme.explainers.hpme.patterns import Catalogue, Vocabulary, add_contexts, find_candidates
+from hpme.explainers.hpme.rulebook import Condition, Exemplar, Rule, RuleBook
+from hpme.explainers.hpme.search.criterion import value_of
 from hpme.explainers.hpme.transplants import Transplants
 from hpme.explainers.shared.context import Context
 from hpme.graphs import GraphStore
 from hpme.graphs.patterns import LabelledGraphs, Pattern
 
-MOST_RULES, MOST_PATTERNS = 7, 3
-LEAST_GAIN = 0.01
-"""A rule explains at least this share of what there is to explain."""
-EQUAL_GAIN = 0.03
-"""Conditions whose gains differ by less than this share of it are told apart by transplants."""
-EQUAL_EFFECT = 0.03
-"""Effects that differ by less than this are equal."""
-SEARCHED, PAIRED, TRIED, ASKED = 150, 60, 24, 24
-"""Graphs in which patterns are looked for, patterns joined into pairs, equally good patterns tried,
-and graphs asked about each."""
+LEAST_UNSEEN, FEW = 10, 6
+"""Unseen graphs that a rule decides; where they are few, this part of them is enough."""
+LEAST_SKILL = 0.2
+"""Share of what the default gets wrong that a list must set right to be one."""
+SEARCHED, GRAFTED, TRIED, ASKED = 150, 300, 24, 24
+"""Graphs in which parts of pooled subgraphs are looked for, molecules whose groups are replaced,
+equally good patterns tried, and graphs asked about each."""
+MOST_TIMES, KEPT = 4, 200
+"""Places in which a condition may ask for a pattern, and conditions that lists are made of."""
+COST, ABSENT = 2.0, 3.0
+"""Description length of a condition, in graphs that it must set right; absence is harder to see."""
+LEAST_GAIN, EQUAL_GAIN, EQUAL_EFFECT = 0.01, 0.03, 0.03
+"""Shares of what there is to explain: what a limit of leaving edges must gain, and how much less
+equally good conditions gain; effects that differ by less are equal."""
+CONTRIBUTES, SURE = 0.1, 1.96
+"""Share of the output from which on a group contributes, and standard errors that make it sure."""
 LEAST_PRECISION, LEAST_RECALL, LEAST_LIFT = 0.9, 0.5, 1.2
 """Of a rule that only describes a class which the rules before leave to the default."""
+MIDDLE = (0.1, 0.9)
+"""Quantiles of values between which a rule says they are."""
 
 
 def learned_part(count: int, unseen: float, seed: int) -> Tensor:
@@ -52,6 +64,7 @@ def learn_rules(
     names: Sequence[str] | None,
     learned: Tensor,
     advance: Callable[[int], None],
+    grafting: Grafting | None,
 ) -> RuleBook:
     """What a model has learned, in a few rules.
 
@@ -61,9 +74,11 @@ def learn_rules(
         names: Names of the classes, if they are known.
         learned: Boolean ``[B]``: graphs to learn from; the others are unseen.
         advance: Called once for each size of patterns.
+        grafting: Grafts between molecules, if it is known how the model reads them.
     """
     classes = _classes(transplants.context, names)
-    return Learner(transplants, store, Vocabulary.of(store), classes, learned).learn(advance)
+    words = Vocabulary.of(store)
+    return Learner(transplants, store, words, classes, learned, grafting).learn(advance)
 
 
 def _classes(context: Context, names: Sequence[str] | None) -> list[str] | None:
@@ -93,6 +108,7 @@ class Learner:
         vocabulary: What nodes and edges are called.
         classes: Names of the classes; ``None`` for values.
         learned: Boolean ``[B]``: graphs to learn from; the others are unseen.
+        grafting: Grafts between molecules, if it is known how the model reads them.
     """
 
     transplants: Transplants
@@ -100,6 +116,7 @@ class Learner:
     vocabulary: Vocabulary
     classes: Sequence[str] | None
     learned: Tensor
+    grafting: Grafting | None
 
     @cached_property
     def graphs(self) -> LabelledGraphs:
@@ -108,244 +125,359 @@ class Learner:
 
     @cached_property
     def predicted(self) -> Tensor:
-        """Predicted classes ``[B]``, or values in units of their spread ``[B, 1]``."""
-        return self.transplants.context.prediction[: self.transplants.count].cpu()
+        """Predicted classes ``[B]``, or values in units of their spread ``[B]``."""
+        found = self.transplants.context.prediction[: self.transplants.count].cpu()
+        return found if self.classes is not None else found.view(len(found), -1)[:, 0].double()
 
     @cached_property
     def wanted(self) -> Tensor:
-        """What rules should tell: classes as columns of 0 and 1, or values, ``[B, C]``."""
+        """What rules should tell: probabilities of classes, or values, ``[B, C]``."""
         if self.classes is None:
-            return self.predicted.view(len(self.predicted), -1)[:, :1].double()
-        return torch.eye(len(self.classes), dtype=torch.double)[self.predicted]
+            return self.predicted.unsqueeze(1)
+        return self.transplants.context.values[: self.transplants.count].cpu().double()
 
     @cached_property
-    def regions(self) -> tuple[Tensor, Tensor]:
-        """Node masks: the whole pool, and what of it is enough."""
-        own = len(self.graphs.label)
-        whole = self.transplants.pool
-        return whole[:own].cpu(), self.transplants.smallest_prefix()[:own].cpu()
+    def unseen(self) -> Tensor:
+        """Graphs to measure on, boolean ``[B]``."""
+        return ~self.learned if bool((~self.learned).any()) else self.learned
 
-    def gain(self, has: Tensor, open_: Tensor, *, final: bool = True) -> Tensor:
-        """How much of the squared error of the open graphs rules take away, ``[P]``.
+    @cached_property
+    def least(self) -> int:
+        """Unseen graphs that a rule must decide."""
+        return min(LEAST_UNSEEN, -(-int(self.unseen.sum()) // FEW))
 
-        Args:
-            has: Whether their conditions hold, boolean ``[P, B]``.
-            open_: Boolean ``[B]``.
-            final: Whether the error inside counts twice, since no later rule can mend it.
-        """
-        return _gain(has[:, open_], self.wanted[open_], 2 if final else 1)
+    def own(self, nodes: Tensor) -> Tensor:
+        """Values of nodes without those of hosts."""
+        return nodes[: len(self.graphs.label)].cpu()
 
-    # A rule #####################################################################################
+    # Candidates #################################################################################
 
-    def best(self, candidates: FoundPatterns, open_: Tensor, least: float) -> list[int] | None:
-        """Numbers of the patterns of the best condition; ``None`` if none gains the least."""
-        single = self.gain(candidates.has, open_)
-        first = self.gain(candidates.has, open_, final=False).argsort(descending=True)[:PAIRED]
-        chosen, value = [int(single.argmax())], float(single.max())
-        while len(chosen) < MOST_PATTERNS:
-            if len(chosen) == 1:  # any two, since neither may say much alone
-                left, right = torch.combinations(first, 2).unbind(1)
-            else:
-                left, right = torch.tensor(chosen[:1]).expand(len(first)), first
-            has = candidates.has[left] & candidates.has[right]
-            if len(chosen) == 2:
-                has = has & candidates.has[chosen[1]]
-            gains = self.gain(has, open_)
-            place = int(gains.argmax()) if len(gains) else 0
-            if not len(gains) or float(gains[place]) < value + least:
-                break
-            value = float(gains[place])
-            more = [] if len(chosen) == 1 else [chosen[1]]
-            chosen = [int(left[place]), *more, int(right[place])]
-        if value < least:
-            return None
-        for place in range(len(chosen)):
-            chosen[place] = self._told_apart(candidates, chosen, place, open_, value)
-        return chosen
+    @cached_property
+    def contributed(self) -> Tensor:
+        """What is lost of the prediction without the group of each atom; NaN if not known."""
+        found = torch.full((len(self.graphs.label),), torch.nan, dtype=torch.double)
+        if self.grafting is not None:
+            ids = self.learned.nonzero().view(-1)[:GRAFTED]
+            inside = torch.isin(self.graphs.graph, ids)
+            store, grafting = self.store.subset(ids), self._grafting(ids)
+            pooled = self.own(self.transplants.pooled)[inside]
+            left = grafting.without(store, pooled, 1, nodes=True)[1][0]
+            context, every = grafting.context, torch.arange(len(ids))
+            whole = value_of(context, context.values[None], every.to(context.device))[0].cpu()
+            lost = whole.double()[store.node_graph] - left
+            if context.adapter.view.asked:  # the output is that of one class
+                lost = torch.where(self.predicted[ids][store.node_graph] == 0, -lost, lost)
+            found[inside] = lost
+        return found
 
-    def _told_apart(
-        self, candidates: FoundPatterns, chosen: list[int], place: int, open_: Tensor, value: float
-    ) -> int:
-        """The smallest of equally good patterns that carry most and are often pooled as a whole."""
-        others = [n for i, n in enumerate(chosen) if i != place]
-        has = candidates.has.clone()
-        for number in others:
-            has &= candidates.has[number]
-        whole = _error(torch.ones(1, int(open_.sum()), dtype=torch.double), self.wanted[open_])
-        equal = self.gain(has, open_) >= value - EQUAL_GAIN * float(whole)
-        numbers = equal.nonzero().view(-1)
-        share = candidates.pooled
-        numbers = numbers[share[numbers].argsort(descending=True, stable=True)][:TRIED]
-        ids = self._asked(has[numbers].all(0) & open_)
-        effects = []
-        for number in numbers.tolist():
-            patterns = [candidates.patterns[n] for n in (*others, number)]
-            effects.append(float(self.effects(patterns, ids).mean()) if len(ids) else 0.0)
-        strong = [
-            number
-            for number, effect in zip(numbers.tolist(), effects, strict=True)
-            if effect >= max(effects) - EQUAL_EFFECT
-        ]
-        often = max(float(share[number]) for number in strong) / 2
-        whole_ones = [number for number in strong if float(share[number]) >= often]
-        return int(min(whole_ones, key=lambda number: len(candidates.patterns[number])))
+    def _grafting(self, ids: Tensor) -> Grafting:
+        assert self.grafting is not None
+        some = copy(self.grafting)
+        some.context = some.context.subset(ids.to(some.context.device))
+        return some
 
-    def _asked(self, which: Tensor) -> Tensor:
-        """A few of some graphs, of the prediction that most of them get."""
-        ids = which.nonzero().view(-1)
-        if self.classes is not None and len(ids):
-            ids = ids[self.predicted[ids] == self.predicted[ids].mode().values]
-        return ids[:ASKED]
+    def candidates(self, advance: Callable[[int], None]) -> Catalogue:
+        """Patterns found in some of the graphs to learn from."""
+        ids = self.learned.nonzero().view(-1)[:SEARCHED]
+        inside = torch.isin(self.graphs.graph, ids)
+        y = self.wanted[ids]
+        whole = float(_error(torch.ones(1, len(y), dtype=torch.double), y))
+        regions = (self.own(self.transplants.pool), self.own(self.transplants.pooled))
+        found = find_candidates(
+            self.vocabulary.read(self.store.subset(ids)),
+            [region[inside] for region in regions],
+            lambda has: _gain(has, y),
+            lambda has: _speaks_for(has, y),
+            advance,
+            # SMARTS has no word for edges that leave a match.
+            least=None if self.vocabulary.molecules else LEAST_GAIN * whole,
+        )
+        if self.vocabulary.molecules:
+            much = CONTRIBUTES * (1.0 if self.classes is not None else self._unit)
+            region = regions[1] | (self.contributed.abs() >= much)
+            region &= self.learned[self.graphs.graph]
+            add_contexts(found, self.store, self.graphs, region)
+        return found
+
+    def conditions(self, found: Catalogue) -> tuple[list[Condition], Tensor, Tensor]:
+        """Conditions, whether they hold ``[P, B]``, and for which classes they must not speak."""
+        learned, rows, known = self.learned, list[Tensor](), set[bytes]()
+        conditions: list[Condition] = []
+        banned: list[Tensor] = []
+        fewest = self._fewest
+        order = range(len(found.patterns))
+        for number in sorted(order, key=lambda n: (-found.count[n], len(found.patterns[n]))):
+            pattern = found.patterns[number]
+            matches = self.graphs.matches(pattern)
+            times = torch.bincount(self.graphs.graph[matches[:, 0]], minlength=self.graphs.count)
+            signs = self._signs(matches)
+            for least in range(1, MOST_TIMES + 1):
+                has = times >= least
+                count = int(has[learned].sum())
+                if count < fewest:
+                    break
+                code = has[learned].numpy().tobytes()
+                if code not in known and count <= len(code) - min(fewest, 2):
+                    known.add(code)
+                    conditions += [Condition(pattern, least, absent) for absent in (False, True)]
+                    rows += [has, ~has]
+                    banned += [signs < 0, signs > 0]
+        if not rows:
+            return [], torch.zeros(0, self.graphs.count).bool(), torch.zeros(0, 1).bool()
+        table = torch.stack(rows)
+        gain = _gain(table[::2, learned], self.wanted[learned])
+        best = gain.argsort(descending=True, stable=True)[:KEPT]
+        chosen = torch.stack([2 * best, 2 * best + 1], 1).flatten()
+        return [conditions[n] for n in chosen.tolist()], table[chosen], torch.stack(banned)[chosen]
+
+    @property
+    def _fewest(self) -> int:
+        """Graphs to learn from that a rule must decide."""
+        return -(-self.least * int(self.learned.sum()) // int(self.unseen.sum()))
+
+    def _signs(self, matches: Tensor) -> Tensor:
+        """Whether matches surely raise (1) or lower (-1) what graphs of a class get, ``[C]``."""
+        signs = torch.zeros(self.wanted.shape[1])
+        if self.grafting is None or self.classes is None:
+            return signs
+        value = self.contributed[matches].nanmean(1)
+        known = value.isfinite()
+        graph, value = self.graphs.graph[matches[known, 0]], value[known]
+        for label in range(len(signs)):
+            some = value[self.predicted[graph] == label]
+            if len(some) >= FEW:
+                signs[label] = some.mean().sign() * (
+                    some.mean().abs() > SURE * some.std() / len(some) ** 0.5
+                )
+        return signs
+
+    # Effects ####################################################################################
 
     def nodes(self, patterns: Sequence[Pattern]) -> Tensor:
         """Nodes of the patterns in every graph; of several matches, those the pool scores best."""
-        score = self.transplants.score[0, : len(self.graphs.label)].cpu()
+        score = self.own(self.transplants.score[0])
         mask = torch.zeros(len(score), dtype=torch.bool)
         for pattern in patterns:
             mask |= self.graphs.best_match(pattern, score)
         return mask
 
     def effects(self, patterns: Sequence[Pattern], ids: Tensor) -> Tensor:
-        """What patterns carry into hosts, for graphs that have them."""
-        device = self.transplants.hosts.device
-        return self.transplants.carried(self.nodes(patterns).to(device), ids.to(device)).cpu()
+        """What patterns carry into hosts, for graphs that have them; NaN where nothing is known."""
+        nodes = self.nodes(patterns)
+        if self.grafting is None:
+            device = self.transplants.hosts.device
+            return self.transplants.carried(nodes.to(device), ids.to(device)).cpu()
+        store, grafting = self.store.subset(ids), self._grafting(ids)
+        order = torch.cat([(self.graphs.graph == n).nonzero().view(-1) for n in ids.tolist()])
+        made = grafting.trials(store, nodes[order]).trials
+        put = (made.inserted - made.random) * (made.own - made.hosts).sign()
+        towards = (made.own - made.hosts).nanmean(0).sign()
+        found = put.nanmean(0)
+        taken = (made.spared - made.removed).nanmean(0) * towards
+        return torch.where(found.isfinite(), found, taken) / self._unit
 
-    def described(self, candidates: FoundPatterns, label: int) -> list[int] | None:
-        """A pattern that graphs of a class have and others do not; ``None`` if there is none."""
-        learned = self.learned
-        has, ours = candidates.has[:, learned].double(), (self.predicted == label)[learned].double()
-        both, share = has @ ours, float(ours.mean())
-        precision, recall = both / has.sum(1).clamp(min=1), both / ours.sum().clamp(min=1)
-        good = (precision >= LEAST_PRECISION) & (recall >= LEAST_RECALL)
-        good &= precision >= LEAST_LIFT * share
-        if not bool(good.any()):
-            return None
-        f1 = 2 * both / (has.sum(1) + ours.sum())
-        best = float(f1[good].max())
-        equal = (good & (f1 >= best - EQUAL_GAIN)).nonzero().view(-1).tolist()
-        size = [len(candidates.patterns[n]) for n in equal]
-        pooled = [float(candidates.pooled[n]) for n in equal]
-        return [max(zip(pooled, [-s for s in size], equal, strict=True))[2]]
+    def _asked(self, which: Tensor, most: int) -> Tensor:
+        """A few of some graphs, of the prediction that most of them get."""
+        ids = which.nonzero().view(-1)
+        if self.classes is not None and len(ids):
+            ids = ids[self.predicted[ids] == self.predicted[ids].mode().values]
+        return ids[:most]
+
+    def told_apart(self, list_: DecisionList, conditions: Sequence[Condition]) -> None:
+        """In place of each pattern the smallest of equally good ones that carry most."""
+        bound = EQUAL_GAIN * float(replace(list_, rules=[]).loss(list_.said(MOST_RULES)).sum())
+        for place, (chosen, prediction) in enumerate(list_.rules):
+            for at, number in enumerate(chosen):
+                if conditions[number].absent or conditions[number].times > 1:
+                    continue
+                length, equal = list_.length(), []
+                for other in range(0, len(conditions), 2):
+                    with_other = [*chosen[:at], other, *chosen[at + 1 :]]
+                    list_.rules[place] = with_other, prediction
+                    fits = conditions[other].times == 1 and list_.length() <= length + bound
+                    equal += [with_other] if fits else []
+                list_.rules[place] = chosen, prediction
+                chosen = self._strongest(list_, conditions, equal, at)
+                list_.rules[place] = chosen, prediction
+
+    def _strongest(
+        self,
+        list_: DecisionList,
+        conditions: Sequence[Condition],
+        equal: list[list[int]],
+        at: int,
+    ) -> list[int]:
+        """Of equally good rules the smallest of those that carry most."""
+        holds = torch.stack([list_.has[some].all(0) for some in equal]).all(0)
+        all_ = torch.zeros_like(self.learned)
+        all_[self.learned.nonzero().view(-1)[holds]] = True
+        ids = self._asked(all_, ASKED)
+        effects = []
+        for some in equal[:TRIED]:
+            patterns = [conditions[n].pattern for n in some if not conditions[n].absent]
+            effects.append(float(self.effects(patterns, ids).mean()) if len(ids) else 0.0)
+        strong = [s for s, e in zip(equal, effects, strict=False) if e >= max(effects) - EQUAL_EFFECT]
+        return min(strong, key=lambda some: len(conditions[some[at]].pattern))
 
     # The list ###################################################################################
 
     def learn(self, advance: Callable[[int], None]) -> RuleBook:
         """The rules, with what they are worth on unseen graphs."""
-        open_ = self.learned.clone()
-        total = float(_error(torch.ones(1, int(open_.sum())).double(), self.wanted[open_]))
-        rules: list[list[Pattern]] = []
-        predictions: list[float] = []
-        if total > 1e-9:
-            candidates = self._candidates(total, advance)
-            while candidates.patterns and len(rules) < MOST_RULES and bool(open_.any()):
-                found = self.best(candidates, open_, LEAST_GAIN * total)
-                if found is None:
-                    break
-                has = candidates.has[found].all(0) & open_
-                rules.append([candidates.patterns[n] for n in found])
-                predictions.append(self._prediction(has))
-                open_ &= ~has
-            default = self._prediction(open_ if bool(open_.any()) else self.learned)
-            self._describe(candidates, rules, predictions)
-        else:
-            default = self._prediction(self.learned)
-        return self._book(rules, predictions, default, total)
+        y = self.wanted[self.learned]
+        empty = DecisionList(
+            torch.zeros(0, len(y)).bool(), torch.zeros(0), y, self.classes is not None, torch.zeros(0, 1).bool(), 1
+        ).learn()
+        same = self.classes is not None and len(torch.unique(self.predicted[self.learned])) == 1
+        if same or float(_error(torch.ones(1, len(y), dtype=torch.double), y)) < 1e-9:
+            why = "all graphs get the same prediction; there is nothing to tell apart"
+            return self._book([], torch.zeros(0, len(self.learned)).bool(), empty, why)
+        conditions, has, banned = self.conditions(self.candidates(advance))
+        if not conditions:
+            why = "no rulebook: no subgraph tells the predictions apart"
+            return self._book([], has, empty, why)
+        cost = torch.tensor([ABSENT if one.absent else COST for one in conditions])
+        found = replace(empty, has=has[:, self.learned], cost=cost, banned=banned)
+        found = replace(found, least=self._fewest, rules=[]).learn()
+        if self.grafting is None:
+            self.told_apart(found, conditions)
+        return self._book(conditions, has, self._checked(found, conditions, has), "")
 
-    def _candidates(self, total: float, advance: Callable[[int], None]) -> FoundPatterns:
-        """Patterns found in some of the graphs to learn from, looked up in all."""
-        ids = self.learned.nonzero().view(-1)[:SEARCHED]
-        some = torch.zeros_like(self.learned)
-        some[ids] = True
-        inside = some[self.graphs.graph]
-        y = self.wanted[ids]
-        # SMARTS has no word for edges that leave a match.
-        least = (
-            None
-            if self.vocabulary.molecules
-            else LEAST_GAIN * total * len(ids) / int(self.learned.sum())
-        )
-        found = find_candidates(
-            self.vocabulary.read(self.store.subset(ids)),
-            [region[inside] for region in self.regions],
-            lambda has: _gain(has, y, 1),
-            lambda has: _speaks_for(has, y),
-            advance,
-            least=least,
-        )
-        rows = [self.graphs.has(pattern) for pattern in found.patterns]
-        has = torch.stack(rows) if rows else torch.zeros(0, len(self.learned)).bool()
-        return FoundPatterns(found.patterns, has, found.pooled / len(ids))
-
-    def _describe(
-        self, candidates: FoundPatterns, rules: list[list[Pattern]], predictions: list[float]
-    ) -> None:
+    def _checked(
+        self, found: DecisionList, conditions: Sequence[Condition], has: Tensor
+    ) -> DecisionList:
+        """Without rules that fail on unseen graphs; with such as describe a class left over."""
+        rules = list(found.rules)
+        place = 0
+        while place < len(rules):
+            numbers, prediction = rules[place]
+            worth = self._worth(self._decided(rules[:place], has) & has[numbers].all(0), prediction)
+            if worth.count < self.least or not worth.lift > 1:
+                del rules[place]
+            else:
+                place += 1
+        checked = replace(found, rules=rules)
+        checked.settle()
         for label in range(len(self.classes or ())):
-            if len(rules) < MOST_RULES and float(label) not in predictions and candidates.patterns:
-                found = self.described(candidates, label)
-                if found is not None:
-                    rules.append([candidates.patterns[n] for n in found])
-                    predictions.append(float(label))
+            told = {prediction for _, prediction in rules}
+            if len(rules) < MOST_RULES and float(label) not in told:
+                rules += self._describing(conditions, has, label)
+        return checked
 
-    def _prediction(self, which: Tensor) -> float:
-        mean = self.wanted[which].mean(0)
-        return float(mean.argmax()) if self.classes is not None else float(mean[0])
+    def _decided(self, rules: Sequence[Decision], has: Tensor) -> Tensor:
+        """Graphs that none of some rules decides."""
+        return replace(
+            DecisionList(has, has[:, 0], self.wanted, False, has[:, :1], 1), rules=list(rules)
+        ).open(len(rules))
+
+    def _describing(
+        self, conditions: Sequence[Condition], has: Tensor, label: int
+    ) -> list[Decision]:
+        """A pattern that graphs of a class have and others do not, if there is one."""
+        inside, ours = has[::2, self.learned].double(), (self.predicted == label)[self.learned]
+        both, share = inside @ ours.double(), float(ours.double().mean())
+        precision, recall = both / inside.sum(1), both / ours.sum().clamp(min=1)
+        good = (precision >= LEAST_PRECISION) & (recall >= LEAST_RECALL)
+        good &= precision >= LEAST_LIFT * share
+        if not bool(good.any()):
+            return []
+        f1 = 2 * both / (inside.sum(1) + ours.sum())
+        equal = (good & (f1 >= float(f1[good].max()) - EQUAL_GAIN)).nonzero().view(-1).tolist()
+        best = min(equal, key=lambda n: len(conditions[2 * n].pattern))
+        return [([2 * best], float(label))]
+
+    def _worth(self, here: Tensor, prediction: float) -> _Worth:
+        """What a prediction for some graphs is worth on unseen ones."""
+        unseen = self.unseen
+        if self.classes is not None:
+            label, ours = str(self.classes[int(prediction)]), self.predicted == int(prediction)
+        else:
+            known = self.predicted[here & self.learned]
+            ends = torch.quantile(known if len(known) else self.predicted, torch.tensor(MIDDLE).double())
+            low, high = ends.tolist()
+            ours = (self.predicted >= low) & (self.predicted <= high)
+            label = f"{low * self._unit:.3g} to {high * self._unit:.3g}"
+        right = int((here & ours & unseen).sum())
+        count, all_ours = int((here & unseen).sum()), int((ours & unseen).sum())
+        precision = right / count if count else math.nan
+        lift = precision * int(unseen.sum()) / all_ours if all_ours else math.nan
+        return _Worth(label, ours, count, precision, right / max(1, all_ours), lift)
 
     def _book(
-        self, rules: list[list[Pattern]], predictions: list[float], default: float, total: float
+        self, conditions: Sequence[Condition], has: Tensor, found: DecisionList, why: str
     ) -> RuleBook:
-        unseen = ~self.learned if bool((~self.learned).any()) else self.learned
-        said = apply_rules(self.graphs, rules, predictions, default)
-        made = [self._rule(p, v, unseen) for p, v in zip(rules, predictions, strict=True)]
-        # What carries predictions comes first, if the list says the same then.
-        strong = sorted(range(len(rules)), key=lambda i: -made[i].effect if made[i].effects else 0)
-        again = [rules[i] for i in strong], [predictions[i] for i in strong]
-        if torch.equal(apply_rules(self.graphs, *again, default), said):
-            made = [made[i] for i in strong]
-        note = ""
-        if total <= 1e-9:
-            note = "all graphs get the same prediction; there is nothing to tell apart"
-        elif not rules:
-            note = "no subgraph tells the predictions apart"
+        everywhere = replace(found, has=has, wanted=self.wanted)
+        said = everywhere.said()
+        fidelity, always = (
+            self._fidelity(some, self.unseen) for some in (said, self._always(found))
+        )
+        skill = (fidelity - always) / (1 - always) if always < 1 else 1.0
+        contributors: list[Rule] = []
+        rules = list(found.rules)
+        if rules and skill < LEAST_SKILL or (conditions and not rules):
+            why = (
+                f"no rulebook: the best short list sets right {max(0.0, skill):.0%} of what "
+                f"'always {self._worth(self.learned | True, found.default).label}' gets wrong on "
+                "unseen graphs; below are single contributors instead"
+            )
+            rules, said = [], self._always(found)
+            fidelity = always
+            contributors = self._contributors(conditions, has)
+        elif rules and self.least < LEAST_UNSEEN:
+            why = f"only {int(self.unseen.sum())} graphs to measure on: all numbers are rough"
+        made = []
+        for place, (numbers, prediction) in enumerate(rules):
+            here = self._decided(rules[:place], has) & has[numbers].all(0)
+            made.append(self._rule([conditions[n] for n in numbers], prediction, here))
+        left = self._decided(rules, has) if rules else self.learned | True
         return RuleBook(
             tuple(made),
-            default * self._unit,
-            self._label(default),
-            self._fidelity(said, unseen),
+            tuple(contributors),
+            found.default * self._unit,
+            self._worth(left, found.default).label,
+            fidelity,
             self._fidelity(said, self.learned),
+            always,
             int(self.learned.sum()),
             int((~self.learned).sum()),
-            note,
+            why,
             self.vocabulary,
         )
 
-    def _rule(self, patterns: list[Pattern], prediction: float, unseen: Tensor) -> Rule:
-        has = torch.stack([self.graphs.has(pattern) for pattern in patterns]).all(0)
-        here, ours = has & unseen, torch.ones_like(unseen)
-        precision = recall = lift = math.nan
-        if self.classes is not None:
-            ours = self.predicted == int(prediction)
-            share = float(ours[unseen].double().mean())
-            if bool(here.any()):
-                precision = float(ours[here].double().mean())
-                lift = precision / share if share else math.nan
-            if share:
-                recall = float(has[unseen & ours].double().mean())
-        asked = (here & ours).nonzero().view(-1)
-        effects = self.effects(patterns, asked) if len(asked) else torch.zeros(0)
+    def _contributors(self, conditions: Sequence[Condition], has: Tensor) -> list[Rule]:
+        """Rules of one condition that hold for themselves, those of the largest effect first."""
+        found = []
+        for number in range(0, len(conditions), 2):
+            here = has[number]
+            mean = self.wanted[here & self.learned].mean(0)
+            more = mean - self.wanted[self.learned].mean(0)
+            prediction = float(more.argmax()) if self.classes is not None else float(mean[0])
+            worth = self._worth(here, prediction)
+            if worth.count >= self.least and worth.lift > 1 and len(found) < MOST_RULES:
+                found.append(self._rule([conditions[number]], prediction, here))
+        return sorted(found, key=lambda rule: -rule.effect if rule.effects else 0.0)
+
+    def _rule(self, conditions: Sequence[Condition], prediction: float, here: Tensor) -> Rule:
+        worth = self._worth(here, prediction)
+        patterns = [one.pattern for one in conditions if not one.absent]
+        asked = (here & worth.ours & self.unseen).nonzero().view(-1)
+        if self.grafting is not None:
+            asked = asked[: ASKED // 2]
+        effects = self.effects(patterns, asked) if len(asked) and patterns else torch.zeros(0)
+        asked, effects = asked[: len(effects)][effects.isfinite()], effects[effects.isfinite()]
         nodes = self.nodes(patterns)
-        pooled = self.regions[0][nodes & here[self.graphs.graph]].double()
+        pooled = self.own(self.transplants.pool)[nodes & (here & self.unseen)[self.graphs.graph]]
         return Rule(
-            tuple(patterns),
-            tuple(self.vocabulary.name(pattern) for pattern in patterns),
+            tuple(conditions),
+            tuple(one.name(self.vocabulary) for one in conditions),
             prediction * self._unit,
-            self._label(prediction),
-            float(here[unseen].double().mean()),
-            precision,
-            recall,
-            lift,
+            worth.label,
+            worth.count / int(self.unseen.sum()),
+            worth.precision,
+            worth.recall,
+            worth.lift,
             tuple(round(value, 4) for value in effects.tolist()),
-            float(pooled.mean()) if len(pooled) else math.nan,
-            self._exemplar(nodes, asked, has, effects),
+            float(pooled.double().mean()) if len(pooled) else math.nan,
+            self._exemplar(nodes, asked, here, effects),
         )
 
     def _exemplar(self, nodes: Tensor, asked: Tensor, has: Tensor, effects: Tensor) -> Exemplar:
@@ -361,18 +493,30 @@ class Learner:
     def _unit(self) -> float:
         return 1.0 if self.classes is not None else self.transplants.context.task.scale
 
-    def _label(self, prediction: float) -> str:
-        if self.classes is not None:
-            return str(self.classes[int(prediction)])
-        return f"{prediction * self._unit:.3g}"
+    def _always(self, found: DecisionList) -> Tensor:
+        empty = replace(found, has=found.has[:0], rules=[])
+        empty.settle()
+        return torch.full((len(self.learned),), empty.default)
 
     def _fidelity(self, said: Tensor, which: Tensor) -> float:
         if self.classes is not None:
             return float((said == self.predicted)[which].double().mean())
-        value = self.wanted[which, 0]
+        value = self.predicted[which]
         error = (said[which] - value).square().sum()
         spread = (value - value.mean()).square().sum()
         return float(1 - error / spread) if float(spread) else 1.0
+
+
+@dataclass(frozen=True)
+class _Worth:
+    """What a rule is worth on unseen graphs, and which graphs get what it predicts."""
+
+    label: str
+    ours: Tensor
+    count: int
+    precision: float
+    recall: float
+    lift: float
 
 
 def _speaks_for(has: Tensor, y: Tensor) -> Tensor:
@@ -381,10 +525,10 @@ def _speaks_for(has: Tensor, y: Tensor) -> Tensor:
     return more.argmax(1) if y.shape[1] > 1 else (more[:, 0] > 0).long()
 
 
-def _gain(has: Tensor, y: Tensor, weight: int) -> Tensor:
+def _gain(has: Tensor, y: Tensor) -> Tensor:
     inside = has.double()
     total = _error(torch.ones(1, len(y), dtype=torch.double), y)
-    return total - weight * _error(inside, y) - _error(1 - inside, y)
+    return total - _error(inside, y) - _error(1 - inside, y)
 
 
 def _error(inside: Tensor, y: Tensor) -> Tensor:
