@@ -26,9 +26,9 @@ LEAST_UNSEEN, FEW = 10, 6
 """Unseen graphs that a rule decides; where they are few, this part of them is enough."""
 LEAST_SKILL = 0.2
 """Share of what the default gets wrong that a list must set right to be one."""
-SEARCHED, GRAFTED, TRIED, ASKED = 150, 300, 24, 24
+SEARCHED, GRAFTED, TRIED, ASKED, GRAFTS = 150, 300, 24, 24, 6
 """Graphs in which parts of pooled subgraphs are looked for, molecules whose groups are replaced,
-equally good patterns tried, and graphs asked about each."""
+equally good patterns tried, graphs asked about each, and molecules whose matches are grafted."""
 MOST_TIMES, KEPT = 4, 200
 """Places in which a condition may ask for a pattern, and conditions that lists are made of."""
 COST, ABSENT = 2.0, 3.0
@@ -316,7 +316,9 @@ class Learner:
         for some in equal[:TRIED]:
             patterns = [conditions[n].pattern for n in some if not conditions[n].absent]
             effects.append(float(self.effects(patterns, ids).mean()) if len(ids) else 0.0)
-        strong = [s for s, e in zip(equal, effects, strict=False) if e >= max(effects) - EQUAL_EFFECT]
+        strong = [
+            s for s, e in zip(equal, effects, strict=False) if e >= max(effects) - EQUAL_EFFECT
+        ]
         return min(strong, key=lambda some: len(conditions[some[at]].pattern))
 
     # The list ###################################################################################
@@ -325,7 +327,12 @@ class Learner:
         """The rules, with what they are worth on unseen graphs."""
         y = self.wanted[self.learned]
         empty = DecisionList(
-            torch.zeros(0, len(y)).bool(), torch.zeros(0), y, self.classes is not None, torch.zeros(0, 1).bool(), 1
+            torch.zeros(0, len(y)).bool(),
+            torch.zeros(0),
+            y,
+            self.classes is not None,
+            torch.zeros(0, 1).bool(),
+            1,
         ).learn()
         same = self.classes is not None and len(torch.unique(self.predicted[self.learned])) == 1
         if same or float(_error(torch.ones(1, len(y), dtype=torch.double), y)) < 1e-9:
@@ -392,7 +399,9 @@ class Learner:
             label, ours = str(self.classes[int(prediction)]), self.predicted == int(prediction)
         else:
             known = self.predicted[here & self.learned]
-            ends = torch.quantile(known if len(known) else self.predicted, torch.tensor(MIDDLE).double())
+            ends = torch.quantile(
+                known if len(known) else self.predicted, torch.tensor(MIDDLE).double()
+            )
             low, high = ends.tolist()
             ours = (self.predicted >= low) & (self.predicted <= high)
             label = f"{low * self._unit:.3g} to {high * self._unit:.3g}"
@@ -461,7 +470,7 @@ class Learner:
         patterns = [one.pattern for one in conditions if not one.absent]
         asked = (here & worth.ours & self.unseen).nonzero().view(-1)
         if self.grafting is not None:
-            asked = asked[: ASKED // 2]
+            asked = asked[:GRAFTS]
         effects = self.effects(patterns, asked) if len(asked) and patterns else torch.zeros(0)
         asked, effects = asked[: len(effects)][effects.isfinite()], effects[effects.isfinite()]
         nodes = self.nodes(patterns)
