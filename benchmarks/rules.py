@@ -39,7 +39,7 @@ from hpme.bench.run import dataset_and_target
 from hpme.data.molecules.smiles import from_smiles
 from hpme.explainers import HPMEExplainer
 from hpme.explainers.hpme import rules as learning
-from hpme.explainers.hpme.decisions import DecisionList
+from hpme.explainers.hpme.decisions import DecisionList, decide
 from hpme.explainers.hpme.rulebook import Condition, Rule, RuleBook
 from hpme.graphs import GraphStore
 from hpme.paper.shared.suite import VARIANTS
@@ -163,7 +163,7 @@ def toxicophores(smiles: Sequence[str], classes: Tensor, count: int) -> tuple[fl
     cost, free = torch.full((len(has),), learning.COST), torch.zeros(len(has), 2).bool()
     wanted = torch.eye(2, dtype=torch.double)[classes]
     book = DecisionList(has[:, :count], cost, wanted[:count], True, free, 10).learn()
-    said = DecisionList(has, cost, wanted, True, free, 10, book.rules, book.default).said()
+    said = decide(book.rules, book.default, has)
     return float((said == classes)[count:].double().mean()), len(book.rules)
 
 
