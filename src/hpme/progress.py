@@ -30,7 +30,7 @@ def progress_bar(
 ) -> Iterator[Callable[[int], None]]:
     """Yields a function that moves a bar forward, on stderr of terminals and in notebooks only.
 
-    With ``rate`` it shows steps per second; elsewhere than on terminals, too, as a line now and then.
+    With ``rate`` it shows steps per second, elsewhere as a line now and then.
     """
     console = Console(stderr=True)
     if enabled and console.is_jupyter:
