@@ -67,8 +67,9 @@ class Trials:
                 ours = torch.where(share == 0, torch.nan, ours)
             return torch.where(share > 0, theirs.to(ours), ours)
 
-        names = "hosts", "inserted", "random", "removed", "spared"
-        return Trials(self.own, *map(chosen, names), self.bounded)
+        hosts, inserted, random = map(chosen, ("hosts", "inserted", "random"))
+        removed, spared = chosen("removed"), chosen("spared")
+        return Trials(self.own, hosts, inserted, random, removed, spared, self.bounded)
 
     @property
     def differ(self) -> Tensor:
