@@ -1,4 +1,4 @@
-"""Best attribution: occlusion and gradients, each distilled, and transplants say which is best."""
+"""Best attribution: occlusion of nodes, of edges, of both; transplants say which is best."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hpme.explainers.shared.options import real, table
 class BestAttributionExplainer(DistilledOcclusionExplainer):
     """Where HPME's search begins, without the search.
 
-    Occlusion of nodes and of edges and gradients, each distilled into scorers for all graphs; the
+    Occlusion of nodes, of edges and of both, each distilled into a scorer for all graphs; the
     scorer is taken whose highest nodes best keep predictions in other graphs (hard mixes).
 
     Args:
@@ -31,7 +31,7 @@ class BestAttributionExplainer(DistilledOcclusionExplainer):
 
     slug = "best-attribution"
     title = "Best attribution"
-    summary = "Occlusion and gradients, each distilled into one scorer; transplants choose one."
+    summary = "Occlusion of nodes, of edges and of both, distilled; transplants choose one."
     typical_seconds = 1.0
     constraints = table(ratio=real(above=0, most=1))
 

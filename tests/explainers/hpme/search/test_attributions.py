@@ -16,7 +16,7 @@ def mix():
 
 def test_node_occlusion_is_that_of_the_explainer(mix):
     found = attributions(mix.context)
-    assert found.scores.shape == (5, mix.graphs.num_nodes) and bool(found.graphs.all())
+    assert found.scores.shape == (3, mix.graphs.num_nodes) and bool(found.seen.all())
     explainer = OcclusionExplainer(unit="node").fit(Finder(), planted_graphs(10), mode="regression")
     parts = explainer.explain(Finder(), planted_graphs(10), progress=False)
     known = torch.cat([part.node_mask.view(-1) for part in parts])
@@ -26,16 +26,17 @@ def test_node_occlusion_is_that_of_the_explainer(mix):
 def test_planted_nodes_stand_out(mix):
     found = attributions(mix.context)
     planted = mix.graphs.x[:, 1] > 0
-    for row, name in zip(found.scores, found.names, strict=True):
-        assert float(row[planted].mean()) > 2 * float(row[~planted].mean()), name
+    for row in (*found.scores, found.together(mix.graphs)):
+        assert float(row[planted].mean()) > max(0.3, 2 * float(row[~planted].mean()))
 
 
 def test_large_graphs_are_left_to_gradients(mix, monkeypatch):
     monkeypatch.setattr(module, "OCCLUDED_NODES", 12 * 12 * 3)
     found = attributions(mix.context)
-    some = found.graphs[0]
-    assert 0 < int(some.sum()) < 10 and bool(found.graphs[2:].all())
+    some = found.seen
+    assert 0 < int(some.sum()) < 10
     assert bool((found.scores[:2][:, ~some[mix.graphs.batch]] == 0).all())
+    assert bool((found.scores[2][~some[mix.graphs.batch]] != 0).any())
     whole = attributions_of_all(mix)
     rows = some[mix.graphs.batch]
     torch.testing.assert_close(found.scores[:, rows], whole.scores[:, rows])

@@ -38,7 +38,7 @@ class LinearPool(nn.Module):
     averaged, and the average is one of them.
 
     Args:
-        weight: Weights ``[P, K d]``.
+        weight: Weights ``[P, D]``.
     """
 
     def __init__(self, weight: Tensor) -> None:
@@ -49,16 +49,11 @@ class LinearPool(nn.Module):
         """Scores ``[P, N]``; the ``m`` highest of every graph are its pooled nodes.
 
         Args:
-            features: What pools see of the nodes, ``[K, N, d]``.
+            features: What pools see of the nodes, ``[1, N, D]``.
             graphs: The graphs.
             m: Preserved nodes of every graph; scores do not depend on it.
         """
-        return (side_by_side(features) @ self.weight.T).T
-
-
-def side_by_side(features: Tensor) -> Tensor:
-    """Features ``[K, N, d]`` as ``[N, K d]``."""
-    return features[0] if len(features) == 1 else torch.cat(features.unbind(), dim=1)
+        return (features[0] @ self.weight.T).T
 
 
 class Distiller:

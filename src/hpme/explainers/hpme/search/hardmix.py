@@ -62,40 +62,27 @@ class HostSampler:
     def __call__(self, ids: Tensor) -> Tensor:
         """Graph numbers of the hosts of the graphs ``ids``."""
         ids = ids.to(self.values.device)
+        tries = {"random": 1, "contrast": self.tries // 2}.get(self.neighbor, self.tries)
+        drawn = self._random(ids, tries)
         if self.neighbor == "random":
-            return self._random(ids, 1)[0]
+            return drawn[0]
         if self.neighbor == "contrast":
-            drawn = self._random(ids, self.tries // 2)
-            return _pick(drawn, (self.values[drawn] - self.values[ids]).norm(dim=-1))
-        drawn = self._random(ids, self.tries)
-        similarity = F.cosine_similarity(
-            self.graph_embedding[drawn], self.graph_embedding[ids].unsqueeze(0), dim=-1
-        )
-        return _pick(drawn, similarity if self.neighbor == "near" else -similarity)
+            preferred = (self.values[drawn] - self.values[ids]).norm(dim=-1)
+        else:
+            own, others = self.graph_embedding[ids].unsqueeze(0), self.graph_embedding[drawn]
+            preferred = F.cosine_similarity(others, own, dim=-1)
+            preferred = preferred if self.neighbor == "near" else -preferred
+        return drawn.gather(0, preferred.argmax(0, keepdim=True)).squeeze(0)
 
     def _random(self, ids: Tensor, tries: int) -> Tensor:
-        total = self.values.shape[0]
-        if self.apart:
-            return self._across(ids, tries)
-        return torch.randint(total, (tries, ids.numel()), generator=self.generator).to(ids.device)
-
-    def _across(self, ids: Tensor, tries: int) -> Tensor:
-        """Random graphs of the other side; where that is empty, of both."""
-        side = self.values.argmax(1)
-        order, total = side.argsort(stable=True), side.numel()
-        zeros = int((side == 0).sum())
-        if zeros in (0, total):
-            first, count = torch.zeros_like(ids), torch.full_like(ids, total)
-        else:
-            at_zero = side[ids] == 0
-            first = torch.where(at_zero, zeros, 0)
-            count = torch.where(at_zero, total - zeros, zeros)
-        share = torch.rand(tries, ids.numel(), generator=self.generator).to(ids.device)
-        return order[first + (share * count).long()]
-
-
-def _pick(drawn: Tensor, preference: Tensor) -> Tensor:
-    return drawn.gather(0, preference.argmax(0, keepdim=True)).squeeze(0)
+        """Numbers ``[tries, B]`` of random graphs, of the other side if there are any."""
+        form, side = (tries, ids.numel()), self.values.argmax(1)
+        sizes = torch.bincount(side, minlength=2)
+        if not self.apart or not bool(sizes.all()):
+            return torch.randint(len(side), form, generator=self.generator).to(ids.device)
+        other = 1 - side[ids]  # those of side 0 come first
+        share = torch.rand(form, generator=self.generator).to(ids.device)
+        return side.argsort(stable=True)[other * sizes[0] + (share * sizes[other]).long()]
 
 
 @dataclass(frozen=True)
