@@ -23,8 +23,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -39,7 +41,7 @@ from hpme.bench.run import dataset_and_target
 from hpme.data import DATASETS
 from hpme.explainers import HPMEExplainer
 from hpme.explainers.hpme import explainer
-from hpme.explainers.hpme.search import chains, subsets
+from hpme.explainers.hpme.search import chains, representation, subsets
 from hpme.metrics import explanation_auc
 
 PAPER = tuple(name for name, info in DATASETS.items() if info.level == "graph")[:13]
@@ -64,14 +66,17 @@ class Case:
     mode: Any
 
 
+known_target = lru_cache(None)(dataset_and_target)
+
+
 def paper_case(
-    name: str, model: str, target: int, seed: int, count: int, odd: bool, steps: int | None
+    name: str, model: str, target: int, seed: int, size: int, odd: bool, steps: int | None
 ) -> Case:
-    dataset, trained = dataset_and_target(name, None, None, model, target, steps)
-    numbers = dataset.explained(seed, 4 * count)
-    numbers = numbers[numbers % 2 == odd][:count]
-    others = dataset.companions(seed, 4 * count)
-    others = others[others % 2 == odd][:count]
+    dataset, trained = known_target(name, None, None, model, target, steps)
+    numbers = dataset.explained(seed, 4 * size)
+    numbers = numbers[numbers % 2 == odd][:size]
+    others = dataset.companions(seed, 4 * size)
+    others = others[others % 2 == odd][:size]
     graphs = [dataset[int(i)] for i in numbers]
     shown = without_ground_truth(graphs)
     fit = shown + without_ground_truth([dataset[int(i)] for i in others])
@@ -84,7 +89,7 @@ def paper_case(
     )  # fmt: skip
 
 
-def attribution_case(name: str, target: int, seed: int, count: int, odd: bool) -> Case:
+def attribution_case(name: str, target: int, seed: int, size: int, odd: bool) -> Case:
     graphs, roles, y = real_molecules.read(name)
     folder = Path(os.environ.get("HPME_CACHE_DIR", ".")) / "models"
     path = folder / f"gine-{name}-{target}.safetensors"
@@ -98,7 +103,7 @@ def attribution_case(name: str, target: int, seed: int, count: int, odd: bool) -
         folder.mkdir(parents=True, exist_ok=True)
         save_model(model, str(path))
     pick = torch.randperm(len(graphs), generator=torch.Generator().manual_seed(seed))
-    ids = pick[pick % 2 == odd][:count].tolist()
+    ids = pick[pick % 2 == odd][:size].tolist()
     shown, known = [graphs[i] for i in ids], [roles[i] for i in ids]
     mode = "regression" if y.is_floating_point() else "multiclass_classification"
     return Case(
@@ -141,31 +146,26 @@ def ames_case(seed: int, odd: bool) -> Case:
 # Variants ########################################################################################
 
 
-def attributed(keep: Callable[[str], bool]) -> Patches:
-    real = explainer.attributions
+def attributed(silent: Callable[[int], bool]) -> Patches:
+    """Some of the attributions say nothing: occlusion of both, of nodes, of edges, gradients."""
+    real = chains.distilled
 
-    def some(context: Any) -> Any:
-        known = real(context)
-        rows = [n for n, name in enumerate(known.names) if keep(name)]
-        names = tuple(known.names[n] for n in rows)
-        return replace(known, scores=known.scores[rows], graphs=known.graphs[rows], names=names)
+    def some(*given: Any) -> Tensor:
+        weights = real(*given)
+        return weights * torch.tensor([[0.0 if silent(n) else 1.0] for n in range(len(weights))])
 
-    return [patch.object(explainer, "attributions", some)]
+    return [patch.object(module, "distilled", some) for module in (chains, explainer)]
 
 
 def reading(keep: Callable[[int, int], bool]) -> Patches:
     """Scorers see some of the blocks: degree, features at three depths, layers, embeddings."""
-    real = explainer.blocks_of
+    real = representation.blocks_of
 
     def some(*given: Any) -> tuple[Tensor, ...]:
         blocks = real(*given)
         return tuple(b for n, b in enumerate(blocks) if keep(n, len(blocks) - 1))
 
-    return [patch.object(explainer, "blocks_of", some)]
-
-
-def searching(**settings: Any) -> Patches:
-    return [patch.object(explainer, "SubsetSearch", partial(chains.SubsetSearch, **settings))]
+    return [patch.object(representation, "blocks_of", some)]
 
 
 def ranking(*columns: int) -> Patches:
@@ -188,37 +188,64 @@ def proposing(guide: float, seeds: str) -> Patches:
     return [patch.object(subsets, "propose_subsets", propose)]
 
 
+def forgetting() -> Patches:
+    """Labels of the newest round are so large that those before do not count."""
+    real, calls = chains.search_subsets, count()
+
+    def found(*given: Any, **options: Any) -> Any:
+        one, scale = real(*given, **options), 1e3 ** (next(calls) % 8)
+        return replace(one, labels=one.labels * scale, gain=one.gain * scale)
+
+    return [patch.object(chains, "search_subsets", found)]
+
+
+def constant(module: Any, name: str, value: Any) -> Callable[[], Patches]:
+    return lambda: [patch.object(module, name, value)]
+
+
+def second_host(of: Callable[[Tensor, Tensor], Tensor]) -> Callable[[], Patches]:
+    """What counts of two hosts in place of the worse one."""
+    both = SimpleNamespace(**{name: getattr(torch, name) for name in dir(torch)})
+    both.maximum = of
+    return lambda: [patch.object(subsets, "torch", both)]
+
+
 VARIANTS: dict[str, tuple[dict[str, Any], Callable[[], Patches]]] = {
     "full": ({}, list),
-    "no chain": ({}, lambda: [patch.object(
-        explainer, "SubsetSearch", lambda *_: chains.SubsetSearch(0))]),
-    "one chain": ({"restarts": 1}, list),
-    "three chains": ({"restarts": 3}, list),
-    "one round": ({"rounds": 1}, list),
-    "three rounds": ({"rounds": 3}, list),
-    "8 subsets": ({"subsets": 8}, list),
-    "by loss alone": ({}, lambda: ranking(0)),
-    "by occlusion alone": ({}, lambda: ranking(1)),
+    "no attribution": ({}, lambda: attributed(lambda n: True)),
+    "no occlusion": ({}, lambda: attributed(lambda n: n < 3)),
+    "no gradients": ({}, lambda: attributed(lambda n: n == 3)),
+    "no occlusion of nodes alone": ({}, lambda: attributed(lambda n: n == 1)),
+    "no occlusion of edges alone": ({}, lambda: attributed(lambda n: n == 2)),
+    "not judged by occlusion": ({}, lambda: ranking(0, 1)),
+    "not judged by disagreement": ({}, lambda: ranking(1, 2)),
+    "not judged by loss": ({}, lambda: ranking(0, 2)),
+    "not blended": ({}, constant(chains, "BLENDS", (0.0,))),
+    "not refined": ({"refine": None}, list),
+    "one penalty": ({}, constant(chains, "PENALTIES", (3.0, 3.0))),
+    "hardly any penalty": ({}, constant(chains, "PENALTIES", (0.003, 0.003))),
     "sees H only": ({}, lambda: reading(lambda n, last: n == last)),
     "sees no hops": ({}, lambda: reading(lambda n, last: n not in (2, 3))),
     "sees no layers": ({}, lambda: reading(lambda n, last: n < 4 or n == last)),
     "sees no degree": ({}, lambda: reading(lambda n, last: n > 0)),
-    "random hosts": ({"neighbor": "random"}, list),
-    "near hosts": ({"neighbor": "near"}, list),
-    "no host": ({"mixup": False}, list),
-    "worst of 2 hosts": ({}, lambda: searching(draws=2)),
-    "no attribution": ({}, lambda: attributed(lambda name: False)),
-    "occlusion only": ({}, lambda: attributed(lambda name: name in ("nodes", "edges"))),
-    "no nodes": ({}, lambda: attributed(lambda name: name != "nodes")),
-    "no edges": ({}, lambda: attributed(lambda name: name != "edges")),
-    "no gradient": ({}, lambda: attributed(lambda name: name != "gradient")),
-    "no gradient x input": ({}, lambda: attributed(lambda name: name != "gradient x input")),
-    "no gradient x embedding": (
-        {}, lambda: attributed(lambda name: name != "gradient x embedding")),
-    "one penalty": ({}, lambda: [patch.object(chains, "PENALTIES", (3.0,))]),
     "random growth": ({}, lambda: proposing(0.0, "one")),
     "guided growth": ({}, lambda: proposing(1.5, "one")),
     "guided, free": ({}, lambda: proposing(1.5, "free")),
+    "8 subsets": ({"subsets": 8}, list),
+    "one round": ({"rounds": 1}, list),
+    "two rounds": ({"rounds": 2}, list),
+    "four rounds": ({"rounds": 4}, list),
+    "labels of one round": ({}, forgetting),
+    "no chain": ({}, lambda: [patch.object(
+        explainer, "SubsetSearch", lambda *_: chains.SubsetSearch(0))]),
+    "one chain": ({"restarts": 1}, list),
+    "three chains": ({"restarts": 3}, list),
+    "one host per subset": ({}, second_host(lambda first, second: first)),
+    "mean of two hosts": ({}, second_host(lambda first, second: (first + second) / 2)),
+    "random hosts": ({"neighbor": "random"}, list),
+    "near hosts": ({"neighbor": "near"}, list),
+    "no host": ({"mixup": False}, list),
+    "100 graphs": ({"search_graphs": 100}, list),
     "own size": ({"ratio": "auto"}, list),
 }  # fmt: skip
 
@@ -257,16 +284,16 @@ def measure(case: Case, variant: str, seed: int) -> dict[str, Any]:
 
 
 def cases(options: argparse.Namespace, target: int, seed: int) -> Iterator[Callable[[], Case]]:
-    odd, count, groups = options.half == "odd", options.graphs, options.groups.split(",")
+    odd, size, groups = options.half == "odd", options.graphs, options.groups.split(",")
     only = options.sets.split(",") if options.sets else None
     for group, names, model in (("paper", PAPER, "gcn"), ("gin", GIN, "gin"),
                                 ("nodes", ("tree-grid",), "gcn")):  # fmt: skip
         for name in names if group in groups else ():
             if only is None or name in only:
-                yield partial(paper_case, name, model, target, seed, count, odd, options.steps)
+                yield partial(paper_case, name, model, target, seed, size, odd, options.steps)
     for name in ATTRIBUTION if "attribution" in groups else ():
         if only is None or name in only:
-            yield partial(attribution_case, name, target, seed, count, odd)
+            yield partial(attribution_case, name, target, seed, size, odd)
     if "ames" in groups and target == 0:
         yield partial(ames_case, seed, odd)
 

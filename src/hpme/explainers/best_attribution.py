@@ -48,14 +48,7 @@ class BestAttributionExplainer(DistilledOcclusionExplainer):
     ) -> Tensor:
         reader = self.reader
         assert reader is not None
-        mix = HardMix.build(
-            context,
-            PoolSize(self.ratio),
-            "contrast",
-            "swap",
-            generator,
-            self.batch_size,
-            lambda *given: reader(*given).unsqueeze(0),
-        )
+        form = PoolSize(self.ratio), "contrast", "swap", generator
+        mix = HardMix.build(context, *form, lambda *given: reader(*given).unsqueeze(0))
         found = SubsetSearch(chains=0).find(mix, known, advance=lambda _: None)
         return found.weights[found.chosen()]

@@ -152,7 +152,7 @@ class HPMEBase(TransplantingExplainer):
         """Hard mixes of the graphs of a context, as this explainer pools and joins them."""
         assert self.size is not None
         form = self.size, self.neighbor, self.attach
-        return HardMix.build(context, *form, generator, self.batch_size, self._represent)
+        return HardMix.build(context, *form, generator, self._represent)
 
     def _finish(self, report: FitReport) -> None:
         self.report = report

@@ -215,7 +215,8 @@ class HPMEExplainer(HPMEBase):
         """Finds the importance from which on nodes are needed, from what some graphs need."""
         assert self.pool is not None
         self.needed = torch.zeros(())  # a new one: the old may be of inference mode
-        trial = self._with_local(mix.sample(TRIAL_GRAPHS, SEARCH_EDGES))
+        ids = sampled(mix.context.store.edge_counts, TRIAL_GRAPHS, SEARCH_EDGES, mix.generator)
+        trial = self._with_local(mix if ids is None else mix.subset(ids))
         score = trial.scores(self.pool)
         importance, pooled = self._ranked(score, trial.graphs)
         prefix = Transplants.among(trial, score).smallest_prefix()

@@ -25,50 +25,48 @@ OCCLUDED_NODES = 2_000_000
 
 @dataclass(frozen=True)
 class Attributions:
-    """Node scores by occlusion and gradients.
+    """Node scores by occlusion and by gradients.
 
     Args:
-        scores: Scores ``[3, N]`` by nodes that are gone, by edges that are, and by :class:`Local`.
-        seen: Boolean ``[B]``: the graphs that parts were taken from.
+        scores: Scores ``[2, N]``.
+        graphs: Boolean ``[2, B]``: the graphs each was applied to.
     """
 
     scores: Tensor
-    seen: Tensor
-
-    def together(self, graphs: GraphBatch) -> Tensor:
-        """What nodes and edges that are gone say ``[N]``."""
-        return standardise_in_segment(self.scores[:2].T, graphs.batch, graphs.num_graphs).sum(1)
+    graphs: Tensor
 
     def subset(self, graphs: GraphBatch, ids: Tensor) -> Attributions:
         """Those of some of the graphs."""
         rows = concatenated_ranges(graphs.ptr[ids], graphs.sizes[ids])[0]
-        return Attributions(self.scores[:, rows], self.seen[ids])
+        return Attributions(self.scores[:, rows], self.graphs[:, ids])
 
 
 def attributions(context: Context) -> Attributions:
-    """Occlusion of nodes and of edges, of the small graphs of a context first, and gradients.
+    """Occlusion of the graphs of a context, the small ones first, and gradients of all.
 
     The explained quantity is the log odds of the predicted class, which do not flatten where the
     model is sure, or the value. A part that speaks against the predicted class does not carry it,
     so for classes signs count; a value is carried by what raises and by what lowers it.
     """
     graphs = context.store.batch()
-    local = Local("gradient", context.adapter, context.task)
+    gradients = Local("gradient", context.adapter, context.task)
     parts = batches(torch.arange(len(context.store)), 512)
-    slopes = torch.cat([local(context.store.batch(part))[1] for part in parts])
-    scores = torch.stack([torch.zeros_like(slopes)] * 2 + [slopes])
+    slopes = torch.cat([gradients(context.store.batch(part))[1] for part in parts])
+    occluded, seen = torch.zeros_like(slopes), torch.zeros_like(graphs.sizes, dtype=torch.bool)
     cost = graphs.sizes * (graphs.sizes + graphs.pairs.counts)
     order = cost.argsort(stable=True)
     ids = order[cost[order].cumsum(0) <= OCCLUDED_NODES].sort().values
     if ids.numel():
         rows = concatenated_ranges(graphs.ptr[ids], graphs.sizes[ids])[0]
-        scores[:2, rows] = _occlusion(context.subset(ids)).to(scores)
-    seen = torch.zeros(graphs.num_graphs, dtype=torch.bool, device=scores.device)
-    return Attributions(scores, seen.index_fill(0, ids, True))
+        occluded[rows] = _occlusion(context.subset(ids)).to(slopes)
+        seen[ids] = True
+    return Attributions(
+        torch.stack([occluded, slopes]), torch.stack([seen, torch.ones_like(seen)])
+    )
 
 
 def _occlusion(context: Context) -> Tensor:
-    """Scores ``[2, N]`` of nodes that are gone, and of nodes whose edges are deleted in turn."""
+    """Scores of nodes that are gone, and of nodes whose edges are deleted in turn, together."""
     graphs = context.store.batch()
     model = ReplicaModel(context.adapter, graphs, {})
     pairs = graphs.pairs.proper
@@ -94,4 +92,5 @@ def _occlusion(context: Context) -> Tensor:
     spared = None  # a graph is about its anchors
     if graphs.anchor_order is not None:
         spared = graphs.anchor_order < graphs.anchors_per_graph
-    return torch.stack([change(graphs.batch, without_node(spared=spared)), ends])
+    both = torch.stack([change(graphs.batch, without_node(spared=spared)), ends], dim=1)
+    return standardise_in_segment(both, graphs.batch, graphs.num_graphs).sum(1)

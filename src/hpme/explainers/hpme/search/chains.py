@@ -14,14 +14,14 @@ from hpme.explainers.hpme.search.distil import Distiller, LinearPool, standardis
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.search.subsets import search_subsets
 
-PENALTIES = (0.3, 3.0, 30.0)
-"""How strongly a distilled pool is smoothed; hard mixes decide which is best. Occlusion takes the
-middle one."""
+PENALTIES = (3.0, 30.0)
+"""How strongly a distilled pool is smoothed; hard mixes decide which is best. Attributions take
+the first."""
 SETTLED = 0.02
 """A chain whose pool disagrees less than this has nothing left to find."""
 DRAWS = 2
 """Hosts that every graph meets when pools are compared."""
-BLENDS, OBJECTION = (0.0, 0.25, 0.5, 1.0), 0.04
+BLENDS, OBJECTION = (0.25, 0.5, 1.0), 0.04
 """How much distilled occlusion may count beside the best pool, and how much more disagreement it may
 cost."""
 ATTRIBUTION = -1
@@ -92,13 +92,15 @@ class Candidates:
         """
         if self.occlusion is None:
             return self.pool(self.chosen())
-        both = torch.stack([self.weights[self.chosen()], self.occlusion])
+        number = self.chosen()
+        both = torch.stack([self.weights[number], self.occlusion])
         spread = self.mix.scores(LinearPool(both)).std(1, keepdim=True, unbiased=False)
         best, occlusion = both / spread.clamp(min=1e-12)
-        rows = torch.stack([best + share * occlusion for share in BLENDS])
-        values = criterion(self.mix, self.mix.select(self.mix.scores(LinearPool(rows))), self.hosts)
-        fine = (values[:, 0] <= values[0, 0] + OBJECTION).nonzero()
-        return LinearPool(rows[int(fine[-1])].unsqueeze(0))
+        rows = torch.stack([best, *(best + share * occlusion for share in BLENDS)])
+        scores = self.mix.scores(LinearPool(rows[1:]))
+        values = criterion(self.mix, self.mix.select(scores), self.hosts)[:, 0]
+        fine = (values <= self.values[number][0] + OBJECTION).nonzero()
+        return LinearPool(rows[1 + int(fine[-1]) if len(fine) else 0].unsqueeze(0))
 
     def rival(self) -> int | None:
         """The best candidate of the second best chain, if there are two."""
@@ -106,16 +108,12 @@ class Candidates:
 
 
 def distilled(distiller: Distiller, known: Attributions) -> Tensor:
-    """Weights ``[P, D]`` of pools: occlusion of nodes and edges together, of each, and gradients.
-
-    Those that say nothing about any node are zero.
-    """
-    every, seen = torch.ones_like(known.seen), known.seen
-    labels = [known.together(distiller.graphs), *known.scores]
-    return torch.cat([
-        distiller.fit(label, graphs.to(label), PENALTIES[1:2])
-        for label, graphs in zip(labels, (seen, seen, seen, every), strict=True)
-    ])  # fmt: skip
+    """Weights ``[2, D]`` of pools of what occlusion and gradients say; zero where that is nothing."""
+    weights = [
+        distiller.fit(score, graphs.to(score), PENALTIES[:1])
+        for score, graphs in zip(known.scores, known.graphs, strict=True)
+    ]
+    return torch.cat(weights)
 
 
 def telling(weights: Tensor) -> Tensor:
@@ -148,7 +146,7 @@ class SubsetSearch:
 
     def passes(self) -> int:
         """Forward passes over the graphs that it takes at most, without attributions."""
-        compared = 4 + len(PENALTIES) * self.steps() + len(BLENDS)
+        compared = 2 + len(PENALTIES) * self.steps() + len(BLENDS)
         return compared * DRAWS + self.steps() * (self.subsets + self.subsets // 2)
 
     def find(

@@ -20,17 +20,12 @@ from hpme.explainers.hpme.method.pool import (
     hop_features,
     top_nodes,
 )
-from hpme.explainers.shared.context import Context, batches, sampled
+from hpme.explainers.shared.context import Context, batches
 from hpme.graphs import GraphBatch
 
 Neighbor = Literal["contrast", "random", "near", "far"]
 Represent = Callable[[tuple[Tensor, ...], Tensor, GraphBatch], Tensor]
 r"""What pools read ``[K, N, D]``, of the layers' outputs, H and the graphs."""
-
-
-def read_by_paper(layers: tuple[Tensor, ...], h: Tensor, graphs: GraphBatch) -> Tensor:
-    r"""What the paper's pool reads: :math:`\hat{\mathbf{A}}^k\mathbf{H}`."""
-    return hop_features(h, graphs)
 
 
 @dataclass(frozen=True)
@@ -105,21 +100,14 @@ class HardMix(Mixer):
         neighbor: Neighbor,
         attach: Attach,
         generator: torch.Generator,
-        batch_size: int,
-        represent: Represent = read_by_paper,
+        represent: Represent = lambda layers, h, graphs: hop_features(h, graphs),
     ) -> HardMix:
-        """Prepares the graphs of a context, a part at a time."""
-        parts = []
-        for ids in batches(torch.arange(len(context.store)), batch_size):
-            graphs = context.store.batch(ids)
-            rows = graphs.node_ids
-            layers = tuple(layer[rows] for layer in context.layers)
-            parts.append(represent(layers, context.h[rows], graphs))
+        """Prepares the graphs of a context; by default pools read what the paper's do."""
         apart = context.adapter.view.contrast is not None
         hosts = HostSampler(
             context.graph_embedding, context.values, generator, neighbor, apart=apart
         )
-        features = torch.cat(parts, dim=1)
+        features = represent(context.layers, context.h, context.store.batch())
         return cls(context, features, size, hosts, generator, attach)
 
     def subset(self, ids: Tensor) -> HardMix:
@@ -132,11 +120,6 @@ class HardMix(Mixer):
         )
         features = self.features.index_select(1, rows)
         return replace(self, context=context, features=features, draw_hosts=hosts)
-
-    def sample(self, count: int, edges: int) -> HardMix:
-        """At most ``count`` of the graphs, see :meth:`Context.sample`; itself if that is all."""
-        ids = sampled(self.context.store.edge_counts, count, edges, self.generator)
-        return self if ids is None else self.subset(ids)
 
     @cached_property
     def graphs(self) -> GraphBatch:
