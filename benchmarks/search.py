@@ -1,6 +1,6 @@
 """What every part of HPME's search gains and costs, on four groups of models.
 
-    python benchmarks/search.py [--variants full,best-start] [--groups paper,gin,attribution,ames]
+    python benchmarks/search.py [--variants "full,no chain"] [--groups paper,gin,attribution,ames]
         [--targets 0-2] [--seeds 0] [--graphs 100] [--half odd] --out FILE
 
 Groups: the paper's graph datasets with a GCN; GINs on four of them; the attribution sets, see
@@ -147,7 +147,7 @@ def ames_case(seed: int, odd: bool) -> Case:
 
 
 def attributed(silent: Callable[[int], bool]) -> Patches:
-    """Some of the attributions say nothing: occlusion of both, of nodes, of edges, gradients."""
+    """Some of the attributions say nothing: occlusion, gradients."""
     real = chains.distilled
 
     def some(*given: Any) -> Tensor:
@@ -193,7 +193,7 @@ def forgetting() -> Patches:
     real, calls = chains.search_subsets, count()
 
     def found(*given: Any, **options: Any) -> Any:
-        one, scale = real(*given, **options), 1e3 ** (next(calls) % 8)
+        one, scale = real(*given, **options), 30.0 ** next(calls)
         return replace(one, labels=one.labels * scale, gain=one.gain * scale)
 
     return [patch.object(chains, "search_subsets", found)]
@@ -213,16 +213,15 @@ def second_host(of: Callable[[Tensor, Tensor], Tensor]) -> Callable[[], Patches]
 VARIANTS: dict[str, tuple[dict[str, Any], Callable[[], Patches]]] = {
     "full": ({}, list),
     "no attribution": ({}, lambda: attributed(lambda n: True)),
-    "no occlusion": ({}, lambda: attributed(lambda n: n < 3)),
-    "no gradients": ({}, lambda: attributed(lambda n: n == 3)),
-    "no occlusion of nodes alone": ({}, lambda: attributed(lambda n: n == 1)),
-    "no occlusion of edges alone": ({}, lambda: attributed(lambda n: n == 2)),
+    "no occlusion": ({}, lambda: attributed(lambda n: n == 0)),
+    "no gradients": ({}, lambda: attributed(lambda n: n == 1)),
     "not judged by occlusion": ({}, lambda: ranking(0, 1)),
     "not judged by disagreement": ({}, lambda: ranking(1, 2)),
     "not judged by loss": ({}, lambda: ranking(0, 2)),
-    "not blended": ({}, constant(chains, "BLENDS", (0.0,))),
+    "not blended": ({}, constant(chains, "OBJECTION", -9.0)),
     "not refined": ({"refine": None}, list),
     "one penalty": ({}, constant(chains, "PENALTIES", (3.0, 3.0))),
+    "two penalties": ({}, constant(chains, "PENALTIES", (30.0, 3.0))),
     "hardly any penalty": ({}, constant(chains, "PENALTIES", (0.003, 0.003))),
     "sees H only": ({}, lambda: reading(lambda n, last: n == last)),
     "sees no hops": ({}, lambda: reading(lambda n, last: n not in (2, 3))),
@@ -230,11 +229,10 @@ VARIANTS: dict[str, tuple[dict[str, Any], Callable[[], Patches]]] = {
     "sees no degree": ({}, lambda: reading(lambda n, last: n > 0)),
     "random growth": ({}, lambda: proposing(0.0, "one")),
     "guided growth": ({}, lambda: proposing(1.5, "one")),
-    "guided, free": ({}, lambda: proposing(1.5, "free")),
+    "guided without edges": ({}, lambda: proposing(1.5, "free")),
     "8 subsets": ({"subsets": 8}, list),
     "one round": ({"rounds": 1}, list),
     "two rounds": ({"rounds": 2}, list),
-    "four rounds": ({"rounds": 4}, list),
     "labels of one round": ({}, forgetting),
     "no chain": ({}, lambda: [patch.object(
         explainer, "SubsetSearch", lambda *_: chains.SubsetSearch(0))]),
@@ -304,22 +302,24 @@ def table(rows: list[dict[str, Any]], against: str) -> None:
     for row in rows:
         by[row["variant"]][tuple(row["case"])] = row
     whole, groups = by[against], ("paper", "gin", "attribution", "ames", "nodes")
+    by |= {
+        f"edges by {score} alone": {c: row | {"auc": row[f"auc_{key}"]} for c, row in whole.items()}
+        for score, key in (("nodes", "node"), ("the MLP", "edge"))
+    }
     print("| variant | " + " | ".join(groups) + " | worst | passes |\n|---|" + "---:|" * 7)
     for variant, found in by.items():
-        shared = [case for case in found if case in whole]
+        gain = {c: row["auc"] - whole[c]["auc"] for c, row in found.items() if c in whole}
         cells = []
         for group in groups:
-            some = [found[c]["auc"] - whole[c]["auc"] for c in shared if c[0] == group]
-            level = [found[c]["auc"] for c in shared if c[0] == group]
-            means = [statistics.fmean(each) if each else 0.0 for each in (level, some)]
-            cells.append(f"{means[0]:.3f} ({means[1]:+.3f}; {len(some)})" if some else "-")
-        worst = min(shared, key=lambda c: found[c]["auc"] - whole[c]["auc"], default=None)
-        fall = (
-            ""
-            if worst is None
-            else (f"{worst[1]} {found[worst]['auc'] - whole[worst]['auc']:+.3f}")
-        )
-        cost = [found[c]["passes"] / whole[c]["passes"] for c in shared if found[c]["passes"]]
+            some = [c for c in gain if c[0] == group]
+            level = statistics.fmean([found[c]["auc"] for c in some] or [0.0])
+            cells.append(
+                f"{level:.3f} ({statistics.fmean(gain[c] for c in some):+.3f}; {len(some)})"
+                if some else "-"
+            )  # fmt: skip
+        worst = min(gain, key=lambda c: gain[c], default=None)
+        fall = "" if worst is None else f"{worst[1]} {gain[worst]:+.3f}"
+        cost = [found[c]["passes"] / whole[c]["passes"] for c in gain]
         ratio = statistics.fmean(cost) if cost else 0.0
         print(f"| {variant} | " + " | ".join(cells) + f" | {fall} | {ratio:.2f} |")
 

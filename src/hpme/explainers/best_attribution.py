@@ -1,4 +1,4 @@
-"""Best attribution: occlusion of nodes, of edges, of both; transplants say which is best."""
+"""Best attribution: occlusion and gradients, each distilled, and transplants say which is best."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from hpme.explainers.shared.options import real, table
 class BestAttributionExplainer(DistilledOcclusionExplainer):
     """Where HPME's search begins, without the search.
 
-    Occlusion of nodes, of edges and of both, each distilled into a scorer for all graphs; the
-    scorer is taken whose highest nodes best keep predictions in other graphs (hard mixes).
+    Occlusion and gradients, each distilled into a scorer for all graphs; the scorer is taken whose
+    highest nodes best keep predictions in other graphs (hard mixes).
 
     Args:
         ratio: Share of nodes that are put into other graphs.
@@ -31,7 +31,7 @@ class BestAttributionExplainer(DistilledOcclusionExplainer):
 
     slug = "best-attribution"
     title = "Best attribution"
-    summary = "Occlusion of nodes, of edges and of both, distilled; transplants choose one."
+    summary = "Occlusion and gradients, each distilled into one scorer; transplants choose one."
     typical_seconds = 1.0
     constraints = table(ratio=real(above=0, most=1))
 
@@ -48,7 +48,7 @@ class BestAttributionExplainer(DistilledOcclusionExplainer):
     ) -> Tensor:
         reader = self.reader
         assert reader is not None
-        form = PoolSize(self.ratio), "contrast", "swap", generator
-        mix = HardMix.build(context, *form, lambda *given: reader(*given).unsqueeze(0))
+        size, seen = PoolSize(self.ratio), lambda *given: reader(*given).unsqueeze(0)
+        mix = HardMix.build(context, size, "contrast", "swap", generator, seen)
         found = SubsetSearch(chains=0).find(mix, known, advance=lambda _: None)
         return found.weights[found.chosen()]

@@ -11,11 +11,12 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
+from hpme.explainers.hpme.method.hosts import Neighbor
 from hpme.explainers.hpme.method.mixup import Attach, mix_mask
 from hpme.explainers.hpme.method.pool import PoolSize, hop_features, tied, top_nodes
 from hpme.explainers.hpme.report import FitReport
 from hpme.explainers.hpme.search.distil import standardise
-from hpme.explainers.hpme.search.hardmix import HardMix, Neighbor
+from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.transplanting import TransplantingExplainer
 from hpme.explainers.shared.context import Context, frozen_context
 from hpme.explainers.shared.masks import Masks

@@ -11,11 +11,12 @@ from torch import Tensor
 from hpme.explainers.hpme.base import HPMEBase
 from hpme.explainers.hpme.measuring import Measured
 from hpme.explainers.hpme.method.pool import PoolSize
+from hpme.explainers.hpme.method.training import fit_edge_mlp
 from hpme.explainers.hpme.refining import Local, Refine, chosen_weight, widened
 from hpme.explainers.hpme.report import FitReport, class_name, report_on
 from hpme.explainers.hpme.search.attributions import Attributions, attributions
 from hpme.explainers.hpme.search.chains import Candidates, SubsetSearch, distilled, telling
-from hpme.explainers.hpme.search.distil import Distiller, LinearPool, fit_edge_mlp, importance
+from hpme.explainers.hpme.search.distil import Distiller, LinearPool, importance
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.search.ratio import (
     RATIOS,

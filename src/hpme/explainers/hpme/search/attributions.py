@@ -60,9 +60,7 @@ def attributions(context: Context) -> Attributions:
         rows = concatenated_ranges(graphs.ptr[ids], graphs.sizes[ids])[0]
         occluded[rows] = _occlusion(context.subset(ids)).to(slopes)
         seen[ids] = True
-    return Attributions(
-        torch.stack([occluded, slopes]), torch.stack([seen, torch.ones_like(seen)])
-    )
+    return Attributions(torch.stack([occluded, slopes]), torch.stack([seen, torch.ones_like(seen)]))
 
 
 def _occlusion(context: Context) -> Tensor:

@@ -14,15 +14,15 @@ from hpme.explainers.hpme.search.distil import Distiller, LinearPool, standardis
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.search.subsets import search_subsets
 
-PENALTIES = (3.0, 30.0)
+PENALTIES = (0.3, 3.0, 30.0)
 """How strongly a distilled pool is smoothed; hard mixes decide which is best. Attributions take
-the first."""
+the middle one."""
 SETTLED = 0.02
 """A chain whose pool disagrees less than this has nothing left to find."""
 DRAWS = 2
 """Hosts that every graph meets when pools are compared."""
 BLENDS, OBJECTION = (0.25, 0.5, 1.0), 0.04
-"""How much distilled occlusion may count beside the best pool, and how much more disagreement it may
+"""How much distilled occlusion may count beside the best pool, and how much disagreement that may
 cost."""
 ATTRIBUTION = -1
 """In place of a chain's number: a pool distilled from an attribution."""
@@ -108,16 +108,16 @@ class Candidates:
 
 
 def distilled(distiller: Distiller, known: Attributions) -> Tensor:
-    """Weights ``[2, D]`` of pools of what occlusion and gradients say; zero where that is nothing."""
+    """Weights ``[2, D]`` of pools of occlusion and of gradients; zero where these say nothing."""
     weights = [
-        distiller.fit(score, graphs.to(score), PENALTIES[:1])
+        distiller.fit(score, graphs.to(score), PENALTIES[1:2])
         for score, graphs in zip(known.scores, known.graphs, strict=True)
     ]
     return torch.cat(weights)
 
 
 def telling(weights: Tensor) -> Tensor:
-    """Without pools of zeros, which are of the first nodes; with one of them if there is no other."""
+    """Without pools of zeros, which are of the first nodes; one of them if there is no other."""
     return weights[weights.any(1)] if bool(weights.any()) else weights[:1]
 
 
@@ -127,8 +127,8 @@ class SubsetSearch:
 
     A round proposes subsets of every graph, tries them in hard mixes where the current pool tells
     which nodes of the other graph make room, and distils the best ones of this round and of those
-    before. The first chain begins where the best attribution points, the others at random, so no two
-    share a start: that they meet again is evidence. Attributions, distilled, compete themselves.
+    before. The first chain begins where the best attribution points, the others at random, so no
+    two share a start: that they meet again is evidence. Attributions compete themselves.
 
     Args:
         chains: Chains; without any the best attribution is taken.
@@ -147,7 +147,7 @@ class SubsetSearch:
     def passes(self) -> int:
         """Forward passes over the graphs that it takes at most, without attributions."""
         compared = 2 + len(PENALTIES) * self.steps() + len(BLENDS)
-        return compared * DRAWS + self.steps() * (self.subsets + self.subsets // 2)
+        return compared * DRAWS + self.steps() * (self.subsets + self.subsets // 3)
 
     def find(
         self, mix: HardMix, known: Attributions | None, *, advance: Callable[[int], None]

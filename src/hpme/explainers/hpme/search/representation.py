@@ -97,7 +97,8 @@ class NodeReader(nn.Module):
         """Takes centres, scales and directions from the blocks ``[N, width]`` of some nodes."""
         reader = cls([block.shape[1] for block in blocks], None, widest)
         reader.mean = torch.cat([block.mean(0) for block in blocks])
-        reader.map = torch.block_diag(*(_directions(block, widest) for block in blocks))
+        parts = [_directions(block, widest) for block in blocks]
+        reader.map = torch.block_diag(*parts)  # type: ignore[no-untyped-call]
         return reader
 
     def meta(self) -> dict[str, Any]:

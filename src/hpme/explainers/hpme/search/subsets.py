@@ -90,7 +90,7 @@ def search_subsets(mix: HardMix, score: Tensor, *, subsets: int) -> SubsetLabels
     """One round: proposes subsets, inserts each into other graphs, labels the nodes.
 
     Inserted into a host whose region (by ``score``) was removed, a good subset brings the
-    prediction of its graph. The better half meets a second host, and the worse of the two counts: a
+    prediction of its graph. The best third meets a second host, and the worse of the two counts: a
     host that has half of a reason itself makes the other half look like all of it. All subsets of
     all graphs are one batch.
 
@@ -112,7 +112,7 @@ def search_subsets(mix: HardMix, score: Tensor, *, subsets: int) -> SubsetLabels
         return bounded_loss(mix.context, mix.predict(ids, inserted, hosts, region[rows]), ids)
 
     loss = lost(keep)
-    better = loss.argsort(dim=0)[: max(2, subsets // 2)]
+    better = loss.argsort(dim=0)[: max(2, subsets // 3)]
     again = lost(keep.gather(0, better.index_select(1, graphs.batch)))
     loss = loss.scatter(0, better, torch.maximum(loss.gather(0, better), again))
     best = loss <= loss.kthvalue(max(2, subsets // 8), dim=0).values
