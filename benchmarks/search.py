@@ -146,15 +146,15 @@ def ames_case(seed: int, odd: bool) -> Case:
 # Variants ########################################################################################
 
 
-def attributed(silent: Callable[[int], bool]) -> Patches:
-    """Some of the attributions say nothing: occlusion, gradients."""
+def attributed(*rows: int) -> Patches:
+    """Chains begin with some of the attributions: 0 is occlusion, 1 gradients."""
     real = chains.distilled
 
     def some(*given: Any) -> Tensor:
         weights = real(*given)
-        return weights * torch.tensor([[0.0 if silent(n) else 1.0] for n in range(len(weights))])
+        return weights[list(rows)] if rows else torch.zeros_like(weights)
 
-    return [patch.object(module, "distilled", some) for module in (chains, explainer)]
+    return [patch.object(chains, "distilled", some)]
 
 
 def reading(keep: Callable[[int, int], bool]) -> Patches:
@@ -188,13 +188,18 @@ def proposing(guide: float, seeds: str) -> Patches:
     return [patch.object(subsets, "propose_subsets", propose)]
 
 
-def forgetting() -> Patches:
-    """Labels of the newest round are so large that those before do not count."""
+def remembering() -> Patches:
+    """Labels of the rounds of a chain add up."""
     real, calls = chains.search_subsets, count()
+    total: list[Any] = []
 
-    def found(*given: Any, **options: Any) -> Any:
-        one, scale = real(*given, **options), 30.0 ** next(calls)
-        return replace(one, labels=one.labels * scale, gain=one.gain * scale)
+    def found(mix: Any, *given: Any, **options: Any) -> Any:
+        one = real(mix, *given, **options)
+        if next(calls) % chains.SubsetSearch().rounds == 0:
+            total.clear()
+        labels = chains.standardise(one.labels.unsqueeze(0), mix.graphs)[0]
+        total.append((labels * one.gain[mix.graphs.batch], one.gain))
+        return replace(one, labels=sum(t[0] for t in total), gain=sum(t[1] for t in total))
 
     return [patch.object(chains, "search_subsets", found)]
 
@@ -212,9 +217,8 @@ def second_host(of: Callable[[Tensor, Tensor], Tensor]) -> Callable[[], Patches]
 
 VARIANTS: dict[str, tuple[dict[str, Any], Callable[[], Patches]]] = {
     "full": ({}, list),
-    "no attribution": ({}, lambda: attributed(lambda n: True)),
-    "no occlusion": ({}, lambda: attributed(lambda n: n == 0)),
-    "no gradients": ({}, lambda: attributed(lambda n: n == 1)),
+    "no occlusion": ({}, attributed),
+    "gradients in place of occlusion": ({}, lambda: attributed(1)),
     "not judged by occlusion": ({}, lambda: ranking(0, 1)),
     "not judged by disagreement": ({}, lambda: ranking(1, 2)),
     "not judged by loss": ({}, lambda: ranking(0, 2)),
@@ -233,7 +237,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], Callable[[], Patches]]] = {
     "8 subsets": ({"subsets": 8}, list),
     "one round": ({"rounds": 1}, list),
     "two rounds": ({"rounds": 2}, list),
-    "labels of one round": ({}, forgetting),
+    "labels of all rounds": ({}, remembering),
     "no chain": ({}, lambda: [patch.object(
         explainer, "SubsetSearch", lambda *_: chains.SubsetSearch(0))]),
     "one chain": ({"restarts": 1}, list),

@@ -27,7 +27,7 @@ def found(mix):
 
 def test_never_worse_than_the_best_attribution(found):
     given = found.order(ATTRIBUTION)
-    assert len(given) == 2
+    assert len(given) == 1
     rank = joint_rank(torch.stack(found.values))
     assert rank[found.chosen()] <= min(rank[n] for n in given)
 
@@ -48,7 +48,7 @@ def test_chains_share_no_start(found):
 
 def test_without_a_chain_the_best_attribution_is_taken(mix):
     found = SubsetSearch(chains=0).find(mix, attributions(mix.context), advance=quiet)
-    assert set(found.chains) == {ATTRIBUTION} and found.rival() is None
+    assert found.chains == [ATTRIBUTION] * 2 and found.rival() is None
 
 
 def test_without_attributions_chains_begin_at_random(mix):

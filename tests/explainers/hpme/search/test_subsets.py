@@ -32,8 +32,8 @@ def test_proposals_have_the_pooled_size_and_mostly_hang_together(mix):
 
 def test_best_subsets_hold_planted_nodes(mix):
     found = search_subsets(mix, marks(mix).float(), subsets=16)
-    planted, label = marks(mix), found.labels / found.gain[mix.graphs.batch]
-    assert label[planted].mean() > 0.5 > 0 > label[~planted].mean()
+    planted = marks(mix)
+    assert found.labels[planted].mean() > 0.2 > found.labels[~planted].mean()
     assert found.gain.shape == (40,)
 
 

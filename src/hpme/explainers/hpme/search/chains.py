@@ -126,12 +126,12 @@ class SubsetSearch:
     r"""Alternates between searching subsets of every graph and distilling them into one pool.
 
     A round proposes subsets of every graph, tries them in hard mixes where the current pool tells
-    which nodes of the other graph make room, and distils the best ones of this round and of those
-    before. The first chain begins where the best attribution points, the others at random, so no
-    two share a start: that they meet again is evidence. Attributions compete themselves.
+    which nodes of the other graph make room, and distils the best ones. The first chain begins
+    where occlusion points, the others at random, so no two share a start: that they meet again is
+    evidence. Distilled occlusion competes itself.
 
     Args:
-        chains: Chains; without any the best attribution is taken.
+        chains: Chains; without any the better of occlusion and gradients is taken.
         rounds: Rounds of each, fewer where hard mixes keep all predictions.
         subsets: Proposed subsets per graph and round.
     """
@@ -146,7 +146,7 @@ class SubsetSearch:
 
     def passes(self) -> int:
         """Forward passes over the graphs that it takes at most, without attributions."""
-        compared = 2 + len(PENALTIES) * self.steps() + len(BLENDS)
+        compared = 1 + len(PENALTIES) * self.steps() + len(BLENDS)
         return compared * DRAWS + self.steps() * (self.subsets + self.subsets // 3)
 
     def find(
@@ -164,17 +164,17 @@ class SubsetSearch:
         if known is not None:
             weights = distilled(distiller, known)
             candidates.occlusion = weights[0] if bool(weights[0].any()) else None
-            if bool(weights.any()) or not self.chains:
+            if not self.chains:
                 candidates.add(telling(weights), ATTRIBUTION)
+            elif candidates.occlusion is not None:  # gradients lead chains astray
+                candidates.add(weights[:1], ATTRIBUTION)
         for chain in range(self.chains):
             score = torch.rand(mix.graphs.num_nodes, generator=mix.generator).to(mix.features)
             if chain == 0 and candidates.weights:
                 score = mix.scores(candidates.pool(candidates.chosen()))[0]
-            labels, gain = torch.zeros_like(score), score.new_zeros(mix.graphs.num_graphs)
             for number in range(self.rounds):
                 found = search_subsets(mix, score, subsets=self.subsets)
-                labels, gain = labels + found.labels, gain + found.gain
-                candidates.add(distiller.fit(labels, gain, PENALTIES), chain)
+                candidates.add(distiller.fit(found.labels, found.gain, PENALTIES), chain)
                 newest = len(candidates.weights) - len(PENALTIES)
                 best = next(n for n in candidates.order(chain) if n >= newest)
                 score = mix.scores(candidates.pool(best))[0]

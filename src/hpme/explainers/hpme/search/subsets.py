@@ -20,8 +20,7 @@ class SubsetLabels:
     """What the best subsets say about nodes.
 
     Args:
-        labels: Share of the best subsets that hold a node, minus that of all proposals,
-            standardised inside every graph and times its ``gain``, ``[N]``.
+        labels: Share of the best subsets that hold a node, minus that of all proposals, ``[N]``.
         gain: How much better the best subsets of a graph are than its average one, ``[B]``.
     """
 
@@ -120,5 +119,4 @@ def search_subsets(mix: HardMix, score: Tensor, *, subsets: int) -> SubsetLabels
     kept = keep.to(score.dtype)
     frequency = (share.index_select(1, graphs.batch) * kept).sum(0)
     gain = (loss.mean(0) - (share * loss).sum(0)).clamp(min=0) + 1e-3
-    labels = standardise((frequency - kept.mean(0)).unsqueeze(0), graphs)[0]
-    return SubsetLabels(labels * gain[graphs.batch], gain)
+    return SubsetLabels(frequency - kept.mean(0), gain)
