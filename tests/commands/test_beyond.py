@@ -139,3 +139,45 @@ def test_a_file_of_somebody_else_is_not_taken_for_a_list_of_rows(ask, flat):
     result = ask("audit", "--should", "F")
     assert result.exit_code == 1 and "move it elsewhere" in flat(result.output)
     assert Path("graphs.skipped.csv").read_text() == "mine\n"
+
+
+def test_masks_of_others_are_judged(ask):
+    """Fluorine is what the model reads; a mask of chlorine says nothing about it."""
+    rows = Path("table.csv").read_text().splitlines()[1:]
+    for name, letter in (("good", "F"), ("bad", "Cl")):
+        lines = ["graph,node,importance"]
+        for number, smiles in enumerate(rows):
+            last = smiles.count("C") - 1 if letter == "Cl" else smiles.count("C")
+            lines += [f"{number},{last},1"] if smiles.endswith(letter) else []
+        Path(f"{name}.csv").write_text("\n".join(lines) + "\n")
+    words = ("judge", "--masks", "good.csv", "--masks", "bad.csv", "--graphs", "60")
+    result = ask(*words, "--out", "judged.csv", "--page", "judged.html")
+    assert result.exit_code == 0, result.output
+    assert "good: accepted" in result.stdout and "bad: rejected" in result.stdout
+    with open("judged.csv", newline="") as file:
+        found = {row["masks"]: row for row in csv.DictReader(file)}
+    assert found["good"]["accepted"] == "True" and list(found) == ["good", "bad", "hpme", "random"]
+    names = [one["name"] for one in page_data(Path("judged.html"))["explainers"]]
+    assert names[:4] == ["good", "bad", "hpme", "random"]
+    wrong = ask("judge", "--masks", "table.csv")
+    assert wrong.exit_code == 2 and "no column" in wrong.output
+
+
+def test_pairs_say_why_twins_differ(ask):
+    rows = [("CCCF", "CCCO"), ("Oc1ccccc1", "Fc1ccccc1"), ("CC(F)CCl", "CC(C)CCl")]
+    text = "\n".join(["smiles_a,smiles_b", *(",".join(row) for row in rows)])
+    Path("pairs.csv").write_text(text + "\n")
+    result = ask("pairs", "--data", "pairs.csv", "--out", "found.csv", "--page", "pairs.html")
+    assert result.exit_code == 0, result.output
+    assert "pair 0: p(class 1)" in result.stdout and "1 nodes in place of 1" in result.stdout
+    with open("found.csv", newline="") as file:
+        found = list(csv.DictReader(file))
+    assert [row["first_nodes"] for row in found] == ["[3]", "[0]", "[2]"]
+    assert all(abs(float(row["share"]) - 1) < 1e-6 for row in found)
+    assert len(page_data(Path("pairs.html"))["smiles"]) == 6
+    wrong = ask("pairs", "--data", "pairs.csv", "--second-column", "none")
+    assert wrong.exit_code == 2 and "none" in wrong.output
+    Path("pairs.csv").write_text("smiles_a,smiles_b\nCC,C1CC\n")
+    bad = ask("pairs", "--data", "pairs.csv")
+    assert bad.exit_code == 1 and "cannot be read" in bad.output
+    assert ask("pairs", "--data", "fluorine_models:build").exit_code == 2

@@ -211,9 +211,6 @@ def mixups(outcome: Outcome) -> list[dict[str, Any]]:
     ``num_nodes`` and ``edge_index`` make the mixup graph, and every edge has an ``edge_weight`` and
     says whether it is ``transplanted`` from the explanation, or a ``bridge`` that neither graph
     has.
-
-    Raises:
-        InputError: If the explainer makes no mixup graphs.
     """
     if not isinstance(outcome.explainer, MixingExplainer):
         raise InputError(f"'{outcome.experiment.explainer}' makes no mixup graphs")

@@ -16,6 +16,7 @@ from hpme.data.molecules.grafts import (
     Anatomy,
     Graft,
     Hosts,
+    Transplant,
     fillers_of,
     graft_of,
     insert,
@@ -23,15 +24,13 @@ from hpme.data.molecules.grafts import (
     random_region,
     remove,
 )
-from hpme.data.molecules.smiles import from_smiles
 from hpme.errors import HPMEError
 from hpme.explainers.hpme.evidence import DIFFERENT, Grafted, Trials
+from hpme.explainers.hpme.molecules import Featurise, default_featurise
 from hpme.explainers.hpme.search.criterion import outcome, value_of
 from hpme.explainers.shared.context import Context, batches
 from hpme.graphs import GraphStore
 from hpme.graphs.segment import exclusive_cumsum
-from hpme.models import chemprop
-from hpme.models.chemprop.ensemble import call as chemprop_call
 from hpme.models.explained import ExplainedModel
 
 DRAWS = 16
@@ -48,41 +47,26 @@ class Featuriser:
     """Graphs of SMILES as a model was trained on them.
 
     Args:
-        model: The model, as it is explained.
         like: Graphs with their SMILES; what is made has their types.
-        kind: ``"chemprop"``, ``"hpme"`` or ``"pyg"``.
+        featurise: Makes graphs of SMILES.
     """
 
-    model: ExplainedModel
     like: GraphStore
-    kind: str
+    featurise: Featurise
 
     @classmethod
     def of(cls, model: ExplainedModel, store: GraphStore) -> Featuriser | None:
         """The one that makes the first of the graphs again; ``None`` if none does."""
         if not all(store.text.get("smiles", ("",))) or store.anchors is not None:
             return None
-        kinds = ["chemprop"] if model.call is chemprop_call else ["hpme", "pyg"]
-        for kind in kinds:
-            found = cls(model, store, kind)
-            if bool(found.fits(store.subset(torch.tensor([0])))[0]):
-                return found
-        return None
+        try:
+            return cls(store, default_featurise(store, model.featurise, hydrogens=False))
+        except (HPMEError, ValueError, RuntimeError):
+            return None
 
     def __call__(self, smiles: Sequence[str]) -> GraphStore:
         """The graphs of molecules."""
-        made: Any
-        if self.kind == "chemprop":
-            made = chemprop.molecules(smiles, self.model.model)
-        elif self.kind == "pyg":
-            made = [import_module("torch_geometric.utils").from_smiles(text) for text in smiles]
-            for graph in made:  # whole numbers, which models read as they were trained to
-                graph.x = graph.x.to(self.like.x)
-                if self.like.edge_attr is not None:
-                    graph.edge_attr = graph.edge_attr.to(self.like.edge_attr)
-        else:
-            made = from_smiles(smiles, [0] * len(smiles), progress=False, on_error="raise")
-        store = GraphStore.from_graphs(made)
+        store = GraphStore.from_graphs(list(self.featurise(smiles)))
         node, edge = (
             {k: v.to(known[k]) for k, v in group.items() if k in known}
             for group, known in ((store.node, self.like.node), (store.edge, self.like.edge))
@@ -154,14 +138,19 @@ class Grafting:
         own = value_of(self.context, self.context.values[None, :count], ids)[0].cpu().double()
         parts = pooled.cpu().split(store.sizes.tolist())  # type: ignore[no-untyped-call]
         asked: list[Asked] = []
+        made: dict[tuple[int, int], tuple[Any, Any, Any]] = {}
+        write = import_module("rdkit.Chem").MolToSmiles
         numbers = torch.zeros(DRAWS, count, dtype=torch.long)
         for graph in chosen.nonzero().view(-1).tolist():
             far = self._far(own[graph] - hosts[:, graph])
             numbers[:, graph] = torch.tensor(far).repeat(DRAWS)[:DRAWS]
-            for name, draw, molecule, host in self._made(smiles[graph], parts[graph], far):
-                asked.append((name, draw, graph, molecule))
+            for name, draw, one, host in self._made(smiles[graph], parts[graph], far):
+                asked.append((name, draw, graph, write(one.molecule)))
                 if name == "inserted":
                     numbers[draw, graph] = host
+                    inserted = one
+                elif name == "random":  # it follows the region in the same host
+                    made[graph, draw] = self._as_it_is(host), inserted, one
         tables = self._outputs(asked, count)
         share = torch.stack([t.isfinite() for t in tables.values()]).double().mean((0, 1))
         trials = Trials(
@@ -170,8 +159,13 @@ class Grafting:
             **tables,
             bounded=self.context.task.classification,
         )
-        enough = chosen & (trials.pairs >= FEWEST)
-        return Grafted(trials, enough, torch.where(chosen, share * enough, torch.nan))
+        share = share * (trials.pairs >= FEWEST)
+        return Grafted(trials, torch.where(chosen, share, torch.nan), made)
+
+    def _as_it_is(self, number: int) -> Transplant:
+        """A kept molecule into which nothing was put."""
+        own = self.anatomies[number]
+        return Transplant(own.molecule, (-1,) * own.size, tuple(range(own.size)))
 
     def _outputs(self, asked: list[Asked], count: int) -> dict[str, Tensor]:
         """What the model says about all molecules that were made, by the names of trials."""
@@ -254,34 +248,33 @@ class Grafting:
 
     def _made(
         self, smiles: str, pooled: Tensor, chosen: list[int]
-    ) -> list[tuple[str, int, str, int]]:
-        """What is made of one molecule: name, draw, SMILES and host of each."""
+    ) -> list[tuple[str, int, Transplant, int]]:
+        """What is made of one molecule: name, draw, molecule and host of each."""
         own = Anatomy(_read(smiles))
         graft, _ = graft_of(own, pooled.nonzero().view(-1).tolist())
         if graft is None:
             return []
-        write = import_module("rdkit.Chem").MolToSmiles
         generator = torch.Generator().manual_seed(zlib.crc32(smiles.encode()) + self.seed)
         hosts = Hosts(self.anatomies[number] for number in chosen)
-        found: list[tuple[str, int, str, int]] = []
+        found: list[tuple[str, int, Transplant, int]] = []
         beside, others = self._controls(own, graft, hosts, generator)
         inserted, _ = insert_many(graft, hosts, DRAWS, generator)
         for draw, (place, one) in enumerate(inserted):
-            found.append(("inserted", draw, write(one.molecule), chosen[place]))
+            found.append(("inserted", draw, one, chosen[place]))
             for control in beside[draw:] + beside[:draw] + others[draw:] + others[:draw]:
                 other = insert(control, hosts.anatomies[place], generator)
                 if other is not None:
-                    found.append(("random", draw, write(other.molecule), chosen[place]))
+                    found.append(("random", draw, other, chosen[place]))
                     break
         for draw in range(DRAWS):
             gone = remove(graft, own, generator, fillers=self.fillers) or remove(graft, own)
             if gone is not None:
-                found.append(("removed", draw, write(gone.molecule), -1))
+                found.append(("removed", draw, gone, -1))
             if beside:
                 control = beside[draw % len(beside)]
                 gone = remove(control, own, generator, fillers=self.fillers)
                 if gone is not None:
-                    found.append(("spared", draw, write(gone.molecule), -1))
+                    found.append(("spared", draw, gone, -1))
         return found
 
     def _controls(
