@@ -22,7 +22,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import count
 from pathlib import Path
@@ -193,13 +193,13 @@ def remembering() -> Patches:
     real, calls = chains.search_subsets, count()
     total: list[Any] = []
 
-    def found(mix: Any, *given: Any, **options: Any) -> Any:
-        one = real(mix, *given, **options)
+    def found(mix: Any, *given: Any) -> Any:
+        labels, gain = real(mix, *given)
         if next(calls) % chains.SubsetSearch().rounds == 0:
             total.clear()
-        labels = chains.standardise(one.labels.unsqueeze(0), mix.graphs)[0]
-        total.append((labels * one.gain[mix.graphs.batch], one.gain))
-        return replace(one, labels=sum(t[0] for t in total), gain=sum(t[1] for t in total))
+        labels = chains.standardise(labels.unsqueeze(0), mix.graphs)[0]
+        total.append((labels * gain[mix.graphs.batch], gain))
+        return tuple(sum(part) for part in zip(*total, strict=True))
 
     return [patch.object(chains, "search_subsets", found)]
 

@@ -159,9 +159,8 @@ class HPMEExplainer(HPMEBase):
 
     def _ratio_curve(self, few: HardMix, known: Attributions, progress: bool) -> list[RatioPoint]:
         ids = torch.randperm(few.graphs.num_graphs, generator=few.generator)[:TRIAL_GRAPHS]
-        ids = ids.to(few.context.device)
-        trial, known = few.subset(ids), known.subset(few.graphs, ids)
-        pools = telling(distilled(Distiller(trial.features[0], trial.graphs), known))
+        trial = few.subset(ids.to(few.context.device))
+        pools = telling(distilled(Distiller(few.features[0], few.graphs), known))
         with progress_bar("choosing the ratio", len(RATIOS), enabled=progress) as advance:
             return ratio_curve(trial, pools, advance=advance)
 

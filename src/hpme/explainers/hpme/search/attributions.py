@@ -16,7 +16,6 @@ from hpme.explainers.shared.replicas import (
     without_node,
     without_pair,
 )
-from hpme.graphs import GraphBatch
 from hpme.graphs.segment import concatenated_ranges, standardise_in_segment
 
 OCCLUDED_NODES = 2_000_000
@@ -34,11 +33,6 @@ class Attributions:
 
     scores: Tensor
     graphs: Tensor
-
-    def subset(self, graphs: GraphBatch, ids: Tensor) -> Attributions:
-        """Those of some of the graphs."""
-        rows = concatenated_ranges(graphs.ptr[ids], graphs.sizes[ids])[0]
-        return Attributions(self.scores[:, rows], self.graphs[:, ids])
 
 
 def attributions(context: Context) -> Attributions:

@@ -173,8 +173,8 @@ class SubsetSearch:
             if chain == 0 and candidates.weights:
                 score = mix.scores(candidates.pool(candidates.chosen()))[0]
             for number in range(self.rounds):
-                found = search_subsets(mix, score, subsets=self.subsets)
-                candidates.add(distiller.fit(found.labels, found.gain, PENALTIES), chain)
+                labels, gain = search_subsets(mix, score, self.subsets)
+                candidates.add(distiller.fit(labels, gain, PENALTIES), chain)
                 newest = len(candidates.weights) - len(PENALTIES)
                 best = next(n for n in candidates.order(chain) if n >= newest)
                 score = mix.scores(candidates.pool(best))[0]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
@@ -13,19 +11,6 @@ from hpme.explainers.hpme.search.distil import standardise
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.graphs import GraphBatch
 from hpme.graphs.segment import rank_in_segment
-
-
-@dataclass(frozen=True)
-class SubsetLabels:
-    """What the best subsets say about nodes.
-
-    Args:
-        labels: Share of the best subsets that hold a node, minus that of all proposals, ``[N]``.
-        gain: How much better the best subsets of a graph are than its average one, ``[B]``.
-    """
-
-    labels: Tensor
-    gain: Tensor
 
 
 def propose_subsets(mix: HardMix, score: Tensor, count: int) -> Tensor:
@@ -85,7 +70,7 @@ def _grow(
 
 
 @torch.no_grad()
-def search_subsets(mix: HardMix, score: Tensor, *, subsets: int) -> SubsetLabels:
+def search_subsets(mix: HardMix, score: Tensor, subsets: int) -> tuple[Tensor, Tensor]:
     """One round: proposes subsets, inserts each into other graphs, labels the nodes.
 
     Inserted into a host whose region (by ``score``) was removed, a good subset brings the
@@ -97,6 +82,10 @@ def search_subsets(mix: HardMix, score: Tensor, *, subsets: int) -> SubsetLabels
         mix: The graphs.
         score: Node scores ``[N]`` that define the region of every other graph.
         subsets: Proposals per graph.
+
+    Returns:
+        Labels ``[N]``, the share of the best subsets that hold a node minus that of all proposals,
+        and how much better the best subsets of a graph are than its average one, ``[B]``.
     """
     graphs = mix.graphs
     keep = propose_subsets(mix, score, subsets)
@@ -119,4 +108,4 @@ def search_subsets(mix: HardMix, score: Tensor, *, subsets: int) -> SubsetLabels
     kept = keep.to(score.dtype)
     frequency = (share.index_select(1, graphs.batch) * kept).sum(0)
     gain = (loss.mean(0) - (share * loss).sum(0)).clamp(min=0) + 1e-3
-    return SubsetLabels(frequency - kept.mean(0), gain)
+    return frequency - kept.mean(0), gain
