@@ -47,14 +47,15 @@ class Answers:
         hydrogens: bool = False,
         threshold: float | None = None,
     ) -> None:
-        self.explainer, self.model, self.folder = explainer, model, folder
+        self.explainer, self.folder, self.asking = explainer, folder, explainer.on(model)
+        self.model = self.asking.model
         self.columns, self.hydrogens, self.threshold = columns, hydrogens, threshold
         self.donors = self.kind = None
         if hasattr(explainer, "hosts"):
             self.kind = explainer.hosts.x.dtype
         if getattr(explainer, "molecules", None):
             kept = SmilesColumns(explainer.molecules, range(len(explainer.molecules)))
-            self.donors = model.read(self._molecules(kept)[0])
+            self.donors = self.model.read(self._molecules(kept)[0])
             self("text", explainer.molecules[0], 0)  # what does not belong together shows now
 
     def texts(self) -> dict[str, str]:
@@ -74,14 +75,15 @@ class Answers:
             )
         read = Inputs(self.model, store, store, graphs, list(range(1, len(graphs) + 1)))
         name, path = self.explainer.slug, self.folder / f"{number}.html"
-        found = {name: explanations_of(self.explainer, read, quiet=True)}
         quiet, changes = InputOptions(data="", quiet=True), None
         notes = [f"Left out: {row}." for row in left_out]
-        try:
-            changes = self._changes(store)
-        except HPMEError as error:  # a page without them is better than none
-            notes.append(f"No counterfactuals: {error}.")
-        save_page(read, {name: self.explainer}, found, path, quiet, counterfactuals=changes)
+        with self.asking:
+            found = {name: explanations_of(self.explainer, read, quiet=True)}
+            try:
+                changes = self._changes(store)
+            except HPMEError as error:  # a page without them is better than none
+                notes.append(f"No counterfactuals: {error}.")
+            save_page(read, {name: self.explainer}, found, path, quiet, counterfactuals=changes)
         return path, " ".join(notes)
 
     def _graphs(self, kind: str, text: str) -> tuple[list[Any], list[SkippedRow]]:
