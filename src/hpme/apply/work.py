@@ -39,6 +39,7 @@ class ShardWork:
         state: Its parameters and buffers, as :func:`state_of` gives them.
         settings: What shards say about how they were made.
         verdict: Whether every graph gets a verdict, which takes mixes with other graphs.
+        alpha: Risk that pooled nodes are to keep, by the guarantee of the explainer, if any.
         hydrogens: Whether hydrogens of molecules become nodes.
         device: Where the model runs; by default where it is.
         threads: Threads for computing.
@@ -50,6 +51,7 @@ class ShardWork:
     state: bytes
     settings: dict[str, Any]
     verdict: bool = False
+    alpha: float | None = None
     hydrogens: bool = False
     device: str | None = None
     threads: int = 1
@@ -73,7 +75,7 @@ class ShardWork:
         with self.ready() as asking:
             size = asking.explainer.batch_size
             for first in range(0, len(part.ids), size):
-                store, numbers = self._read(part, slice(first, first + size), skipped)
+                store, numbers = self.read(part, slice(first, first + size), skipped)
                 self._explain(part, store, numbers, table, skipped)
         skipped.sort(key=lambda row: row.row)
         return table.encoded(skipped, self.settings)
@@ -90,11 +92,14 @@ class ShardWork:
         if self.verdict and explainer.answers:
             raise InputError("an explainer that was fitted to several targets gives no verdicts")
         skipped: list[SkippedRow] = []
-        store, numbers = self._read(part, slice(0, TRIAL), skipped)
+        count = TRIAL if self.alpha is None else len(part.ids)  # more say whether graphs are alike
+        store, numbers = self.read(part, slice(0, count), skipped)
         usable = [i for i in range(len(numbers)) if _usable(store.subset(torch.tensor([i])))]
         if usable:
             trial = store.subset(torch.tensor(usable))
             try:
+                if self.alpha is not None:
+                    explainer.explain(self.ready().model, trial, progress=False)
                 self._columns(part, trial, [numbers[i] for i in usable])
             except Exception as error:
                 if not short_of_memory(error):  # less at a time may fit
@@ -104,6 +109,10 @@ class ShardWork:
         """The explainer and the model, read when they are first needed."""
         if self._ready is None:
             explainer = self.loaded or load_explainer(self.explainer)
+            if self.alpha is not None:
+                if not hasattr(explainer, "showing"):
+                    raise InputError(f"{explainer.title} guarantees nothing; those of HPME do")
+                explainer = explainer.showing(self.alpha)
             explained = self.build()
             explained.model.load_state_dict(load(self.state))
             if self.device is not None:
@@ -113,7 +122,7 @@ class ShardWork:
             self._ready = explainer.on(ExplainedModel.of(explained, **facts))
         return self._ready
 
-    def _read(
+    def read(
         self, part: Part, rows: slice, skipped: list[SkippedRow]
     ) -> tuple[GraphStore, list[int]]:
         """Graphs of some rows, and their positions in the part."""

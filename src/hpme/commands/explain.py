@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from hpme.explainers import GraphExplainer
 
 HPME, ANSWERS = "hpme", ("rules", "counterfactuals")
+EFFECT_DRAWS = 4
+"""What takes the place of each node, to see whether it raises or lowers the output."""
 SAID = 3
 """Graphs whose evidence is printed; the page tells that of all."""
 
@@ -169,9 +171,11 @@ def explanations_of(explainer: GraphExplainer, read: Inputs, *, quiet: bool) -> 
 
     found = list(explainer.explain(read.model, read.store, progress=not quiet))
     if hasattr(explainer, "quality"):
-        qualities = explainer.quality(read.model, read.store)
-        for item, quality in zip(found, qualities, strict=True):
+        asked = read.model, read.store
+        answers = explainer.quality(*asked), explainer.effects(*asked, draws=EFFECT_DRAWS)
+        for item, quality, effect in zip(found, *answers, strict=True):
             set_quality(item, quality)
+            item.effect = effect
     return found
 
 

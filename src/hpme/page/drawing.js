@@ -105,7 +105,7 @@ function outline(name, edges, nodes, { x, y }, radius) {
       return line;
     }),
     ...nodes.map((n) => svg("circle", { cx: x[n].toFixed(1), cy: y[n].toFixed(1), r: (radius + grow).toFixed(1) })));
-  return svg("g", { class: `region ${name}` }, layer("rim", 1.8), layer("inside", 0));
+  return svg("g", { class: `region ${name}` }, layer("rim", 1.4), layer("inside", 0));
 }
 
 const DIRECTIONS = ["lowers", "neutral", "raises"];
@@ -128,7 +128,7 @@ function directionMap(explainer, graph, { x, y, edges }, radius) {
     });
   }
   x.forEach((_, n) => {
-    if (report.atoms || kind(n) !== "neutral") add(svg("circle", { cx: x[n].toFixed(1), cy: y[n].toFixed(1), r: radius.toFixed(1) }), kind(n), strength(n));
+    if (report.atoms || report.types) add(svg("circle", { cx: x[n].toFixed(1), cy: y[n].toFixed(1), r: radius.toFixed(1) }), kind(n), strength(n));
   });
   return map;
 }
@@ -165,6 +165,7 @@ function drawGraph(graph, explainer) {
     type: report.type?.[firstNode + n],
     title: report.atoms ? nodeTitle(explainer, graph, n) : null,
   }));
+  if (!molecule && explainer.direction) dots.forEach((dot, n) => dot.classList.add(DIRECTIONS[explainer.direction[firstNode + n]], explainer.pooled?.[firstNode + n] ? "chosen" : "other"));
   dots.forEach((dot, n) => {
     nodes.append(dot);
     if (report.truth?.node[firstNode + n]) {

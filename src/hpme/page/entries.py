@@ -160,6 +160,8 @@ def _in_words(report: FitReport) -> str:
         )
     where = f"{report.held_out} graphs it had not seen" if report.held_out else "its own graphs"
     parts.append(f"Measured on {where}: {', '.join(map(str, report.effects))}; 1 is all of it.")
+    if report.guarantee is not None:
+        parts.append(report.guarantee.sentence())
     return " ".join(parts)
 
 

@@ -9,14 +9,14 @@ const VERDICTS = {
 const MOST_CLASSES = 6;
 
 function verdictBadge(verdict) {
-  return el("span", { class: `badge verdict-badge ${verdict}` }, el("i", { class: "dot", "aria-hidden": "true" }), VERDICTS[verdict] ?? verdict);
+  return el("span", { class: `badge verdict-badge v-${verdict}` }, el("i", { class: "dot", "aria-hidden": "true" }), VERDICTS[verdict] ?? verdict);
 }
 
 /** Places of a point per graph: shares of the way from left to right, as many above each other as have the same. */
 function swarmRow(values, atX, middle, height) {
   const columns = new Map();
   for (const value of values) {
-    const x = Math.round(atX(Math.max(-0.5, Math.min(1.5, value))) / 4) * 4;
+    const x = Math.round(atX(value) / 4) * 4;
     columns.set(x, (columns.get(x) ?? 0) + 1);
   }
   const gap = Math.min(3.4, height / Math.max(1, ...columns.values()));
@@ -26,6 +26,11 @@ function swarmRow(values, atX, middle, height) {
 function median(values) {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted.length ? sorted[sorted.length >> 1] : NaN;
+}
+
+/** The least of values and a number; there may be too many values to spread. */
+function least(values, number) {
+  return values.reduce((a, b) => (b < a ? b : a), number);
 }
 
 /** Graphs by predicted class, the most frequent first; all together where predictions are values. */
@@ -43,7 +48,9 @@ function distributions(explainer, graphs) {
   const known = graphs.filter((g) => Number.isFinite(chosen[g]) && Number.isFinite(random[g]));
   const groups = byClass(known);
   const [width, row, left, top] = [640, 30, 172, 26];
-  const atX = (share) => left + ((share + 0.5) / 2) * (width - left - 12);
+  const all = known.flatMap((g) => [chosen[g], random[g]]);
+  const [low, high] = [Math.max(-0.5, least(all, -0.05)), Math.min(1.5, -least(all.map((v) => -v), -1.05))];
+  const atX = (share) => left + 10 + ((Math.max(low, Math.min(high, share)) - low) / (high - low)) * (width - left - 90);
   const lines = groups.flatMap(([name, some], i) => {
     const at = top + i * (2 * row + 12);
     const pair = [[chosen, "chosen", "chosen regions"], [random, "control", "random regions"]];
@@ -53,7 +60,7 @@ function distributions(explainer, graphs) {
       ...pair.flatMap(([column, kind, text], k) => {
         const values = some.map((g) => column[g]);
         const middle = at + (k + 0.5) * row;
-        const centre = atX(Math.max(-0.5, Math.min(1.5, median(values))));
+        const centre = atX(median(values));
         return [
           svg("text", { x: left - 4, y: middle + 3, "text-anchor": "end" }, text),
           dotsPath(swarmRow(values, atX, middle, row - 6), kind),
@@ -82,7 +89,7 @@ function buildEvidence(container, onVerdict) {
     const [words, chart] = [el("p", { class: "lead-words" }), el("div", {})];
     const chips = explainer.verdicts ? Object.keys(VERDICTS).map((verdict) => {
       const count = el("b", {});
-      const chip = el("button", { type: "button", class: `verdict-chip ${verdict}`, "aria-pressed": "false" }, el("i", { class: "dot", "aria-hidden": "true" }), count, ` ${VERDICTS[verdict]}`);
+      const chip = el("button", { type: "button", class: `verdict-chip v-${verdict}`, "aria-pressed": "false" }, el("i", { class: "dot", "aria-hidden": "true" }), count, ` ${VERDICTS[verdict]}`);
       chip.addEventListener("click", () => onVerdict(explainer, verdict));
       return { verdict, chip, count };
     }) : [];

@@ -16,7 +16,7 @@ from hpme.data.molecules.chem import rdkit_module, read_molecule
 from hpme.errors import HPMEError
 from hpme.viz.layout import STARTS
 from hpme.viz.nodelink import NodeLinkPainter, undirected_edges, undirected_weights
-from hpme.viz.style import BANDS, INK, POOLED, REST, TRUTH_BAND
+from hpme.viz.style import BANDS, INK, POOLED, REST, TRUTH_BAND, tones
 
 PIXELS_PER_INCH = 220
 """Twice the resolution of a picture, so that scaling down leaves letters smooth."""
@@ -49,7 +49,7 @@ def molecule_of(graph: Any) -> Any:
 
 
 class MoleculePainter:
-    """Draws molecules; an atom has the colour of its heaviest bond."""
+    """Draws molecules; an atom has the colour of its effect, or of its heaviest bond."""
 
     panel = (3.3, 2.2)
     truth_colour = TRUTH_BAND
@@ -80,8 +80,10 @@ class MoleculePainter:
         order = weight.argsort()  # heavy bonds over light ones
         ends = graph.edge_index[:, chosen[order]].t().tolist()
         shares = norm(weight[order].nan_to_num().numpy()).tolist()
-        bands, atoms = [], {}
-        for (a, b), share in zip(ends, shares, strict=True):
+        bands: list[Band] = []
+        signed = tones(explanation)
+        atoms = {} if signed is None else {i: to_rgb(one) for i, one in enumerate(signed)}
+        for (a, b), share in zip(ends, shares, strict=True) if signed is None else ():
             colour = to_rgb(BANDS(share))
             low, high = BAND_WIDTHS
             bands.append((a, b, colour, low + (high - low) * share))

@@ -22,9 +22,6 @@ BANDS = LinearSegmentedColormap.from_list("bands", ["#E4E7EA", "#A9CBE8", "#4C9B
 TRUTH_BAND = "#F2935C"
 # Vermilion raises an output and blue lowers it; all eyes tell them apart.
 RAISES, LOWERS, CONTROL = "#D55E00", "#0072B2", "#69727B"
-SIGNED = LinearSegmentedColormap.from_list(
-    "signed", [LOWERS, "#A9CBE8", "#F1F2F4", "#F3B48B", RAISES]
-)
 POOLED, REST = "#F0C000", "#A66BD4"
 # Mixup graphs: edges of the explanation and all others, pale where they weigh little.
 EXPLAINED = LinearSegmentedColormap.from_list("explained", ["#F8E4DF", "#E8836B", "#C4160A"])
@@ -62,6 +59,22 @@ def directions(explanation: Any) -> Tensor | None:
         region = int(quality.effect_low > 0) - int(quality.effect_high < 0)
         sign = torch.where(pooled & (region != 0), region, sign)
     return sign
+
+
+def tones(explanation: Any) -> list[str] | None:
+    """Colours of nodes that raise or lower the output, the paler the less they count.
+
+    ``None`` if it is not known what nodes do.
+    """
+    sign, mask = directions(explanation), explanation.get("node_mask")
+    if sign is None:
+        return None
+    known = mask is not None and mask.shape[1] == 1
+    strength = mask[:, 0].nan_to_num().clamp(0.1, 1) if known else torch.ones(len(sign))
+    return [
+        pale((CONTROL, RAISES, LOWERS)[one], share * (0.8 if one else 0.35))
+        for one, share in zip(sign.tolist(), strength.tolist(), strict=True)
+    ]
 
 
 def plain(text: str) -> str:

@@ -190,6 +190,7 @@ def quality_of(
     rival: nn.Module | None,
     grafting: Grafting | None = None,
     *,
+    rest: bool = True,
     proofs: bool = False,
 ) -> list[Quality]:
     """Quality for the graphs of the transplants.
@@ -198,6 +199,7 @@ def quality_of(
         transplants: The graphs and their hosts.
         rival: The pool of another chain.
         grafting: Transplants of molecules, if the graphs are such.
+        rest: Whether the rest of the reason is looked for.
         proofs: Whether the transplants are kept, to be drawn.
     """
     transplants = transplants.meeting(DRAWS)
@@ -217,13 +219,16 @@ def quality_of(
     share = torch.full((transplants.count,), torch.nan) if grafted is None else grafted.share
     none = [None] * transplants.count
     words = verdicts(found)
-    asked = torch.tensor([w in ("carried", "part") for w in words], device=found.p.device)
-    rest, together = rest_of(
-        transplants, asked, lambda keep: degrees(measured(keep)[0]).carried[:, 0], grafting
+    asked = [rest and w in ("carried", "part") for w in words]
+    others, together = rest_of(
+        transplants,
+        torch.tensor(asked, device=found.p.device),
+        lambda keep: degrees(measured(keep)[0]).carried[:, 0],
+        grafting,
     )
     texts = grafting.featuriser.like.text["smiles"] if grafting else none
     smiles = [None if math.isnan(s) else t for s, t in zip(share.tolist(), texts, strict=True)]
-    masks, typed = transplants.split(rest), transplants.graphs.schema is not None
+    masks, typed = transplants.split(others), transplants.graphs.schema is not None
     columns = [
         words,
         *found.carried.T.tolist(),

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from hpme.errors import ModelError
+from hpme.explainers.hpme.guarantee import Guarantee
 from hpme.explainers.hpme.measuring import Measured
 from hpme.explainers.hpme.quality import output_names
 from hpme.explainers.hpme.search.chains import Candidates
@@ -92,6 +93,7 @@ class FitReport:
         only: The prediction of all graphs, if it is the same.
         crossed: Whether there were so few graphs that each half was measured with what a search
             found on the other half.
+        guarantee: What ``explainer.guarantee`` found, if it was asked.
     """
 
     disagreement: float
@@ -108,6 +110,7 @@ class FitReport:
     ratio_curve: list[RatioPoint] | None = None
     only: str | None = None
     crossed: bool = False
+    guarantee: Guarantee | None = None
 
     @property
     def left(self) -> float:
@@ -184,6 +187,7 @@ class FitReport:
             f" p = {self.p_value:.2g}, {self._where()}), {', '.join(map(str, self.effects))}, "
             f"restarts agree {agreement}: "
             + (self._words or ("trust with care" if self.warnings else "good evidence"))
+            + ("" if self.guarantee is None else f". {self.guarantee.sentence()}")
         )
 
     @property
@@ -212,6 +216,8 @@ class FitReport:
         given = {name: values[name] for name in cls.__dataclass_fields__ if name in values}
         if given.get("ratio_curve"):
             given["ratio_curve"] = [RatioPoint(**point) for point in given["ratio_curve"]]
+        if given.get("guarantee"):
+            given["guarantee"] = Guarantee(**given["guarantee"])
         given["effects"] = tuple(ClassEffect(**one) for one in given["effects"])
         return cls(**given)
 

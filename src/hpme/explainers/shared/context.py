@@ -42,7 +42,7 @@ logger = logging.getLogger("hpme")
 FEWEST_GRAPHS = 32
 """Fewer say little, however large they are."""
 QUESTIONS = ("explain", "masks", "quality", "effects", "alternatives", "rules", "counterfactuals",
-             "audit")  # fmt: skip
+             "audit", "judge")  # fmt: skip
 """What explainers are asked about a model, as far as they have it."""
 
 

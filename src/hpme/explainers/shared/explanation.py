@@ -108,7 +108,6 @@ class Explanation(_Drawn, PyGExplanation):  # type: ignore[misc]
             InputError: If the explanation says nothing about these.
             MissingPackageError: If pandas is not installed.
         """
-        pandas = optional_module("pandas", "tables need pandas ({error})", "pandas")
         made = {
             "edges": self._edge_columns,
             "nodes": self._node_columns,
@@ -117,7 +116,7 @@ class Explanation(_Drawn, PyGExplanation):  # type: ignore[misc]
         if rows not in made:
             raise InputError(f"rows must be one of {', '.join(made)}, got {rows!r}")
         columns = made[rows]()
-        return pandas.DataFrame({name: value.tolist() for name, value in columns.items()})
+        return table_of({name: value.tolist() for name, value in columns.items()})
 
     def _edge_columns(self) -> dict[str, Tensor]:
         mask = self.get("edge_mask")
@@ -221,6 +220,11 @@ class Explanations(list[Any]):
         more = len(self) - SHOWN
         rest = f"<p>and {more} more</p>" if more > 0 else ""
         return f'<div style="{_ROW}">{figures}</div>{rest}'
+
+
+def table_of(rows: Any) -> Any:
+    """A pandas table of columns by name, or of rows."""
+    return optional_module("pandas", "tables need pandas ({error})", "pandas").DataFrame(rows)
 
 
 def report_html(summary: str, warnings: list[str]) -> str:
