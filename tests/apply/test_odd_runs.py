@@ -272,7 +272,7 @@ def test_settings_say_all_that_decides(invoke, table):
 
 
 def test_pooled_nodes_keep_a_guaranteed_risk(invoke, table):
-    data, good = table(30, bad=False)
+    data, _ = table(30, bad=False)
     refused = invoke(data, "out", "--alpha", 0.5)
     assert refused.exit_code == 2 and "no guarantee yet" in refused.output
     assert invoke(data, "out", "--calibrate", data).exit_code == 2

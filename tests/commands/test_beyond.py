@@ -161,3 +161,23 @@ def test_masks_of_others_are_judged(ask):
     assert names[:4] == ["good", "bad", "hpme", "random"]
     wrong = ask("judge", "--masks", "table.csv")
     assert wrong.exit_code == 2 and "no column" in wrong.output
+
+
+def test_pairs_say_why_twins_differ(ask):
+    rows = [("CCCF", "CCCO"), ("Oc1ccccc1", "Fc1ccccc1"), ("CC(F)CCl", "CC(C)CCl")]
+    text = "\n".join(["smiles_a,smiles_b", *(",".join(row) for row in rows)])
+    Path("pairs.csv").write_text(text + "\n")
+    result = ask("pairs", "--data", "pairs.csv", "--out", "found.csv", "--page", "pairs.html")
+    assert result.exit_code == 0, result.output
+    assert "pair 0: p(class 1)" in result.stdout and "1 nodes in place of 1" in result.stdout
+    with open("found.csv", newline="") as file:
+        found = list(csv.DictReader(file))
+    assert [row["first_nodes"] for row in found] == ["[3]", "[0]", "[2]"]
+    assert all(abs(float(row["share"]) - 1) < 1e-6 for row in found)
+    assert len(page_data(Path("pairs.html"))["smiles"]) == 6
+    wrong = ask("pairs", "--data", "pairs.csv", "--second-column", "none")
+    assert wrong.exit_code == 2 and "none" in wrong.output
+    Path("pairs.csv").write_text("smiles_a,smiles_b\nCC,C1CC\n")
+    bad = ask("pairs", "--data", "pairs.csv")
+    assert bad.exit_code == 1 and "cannot be read" in bad.output
+    assert ask("pairs", "--data", "fluorine_models:build").exit_code == 2

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 from hpme.errors import InputError
@@ -53,7 +54,7 @@ class Experiment:
     metrics: tuple[str, ...] = ("auc",)
     train_steps: int | None = None
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Digest of all fields."""
         content = {**self.to_dict(), "result_version": RESULT_VERSION}
@@ -70,6 +71,14 @@ class Experiment:
             self.target_seed,
             self.train_steps,
         )
+
+    @cached_property
+    def cell(self) -> tuple[str | None, ...]:
+        """What it is about, whatever the seed: all that tells the cells of a suite apart."""
+        # Where nothing is explained, seeds are those of targets.
+        target = None if self.explainer is None else str(self.target_seed)
+        options = canonical_json(dict(self.options)).decode()
+        return self.dataset, self.variant, self.model, self.explainer, target, options
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as JSON values."""

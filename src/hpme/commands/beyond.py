@@ -1,10 +1,11 @@
-"""``hpme rules``, ``counterfactual``, ``audit`` and ``judge``: what goes beyond one graph."""
+"""``hpme rules``, ``counterfactual``, ``audit``, ``judge``, ``pairs``: beyond one graph."""
 
 from __future__ import annotations
 
 import io
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,6 +24,7 @@ from hpme.commands.shared import (
     check_patterns,
     check_writable,
     command,
+    refuse,
     say,
     tell,
     usage,
@@ -178,6 +180,51 @@ def judge(
     _write(answer, inputs, read, explainer, rows, rows, found.explanations())
 
 
+@command
+def pairs(
+    inputs: InputOptions,
+    table: TableOptions,
+    chemprop: ChempropOptions,
+    answer: AnswerOptions,
+    second_column: Annotated[
+        str, beyond_one_graph(help="Column of the second SMILES of --data.")
+    ] = "smiles_b",
+) -> None:
+    """Say why the model tells near twins apart: differing parts, exchanged one by one.
+
+    --data is a table with two molecules per row, by default in smiles_a and smiles_b.
+
+    Exit codes: 0 done, 1 failed while running, 2 wrong usage.
+    """
+    _check(answer, inputs, chemprop)
+    import tempfile
+    from dataclasses import replace
+
+    from hpme.data.molecules.columns import read_columns
+    from hpme.errors import InputError
+
+    names, path = (table.smiles_column or "smiles_a", second_column), Path(inputs.data)
+    if path.suffix.lower() not in (".csv", ".tsv"):
+        refuse("pairs are read from a table of SMILES (.csv, .tsv)", "--data")
+    sides = [
+        usage("--data", partial(read_columns, path, smiles_column=name)).smiles for name in names
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        both = Path(folder) / "pairs.csv"
+        texts = [text for pair in zip(*sides, strict=True) for text in pair]
+        both.write_text("\n".join(["smiles", *texts]) + "\n")
+        alone = replace(inputs, data=str(both))
+        plain = replace(table, smiles_column=None, name_column=None, label_column=None)
+        read, explainer = _read(alone, plain, chemprop, answer, max(1, len(texts)))
+    if len(read.graphs) != len(texts):
+        raise InputError("some molecules cannot be read; leave their rows out of the table")
+    found = explainer.pairs(read.model, read.graphs[::2], read.graphs[1::2])
+    for number, one in enumerate(found):
+        tell(f"pair {number}: {one}", quiet=inputs.quiet)
+    rows = [{"pair": n, **row} for n, one in enumerate(found) for row in one.rows()]
+    _write(answer, inputs, read, explainer, rows, rows, {"pairs": found.explanations()})
+
+
 def _check(answer: AnswerOptions, inputs: InputOptions, chemprop: ChempropOptions) -> None:
     """Refuses files that could not be written, and two models or none, before any work."""
     chemprop.check(inputs.model)
@@ -227,4 +274,5 @@ def _write(
     if answer.page is not None:
         if explanations is None:
             explanations = {"hpme": explanations_of(explainer, read, quiet=inputs.quiet)}
-        save_page(read, {"hpme": explainer}, explanations, answer.page, inputs, **found)
+        fitted = {"hpme": explainer} if "hpme" in explanations else {}
+        save_page(read, fitted, explanations, answer.page, inputs, **found)

@@ -115,9 +115,12 @@ class LabelledGraphs:
     adjacency: Adjacency
     edge_label: Tensor  # label of every edge, in the order of ``adjacency.target``
     count: int
+    fine: Tensor  # a second label of nodes that says more; no node has it as its first
 
     @classmethod
-    def of(cls, store: GraphStore, label: Tensor, edge_label: Tensor) -> LabelledGraphs:
+    def of(
+        cls, store: GraphStore, label: Tensor, edge_label: Tensor, fine: Tensor | None = None
+    ) -> LabelledGraphs:
         """From labels of the nodes and of the directed edges of a store."""
         total = len(label)
         ends, labels = store.edge_index, edge_label
@@ -129,7 +132,8 @@ class LabelledGraphs:
         chosen = order[once & (ends[0] != ends[1])[order]]
         adjacency = Adjacency.of(ends[:, chosen], total)
         labels = labels[chosen][adjacency.edge]
-        return cls(label, store.node_graph, adjacency, labels, len(store))
+        fine = torch.full_like(label, -1) if fine is None else fine
+        return cls(label, store.node_graph, adjacency, labels, len(store), fine)
 
     @cached_property
     def _edge_key(self) -> Tensor:
@@ -153,7 +157,7 @@ class LabelledGraphs:
             inside: Boolean node mask; all nodes of a match are inside.
         """
         wanted: dict[tuple[int, int], int] = {(i, j): label for i, j, label in pattern.edges}
-        start = self.label == pattern.nodes[0]
+        start = (self.label == pattern.nodes[0]) | (self.fine == pattern.nodes[0])
         start &= self.adjacency.degree >= pattern.graph.degree(0)
         if inside is not None:
             start = start & inside
@@ -162,6 +166,7 @@ class LabelledGraphs:
             old = next(i for i in range(new) if (i, new) in wanted)
             found, owner = self.adjacency.neighbours(rows[:, old])
             fits = self.label[found] == pattern.nodes[new]
+            fits |= self.fine[found] == pattern.nodes[new]
             fits &= self.adjacency.degree[found] >= pattern.graph.degree(new)
             if inside is not None:
                 fits &= inside[found]
@@ -193,9 +198,13 @@ class LabelledGraphs:
         """Number of edges from every match to the rest of its graph."""
         return self.adjacency.degree[rows].sum(1) - 2 * len(pattern.edges)
 
+    def times(self, pattern: Pattern) -> Tensor:
+        """In how many places each graph has the pattern."""
+        return torch.bincount(self.graph[self.matches(pattern)[:, 0]], minlength=self.count)
+
     def has(self, pattern: Pattern) -> Tensor:
         """Whether each graph has the pattern."""
-        return self.least_leaving(pattern).isfinite()
+        return self.times(pattern) > 0
 
     def least_leaving(self, pattern: Pattern) -> Tensor:
         """Fewest edges that leave a match, in every graph; infinite if there is no match."""
@@ -241,16 +250,56 @@ class LabelledGraphs:
         whole = segment_sum(torch.where(inside, code, 0), component, len(code))
         return torch.where(inside, component, -1), whole[component]
 
-    def pattern_of(self, nodes: Tensor) -> Pattern:
-        """The pattern of a connected set of nodes."""
+    def contexts(self, inside: Tensor) -> list[list[Tensor]]:
+        """Examples of the nodes of a region as what surrounds them says, most frequent first.
+
+        Nodes of the same fine label; with one neighbour of the same label; with all neighbours of
+        the same labels; and the last for nodes of the same label. Each is the nodes of a pattern,
+        the first of them being the node itself.
+        """
+        source, target = torch.repeat_interleave(self.adjacency.degree), self.adjacency.target
+        beside = _mixed(_mixed(self.label[target] + 1) + _MIX[0] * (self.edge_label + 1))
+        around = segment_sum(beside, source, len(self.label))
+        own = inside.nonzero().view(-1)
+        outward = inside[source].nonzero().view(-1)
+        one_fine, edge_fine = _mixed(self.fine[own]), _mixed(self.fine[source[outward]])
+
+        def star(node: Tensor) -> Tensor:
+            return torch.cat([node.view(1), self.adjacency.neighbours(node.view(1))[0]])
+
+        kinds = (
+            (one_fine, own, lambda n: n.view(1)),
+            (edge_fine + beside[outward], outward, lambda e: torch.stack([source[e], target[e]])),
+            (one_fine + around[own], own, star),
+            (_mixed(self.label[own]) + around[own], own, star),
+        )
+        found: list[list[Tensor]] = []
+        for code, item, nodes in kinds:
+            graph = self.graph[item if code is not kinds[1][0] else source[item]]
+            found.append([nodes(item[first]) for first, _ in frequent(code, graph)])
+        return found
+
+    def pattern_of(self, nodes: Tensor, fine: int = 0) -> Pattern:
+        """The pattern of a connected set of nodes, the first of them with fine labels."""
         graph = nx.Graph()
         graph.add_nodes_from((n, {"label": int(self.label[n])}) for n in nodes.tolist())
+        graph.add_nodes_from((n, {"label": int(self.fine[n])}) for n in nodes[:fine].tolist())
         found, owner = self.adjacency.rows(nodes)
         ends = zip(nodes[owner].tolist(), self.adjacency.target[found].tolist(), strict=True)
         for (a, b), label in zip(ends, self.edge_label[found].tolist(), strict=True):
             if a < b and b in graph:
                 graph.add_edge(a, b, label=label)
         return Pattern.of(graph)
+
+
+def frequent(code: Tensor, graph: Tensor) -> list[tuple[int, int]]:
+    """Place of the first item of every code, and in how many graphs it is, the most first."""
+    kinds, kind = torch.unique(code, return_inverse=True)
+    count = torch.bincount(torch.unique(torch.stack([kind, graph]), dim=1)[0], minlength=len(kinds))
+    first = torch.full((len(kinds),), len(code))
+    first = first.scatter_reduce(0, kind, torch.arange(len(code)), "amin")
+    order = count.argsort(descending=True, stable=True)
+    return list(zip(first[order].tolist(), count[order].tolist(), strict=True))
 
 
 def _mixed(code: Tensor) -> Tensor:

@@ -82,7 +82,8 @@ def beyond(
 
 def _rules(book: RuleBook, drawn: Drawn) -> dict[str, Any]:
     found = book.to_dict()
-    for row, rule in zip(found["rules"], book.rules, strict=True):
+    rows = found["rules"] + found["contributors"]
+    for row, rule in zip(rows, book.rules + book.contributors, strict=True):
         graph = rule.exemplar.graph
         row["graph"] = drawn.add(graph, text_or_none(graph.get("smiles")))
         row["nodes"] = _places(rule.exemplar.nodes)

@@ -59,17 +59,19 @@ function ruleRow(rule, number) {
 /** The rules that say what the model predicts, with what shows them. */
 function buildRules(container, book) {
   const graphs = book.unseen_graphs ? `${counted(book.unseen_graphs, "graph")} that were not used to learn them` : "the graphs they were learned from";
-  const rows = book.rules.map((rule, i) => ruleRow({ ...rule, names: rule.if }, i));
-  const last = el("li", { class: "rule otherwise" }, el("p", {}, el("span", { class: "number" }, String(rows.length + 1)), el("b", {}, "OTHERWISE "), el("span", { class: "chip prediction" }, `→ ${book.default_label}`)));
+  const shown = book.rules.length ? book.rules : book.contributors;
+  const rows = shown.map((rule, i) => ruleRow({ ...rule, names: rule.if }, i));
+  const last = el("li", { class: "rule otherwise" }, el("p", {}, el("span", { class: "number" }, String(rows.length + 1)), el("b", {}, book.rules.length ? "OTHERWISE " : "ALWAYS "), el("span", { class: "chip prediction" }, `→ ${book.default_label}`)));
   const worth = report.classes
     ? `They agree with the model on ${percent(book.fidelity)} of ${graphs}.`
     : `They explain ${percent(book.fidelity)} of the variance of the values of ${graphs}.`;
   container.append(el("section", { class: "trust", "aria-labelledby": "rules-title" },
     el("h2", { id: "rules-title" }, "What the model has learned"),
-    el("p", {}, `${counted(book.rules.length, "rule")}; the first that holds decides. ${worth}`), book.note ? el("p", { class: "warning" }, book.note) : null,
+    book.note ? el("p", { class: "warning" }, book.note) : null,
+    el("p", {}, book.rules.length ? `${counted(book.rules.length, "rule")}; the first that holds decides. ${worth}` : `Each row holds for itself. The last alone: ${worth}`),
     el("ol", { class: "rules" }, ...rows, last),
     el("details", {}, el("summary", {}, "How to read this"), el("div", { class: "prose" },
-      el("p", {}, "A graph on the left has what the rule asks for, marked. The bar is the share of all graphs that have it: blue where the model predicts what the rule says, amber where it does not."),
+      el("p", {}, "A graph on the left has what the rule asks for, marked. The bar is the share of all graphs that it decides: blue where the model predicts what the rule says, amber where it does not."),
       el("p", {}, "Every point is a graph. Its match was put into other graphs, which the model predicts differently: +1 means that all of them get the prediction then, 0 that as many random nodes do as much. A rule of high precision without effect tells classes apart, but the model does not read it."),
       el("p", {}, "All numbers are of graphs that the rules were not learned from.")))));
 }

@@ -46,13 +46,14 @@ def draw_rules(book: RuleBook, path: str | Path) -> Path:
 
 def rules_picture(book: RuleBook, suffix: str) -> bytes:
     """Content of the file that :func:`draw_rules` writes."""
-    count = len(book.rules)
+    rules = book.rules or book.contributors
+    count = len(rules)
     page = _Page(TOP + ROW * count + (BOTTOM if count else 0.5))
     _heading(page, book)
-    exemplars = [rule.exemplar.graph for rule in book]
+    exemplars = [rule.exemplar.graph for rule in rules]
     painter = painter_of(exemplars, suffix, STARTS) if count else None
     colours = _colours(book)
-    for number, rule in enumerate(book):
+    for number, rule in enumerate(rules):
         top = TOP + ROW * number
         assert painter is not None
         page.line(top)
@@ -89,8 +90,9 @@ class _Page:
 
 
 def _heading(page: _Page, book: RuleBook) -> None:
-    page.text(0.15, 0.27, "What the model has learned", fontsize=14, weight="bold")
-    count = "1 rule" if len(book) == 1 else f"{len(book)} rules"
+    title = "What contributes" if book.contributors else "What the model has learned"
+    page.text(0.15, 0.27, title, fontsize=14, weight="bold")
+    count = "1 rule" if len(book) == 1 else f"{len(book) or 'no'} rules"
     graphs = f"{book.unseen_graphs:,} graphs that were not used to learn"
     if not book.unseen_graphs:
         graphs = f"the {book.learned_graphs:,} graphs learned from"
@@ -102,15 +104,15 @@ def _heading(page: _Page, book: RuleBook) -> None:
         (COVERAGE, "share of graphs"),
         (EFFECTS, "effect in other graphs, a point per graph"),
     ):
-        if len(book):
+        if book.rules or book.contributors:
             page.text(left, TOP - 0.14, words, fontsize=8.5, color=QUIET)
 
 
 def _colours(book: RuleBook) -> list[str]:
     """A colour for every rule, the same for the same prediction, and one for what is otherwise."""
-    labels = [*(rule.label for rule in book), book.default_label]
+    labels = [rule.label for rule in book.rules or book.contributors] + [book.default_label]
     known = list(dict.fromkeys(labels))
-    if all(rule.precision != rule.precision for rule in book):  # values, all of them different
+    if len(labels) == len(known) > 2:  # values, all of them different
         return [OURS] * len(labels)
     return [BARS[known.index(label) % len(BARS)] for label in labels]
 
@@ -196,7 +198,8 @@ def _swarm(effects: Sequence[float]) -> tuple[Any, Any]:
 
 
 def _otherwise(page: _Page, book: RuleBook, colours: Sequence[str]) -> None:
-    top = TOP + ROW * len(book) + (0.3 if len(book) else -0.1)
+    shown = len(book.rules or book.contributors)
+    top = TOP + ROW * shown + (0.3 if shown else -0.1)
     page.line(top - 0.3)
     page.text(EXEMPLAR[0], top, "otherwise" if len(book) else "always", color=QUIET, fontsize=11)
     style = {"fontsize": 11.5, "weight": "bold", "color": colours[-1]}

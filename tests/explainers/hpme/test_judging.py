@@ -126,7 +126,7 @@ def test_files_are_read(graphs, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "change, message",
+    ("change", "message"),
     [
         (lambda g: [truth(x)[1:] for x in g], "mask 0 of 'given' has 11 values"),
         (lambda g: [truth(x) for x in g][1:], "40 graphs need as many masks"),
@@ -145,7 +145,7 @@ def test_bad_masks_are_refused(fitted, graphs, change, message):
 
 
 @pytest.mark.parametrize(
-    "header, row, message",
+    ("header", "row", "message"),
     [
         (("graph", "importance"), (0, 1), "no column source or target"),
         (("graph", "node"), (0, 1), "no column importance"),

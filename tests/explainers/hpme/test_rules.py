@@ -78,8 +78,9 @@ def test_values_are_explained_by_their_variance(fitted):
     explainer.fit(Value(), graphs, mode="regression", progress=False)
     book = explainer.rules(Value(), graphs, progress=False)
     assert book.fidelity > 0.99
-    assert book[0].prediction == pytest.approx(4, abs=0.1)
-    assert book[0].precision != book[0].precision  # undefined
+    assert (book[0].prediction, len(book)) == (pytest.approx(4, abs=0.1), 1)
+    assert book[0].label == "4 to 4" and book.default_label == "-4 to -4"
+    assert book[0].precision == 1 and book[0].lift == pytest.approx(1 / book[0].coverage)
 
 
 def test_one_prediction_only_is_said_clearly(fitted):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,9 +25,11 @@ class MoleculeLabels:
     """Labels of molecules laid end to end.
 
     An atom's label is twice its atomic number, plus one if it is aromatic; a bond's that of RDKit.
+    Its fine label also says how many hydrogens it has, its charge, and whether it is in a ring.
     """
 
     atom: Tensor
+    fine: Tensor
     bond: Tensor
 
 
@@ -46,19 +49,71 @@ def molecule_labels(
     smiles: Sequence[str], sizes: Tensor, edges: Sequence[Tensor]
 ) -> MoleculeLabels | None:
     """Labels of the atoms, and of the directed edges of molecules; ``None`` if some is none."""
-    atoms: list[int] = []
-    bonds: list[int] = []
+    atoms, fine, bonds = list[int](), list[int](), list[int]()
     for text, size, ends in zip(smiles, sizes.tolist(), edges, strict=True):
         molecule = whole_molecule(text, size)
         if molecule is None:
             return None
         atoms += [2 * a.GetAtomicNum() + a.GetIsAromatic() for a in molecule.GetAtoms()]
+        fine += [_fine(atom) for atom in molecule.GetAtoms()]
         for a, b in ends.t().tolist():
             bond = molecule.GetBondBetweenAtoms(a, b)
             if bond is None and a != b:
                 return None
             bonds.append(0 if bond is None else int(bond.GetBondType()))
-    return MoleculeLabels(torch.tensor(atoms), torch.tensor(bonds, dtype=torch.long))
+    found = (torch.tensor(labels, dtype=torch.long) for labels in (atoms, fine, bonds))
+    return MoleculeLabels(*found)
+
+
+def _fine(atom: Any) -> int:
+    ring = atom.IsInRing() and not atom.GetIsAromatic()
+    more = (ring, atom.GetFormalCharge() + 8, atom.GetTotalNumHs(includeNeighbors=True))
+    code = 1  # larger than all labels
+    for part, base in zip(more, (2, 16, 16), strict=True):
+        code = code * base + min(int(part), base - 1)
+    return code * 512 + 2 * int(atom.GetAtomicNum()) + int(atom.GetIsAromatic())
+
+
+def _symbol(label: int) -> tuple[int, bool, str]:
+    """Atomic number, whether it is aromatic, and SMARTS of an atom's label or fine label."""
+    code, label = divmod(label, 512)
+    number, aromatic = divmod(label, 2)
+    symbol = rdkit_module("Chem").GetPeriodicTable().GetElementSymbol(number)
+    written = symbol.lower() if aromatic else symbol
+    if not code:
+        return number, bool(aromatic), written if symbol in ORGANIC else f"[{written}]"
+    code, hydrogens = divmod(code, 16)
+    code, charge = divmod(code, 16)
+    text = written + ("" if not hydrogens else "H" if hydrogens == 1 else f"H{hydrogens}")
+    text += "" if charge == 8 else f"{charge - 8:+d}".removesuffix("1")
+    text += "" if hydrogens or number == 1 else ";H0"
+    return number, bool(aromatic), f"[{text}{';R' if code % 2 else ''}]"
+
+
+def ring_systems(
+    smiles: Sequence[str], sizes: Tensor, inside: Sequence[Tensor]
+) -> list[tuple[int, list[int]]]:
+    """Rings and up to three fused ones that touch a region: a molecule and atoms that show each.
+
+    Args:
+        smiles: One text per molecule.
+        sizes: Number of atoms of every molecule.
+        inside: Atoms of the region in every molecule, boolean.
+    """
+    chem = rdkit_module("Chem")
+    example: dict[str, tuple[int, list[int]]] = {}
+    count = Counter[str]()
+    for number, (text, size, region) in enumerate(zip(smiles, sizes.tolist(), inside, strict=True)):
+        molecule = whole_molecule(text, size)
+        single = [frozenset(ring) for ring in molecule.GetRingInfo().AtomRings()]
+        systems = set(single)
+        for _ in range(2):
+            systems |= {a | b for a in systems for b in single if len(a & b) >= 2}
+        touched = [atoms for atoms in systems if bool(region[sorted(atoms)].any())]
+        names = {chem.MolFragmentToSmiles(molecule, sorted(a)): sorted(a) for a in touched}
+        count.update(names.keys())
+        example |= {name: (number, atoms) for name, atoms in names.items() if name not in example}
+    return [example[name] for name, _ in count.most_common()]
 
 
 def smarts_of(pattern: Pattern) -> str:
@@ -66,14 +121,12 @@ def smarts_of(pattern: Pattern) -> str:
     chem = rdkit_module("Chem")
     molecule, symbols = chem.RWMol(), []
     for label in pattern.nodes:
-        number, aromatic = divmod(label, 2)
+        number, aromatic, symbol = _symbol(label)
         atom = chem.Atom(number)
-        atom.SetIsAromatic(bool(aromatic))
+        atom.SetIsAromatic(aromatic)
         atom.SetNoImplicit(True)
         molecule.AddAtom(atom)
-        symbol = chem.GetPeriodicTable().GetElementSymbol(number)
-        written = symbol.lower() if aromatic else symbol
-        symbols.append(written if symbol in ORGANIC else f"[{written}]")
+        symbols.append(symbol)
     for i, j, label in pattern.edges:
         molecule.AddBond(i, j, chem.BondType.values[label])
     for bond in molecule.GetBonds():

@@ -24,15 +24,13 @@ from hpme.data.molecules.grafts import (
     random_region,
     remove,
 )
-from hpme.data.molecules.smiles import from_smiles
 from hpme.errors import HPMEError
 from hpme.explainers.hpme.evidence import DIFFERENT, Grafted, Trials
+from hpme.explainers.hpme.molecules import Featurise, default_featurise
 from hpme.explainers.hpme.search.criterion import outcome, value_of
 from hpme.explainers.shared.context import Context, batches
 from hpme.graphs import GraphStore
 from hpme.graphs.segment import exclusive_cumsum
-from hpme.models import chemprop
-from hpme.models.chemprop.ensemble import call as chemprop_call
 from hpme.models.explained import ExplainedModel, HeldModel
 
 DRAWS = 16
@@ -49,41 +47,26 @@ class Featuriser:
     """Graphs of SMILES as a model was trained on them.
 
     Args:
-        model: The model, as it is explained.
         like: Graphs with their SMILES; what is made has their types.
-        kind: ``"chemprop"``, ``"hpme"`` or ``"pyg"``.
+        featurise: Makes graphs of SMILES.
     """
 
-    model: ExplainedModel
     like: GraphStore
-    kind: str
+    featurise: Featurise
 
     @classmethod
     def of(cls, model: ExplainedModel, store: GraphStore) -> Featuriser | None:
         """The one that makes the first of the graphs again; ``None`` if none does."""
         if not all(store.text.get("smiles", ("",))) or store.anchors is not None:
             return None
-        kinds = ["chemprop"] if model.call is chemprop_call else ["hpme", "pyg"]
-        for kind in kinds:
-            found = cls(model, store, kind)
-            if bool(found.fits(store.subset(torch.tensor([0])))[0]):
-                return found
-        return None
+        try:
+            return cls(store, default_featurise(store, model.featurise, hydrogens=False))
+        except (HPMEError, ValueError, RuntimeError):
+            return None
 
     def __call__(self, smiles: Sequence[str]) -> GraphStore:
         """The graphs of molecules."""
-        made: Any
-        if self.kind == "chemprop":
-            made = chemprop.molecules(smiles, self.model.model)
-        elif self.kind == "pyg":
-            made = [import_module("torch_geometric.utils").from_smiles(text) for text in smiles]
-            for graph in made:  # whole numbers, which models read as they were trained to
-                graph.x = graph.x.to(self.like.x)
-                if self.like.edge_attr is not None:
-                    graph.edge_attr = graph.edge_attr.to(self.like.edge_attr)
-        else:
-            made = from_smiles(smiles, [0] * len(smiles), progress=False, on_error="raise")
-        store = GraphStore.from_graphs(made)
+        store = GraphStore.from_graphs(list(self.featurise(smiles)))
         node, edge = (
             {k: v.to(known[k]) for k, v in group.items() if k in known}
             for group, known in ((store.node, self.like.node), (store.edge, self.like.edge))

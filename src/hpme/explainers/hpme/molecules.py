@@ -68,26 +68,32 @@ class _Molecule:
         return len(self.removed(edit)) + len(edit.new)
 
 
-def default_featurise(store: GraphStore) -> Featurise:
-    """hpme's own features of molecules, or those of PyG's ``from_smiles``.
+def default_featurise(
+    store: GraphStore, known: Featurise | None = None, *, hydrogens: bool = True
+) -> Featurise:
+    """What makes the first of the graphs again: hpme's own features, or PyG's ``from_smiles``.
+
+    Args:
+        store: Graphs with their SMILES.
+        known: Asked in place of these.
+        hydrogens: Whether hydrogens may be nodes.
 
     Raises:
         InputError: If the graphs have other features.
     """
 
-    def ours(smiles: Sequence[str], hydrogens: bool) -> Sequence[Any]:
+    def ours(smiles: Sequence[str], whole: bool = False) -> Sequence[Any]:
         labels = [0] * len(smiles)
-        return list(
-            from_smiles(smiles, labels, hydrogens=hydrogens, progress=False, on_error="raise")
-        )
+        return list(from_smiles(smiles, labels, hydrogens=whole, progress=False, on_error="raise"))
 
     def theirs(smiles: Sequence[str]) -> Sequence[Any]:
         return [pyg_from_smiles(text) for text in smiles]
 
-    for featurise in (partial(ours, hydrogens=False), partial(ours, hydrogens=True), theirs):
-        made = GraphStore.from_graphs(featurise(store.text["smiles"][:1]))
+    asked: list[Featurise] = [ours, theirs, *[partial(ours, whole=True)] * hydrogens]
+    for featurise in [known] if known else asked:
+        made = GraphStore.from_graphs(list(featurise(store.text["smiles"][:1])))
         given = store.subset(torch.tensor([0])).x
-        if made.x.shape == given.shape and torch.equal(made.x, given.to(made.x)):
+        if made.x.shape == given.shape and torch.equal(made.x.to(given), given):
             return featurise
     raise InputError(
         "the molecules have other features than hpme's own and those of PyG's from_smiles; pass "

@@ -9,9 +9,14 @@ import networkx as nx
 import torch
 from torch import Tensor
 
-from hpme.data.molecules.fragments import molecule_labels, smarts_of
+from hpme.data.molecules.fragments import (
+    MoleculeLabels,
+    molecule_labels,
+    ring_systems,
+    smarts_of,
+)
 from hpme.graphs import GraphStore
-from hpme.graphs.patterns import LabelledGraphs, Pattern
+from hpme.graphs.patterns import LabelledGraphs, Pattern, frequent
 
 NODE_KINDS, EDGE_KINDS = 64, 16
 """Kinds of features up to which they are labels; with more, features are taken for measurements,
@@ -25,6 +30,8 @@ SEEDS, BEAM, KEPT = 24, 6, 60
 tried; and patterns that are kept in the end."""
 LEAST_GRAPHS = 3
 """A group has at least so many subgraphs; what occurs once or twice is no habit of a model."""
+CONTEXTS, MOST_ATOMS = 120, 18
+"""Of each kind of surroundings the most frequent; and atoms of the largest system of rings."""
 MOST_LEAVING = 4
 """Edges from a match to the rest of its graph, up to which a limit of them may be part of a
 condition."""
@@ -53,9 +60,9 @@ class Vocabulary:
 
     def read(self, store: GraphStore) -> LabelledGraphs:
         """Graphs with their labels; nodes that graphs are about have labels of their own."""
-        found = _molecules(store) if self.molecules else None
+        found, fine = _molecules(store) if self.molecules else None, None
         if found is not None:
-            node, edge = found
+            node, edge, fine = found.atom, found.bond, found.fine
         else:
             node = _labels(store.kinds, self.nodes, len(store.x))
             edge = _labels(store.edge_attr, self.edges, store.local_edge_index.shape[1])
@@ -63,7 +70,7 @@ class Vocabulary:
             is_anchor = torch.zeros(len(node), dtype=torch.bool)
             is_anchor[(store.anchors + store.node_start.unsqueeze(1)).flatten()] = True
             node = torch.where(is_anchor, -2 - node, node)
-        return LabelledGraphs.of(store, node, edge)
+        return LabelledGraphs.of(store, node, edge, fine)
 
     def name(self, pattern: Pattern) -> str:
         """A pattern in a few letters: SMARTS, or what its form is called."""
@@ -100,10 +107,9 @@ def form(pattern: Pattern) -> str:
     return f"{count} nodes, {edges} edges"
 
 
-def _molecules(store: GraphStore) -> tuple[Tensor, Tensor] | None:
+def _molecules(store: GraphStore) -> MoleculeLabels | None:
     ends = torch.split(store.local_edge_index, store.edge_counts.tolist(), dim=1)
-    found = molecule_labels(store.text["smiles"], store.sizes, ends)
-    return None if found is None else (found.atom, found.bond)
+    return molecule_labels(store.text["smiles"], store.sizes, ends)
 
 
 def _kinds(rows: Tensor | None, most: int) -> dict[bytes, int]:
@@ -121,23 +127,8 @@ def _labels(rows: Tensor | None, kinds: Kinds, count: int) -> Tensor:
     return torch.tensor(number, dtype=torch.long)[place]
 
 
-@dataclass(frozen=True)
-class FoundPatterns:
-    """Patterns, in which graphs they are, and how often they were pooled as a whole.
-
-    Args:
-        patterns: The patterns, no two isomorphic.
-        has: Whether graphs have them, boolean ``[P, B]``.
-        pooled: How often each is a whole component of the pooled subgraph.
-    """
-
-    patterns: list[Pattern]
-    has: Tensor
-    pooled: Tensor
-
-
-class _Catalogue:
-    """Patterns by hash; isomorphic ones are one."""
+class Catalogue:
+    """Patterns by hash, and how often each was pooled as a whole; isomorphic ones are one."""
 
     def __init__(self) -> None:
         self.patterns: list[Pattern] = []
@@ -165,7 +156,7 @@ def find_candidates(
     advance: Callable[[int], None],
     *,
     least: float | None,
-) -> FoundPatterns:
+) -> Catalogue:
     """Groups components of pooled subgraphs, and tries parts of those that tell graphs apart.
 
     Args:
@@ -177,7 +168,7 @@ def find_candidates(
         advance: Called once for each size of patterns, of which there are :data:`LARGEST`.
         least: What a limit of the edges that leave a match must gain; without it there are none.
     """
-    catalogue = _Catalogue()
+    catalogue, chosen = Catalogue(), Catalogue()
     for region in regions:
         for pattern, count in _groups(graphs, region):
             catalogue.add(pattern, count)
@@ -193,17 +184,27 @@ def find_candidates(
                 for part in catalogue.patterns[of_size[place]].parts():
                     catalogue.add(part)
         advance(1)
-    if not has:
-        return FoundPatterns([], torch.zeros(0, graphs.count, dtype=torch.bool), torch.zeros(0))
-    rows = torch.stack([has[i] for i in range(len(catalogue.patterns))])
-    pooled = torch.tensor(catalogue.count, dtype=torch.float)
-    often = (rows.sum(1) >= LEAST_GRAPHS).nonzero().view(-1)
-    sides = speaks_for(rows[often])
-    each = -(-KEPT // max(1, len(torch.unique(sides))))
-    chosen = often[_best(gain(rows[often]), sides, each)]
-    return FoundPatterns(
-        [catalogue.patterns[i] for i in chosen.tolist()], rows[chosen], pooled[chosen]
-    )
+    often = [i for i in has if int(has[i].sum()) >= LEAST_GRAPHS]
+    if often:
+        rows = torch.stack([has[i] for i in often])
+        sides = speaks_for(rows)
+        for place in _best(gain(rows), sides, -(-KEPT // max(1, len(torch.unique(sides))))):
+            chosen.add(catalogue.patterns[often[place]], catalogue.count[often[place]])
+    return chosen
+
+
+def add_contexts(
+    found: Catalogue, store: GraphStore, graphs: LabelledGraphs, region: Tensor
+) -> None:
+    """Adds atoms of a region with what surrounds them, and its rings, to patterns of molecules."""
+    for number, examples in enumerate(graphs.contexts(region)):
+        for nodes in examples[:CONTEXTS]:
+            found.add(graphs.pattern_of(nodes, fine=int(number < 3)))
+    parts = region.split(store.sizes.tolist())  # type: ignore[no-untyped-call]
+    rings = ring_systems(store.text["smiles"], store.sizes, parts)
+    for number, atoms in rings[:CONTEXTS]:
+        if len(atoms) <= MOST_ATOMS:
+            found.add(graphs.pattern_of(int(store.node_start[number]) + torch.tensor(atoms)))
 
 
 def _best(gain: Tensor, side: Tensor, count: int) -> list[int]:
@@ -239,16 +240,10 @@ def _groups(graphs: LabelledGraphs, region: Tensor) -> list[tuple[Pattern, int]]
     inside = region.nonzero().view(-1)
     roots, sizes = torch.unique(component[inside], return_counts=True)
     roots = roots[sizes <= LARGEST]
-    kinds, kind = torch.unique(code[roots], return_inverse=True)
-    once = torch.unique(torch.stack([kind, graphs.graph[roots]]), dim=1)[0]
-    count = torch.bincount(once, minlength=len(kinds))
-    first = torch.full((len(kinds),), len(roots)).scatter_reduce(
-        0, kind, torch.arange(len(roots)), "amin"
-    )
     found = []
-    for number in count.argsort(descending=True, stable=True)[:SEEDS].tolist():
-        if int(count[number]) < min(LEAST_GRAPHS, graphs.count):
+    for first, count in frequent(code[roots], graphs.graph[roots])[:SEEDS]:
+        if count < min(LEAST_GRAPHS, graphs.count):
             break
-        nodes = (component == roots[first[number]]).nonzero().view(-1)
-        found.append((graphs.pattern_of(nodes), int(count[number])))
+        nodes = (component == roots[first]).nonzero().view(-1)
+        found.append((graphs.pattern_of(nodes), count))
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,25 +35,50 @@ class Exemplar:
 
 
 @dataclass(frozen=True)
-class Rule:
-    """If a graph has all patterns, the model predicts this. Numbers are of unseen graphs.
+class Condition:
+    """Whether graphs have a pattern.
 
     Args:
-        patterns: The patterns, all of which must occur as induced subgraphs.
+        pattern: The pattern, an induced subgraph.
+        times: In at least so many places.
+        absent: Whether it is the opposite that is asked for.
+    """
+
+    pattern: Pattern
+    times: int = 1
+    absent: bool = False
+
+    def name(self, vocabulary: Vocabulary) -> str:
+        """The condition in a few letters."""
+        name = vocabulary.name(self.pattern)
+        return f"{'NOT ' * self.absent}{f'{self.times} x ' if self.times > 1 else ''}{name}"
+
+    def holds(self, graphs: LabelledGraphs) -> Tensor:
+        """Whether it holds, for every graph."""
+        return (graphs.times(self.pattern) >= self.times) ^ self.absent
+
+
+@dataclass(frozen=True)
+class Rule:
+    """If all conditions hold, the model predicts this. Numbers are of unseen graphs it decides.
+
+    Args:
+        conditions: The conditions.
         names: What they are called: SMARTS for molecules, else the form.
         prediction: Number of the class, or the mean value.
-        label: The prediction in words.
-        coverage: Share of all graphs that have the patterns.
-        precision: Share of these that get the prediction; NaN for values.
-        recall: Share of the graphs with the prediction that have the patterns; NaN for values.
-        lift: How much more often graphs with the patterns get the prediction than all do.
+        label: The prediction in words, for values the interval of four in five of them.
+        coverage: Share of all graphs that it decides.
+        precision: Share of these that get the prediction, for values one in the interval.
+        recall: Share of the graphs with the prediction that it decides.
+        lift: How much more often these get the prediction than all do.
         effects: How much nearer the patterns of a graph bring hosts of other predictions to its
-            prediction than as many random nodes of it do, for every graph with both.
+            prediction than random nodes of it do, for some graphs; of molecules by grafts, in
+            units of the output.
         pooled: Mean share of the matching nodes that the explainer pools.
         exemplar: A graph that shows the rule.
     """
 
-    patterns: tuple[Pattern, ...]
+    conditions: tuple[Condition, ...]
     names: tuple[str, ...]
     prediction: float
     label: str
@@ -64,6 +89,11 @@ class Rule:
     effects: tuple[float, ...]
     pooled: float
     exemplar: Exemplar = field(repr=False)
+
+    @property
+    def patterns(self) -> tuple[Pattern, ...]:
+        """What must be there."""
+        return tuple(one.pattern for one in self.conditions if not one.absent)
 
     @property
     def name(self) -> str:
@@ -89,10 +119,21 @@ class Rule:
         return tuple(pattern.graph for pattern in self.patterns)
 
     def __str__(self) -> str:
+        effect = f"effect {self.effect:+.2f}" if self.effects else self.role
         return (
-            f"IF {self.name} THEN {self.label}: coverage {self.coverage:.2f}, precision "
-            f"{self.precision:.2f}, lift {self.lift:.2f}, effect {self.effect:+.2f}"
+            f"IF {self.name} THEN {self.label}   coverage {self.coverage:.2f}, precision "
+            f"{self.precision:.2f}, lift {self.lift:.2f}, {effect}"
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """All that JSON can hold."""
+        names = ("prediction", "label", "coverage", "precision", "recall", "lift")
+        row = {name: _finite(getattr(self, name)) for name in (*names, "effect", "role", "pooled")}
+        patterns = [
+            {"nodes": list(p.nodes), "edges": [list(edge) for edge in p.edges]}
+            for p in self.patterns
+        ]
+        return row | {"if": list(self.names), "patterns": patterns, "effects": list(self.effects)}
 
 
 @dataclass(frozen=True)
@@ -100,12 +141,15 @@ class RuleBook:
     """An ordered list of rules that says what a model predicts; the first that holds decides.
 
     Args:
-        rules: The rules.
+        rules: The rules; none if no short list says clearly more than the default alone.
+        contributors: Then rules of one condition each, those of the largest effect first; each
+            holds for itself, and together they say nothing.
         default: What is predicted where none holds: a class, or a value.
         default_label: The same in words.
         fidelity: On graphs the rules were not learned from: share of predictions of the model that
             the list gives, for values the share of their variance that it explains.
         learned: The same on the graphs they were learned from.
+        always: Fidelity of the default alone, on graphs the rules were not learned from.
         learned_graphs: Number of graphs they were learned from.
         unseen_graphs: Number of other graphs.
         note: What else must be known.
@@ -113,10 +157,12 @@ class RuleBook:
     """
 
     rules: tuple[Rule, ...]
+    contributors: tuple[Rule, ...]
     default: float
     default_label: str
     fidelity: float
     learned: float
+    always: float
     learned_graphs: int
     unseen_graphs: int
     note: str
@@ -133,54 +179,38 @@ class RuleBook:
 
     def predict(self, graphs: Iterable[Any]) -> Tensor:
         """What the rules say of other graphs: a class or a value for each."""
-        store = GraphStore.from_graphs(graphs)
-        return apply_rules(
-            self.vocabulary.read(store),
-            [rule.patterns for rule in self.rules],
-            [rule.prediction for rule in self.rules],
-            self.default,
-        )
+        read = self.vocabulary.read(GraphStore.from_graphs(graphs))
+        found = torch.full((read.count,), self.default)
+        for rule in reversed(self.rules):
+            holds = torch.stack([one.holds(read) for one in rule.conditions]).all(0)
+            found[holds] = rule.prediction
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """All that JSON can hold."""
-        rows = []
-        for rule in self.rules:
-            names = (
-                "prediction",
-                "label",
-                "coverage",
-                "precision",
-                "recall",
-                "lift",
-                "effect",
-                "role",
-            )
-            row = {name: _finite(getattr(rule, name)) for name in names}
-            patterns = [
-                {"nodes": list(p.nodes), "edges": [list(edge) for edge in p.edges]}
-                for p in rule.patterns
-            ]
-            row |= {"if": list(rule.names), "patterns": patterns, "effects": list(rule.effects)}
-            rows.append(row | {"pooled": _finite(rule.pooled)})
+        numbers = {"fidelity": self.fidelity, "fidelity_learned": self.learned}
+        numbers |= {"fidelity_always": self.always, "default": self.default}
         return {
-            "rules": rows,
-            "default": _finite(self.default),
+            "rules": [rule.to_dict() for rule in self.rules],
+            "contributors": [rule.to_dict() for rule in self.contributors],
             "default_label": self.default_label,
-            "fidelity": _finite(self.fidelity),
-            "fidelity_learned": _finite(self.learned),
             "learned_graphs": self.learned_graphs,
             "unseen_graphs": self.unseen_graphs,
             "note": self.note,
-        }
+        } | {name: _finite(value) for name, value in numbers.items()}
 
     def __str__(self) -> str:
         lines = [f"{i}. {rule}" for i, rule in enumerate(self.rules, 1)]
         lines.append(f"{len(self.rules) + 1}. OTHERWISE {self.default_label}")
         lines.append(
             f"fidelity {self.fidelity:.3f} on {self.unseen_graphs} unseen graphs "
-            f"({self.learned:.3f} on the {self.learned_graphs} learned from)"
+            f"({self.learned:.3f} on the {self.learned_graphs} learned from), "
+            f"{self.always:.3f} with the last line alone"
         )
-        return "\n".join([*lines, *([self.note] if self.note else [])])
+        if not self.rules:
+            lines = [f"always {self.default_label}: fidelity {self.always:.3f}"]
+        ranked = [f"- {rule}" for rule in self.contributors]
+        return "\n".join([*([self.note] if self.note else []), *lines, *ranked])
 
     def draw(self, path: str | Path | None = None) -> str | Path:
         """The picture of the whole dataset: a row per rule, a point per graph.
@@ -194,22 +224,6 @@ class RuleBook:
 
     def _repr_html_(self) -> str:
         return str(self.draw())
-
-
-def apply_rules(
-    graphs: LabelledGraphs,
-    rules: Sequence[Sequence[Pattern]],
-    predictions: Sequence[float],
-    default: float,
-) -> Tensor:
-    """The prediction of the first rule that holds, for every graph."""
-    result = torch.full((graphs.count,), float(default))
-    open_ = torch.ones(graphs.count, dtype=torch.bool)
-    for patterns, prediction in zip(rules, predictions, strict=True):
-        holds = open_ & torch.stack([graphs.has(pattern) for pattern in patterns]).all(0)
-        result[holds] = float(prediction)
-        open_ &= ~holds
-    return result
 
 
 def _finite(value: Any) -> Any:

@@ -233,7 +233,8 @@ class TransplantingExplainer(MixingExplainer):
             progress_bar("learning rules", LARGEST, enabled=progress) as advance,
         ):
             names = classes or explained.classes
-            return learn_rules(transplants, store, names, learned, advance)
+            grafting = self._grafting(model, transplants, store)
+            return learn_rules(transplants, store, names, learned, advance, grafting)
 
     def counterfactuals(
         self,
