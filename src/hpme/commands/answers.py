@@ -18,7 +18,7 @@ from hpme.data.molecules.smiles import parse_smiles, read_smiles
 from hpme.errors import HPMEError, InputError
 from hpme.graphs import GraphStore
 from hpme.models.explained import ExplainedModel
-from hpme.page.predictions import asked_task
+from hpme.page.predictions import model_name
 from hpme.storage import read_json
 
 MOST_GRAPHS, MOST_NODES = 20, 5_000
@@ -60,9 +60,8 @@ class Answers:
 
     def texts(self) -> dict[str, str]:
         """What the page of questions shows."""
-        name, task = type(self.model.model).__name__, asked_task(self.model)
         example = EXAMPLE if self.donors is None else self.explainer.molecules[0]
-        return {"title": name if task is None else f"{name}, {task}", "example": example}
+        return {"title": model_name(self.model), "example": example}
 
     def __call__(self, kind: str, text: str, number: int) -> tuple[Path, str]:
         """The page that answers a question, and what it leaves out."""
