@@ -201,12 +201,14 @@ def quality_of(
     transplants = transplants.meeting(DRAWS)
 
     def measured(keep: Tensor) -> tuple[Trials, Grafted | None]:
-        trials = trials_of(transplants, keep)
         if grafting is None:
-            return trials, None
+            return trials_of(transplants, keep), None
         own = grafting.featuriser.like
         grafted = grafting.trials(own, keep[: len(own.x)])
-        return trials.replaced(grafted.trials, grafted.share), grafted
+        # Mixes would count for none of the graphs if all of them are molecules that can be grafted.
+        every = bool((grafted.share > 0).all())
+        mixed = grafted.trials.to(keep.device) if every else trials_of(transplants, keep)
+        return mixed.replaced(grafted.trials, grafted.share), grafted
 
     trials, grafted = measured(transplants.pooled)
     found, names = degrees(trials), output_names(transplants.context, transplants.count)
