@@ -90,9 +90,8 @@ def epoch_seconds(
 
     with frozen(model):
         context = Context.build(model, store, batch_size=len(store))
-        mix = HardMix.build(
-            context, PoolSize(dataset.pool_ratio), "random", "swap", generator, len(store)
-        )
+        size = PoolSize(dataset.pool_ratio)
+        mix = HardMix.build(context, size, "random", "swap", generator)
         channels = context.h.shape[1]
         pool, edge_mlp = Pool(channels, generator=generator), EdgeMLP(channels, generator=generator)
         parameters = [*pool.parameters(), *edge_mlp.parameters()]

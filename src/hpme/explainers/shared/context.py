@@ -71,11 +71,7 @@ class Context:
         weighting: Weighting | None = None,
         **facts: Any,
     ) -> Context:
-        """Runs the model once over all graphs. Call inside :meth:`ExplainedModel.frozen`.
-
-        Args:
-            **facts: What else is known, see :class:`~hpme.models.ExplainedModel`.
-        """
+        """Runs the model once over all graphs. Call inside :meth:`ExplainedModel.frozen`."""
         if bool((store.sizes == 0).any()):
             graph = int((store.sizes == 0).nonzero()[0])
             raise InputError(f"graph {graph} has no nodes; remove empty graphs before fitting")
