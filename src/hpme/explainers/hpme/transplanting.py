@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from hpme.errors import InputError
-from hpme.explainers.hpme.audit import Audit, audit_of, named_pattern
+from hpme.explainers.hpme.audit import Audit, NamedPattern, audit_of
 from hpme.explainers.hpme.counterfactuals import Counterfactual, Flip, graph_counterfactuals
 from hpme.explainers.hpme.effects import Effect, effects_of
 from hpme.explainers.hpme.grafting import Featuriser, Grafting
@@ -251,7 +251,7 @@ class TransplantingExplainer(MixingExplainer):
         should: str | Sequence[Tensor],
         should_not: str | Sequence[Tensor] | None = None,
     ) -> Audit:
-        """Does the model read what it should? Transplants of given patterns say so.
+        """Does the model read what it should? Average effects of moving given patterns say so.
 
         Args:
             model: The model the explainer was fitted to; it is left exactly as it was.
@@ -263,10 +263,14 @@ class TransplantingExplainer(MixingExplainer):
             InputError: If a pattern is no SMARTS, or masks do not fit the graphs.
         """
         store = self._leveled(model, None).read(graphs)
-        ours = named_pattern(store, should, "should")
-        other = None if should_not is None else named_pattern(store, should_not, "should_not")
+        ours = NamedPattern.of(store, should, "should")
+        other = None if should_not is None else NamedPattern.of(store, should_not, "should_not")
         with self._transplants(model, store) as transplants:
-            return audit_of(transplants, ours, other)
+            known = Featuriser.of(self._leveled(model, None), store)
+            if known is None:
+                return audit_of(transplants, ours, other)
+            grafting = Grafting(transplants.context, known, store.text["smiles"], self.seed)
+            return audit_of(transplants, ours, other, grafting, known.fits(store))
 
     def _for_each(
         self, model: Model, graphs: Iterable[Any], ask: Callable[[Transplants, GraphStore], list[T]]
