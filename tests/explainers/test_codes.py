@@ -17,6 +17,7 @@ from hpme.explainers.hpme.molecules import default_featurise
 from hpme.explainers.hpme.patterns import Vocabulary
 from hpme.explainers.shared.parametric import Categories
 from hpme.metrics import fidelity
+from hpme.models.explained import ExplainedModel
 from hpme.storage import read_tensors
 
 SOME = ["hpme", "occlusion", "integratedgradients", "subgraphx", "random", "grad", "proxyexplainer"]
@@ -242,12 +243,13 @@ def test_molecules_of_pyg_are_made_again():
     pytest.importorskip("rdkit", reason="molecules need RDKit: pip install 'hpme[chem]'")
     graphs = [from_smiles(text) for text in ("CC(=O)N", "c1ccccc1O", "CCCl")]
     store = GraphStore.from_graphs(graphs)
-    made = default_featurise(store)(list(store.text["smiles"]))
+    known = ExplainedModel(nn.Identity())
+    made = default_featurise(known, store)(list(store.text["smiles"]))
     for graph, other in zip(graphs, made, strict=True):
         assert torch.equal(graph.x, other.x) and torch.equal(graph.edge_attr, other.edge_attr)
     odd = store.with_attributes(node={"x": store.x + 1})
     with pytest.raises(InputError, match="other features than hpme's own and those of PyG"):
-        default_featurise(odd)
+        default_featurise(known, odd)
 
 
 def test_codes_of_types_are_refused_with_a_remedy():

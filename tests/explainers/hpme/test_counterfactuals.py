@@ -8,7 +8,6 @@ from torch_geometric.nn import global_add_pool
 
 from hpme.data import from_smiles
 from hpme.data.molecules.chem import read_molecule
-from hpme.data.molecules.edits import fragment_of, regions_of, transplanted
 from hpme.errors import InputError
 from hpme.explainers import HPMEExplainer
 
@@ -106,19 +105,6 @@ def test_features_of_others_need_their_featuriser(molecules):
         explainer.counterfactuals(model, strange, progress=False)
 
 
-@pytest.mark.parametrize("smiles", ["CC(=O)Nc1ccc(O)cc1", "c1c[nH]cc1", "[O-][N+](=O)CC"])
-def test_a_region_put_back_into_its_molecule_gives_the_molecule(smiles):
-    molecule = read_molecule(smiles)
-    same = {read_molecule(smiles).GetNumAtoms()}
-    for region in regions_of(molecule):
-        if region.atoms and len(region.bonds) == 1:
-            edit = transplanted(molecule, region, fragment_of(molecule, region))
-            assert edit is not None
-            assert read_molecule(edit.smiles).GetNumAtoms() in same
-            assert read_molecule(edit.smiles).HasSubstructMatch(molecule)
-            assert len(edit.new) == len(region.atoms)
-
-
 def test_several_edits_where_one_is_not_enough():
     smiles = [f"F{'C' * n}{end}" for n in range(3, 11) for end in ("F", "(F)F", "OF")]
     smiles += [f"{'C' * n}{end}" for n in range(3, 11) for end in ("O", "Cl", "N")]
@@ -134,28 +120,6 @@ def test_several_edits_where_one_is_not_enough():
             assert "F" not in one.smiles
             assert int(one.removed.sum()) >= 2
             assert answer(model, one.graph) == one.after == 0
-
-
-def test_edits_of_edits_know_the_first_molecule():
-    molecule = read_molecule("FCCCCCl")
-    donor = read_molecule("OCCCN")
-    region = next(r for r in regions_of(donor) if r.atoms == (0,))
-    hydroxyl = fragment_of(donor, region)
-    first = next(r for r in regions_of(molecule) if r.atoms == (0,))
-    edit = transplanted(molecule, first, hydroxyl)
-    chlorine = edit.origin.index(5)
-    again = next(r for r in regions_of(edit.molecule) if r.atoms == (chlorine,))
-    twice = transplanted(edit.molecule, again, hydroxyl)
-    assert read_molecule(twice.smiles).HasSubstructMatch(read_molecule("OCCCCO"))
-    assert sorted(twice.origin) == [-1, -1, 1, 2, 3, 4]
-    assert twice.marked.count(":1]") == len(twice.new) == 2
-
-
-def test_no_two_bonds_between_the_same_atoms():
-    ring, ether = read_molecule("C1CC1CO"), read_molecule("COC")
-    pair = next(r for r in regions_of(ring) if r.atoms == (0, 1))
-    oxygen = next(r for r in regions_of(ether) if r.atoms == (1,))
-    assert transplanted(ring, pair, fragment_of(ether, oxygen)) is None
 
 
 def test_donors_of_molecules_are_molecules():

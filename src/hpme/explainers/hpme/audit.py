@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
 from typing import Any, Literal
 
 import torch
@@ -13,15 +12,7 @@ from torch import Tensor
 
 from hpme.data.molecules.chem import compile_smarts, rdkit_module, read_molecule
 from hpme.data.molecules.fragments import whole_molecule
-from hpme.data.molecules.grafts import (
-    Anatomy,
-    Graft,
-    fillers_of,
-    graft_of,
-    insert,
-    random_region,
-    remove,
-)
+from hpme.data.molecules.grafts import Anatomy, fillers_of, graft_of, insert, random_region, remove
 from hpme.errors import InputError
 from hpme.explainers.hpme.evidence import interval
 from hpme.explainers.hpme.grafting import Grafting
@@ -50,16 +41,14 @@ FINDINGS: dict[tuple[bool, bool], Finding] = {
     (True, True): "reads both",
     (False, False): "reads neither",
 }
-LEAST_GRAPHS = 3
-APART = 10
-"""Graphs with one pattern and not the other from which on no others are asked about."""
-ASKED = 100
-"""Graphs with a pattern that are asked about, and hosts that get it."""
-TRIES, FILLERS = 8, 2
-"""Fragments tried for a host, and neutral fragments that take the place of a pattern."""
+LEAST_GRAPHS, APART = 3, 10
+"""Graphs without which nothing is said, and graphs with one pattern and not the other from which on
+no others are asked about."""
+ASKED, TRIES = 100, 8
+"""Graphs with a pattern that are asked about, hosts that get it, and fragments tried for each."""
 PLAIN = ("CC", "CCCC", "CC(C)C(C)C", "c1ccccc1-c1ccccc1")
 """Molecules that give neutral fragments where the graphs have none."""
-Span = tuple[float, float, float]
+Span = tuple[float, ...]
 """A mean, and the ends of its 95 % confidence interval."""
 
 
@@ -83,10 +72,8 @@ class Estimate:
     def of(cls, effect: Tensor, control: Tensor) -> Estimate:
         """From one number per graph, NaN where there is none."""
         ours, random = interval(torch.stack([effect, control], 1).double().cpu()).tolist()
-        half = math.hypot(ours[2] - ours[0], random[2] - random[0])
-        mean, beyond = ours[0] - random[0], tuple(ours)
-        if math.isfinite(half):
-            beyond = mean, mean - half, mean + half
+        mean, half = ours[0] - random[0], math.hypot(ours[2] - ours[0], random[2] - random[0])
+        beyond = (mean, mean - half, mean + half) if math.isfinite(half) else tuple(ours)
         return cls(tuple(ours), tuple(random), beyond, int(effect.isfinite().sum()))
 
     def reads(self, bound: float) -> bool | None:
@@ -99,20 +86,12 @@ class Estimate:
             return True
         return False if -bound < low and high < bound else None
 
-    def near(self, bound: float) -> bool:
-        """Whether an end of the interval is so near to the bound that little would turn it."""
-        return any(abs(abs(end) - bound) < NEAR * bound for end in self.effect[1:])
-
     def __str__(self) -> str:
-        if not self.graphs:
-            return "not possible"
-        ours, random = (
-            f"{mean:+.2f} [{low:+.2f}, {high:+.2f}]" for mean, low, high in (self.effect, self.control)
-        )
-        return f"{ours}, random fragments {random}"
+        spans = ["{:+.2f} [{:+.2f}, {:+.2f}]".format(*some) for some in (self.effect, self.control)]
+        return f"{spans[0]}, random fragments {spans[1]}" if self.graphs else "not possible"
 
 
-NOTHING = Estimate(*[(math.nan,) * 3] * 3, 0)
+NOTHING = Estimate((math.nan,) * 3, (math.nan,) * 3, (math.nan,) * 3, 0)
 
 
 @dataclass(frozen=True)
@@ -147,8 +126,7 @@ class PatternEvidence:
     @property
     def needed(self) -> bool | None:
         """Whether its own graphs move without it, whatever takes its place."""
-        asked = [one for one in (self.removed, self.replaced) if one.graphs]
-        found = {one.reads(self.bound) for one in asked}
+        found = {one.reads(self.bound) for one in (self.removed, self.replaced) if one.graphs}
         return found.pop() if len(found) == 1 else None
 
     @property
@@ -159,9 +137,9 @@ class PatternEvidence:
 
     @property
     def near(self) -> bool:
-        """Whether what decides is near the bound."""
-        parts = (self.inserted, self.removed, self.replaced)
-        return self.read is not None and any(one.near(self.bound) for one in parts)
+        """Whether an interval ends so near to the bound that little would turn the finding."""
+        ends = [end for one in (self.inserted, self.removed, self.replaced) for end in one.effect]
+        return any(abs(abs(end) - self.bound) < NEAR * self.bound for end in ends)
 
 
 @dataclass(frozen=True)
@@ -171,8 +149,8 @@ class Audit:
     Args:
         should: Evidence on the pattern that should matter.
         should_not: Evidence on the one that should not, if there is any.
-        finding: Which pattern is read, inserted or taken out: ``"reads it"``, ``"reads the other"``
-            , ``"reads both"``, ``"reads neither"``; ``"needs both"`` if neither is enough and both
+        finding: Which pattern is read, put in or taken out: ``"reads it"``, ``"reads the other"``,
+            ``"reads both"``, ``"reads neither"``; ``"needs both"`` if neither is enough and both
             are needed. ``"cannot tell"`` if an interval holds the bound. ``"too few graphs"`` if a
             pattern is in fewer than three of them, ``"one prediction only"`` if the model gives
             all graphs the same class.
@@ -191,15 +169,14 @@ class Audit:
     def warning(self) -> str | None:
         """What to be careful about."""
         near = [one.name for one in (self.should, self.should_not) if one is not None and one.near]
-        if not near:
-            return None
-        return f"near the bound of {self.should.bound:.2g}: {', '.join(near)}; look at the numbers"
+        bound = f"{self.should.bound:.2g}"
+        return f"near the bound of {bound}: {', '.join(near)}; see the numbers" if near else None
 
     def to_dict(self) -> dict[str, Any]:
         """All that JSON can hold."""
 
-        def row(evidence: PatternEvidence) -> dict[str, Any]:
-            values = asdict(evidence) | {"enough": evidence.enough, "needed": evidence.needed}
+        def row(one: PatternEvidence) -> dict[str, Any]:
+            values = asdict(one) | {"enough": one.enough, "needed": one.needed}
             return {key: _finite(value) for key, value in values.items()}
 
         other = None if self.should_not is None else row(self.should_not)
@@ -208,8 +185,7 @@ class Audit:
 
     def __str__(self) -> str:
         lines = [f"verdict: {self.finding}"]
-        if self.warning is not None:
-            lines.append(f"careful: {self.warning}")
+        lines += [] if self.warning is None else [f"careful: {self.warning}"]
         for role, one in (("should matter", self.should), ("should not", self.should_not)):
             if one is not None:
                 lines += [
@@ -223,7 +199,7 @@ class Audit:
 
 def _finite(value: Any) -> Any:
     if isinstance(value, dict):
-        return None if not value["graphs"] else {key: _finite(one) for key, one in value.items()}
+        return {key: _finite(one) for key, one in value.items()} if value["graphs"] else None
     if isinstance(value, tuple):
         return [_finite(one) for one in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
@@ -231,46 +207,41 @@ def _finite(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class NamedPattern:
-    """A pattern in graphs.
-
-    Args:
-        name: What it is called.
-        matches: Of every graph the nodes of each match.
-        nodes: All of them, in all graphs end to end.
-    """
+    """A pattern, and of every graph the nodes of each match."""
 
     name: str
     matches: Sequence[Sequence[Sequence[int]]]
-    nodes: Tensor
 
     @classmethod
     def of(cls, store: GraphStore, pattern: str | Sequence[Tensor], role: str) -> NamedPattern:
         """All matches of SMARTS; given masks are one match in every graph that has any."""
         if isinstance(pattern, str):
-            matches = list(_matches(store, pattern, role))
-        else:
-            masks = [torch.as_tensor(mask).bool().view(-1) for mask in pattern]
-            if [len(mask) for mask in masks] != store.sizes.tolist():
+            if "smiles" not in store.text:
                 raise InputError(
-                    f"{role} needs one mask per graph with a value for each of its nodes"
+                    f"{role} is SMARTS, but the graphs have no smiles; pass node masks"
                 )
-            matches = [[mask.nonzero().view(-1).tolist()] if mask.any() else [] for mask in masks]
-        nodes = torch.zeros(int(store.sizes.sum()), dtype=torch.bool)
-        for start, some in zip(store.node_start.tolist(), matches, strict=True):
-            nodes[[start + atom for match in some for atom in match]] = True
-        return cls(pattern if isinstance(pattern, str) else role, matches, nodes)
+            query, texts = compile_smarts([pattern])[0], store.text["smiles"]
+            made = list(map(whole_molecule, texts, store.sizes.tolist()))
+            if None in made:
+                number = made.index(None)
+                raise InputError(
+                    f"graph {number} is not the molecule of its SMILES '{texts[number]}'"
+                )
+            return cls(pattern, [one.GetSubstructMatches(query) for one in made])
+        masks = [torch.as_tensor(mask).bool().view(-1) for mask in pattern]
+        if [len(mask) for mask in masks] != store.sizes.tolist():
+            raise InputError(f"{role} needs one mask per graph with a value for each of its nodes")
+        places = [mask.nonzero().view(-1).tolist() for mask in masks]
+        return cls(role, [[some] if some else [] for some in places])
 
+    def atoms(self, number: int) -> set[int]:
+        """All nodes of matches in a graph."""
+        return {atom for match in self.matches[number] for atom in match}
 
-def _matches(store: GraphStore, smarts: str, role: str) -> Iterator[list[list[int]]]:
-    if "smiles" not in store.text:
-        raise InputError(f"{role} is SMARTS, but the graphs have no smiles; pass node masks")
-    query = compile_smarts([smarts])[0]
-    rows = zip(store.text["smiles"], store.sizes.tolist(), strict=True)
-    for number, (smiles, size) in enumerate(rows):
-        molecule = whole_molecule(smiles, size)
-        if molecule is None:
-            raise InputError(f"graph {number} is not the molecule of its SMILES '{smiles}'")
-        yield [list(match) for match in molecule.GetSubstructMatches(query)]
+    @property
+    def present(self) -> Tensor:
+        """Which graphs have it."""
+        return torch.tensor([bool(some) for some in self.matches])
 
 
 def audit_of(
@@ -291,206 +262,158 @@ def audit_of(
     """
 
     def evidence(pattern: NamedPattern, beside: NamedPattern | None) -> PatternEvidence:
+        beside = beside or NamedPattern("", [()] * len(pattern.matches))
         found = None
-        if grafting is not None and fits is not None:
+        if grafting is not None and fits is not None and bool((pattern.present & fits).any()):
             found = _Grafts(transplants, grafting, fits, pattern, beside).evidence()
         return found or _mixed(transplants, pattern, beside)
 
     first = evidence(should, other)
     second = None if other is None else evidence(other, should)
-    return Audit(first, second, _finding(transplants, first, second))
-
-
-def _finding(
-    transplants: Transplants, first: PatternEvidence, second: PatternEvidence | None
-) -> Finding:
-    context = transplants.context
     both = [one for one in (first, second) if one is not None]
+    context, read = transplants.context, [one.read for one in both]
     if context.task.classification and len(torch.unique(context.prediction)) == 1:
-        return "one prediction only"
-    if any(one.graphs < LEAST_GRAPHS for one in both):
-        return "too few graphs"
-    if len(both) == 2 and all(one.needed and one.enough is False for one in both):
-        return "needs both"
-    read = [one.read for one in both]
-    if None in read:
-        return "cannot tell"
-    return FINDINGS[bool(read[0]), len(read) > 1 and bool(read[1])]
+        finding: Finding = "one prediction only"
+    elif any(one.graphs < LEAST_GRAPHS for one in both):
+        finding = "too few graphs"
+    elif len(both) == 2 and all(one.needed and one.enough is False for one in both):
+        finding = "needs both"
+    elif None in read:
+        finding = "cannot tell"
+    else:
+        finding = FINDINGS[bool(read[0]), len(read) > 1 and bool(read[1])]
+    return Audit(first, second, finding)
 
 
-def _usual(transplants: Transplants, ids: Tensor) -> tuple[Tensor, float, Tensor | None]:
-    """Of graphs with a pattern, those of the usual prediction, it, and which graphs have it."""
-    context = transplants.context
-    predicted = context.prediction[ids]
+def _usual(transplants: Transplants, ids: Tensor) -> tuple[float, Tensor]:
+    """The usual prediction for some graphs, and which of all graphs get it."""
+    context, count = transplants.context, transplants.count
+    predicted = context.prediction[:count].cpu()
     if not context.task.classification:
-        return ids, float(predicted.double().mean()) * context.task.scale, None
-    usual = predicted.mode().values
-    return ids[predicted == usual], float(usual), context.prediction == usual
+        mean = float(predicted[ids].double().mean()) * context.task.scale
+        return mean, torch.ones(count, dtype=torch.bool)
+    usual = predicted[ids].mode().values
+    return float(usual), predicted == usual
 
 
+@dataclass
 class _Grafts:
-    """Molecules made to ask about one pattern.
+    """Molecules made to ask about one pattern, beside which there may be another."""
 
-    Args:
-        transplants: The graphs.
-        grafting: They as molecules.
-        fits: Which of them are what their SMILES say.
-        pattern: What is moved.
-        beside: What else there may be, which is not.
-    """
+    transplants: Transplants
+    grafting: Grafting
+    fits: Tensor
+    pattern: NamedPattern
+    beside: NamedPattern
 
-    def __init__(
-        self,
-        transplants: Transplants,
-        grafting: Grafting,
-        fits: Tensor,
-        pattern: NamedPattern,
-        beside: NamedPattern | None,
-    ) -> None:
-        self.transplants, self.grafting, self.pattern = transplants, grafting, pattern
-        self.generator = torch.Generator().manual_seed(grafting.seed)
-        others: Sequence[Any] = [()] * len(pattern.matches) if beside is None else beside.matches
-        self.avoid = [
-            {atom for match in (*ours, *theirs) for atom in match}
-            for ours, theirs in zip(pattern.matches, others, strict=True)
-        ]
-        self.having = torch.tensor([bool(some) for some in pattern.matches])
-        self.alone = torch.tensor([not some for some in others])
-        self.fits = fits
-        self.fillers = grafting.fillers or fillers_of(Anatomy(read_molecule(s)) for s in PLAIN)
-        self.graft = cache(self._graft)
+    def __post_init__(self) -> None:
+        self.generator = torch.Generator().manual_seed(self.grafting.seed)
+        plain = (Anatomy(read_molecule(text)) for text in PLAIN)
+        self.fillers = self.grafting.fillers or fillers_of(plain)
 
-    def _own(self, number: int) -> Any:
-        return self.grafting.anatomies[number]
-
-    def _graft(self, number: int, match: int) -> Graft | None:
-        return graft_of(self._own(number), self.pattern.matches[number][match])[0]
+    def evidence(self) -> PatternEvidence | None:
+        """What moving the pattern does; ``None`` if it could be moved too seldom."""
+        context, total = self.transplants.context, int(self.pattern.present.sum())
+        having, alone = self.pattern.present & self.fits, ~self.beside.present
+        prediction, same = _usual(self.transplants, having.nonzero().view(-1))
+        own = having & same & alone
+        own = own if int(own.sum()) >= APART else having & same
+        free = ~self.pattern.present & alone & self.fits
+        hosts = free & ~same if context.task.classification else free
+        made = self._put_in(self._some(hosts), self._some(having), self._some(free))
+        made |= self._taken_out(self._some(own))
+        asked = list(dict.fromkeys(text for some in made.values() for text in some if text))
+        values = context.task.values(self.grafting.ask(asked)).double().cpu()
+        if context.task.classification:
+            column, bound = values[:, int(prediction)], READS
+        else:
+            column, bound = values.mean(1) * context.task.scale, READS_VALUE * context.task.scale
+        of = dict(zip(asked, column.tolist(), strict=True)) | {"": math.nan}
+        table = {name: torch.tensor([of[text] for text in some]) for name, some in made.items()}
+        before, after = table["hosts"], table["own"]
+        inserted = Estimate.of(table["inserted"] - before, table["random"] - before)
+        removed = Estimate.of(after - table["removed"], after - table["spared"])
+        filled = torch.stack([table["filled"], table["filled again"]]).nanmean(0)
+        replaced = Estimate.of(after - filled, after - table["kept"])
+        if max(one.graphs for one in (inserted, removed, replaced)) < LEAST_GRAPHS:
+            return None
+        found = inserted, removed, replaced, bound, True
+        return PatternEvidence(self.pattern.name, total, prediction, *found)
 
     def _some(self, chosen: Tensor) -> list[int]:
         """At most :data:`ASKED` graphs of a mask, in random order."""
         ids = chosen.nonzero().view(-1)
-        order = torch.randperm(len(ids), generator=self.generator)[:ASKED]
-        found: list[int] = ids[order].tolist()
+        found: list[int] = ids[torch.randperm(len(ids), generator=self.generator)][:ASKED].tolist()
         return found
 
-    def evidence(self) -> PatternEvidence | None:
-        """What moving the pattern does; ``None`` if it could be moved too seldom."""
-        context, total = self.transplants.context, int(self.having.sum())
-        ids = (self.having & self.fits).nonzero().view(-1)
-        if not len(ids):
-            return None
-        _, prediction, usual = _usual(self.transplants, ids.to(context.device))
-        same = torch.ones(len(self.having), dtype=torch.bool)
-        if usual is not None:
-            same = usual[: len(same)].cpu()
-        apart = self.having & self.fits & same & self.alone
-        own = self._some(apart if int(apart.sum()) >= APART else self.having & self.fits & same)
-        free = ~self.having & self.alone & self.fits
-        hosts = self._some(free if usual is None else free & ~same)
-        made = {"base": [self.grafting.smiles[number] for number in [*hosts, *own]]}
-        made |= self._put_in(hosts, ids.tolist(), self._some(free))
-        made |= self._taken_out(own)
-        asked = list(dict.fromkeys(text for some in made.values() for text in some if text))
-        output = self.grafting.ask(asked)
-        values = context.task.values(output).double().cpu()
-        value = values.mean(1) * context.task.scale if usual is None else values[:, int(prediction)]
-        of = dict(zip(asked, value.tolist(), strict=True)) | {"": math.nan}
-        table = {name: torch.tensor([of[text] for text in some]) for name, some in made.items()}
-        before, after = table["base"].split([len(hosts), len(own)])  # type: ignore[no-untyped-call]
-        filled = [table[f"filled {k}"] for k in range(FILLERS)]
-        inserted = Estimate.of(table["inserted"] - before, table["random"] - before)
-        removed = Estimate.of(after - table["removed"], after - table["spared"])
-        replaced = Estimate.of(after - torch.stack(filled).nanmean(0), after - table["kept"])
-        if max(one.graphs for one in (inserted, removed, replaced)) < LEAST_GRAPHS:
-            return None
-        bound = READS if usual is not None else READS_VALUE * context.task.scale
-        return PatternEvidence(
-            self.pattern.name, total, prediction, inserted, removed, replaced, bound, True
-        )
+    def _drawn(self, options: Sequence[Any]) -> Any:
+        return options[int(torch.randint(len(options), (1,), generator=self.generator))]
 
     def _put_in(self, hosts: list[int], donors: list[int], others: list[int]) -> dict[str, Any]:
         """Hosts with the pattern of some graph, and with a random fragment of some other."""
-        made: dict[str, list[str]] = {"inserted": [], "random": []}
-        for host in hosts:
-            found = {"inserted": "", "random": ""}
+        anatomies = self.grafting.anatomies
+
+        def put(host: int, random: bool) -> str:
             for _ in range(TRIES):
-                donor = donors[self._draw(len(donors))]
-                graft = self.graft(donor, self._draw(len(self.pattern.matches[donor])))
-                if graft is None:
-                    continue
-                source = others[self._draw(len(others))]
-                regions = {
-                    "inserted": graft,
-                    "random": random_region(self._own(source), graft, self.generator),
-                }
-                for name, region in regions.items():
-                    if region is not None and not found[name]:
-                        one = insert(region, self._own(host), self.generator)
-                        found[name] = "" if one is None else _text(one)
-                if all(found.values()):
-                    break
-            for name, text in found.items():
-                made[name].append(text)
-        return made
+                donor = self._drawn(donors)
+                graft, _ = graft_of(anatomies[donor], self._drawn(self.pattern.matches[donor]))
+                if graft is not None and random:
+                    graft = random_region(anatomies[self._drawn(others)], graft, self.generator)
+                one = graft and insert(graft, anatomies[host], self.generator)
+                if one is not None:
+                    return _text(one)
+            return ""
+
+        made = {"hosts": [self.grafting.smiles[host] for host in hosts]}
+        made["inserted"] = [put(host, False) for host in hosts]
+        return made | {"random": [put(host, True) for host in hosts]}
 
     def _taken_out(self, own: list[int]) -> dict[str, Any]:
         """Graphs without the pattern and without a random fragment, and what is there instead."""
-        names = ["removed", "spared", "kept", *(f"filled {k}" for k in range(FILLERS))]
+        names = ("own", "removed", "spared", "filled", "filled again", "kept")
         made: dict[str, list[str]] = {name: [] for name in names}
         for number in own:
-            anatomy = self._own(number)
-            region = {atom for match in self.pattern.matches[number] for atom in match}
-            graft, _ = graft_of(anatomy, region)
-            control = None
-            if graft is not None:
-                control = random_region(
-                    anatomy, graft, self.generator, avoid=self.avoid[number] | {*graft.atoms}
-                )
-            if control is not None and not self.avoid[number].isdisjoint(control.atoms):
+            anatomy, before = self.grafting.anatomies[number], self.grafting.smiles[number]
+            avoid = self.pattern.atoms(number) | self.beside.atoms(number)
+            graft, _ = graft_of(anatomy, self.pattern.atoms(number))
+            control = graft and random_region(anatomy, graft, self.generator, avoid=avoid)
+            if control is not None and not avoid.isdisjoint(control.atoms):
                 control = None
-            made["removed"].append(self._without(graft, number, False))
-            made["spared"].append(self._without(control, number, False))
-            made["kept"].append(self._without(control, number, True))
-            for k in range(FILLERS):
-                made[f"filled {k}"].append(self._without(graft, number, True))
+            made["own"].append(before)
+            for name in names[1:]:
+                region = control if name in ("spared", "kept") else graft
+                fillers = None if name in ("removed", "spared") else self.fillers
+                one = region and remove(region, anatomy, self.generator, fillers=fillers)
+                text = "" if one is None else _text(one)
+                # In more pieces than before it would be more than one molecule.
+                made[name].append(text if text.count(".") <= before.count(".") else "")
         return made
 
-    def _without(self, graft: Graft | None, number: int, filled: bool) -> str:
-        """A molecule without a region, in as many pieces as before; no text if there is none."""
-        if graft is None:
-            return ""
-        fillers = self.fillers if filled else None
-        one = remove(graft, self._own(number), self.generator, fillers=fillers)
-        text = "" if one is None else _text(one)
-        return text if text.count(".") <= self.grafting.smiles[number].count(".") else ""
 
-    def _draw(self, count: int) -> int:
-        return int(torch.randint(count, (1,), generator=self.generator))
-
-
-def _text(one: Any) -> str:
-    return str(rdkit_module("Chem").MolToSmiles(one.molecule))
+def _text(made: Any) -> str:
+    return str(rdkit_module("Chem").MolToSmiles(made.molecule))
 
 
 def _mixed(
-    transplants: Transplants, pattern: NamedPattern, beside: NamedPattern | None
+    transplants: Transplants, pattern: NamedPattern, beside: NamedPattern
 ) -> PatternEvidence:
     """The same by mixes of graphs, where neutral nodes take the place of a pattern."""
     context, graphs = transplants.context, transplants.graphs
-    nodes = transplants.with_hosts(pattern.nodes)
-    other = torch.zeros_like(nodes) if beside is None else transplants.with_hosts(beside.nodes)
-    sizes = transplants.sizes(nodes)
-    ids = (sizes[: transplants.count] > 0).nonzero().view(-1)
+    nodes, other = torch.zeros(2, graphs.num_nodes, dtype=torch.bool, device=graphs.batch.device)
+    for start, number in zip(graphs.ptr.tolist(), range(transplants.count), strict=False):
+        for mask, one in ((nodes, pattern), (other, beside)):
+            mask[[start + atom for atom in one.atoms(number)]] = True
+    bound = READS if context.task.classification else READS_VALUE
+    ids = pattern.present.nonzero().view(-1)
     total = len(ids)
     if not total:
-        return PatternEvidence(pattern.name, 0, math.nan, *[NOTHING] * 3, READS, False)
-    ids, prediction, _ = _usual(transplants, ids)
-    ids = ids[:ASKED]
+        return PatternEvidence(pattern.name, 0, math.nan, NOTHING, NOTHING, NOTHING, bound, False)
+    prediction, same = _usual(transplants, ids)
+    ids = ids[same[ids]][:ASKED].to(nodes.device)
     # Random nodes to compare with, of neither pattern where there are enough others.
     free = torch.where(nodes | other, -1.0, 0.0)
     noise = free + ((transplants.node_number + 1).double() * 0.618034).frac().float()
-    control = top_nodes(noise.unsqueeze(0), graphs, sizes).keep[0]
-    hosts = transplants.hosts[:, ids]
+    control = top_nodes(noise.unsqueeze(0), graphs, transplants.sizes(nodes)).keep[0]
     wanted = context.prediction[ids]
 
     def near(values: Tensor) -> Tensor:
@@ -499,9 +422,8 @@ def _mixed(
             return values.gather(2, wanted.view(1, -1, 1).expand(len(values), -1, 1)).mean((0, 2))
         return (1 - (values - wanted).abs().mean(2)).clamp(min=0).mean(0)
 
-    before, own = near(context.values[hosts]), near(context.values[ids].unsqueeze(0))
+    before, own = near(context.values[transplants.hosts[:, ids]]), near(context.values[ids][None])
     inserted = [transplants.inserted(some, ids) - before for some in (nodes, control)]
     replaced = [own - transplants.without(some)[ids] for some in (nodes, control)]
-    bound = READS if context.task.classification else READS_VALUE
     found = Estimate.of(*inserted), NOTHING, Estimate.of(*replaced)
     return PatternEvidence(pattern.name, total, prediction, *found, bound, False)

@@ -233,8 +233,9 @@ class TransplantingExplainer(MixingExplainer):
         with self._transplants(model, store) as transplants:
             flip = Flip(transplants.context, threshold)
             molecules = Vocabulary.of(store).molecules
-            known = featurise or explained.featurise
-            made = known or default_featurise(store) if molecules else None
+            made = None
+            if molecules:
+                made = featurise or explained.featurise or default_featurise(explained, store)
             if not flip.differ(len(store) if molecules else None):
                 logger.warning(ONE_ANSWER)
                 return [[] for _ in range(count)]
