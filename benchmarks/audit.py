@@ -3,17 +3,18 @@
     python benchmarks/audit.py [--sets ester-benzene,morpholine-benzene] [--seeds 0-2] [--json FILE]
     python benchmarks/audit.py --endpoints AMES,hERG [--half even] [--audited 1000] [--json FILE]
 
-First form: five GINE of ``real_molecules.py`` for each set of ``$HPME_DATA_DIR/attribution``: one told group A,
-one told group B (benzene, by intent), others trained where both groups occur together or not,
-which may read either. The audit sees molecules with both or neither alone. A model reads a group if
+First form: five GINE of ``real_molecules.py`` for each set of ``$HPME_DATA_DIR/attribution``: one
+told group A, one told group B (benzene, by intent), others trained where both groups occur together
+or not, which may read either. The audit sees molecules with both or neither alone. A model reads a group if
 more than half of the molecules that have it without the other are predicted positive; it needs both
 if that holds for neither group, but for molecules with both.
 
 Second form, which needs what ``grafts.py`` does: endpoints of ADMET-AI (its first network) and 20
 substituents. RDKit's reactions, which know nothing of grafts, put every substituent on a random
 carbon of its kind in molecules of another prediction that do not have it, and take all of them off
-molecules of the usual prediction. The audit sees other molecules than these. Signs agree if both
-means have the same one; sizes agree if the mean of the matched pairs is in the audit's interval.
+molecules of the usual prediction. Of its kind: next to a heteroatom as often as where the
+substituent occurs. The audit sees other molecules than these, 40 of a sort at most. Signs agree if
+both means have the same one; sizes agree if the mean of the matched pairs is in the audit's interval.
 Molecules are those of odd or even index of the Ames table and of the drugs that come with ADMET-AI.
 """
 
@@ -121,20 +122,31 @@ class Pairs:
     def __init__(self, anchor: str, group: str) -> None:
         chem = importlib.import_module("rdkit.Chem")
         reaction = importlib.import_module("rdkit.Chem.AllChem").ReactionFromSmarts
-        site, kept = ("[cH:1]", "[c:1]") if anchor == "c" else ("[CX4;!H0:1]", "[C:1]")
+        site, kept = ("cH", "[c:1]") if anchor == "c" else ("CX4;!H0", "[C:1]")
+        near, inner = "$(*-,=,#,:[!#6;!#1])", anchor.strip("[]")
         self.chem, self.smarts = chem, anchor + group
         self.query = chem.MolFromSmarts(self.smarts)
-        self.on = reaction(f"{site}>>{kept}{group}")
-        self.off = reaction(f"{anchor[:-1] if anchor[-1] == ']' else '[c'}:1]{group}>>{kept}")
+        self.on = {
+            True: reaction(f"[{site};{near}:1]>>{kept}{group}"),
+            False: reaction(f"[{site};!{near}:1]>>{kept}{group}"),
+        }
+        self.off = reaction(f"[{inner}:1]{group}>>{kept}")
+        self.near = chem.MolFromSmarts(f"[{inner}]({group})-,=,#,:[!#6;!#1]")
 
     def has(self, mol: Any) -> bool:
+        """Whether a molecule has the substituent."""
         return bool(mol.HasSubstructMatch(self.query))
 
-    def put_on(self, mol: Any, draw: random.Random) -> str | None:
-        made = [products[0] for products in self.on.RunReactants((mol,))]
+    def put_on(self, mol: Any, like: Any, draw: random.Random) -> str | None:
+        """A molecule with it, at a place like that of one match in another molecule."""
+        anchors = {match[0] for match in like.GetSubstructMatches(self.query)}
+        near = {match[0] for match in like.GetSubstructMatches(self.near)}
+        which = draw.choice(sorted(anchors)) in near
+        made = [products[0] for products in self.on[which].RunReactants((mol,))]
         return self.read(draw.choice(made)) if made else None
 
     def taken_off(self, mol: Any) -> str | None:
+        """A molecule without any of them."""
         for _ in range(12):
             made = self.off.RunReactants((mol,))
             if not made:
@@ -146,6 +158,7 @@ class Pairs:
         return None if self.has(mol) else str(self.chem.MolToSmiles(mol))
 
     def read(self, mol: Any) -> str | None:
+        """Its SMILES, if it is a molecule."""
         if int(self.chem.SanitizeMol(mol, catchErrors=True)):
             return None
         text = str(self.chem.MolToSmiles(mol))
@@ -179,7 +192,7 @@ def drugs() -> Path:
     return admet() / "data" / "drugbank_approved.csv"
 
 
-def matched(endpoint: str, half: str, count: int, limit: int) -> list[dict[str, Any]]:
+def matched(endpoint: str, half: str, count: int, others: int, limit: int) -> list[dict[str, Any]]:
     """The audit of every substituent, beside matched pairs of other molecules."""
     chem = importlib.import_module("rdkit.Chem")
     ours = importlib.import_module("hpme.models.chemprop")
@@ -194,9 +207,10 @@ def matched(endpoint: str, half: str, count: int, limit: int) -> list[dict[str, 
     texts, draw = tabled(half), random.Random(1)
     graphs = ours.molecules(texts[:count], network)
     explainer = HPMEExplainer(restarts=1, rounds=1, subsets=4, epochs=2)
-    explainer.fit(model, graphs[:60], progress=False)
+    explainer.fit(model, graphs[:40], progress=False)  # grafts use no pool
+    auditing.ASKED = 40
     store = model.read(graphs)
-    rest = [(text, chem.MolFromSmiles(text)) for text in texts[count:]]
+    rest = [(text, chem.MolFromSmiles(text)) for text in texts[count : count + others]]
     results = []
     with explainer._transplants(model, store) as transplants:
         known = grafting.Featuriser.of(explainer._leveled(model, None), store)
@@ -220,12 +234,17 @@ def matched(endpoint: str, half: str, count: int, limit: int) -> list[dict[str, 
             usual = one.prediction if classes else 1.0
             side = [(t, m) for t, m in rest if not classes or (said[t] > 0.5) == (usual == 1)]
             other = [(t, m) for t, m in rest if not classes or (said[t] > 0.5) != (usual == 1)]
-            on = [(t, pair.put_on(m, draw)) for t, m in other if not pair.has(m)][:limit]
-            off = [(t, pair.taken_off(m)) for t, m in side if pair.has(m)][:limit]
+            likes = [m for _, m in rest if pair.has(m)]
+            on = [
+                (t, pair.put_on(m, draw.choice(likes), draw))
+                for t, m in other
+                if likes and not pair.has(m)
+            ]
+            off = [(t, pair.taken_off(m)) for t, m in side if pair.has(m)]
             sign = 1 if usual == 1 else -1
             truth = {}
             for what, some, towards in (("inserted", on, 1), ("removed", off, -1)):
-                made = [(t, new) for t, new in some if new is not None]
+                made = [(t, new) for t, new in some if new is not None][:limit]
                 after = outputs([new for _, new in made]) if made else []
                 changes = [
                     sign * towards * (a - said[t]) for (t, _), a in zip(made, after, strict=True)
@@ -251,8 +270,8 @@ def agreement(results: list[dict[str, Any]]) -> None:
         inside = [low <= m <= high for m, _, low, high in asked]
         apart = statistics.median(abs(m - mean) for m, mean, *_ in asked)
         print(
-            f"{what}: {len(asked)} means, sign {statistics.fmean(signs):.3f}, of {len(clear)} whose "
-            f"interval excludes zero {statistics.fmean(clear):.3f}, inside the interval "
+            f"{what}: {len(asked)} means, sign {statistics.fmean(signs):.3f}, of {len(clear)} whose"
+            f" interval excludes zero {statistics.fmean(clear):.3f}, inside the interval "
             f"{statistics.fmean(inside):.3f}, median distance {apart:.3f}"
         )
 
@@ -265,6 +284,7 @@ def main() -> None:
     parser.add_argument("--seeds", default="0-2", help="of models and explainers")
     parser.add_argument("--endpoints", help="of ADMET-AI: the second form")
     parser.add_argument("--half", default="even", choices=["odd", "even"])
+    parser.add_argument("--others", type=int, default=3000, help="molecules to make pairs of")
     parser.add_argument("--pairs", type=int, default=400, help="matched pairs of either kind")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
@@ -273,7 +293,8 @@ def main() -> None:
         importlib.import_module("rdkit.RDLogger").DisableLog("rdApp.*")
         found: list[dict[str, Any]] = []
         for name in arguments.endpoints.split(","):
-            found += matched(name, arguments.half, arguments.audited, arguments.pairs)
+            sizes = arguments.audited, arguments.others, arguments.pairs
+            found += matched(name, arguments.half, *sizes)
             if arguments.json:
                 arguments.json.write_text(json.dumps(found, indent=1) + "\n")
         return agreement(found)

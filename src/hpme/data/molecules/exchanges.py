@@ -23,6 +23,7 @@ UNLIKELY = {
     "a peroxide": "[OX2]-[OX2]",
     "three heteroatoms in a row": "[N,O,S;!$(*=*)]-[N,O,S;!$(*=*)]-[N,O,S;!$(*=*)]",
     "two heteroatoms with hydrogen on one carbon": "[CX4]([OH,SH,NH2])[OH,SH,NH2,F,Cl,Br,I]",
+    "a halogen beside a heteroatom": "[CX4;!$(C(F)F)]([F,Cl,Br,I])-[N,O,S]",
     "hydrogen on hypervalent S or P": "[#15,#16;v4,v5,v6;!H0]",
     "hypervalent S or P": "[#15,#16;v4,v5,v6;!$(*=[#7,#8,#16])]",
     "a hypervalent halogen": "[F,Cl,Br,I;X2,X3,X4]",
