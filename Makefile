@@ -58,7 +58,7 @@ oldest:  ## Run the tests with the lowest versions that pyproject.toml allows
 	test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet $(PIP_FLAGS) uv
 	$(OLDEST)/bin/uv pip install --python $(OLDEST)/bin/python --resolution lowest-direct \
-		-e '.[dev,chem,pandas]'
+		-e '.[dev,chem,pandas,serve]'
 	OMP_NUM_THREADS=1 $(OLDEST)/bin/python -m pytest -n 2
 
 # Chemprop pins an older RDKit than the pictures in docs/results were drawn with. Of ADMET-AI only the
@@ -80,5 +80,5 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 		{ echo "Python 3.10 or newer is needed; run make PYTHON=/path/to/python3"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet $(PIP_FLAGS) -c constraints.txt -e '.[dev,chem,cluster,docs,myerson,parquet]'
+	$(BIN)/python -m pip install --quiet $(PIP_FLAGS) -c constraints.txt -e '.[dev,chem,cluster,docs,myerson,parquet,serve]'
 	@touch $@

@@ -1,8 +1,9 @@
 """Whether HPME's warnings can be believed: models with and without an explanation.
 
     python benchmarks/trust.py FILE [--planted] [--sets n,amide-class] [--admet AMES,...]
-        [--networks "trained,head permuted,random weights"] [--seeds 0-9] [--graphs 200]
-        [--paper ba-2motifs,ba-2motifs:gin,ba-shapes-links:seal:planted] [--targets 0]
+        [--networks "trained;head permuted;random weights"] [--seeds 0-9] [--graphs 200]
+        [--paper ba-2motifs,ba-2motifs:gin,ba-shapes-links:seal:planted,benzene:gin::3]
+        [--targets 0]
     python benchmarks/trust.py FILE --show [--half even]
 
 Every fit is written to FILE as a line, with its report; ``--show`` makes a table of them, with what
@@ -16,8 +17,10 @@ today's bounds say. Bounds are chosen on odd seeds, even ones are for reporting.
   shuffled labels, its head permuted, random weights, one that ignores bonds, a constant.
 - ``--admet``: endpoints of ADMET-AI (needs what ``benchmarks/grafts.py`` does) on drugs of its
   table, AMES on molecules of ``$HPME_DATA_DIR/ames``; the first network, its head permuted, its
-  weights drawn at random.
-- ``--paper``: targets of the benchmark, with the seeds ``--targets``, and the edge AUC.
+  weights drawn at random. "head permuted, both classes" also moves the last bias so that half of
+  the molecules are predicted either way.
+- ``--paper``: targets of the benchmark (dataset, model, variant, seed of the target), with the
+  seeds ``--targets`` where they name none, and the edge AUC.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ from typing import Any
 import torch
 from real_molecules import Gine, read, train
 from torch import Tensor, nn
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 from torch_geometric.nn import GINConv, global_add_pool
 from torch_geometric.utils import erdos_renyi_graph, to_undirected
 
@@ -184,6 +187,9 @@ def planted(seed: int) -> Iterator[Case]:
     yield Case("random labels of 40 graphs by heart", NULL, by_heart(some, seed), some, CLASSES)
     some = [graphs[i] for i in order(graphs, seed)[:120]]
     yield Case("random labels of 120 graphs by heart", NULL, by_heart(some, seed), some, CLASSES)
+    some = [graphs[i] for i in order(graphs, seed)[:300]]
+    by_rote = by_heart(some, seed)
+    yield Case("random labels of 300 graphs by heart", NULL, by_rote, some, CLASSES, 300)
 
 
 # Molecules ########################################################################################
@@ -265,6 +271,16 @@ def molecule_sets(names: list[str]) -> Callable[[int], Iterator[Case]]:
     return cases
 
 
+@torch.no_grad()
+def halved(network: Any, task: int, graphs: list[Data]) -> None:
+    """Moves the bias of a task so that half of the molecules are predicted either way."""
+    from hpme.models.chemprop.ensemble import call
+
+    middle = call(network, Batch.from_data_list(graphs))[:, task].logit().median()
+    last = [m for m in network.predictor.modules() if isinstance(m, nn.Linear)][-1]
+    last.bias[task] -= middle
+
+
 def endpoints(names: list[str], kinds: list[str]) -> Callable[[int], Iterator[Case]]:
     from evidence import read as ames
 
@@ -289,7 +305,7 @@ def endpoints(names: list[str], kinds: list[str]) -> Callable[[int], Iterator[Ca
         for name in names:
             for kind in kinds:
                 found, tasks = network(name)
-                if kind == "head permuted":
+                if kind.startswith("head permuted"):
                     permuted(found, "predictor", seed)
                 if kind == "random weights":
                     drawn(found, seed)
@@ -297,6 +313,8 @@ def endpoints(names: list[str], kinds: list[str]) -> Callable[[int], Iterator[Ca
                 chosen = [table[i] for i in order(table, seed)[:600]]
                 model = explained(found, tasks=tasks, target=name)
                 graphs = molecules(chosen, found)
+                if kind == "head permuted, both classes":
+                    halved(found, tasks.index(name), graphs[:300])
                 about = FAITHFUL if kind == "trained" else NULL
                 yield Case(f"{name}, {kind}", about, model, graphs, judged=40)
 
@@ -418,7 +436,7 @@ def main() -> None:
     parser.add_argument("--planted", action="store_true")
     parser.add_argument("--sets", default="")
     parser.add_argument("--admet", default="")
-    parser.add_argument("--networks", default="trained,head permuted,random weights")
+    parser.add_argument("--networks", default="trained;head permuted;random weights")
     parser.add_argument("--paper", default="")
     parser.add_argument("--targets", default="0")
     parser.add_argument("--seeds", default="0-3")
@@ -434,7 +452,7 @@ def main() -> None:
     if options.sets:
         families.append(molecule_sets(options.sets.split(",")))
     if options.admet:
-        families.append(endpoints(options.admet.split(","), options.networks.split(",")))
+        families.append(endpoints(options.admet.split(","), options.networks.split(";")))
 
     def keep(run: dict[str, Any]) -> None:
         with options.file.open("a") as file:  # after every fit, so that a kill loses one at most
@@ -447,7 +465,8 @@ def main() -> None:
             for case in family(seed):
                 keep(measured(case, seed, options.graphs))
         for name in filter(None, options.paper.split(",")):
-            for target in parse_seeds(options.targets):
+            own = name.split(":")[3:]
+            for target in parse_seeds(*own or [options.targets]):
                 keep(on_target(name, target, seed, options.graphs))
 
 

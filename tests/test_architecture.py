@@ -13,7 +13,7 @@ from hpme.explainers import HPMEExplainer
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
 ROOMS = ("execute", "graphs", "data", "models", "explainers", "metrics", "bench", "viz", "paper",
-         "page", "apply", "commands", "cli")  # fmt: skip
+         "page", "apply", "serve", "commands", "cli")  # fmt: skip
 BELOW = {room: set(ROOMS[:place]) for place, room in enumerate(ROOMS)} | {
     "viz": set(ROOMS[: ROOMS.index("bench")]),
     "page": set(ROOMS[: ROOMS.index("paper")]) - {"bench"},

@@ -29,6 +29,7 @@ LINES = {
     "bench --help": 0,
     "explain --help": 0,
     "run --help": 0,
+    "serve --help": 0,
     "list datasets": 0,
     "list explainers": 0,
     "list models": 0,
@@ -44,6 +45,7 @@ LINES = {
     "explain --data a.csv": 2,
     "explain --data a.csv --explainer nothing": 2,
     "apply a --model b:c --data d --out e --workers 2 --ray f:1": 2,
+    "serve a": 2,
     "report . --suite nothing": 2,
 }
 

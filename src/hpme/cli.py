@@ -12,11 +12,12 @@ from hpme import __version__
 from hpme.commands import shared
 from hpme.commands.apply import apply
 from hpme.commands.bench import bench
-from hpme.commands.beyond import audit, counterfactual, rules
+from hpme.commands.beyond import audit, counterfactual, judge, rules
 from hpme.commands.demo import demo
 from hpme.commands.explain import explain
 from hpme.commands.list import list_names
 from hpme.commands.run import run
+from hpme.commands.serve import serve
 from hpme.commands.tables import report, tables
 
 app = typer.Typer(
@@ -28,7 +29,19 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_show_locals=False,
 )
-for function in (apply, bench, explain, rules, counterfactual, audit, tables, run, demo):
+for function in (
+    apply,
+    bench,
+    explain,
+    serve,
+    rules,
+    counterfactual,
+    audit,
+    judge,
+    tables,
+    run,
+    demo,
+):
     app.command()(function)
 app.command("list")(list_names)
 app.command("report", hidden=True)(report)

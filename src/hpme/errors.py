@@ -1,5 +1,8 @@
 """The errors a user of :mod:`hpme` can meet; each message names the cause and the remedy."""
 
+import importlib
+from typing import Any
+
 
 class HPMEError(Exception):
     """Base class of all errors raised on purpose by this package."""
@@ -34,6 +37,22 @@ class StorageError(HPMEError, OSError):
 
 class MissingPackageError(HPMEError, ImportError):
     """An optional package that is needed now and cannot be imported."""
+
+
+def optional_module(name: str, need: str, extra: str) -> Any:
+    """A module of a package that not everybody has, imported when it is first needed.
+
+    Args:
+        name: The module.
+        need: What needs it, for the message of the error.
+        extra: What it is installed with.
+    """
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise MissingPackageError(
+            need.format(error=error) + f"; install it with: pip install 'hpme[{extra}]'"
+        ) from error
 
 
 class ClusterError(HPMEError, RuntimeError):

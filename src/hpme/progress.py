@@ -33,10 +33,6 @@ def progress_bar(
     It is drawn on stderr, on terminals and in notebooks only.
 
     Args:
-        description: What is being done.
-        total: Number of steps.
-        enabled: Whether anything is shown.
-        done: Steps that were done before.
         rate: Whether steps per second are shown; elsewhere than on terminals, too, as a line now
             and then.
     """

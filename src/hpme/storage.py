@@ -109,14 +109,6 @@ def read_or_make(
 
     One process makes it while others wait. A cache that is damaged or cannot be written is worth a
     warning, not a failure.
-
-    Args:
-        path: The file.
-        read: Reads it.
-        make: Makes its content.
-        write: Writes that.
-        what: What it is, for messages.
-        making: What making it is called.
     """
     with locked(path):
         if path.exists():
@@ -146,11 +138,7 @@ def sealed(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unsealed(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that :func:`sealed` was given.
-
-    Raises:
-        InputError: If they were changed since.
-    """
+    """The values that :func:`sealed` was given; refused if they were changed since."""
     values = {name: value for name, value in content.items() if name != _SEAL}
     if sealed(values) != content:
         raise InputError(f"its content does not fit its {_SEAL}")
@@ -158,11 +146,7 @@ def unsealed(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_json(text: str | bytes) -> Any:
-    """What JSON text holds.
-
-    Raises:
-        ValueError: If it is no JSON, or nested so deeply that nothing we write could be.
-    """
+    """What JSON text holds; what is nested too deeply is no JSON that we write."""
     try:
         return json.loads(text)
     except RecursionError as error:
@@ -195,15 +179,7 @@ class FileContent:
 def read_tensors(
     path: str | Path | FileContent, *, undigested: bool = False
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Loads what :func:`write_tensors` saved.
-
-    Args:
-        path: The file, or its content.
-        undigested: Whether to take files of older versions, which have no digest.
-
-    Raises:
-        StorageError: If the file is missing, damaged or of another kind.
-    """
+    """Loads what :func:`write_tensors` saved."""
     if isinstance(path, FileContent):
         with _checked(path):
             size = int.from_bytes(path.content[:8], "little")
@@ -231,11 +207,7 @@ def checked_digest(
 
 @contextmanager
 def open_tensors(path: str | Path) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """What :func:`write_tensors` saved, for reading parts of it: a safetensors file, and its meta.
-
-    Raises:
-        StorageError: If the file is missing, damaged or of another kind.
-    """
+    """What :func:`write_tensors` saved, to read parts of it: a safetensors file, and its meta."""
     path = Path(path)
     if not path.is_file():
         raise StorageError(f"no file '{path}'; check the path, or save again")

@@ -163,7 +163,7 @@ def test_graphs_of_a_file(invoke, user, table):
     from hpme.graphs.tensors import to_tensors
     from hpme.storage import write_tensors
 
-    store = GraphStore._of_parts(read_graphs(molecules, "all"))
+    store = GraphStore(**read_graphs(molecules, "all"))
     header = {"kind": graph_file.KIND, "version": graph_file.VERSION, "graphs": 4}
     write_tensors("graphs.safetensors", to_tensors(store), header)
     result = invoke("graphs.safetensors", "out", "--rows-per-shard", 3)

@@ -269,3 +269,21 @@ def test_settings_say_all_that_decides(invoke, table):
     assert len(settings["model file"]) == 1
     assert ShardFolder(Path("out"), settings).done() == {0: 4}
     torch.set_num_threads(1)
+
+
+def test_pooled_nodes_keep_a_guaranteed_risk(invoke, table):
+    data, good = table(30, bad=False)
+    refused = invoke(data, "out", "--alpha", 0.5)
+    assert refused.exit_code == 2 and "no guarantee yet" in refused.output
+    assert invoke(data, "out", "--calibrate", data).exit_code == 2
+    seen = invoke(data, "out", "--alpha", 0.5, "--calibrate", data)
+    assert seen.exit_code == 2 and "not fitted on" in seen.output
+    others = [f"{'C' * n}{end}" for n in range(5, 20) for end in ("O", "N", "C(=O)O")]
+    Path("new.csv").write_text("\n".join(["smiles", *others]) + "\n")
+    sizes = {}
+    for alpha in (0.95, 0.99):
+        result = invoke("new.csv", f"out {alpha}", "--alpha", alpha, "--calibrate", "new.csv")
+        assert result.exit_code == 0, result.output
+        assert f"on average at most {alpha} of a prediction" in result.stderr
+        sizes[alpha] = sum(len(r["pooled_nodes"]) for r in pq.read_table(f"out {alpha}").to_pylist())
+    assert sizes[0.95] >= sizes[0.99]

@@ -139,3 +139,25 @@ def test_a_file_of_somebody_else_is_not_taken_for_a_list_of_rows(ask, flat):
     result = ask("audit", "--should", "F")
     assert result.exit_code == 1 and "move it elsewhere" in flat(result.output)
     assert Path("graphs.skipped.csv").read_text() == "mine\n"
+
+
+def test_masks_of_others_are_judged(ask):
+    """Fluorine is what the model reads; a mask of chlorine says nothing about it."""
+    rows = Path("table.csv").read_text().splitlines()[1:]
+    for name, letter in (("good", "F"), ("bad", "Cl")):
+        lines = ["graph,node,importance"]
+        for number, smiles in enumerate(rows):
+            last = smiles.count("C") - 1 if letter == "Cl" else smiles.count("C")
+            lines += [f"{number},{last},1"] if smiles.endswith(letter) else []
+        Path(f"{name}.csv").write_text("\n".join(lines) + "\n")
+    words = ("judge", "--masks", "good.csv", "--masks", "bad.csv", "--graphs", "60")
+    result = ask(*words, "--out", "judged.csv", "--page", "judged.html")
+    assert result.exit_code == 0, result.output
+    assert "good: accepted" in result.stdout and "bad: rejected" in result.stdout
+    with open("judged.csv", newline="") as file:
+        found = {row["masks"]: row for row in csv.DictReader(file)}
+    assert found["good"]["accepted"] == "True" and list(found) == ["good", "bad", "hpme", "random"]
+    names = [one["name"] for one in page_data(Path("judged.html"))["explainers"]]
+    assert names[:4] == ["good", "bad", "hpme", "random"]
+    wrong = ask("judge", "--masks", "table.csv")
+    assert wrong.exit_code == 2 and "no column" in wrong.output

@@ -21,6 +21,7 @@ QUICK_EXPLAINERS = {"grad", "hpme", "pgexplainer"}
 SLOW = {
     # apply, bench, commands
     "test_a_killed_run_goes_on_without_a_lost_or_doubled_row",
+    "test_a_killed_server_starts_again_and_ctrl_c_ends_it",
     "test_a_picture_needs_the_explanations_again",
     "test_a_real_kill_in_the_middle",
     "test_a_run_and_nothing_left_to_do",
@@ -99,6 +100,10 @@ SLOW = {
     "test_same_bytes_every_time",
     "test_same_input_same_bytes",
     "test_same_results_same_bytes",
+    # serve
+    "test_a_graph_as_json",
+    "test_old_answers_go",
+    "test_ten_at_once_are_answered_as_one_by_one",
     # robustness, documentation
     "test_forged_files",
     "test_how_edges_are_weighted_does_not_depend_on_units",

@@ -83,7 +83,7 @@ def test_without_ground_truth(tmp_path):
     graph = cycle(edge_mask=None, node_mask=None)
     shown = texts(gallery([graph], [explain(graph, pooled=False)], tmp_path / "a.svg"))
     assert "explanation" in shown
-    assert "graph 0" in shown
+    assert "graph 0" not in shown  # the only one needs no number
     assert "ground truth" not in shown
     assert "pooled node" not in shown
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from hpme.apply.rows import Part
 from hpme.data.molecules.columns import SKIPPED as COLUMNS
 from hpme.data.molecules.columns import SkippedRow
-from hpme.errors import InputError, MissingPackageError, StorageError
+from hpme.errors import InputError, StorageError, optional_module
 from hpme.storage import read_json, write_atomically
 from hpme.text import write_csv
 
@@ -35,14 +35,7 @@ OURS = re.compile(rf"part-\d{{6,}}-[0-9a-f]{{{DIGITS}}}\.parquet")
 
 def arrow(name: str = "pyarrow") -> Any:
     """A module of PyArrow, imported when it is first needed."""
-    import importlib
-
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise MissingPackageError(
-            f"Parquet files need PyArrow ({error}); install it with: pip install 'hpme[parquet]'"
-        ) from error
+    return optional_module(name, "Parquet files need PyArrow ({error})", "parquet")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from safetensors.torch import load, save
-from torch import Tensor
 
 from hpme.apply.rows import Part
 from hpme.apply.shards import Column, Lists, ShardRows
@@ -39,6 +38,7 @@ class ShardWork:
         state: Its parameters and buffers, as :func:`state_of` gives them.
         settings: What shards say about how they were made.
         verdict: Whether every graph gets a verdict, which takes mixes with other graphs.
+        alpha: Risk that pooled nodes are to keep, by the guarantee of the explainer, if any.
         hydrogens: Whether hydrogens of molecules become nodes.
         device: Where the model runs; by default where it is.
         threads: Threads for computing.
@@ -50,6 +50,7 @@ class ShardWork:
     state: bytes
     settings: dict[str, Any]
     verdict: bool = False
+    alpha: float | None = None
     hydrogens: bool = False
     device: str | None = None
     threads: int = 1
@@ -73,7 +74,7 @@ class ShardWork:
         table, skipped = ShardRows(part), list(part.skipped)
         for first in range(0, len(part.ids), explainer.batch_size):
             rows = slice(first, first + explainer.batch_size)
-            store, numbers = self._read(part, rows, skipped)
+            store, numbers = self.read(part, rows, skipped)
             self._explain(part, store, numbers, table, skipped)
         skipped.sort(key=lambda row: row.row)
         return table.encoded(skipped, self.settings)
@@ -90,11 +91,14 @@ class ShardWork:
         if self.verdict and explainer.answers:
             raise InputError("an explainer that was fitted to several targets gives no verdicts")
         skipped: list[SkippedRow] = []
-        store, numbers = self._read(part, slice(0, TRIAL), skipped)
+        count = TRIAL if self.alpha is None else len(part.ids)  # more say whether graphs are alike
+        store, numbers = self.read(part, slice(0, count), skipped)
         usable = [i for i in range(len(numbers)) if _usable(store.subset(torch.tensor([i])))]
         if usable:
             trial = store.subset(torch.tensor(usable))
             try:
+                if self.alpha is not None:
+                    explainer.explain(self.ready()[1], trial, progress=False)
                 self._columns(part, trial, [numbers[i] for i in usable])
             except Exception as error:
                 if not short_of_memory(error):  # less at a time may fit
@@ -104,6 +108,10 @@ class ShardWork:
         """The explainer and the model, read when they are first needed."""
         if self._ready is None:
             explainer = self.loaded or load_explainer(self.explainer)
+            if self.alpha is not None:
+                if not hasattr(explainer, "showing"):
+                    raise InputError(f"{explainer.title} guarantees nothing; those of HPME do")
+                explainer = explainer.showing(self.alpha)
             explained = self.build()
             explained.model.load_state_dict(load(self.state))
             if self.device is not None:
@@ -113,7 +121,7 @@ class ShardWork:
             self._ready = explainer, ExplainedModel.of(explained, **{**facts, "level": level})
         return self._ready
 
-    def _read(
+    def read(
         self, part: Part, rows: slice, skipped: list[SkippedRow]
     ) -> tuple[GraphStore, list[int]]:
         """Graphs of some rows, and their positions in the part."""
@@ -178,7 +186,9 @@ class ShardWork:
                 target=None,
                 contrast=None,
             )
-            raw = _output(bare, store)
+            graphs = store.detached(everything=bare.reads_all).batch()
+            with bare.frozen(), torch.no_grad():
+                raw = bare.adapter().predict(graphs)
             view = view.of_all_classes(raw)
             output = view.read(raw)
         check_rows(output, len(store))
@@ -190,7 +200,10 @@ class ShardWork:
             judge: Any = explainer
             text = {"smiles": [part.smiles[i] for i in numbers]} if part.smiles else {}
             named = replace(store, text=text)
-            quality = [one.verdict for one in judge.quality(explained, named)]
+            quality = [one.verdict for one in judge.quality(explained, named, proofs=False)]
+        nodes = masks.node_mask
+        if nodes is None:
+            nodes = edge_to_node(masks.edge_mask, store.batch())
         return {
             "id": [part.ids[i] for i in numbers],
             "name": part.names and [part.names[i] for i in numbers],
@@ -199,7 +212,7 @@ class ShardWork:
             "class": values.argmax(1) if task.classification else None,
             "pooled_nodes": _pooled(masks, store),
             "edge_weights": Lists(masks.edge_mask, store.edge_counts),
-            "node_weights": Lists(_node_weights(masks, store), store.sizes),
+            "node_weights": Lists(nodes.amax(1), store.sizes),
             "verdict": quality,
         }
 
@@ -232,13 +245,6 @@ def _usable(one: GraphStore) -> bool:
     return False
 
 
-@torch.no_grad()
-def _output(explained: ExplainedModel, store: GraphStore) -> Tensor:
-    graphs = store.detached(everything=explained.reads_all).batch()
-    with explained.frozen():
-        return explained.adapter().predict(graphs)
-
-
 def _pooled(masks: Masks, store: GraphStore) -> Column:
     """Numbers of the pooled nodes of every graph."""
     if masks.pooled is None:
@@ -246,10 +252,3 @@ def _pooled(masks: Masks, store: GraphStore) -> Column:
     graph, nodes = store.node_graph, masks.pooled.nonzero().view(-1)
     counts = torch.bincount(graph[nodes], minlength=len(store))
     return Lists((nodes - store.node_start[graph[nodes]]).int(), counts)
-
-
-def _node_weights(masks: Masks, store: GraphStore) -> Tensor:
-    nodes = masks.node_mask
-    if nodes is None:
-        nodes = edge_to_node(masks.edge_mask, store.batch())
-    return nodes.amax(1)

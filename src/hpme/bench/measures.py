@@ -151,12 +151,7 @@ def hard_mix(outcome: Outcome) -> tuple[float, float]:
         generator = torch.Generator().manual_seed(0)  # the same hosts for all settings
         for share in SHARES:
             mix = HardMix.build(
-                context,
-                PoolSize(share),
-                judge.neighbor,
-                judge.attach,
-                generator,
-                judge.batch_size,
+                context, PoolSize(share), judge.neighbor, judge.attach, generator, judge.batch_size
             )
             score = from_edges(edge_mask, mix.graphs).node_mask
             assert score is not None
@@ -217,9 +212,6 @@ def mixups(outcome: Outcome) -> list[dict[str, Any]]:
     ``num_nodes`` and ``edge_index`` make the mixup graph, and every edge has an ``edge_weight`` and
     says whether it is ``transplanted`` from the explanation, or a ``bridge`` that neither graph
     has.
-
-    Raises:
-        InputError: If the explainer makes no mixup graphs.
     """
     if not isinstance(outcome.explainer, MixingExplainer):
         raise InputError(f"'{outcome.experiment.explainer}' makes no mixup graphs")

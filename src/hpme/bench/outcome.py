@@ -19,16 +19,10 @@ from hpme.bench.experiment import ALL_EDGES, GROUND_TRUTH, Experiment
 from hpme.data import GraphDataset, GraphStore
 from hpme.explainers import GraphExplainer
 from hpme.explainers.registry import make_explainer
-from hpme.models import (
-    ExplainedModel,
-    Recipe,
-    TrainReport,
-    load_or_train,
-    predict,
-    recipe_for,
-)
+from hpme.models import ExplainedModel, Recipe, TrainReport, load_or_train, predict, recipe_for
 from hpme.models.chemprop.ensemble import ATOM_DESCRIPTORS, MOLECULE_DESCRIPTORS
 from hpme.models.explained import Model
+from hpme.models.freezing import removed_afterwards
 from hpme.models.task import Mode
 
 MAX_LABELLED = 1000
@@ -220,6 +214,7 @@ def _sure(seen: Any, edges: Any, weight: Callable[[Any], Tensor]) -> Any:
     return explanation
 
 
+@dataclass
 class Passes:
     """Edges a model was shown while it was watched; one pass shows every edge of the graphs once.
 
@@ -227,12 +222,11 @@ class Passes:
     than the graphs they come from.
     """
 
-    def __init__(self) -> None:
-        self.edges = 0
+    edges: int = 0
 
     def over(self, graphs: Iterable[Any]) -> float | None:
         """Passes over some graphs; ``None`` if they have no edge."""
-        once = sum(_edges_of(graph) for graph in graphs)
+        once = sum(graph.num_edges for graph in graphs)
         return self.edges / once if once else None
 
 
@@ -244,11 +238,9 @@ def counted(model: Model) -> Iterator[Passes]:
     def watch(_: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         passes.edges += _edges_seen((*args, *kwargs.values()))
 
-    handle = module.register_forward_pre_hook(watch, with_kwargs=True)
-    try:
+    with removed_afterwards() as handles:
+        handles.append(module.register_forward_pre_hook(watch, with_kwargs=True))
         yield passes
-    finally:
-        handle.remove()
 
 
 def _edges_seen(values: Iterable[Any]) -> int:
@@ -264,9 +256,3 @@ def _edges_seen(values: Iterable[Any]) -> int:
 def _is_edge_index(value: Any) -> bool:
     integer = isinstance(value, Tensor) and value.dtype == torch.long
     return integer and value.dim() == 2 and value.shape[0] == 2
-
-
-def _edges_of(graph: Any) -> int:
-    if isinstance(graph, HeteroData):
-        return sum(graph[kind].edge_index.shape[1] for kind in graph.edge_types)
-    return int(graph.edge_index.shape[1])

@@ -76,8 +76,7 @@ class Record:
             StorageError: If the content is damaged or of another version.
         """
         try:
-            values = read_json(content)
-            return cls.from_dict(values)
+            return cls.from_dict(read_json(content))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise StorageError(f"not an intact result: {error}") from error
 

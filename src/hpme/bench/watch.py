@@ -85,13 +85,7 @@ class Watch:
     """Shows what has ended and how long the rest will take.
 
     Args:
-        todo: Experiments to run.
         costs: Estimates; they learn from what ends.
-        workers: How many are run at a time.
-        console: Where to show it.
-        untrained: For every target that must be trained an experiment that needs it.
-        every: Seconds between lines, where there is no terminal for a bar.
-        clock: The time in seconds.
     """
 
     def __init__(

@@ -10,6 +10,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,8 +18,10 @@ import typer
 from hpme import __version__
 from hpme.commands import shared
 from hpme.commands.options import (
+    CallOption,
     ChempropFiles,
     DeviceOption,
+    FactoryOption,
     HydrogensOption,
     NameColumnOption,
     QuietOption,
@@ -29,8 +32,10 @@ from hpme.commands.shared import check_device, command, refuse, say, usage
 
 if TYPE_CHECKING:
     from hpme.apply import ShardWork
+    from hpme.apply.rows import GraphFile, SmilesTable
     from hpme.execute.jobs import Executor
     from hpme.models.explained import ExplainedModel
+    from hpme.storage import FileContent
 
 ROWS_PER_SHARD = 10_000
 FIRST_LOOK = 100
@@ -56,22 +61,9 @@ def apply(
     ],
     out: Annotated[Path, typer.Option(file_okay=False, help="Folder of the Parquet shards.")],
     chemprop: ChempropFiles,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="MODULE:FUNCTION",
-            help="Function that returns your model; it is called without arguments.",
-        ),
-    ] = None,
+    model: FactoryOption = None,
     weights: WeightsOption = None,
-    call: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODULE:FUNCTION", help="Function call(model, batch), as for hpme explain."
-        ),
-    ] = None,
+    call: CallOption = None,
     verdict: Annotated[
         bool,
         typer.Option(
@@ -80,6 +72,20 @@ def apply(
             "graphs, and about five times as long per row.",
         ),
     ] = False,
+    alpha: Annotated[
+        float | None,
+        typer.Option(
+            help="Pool as many nodes as the explainer's guarantee needs for this risk (HPME only)."
+        ),
+    ] = None,
+    calibrate: Annotated[
+        Path | None,
+        typer.Option(
+            dir_okay=False,
+            help="Graphs that the explainer was not fitted on, as --data, to calibrate its "
+            "guarantee for --alpha (default: as it was saved).",
+        ),
+    ] = None,
     workers: Annotated[
         int | None,
         typer.Option(min=1, help="Processes on this machine, one core each (default: 1)."),
@@ -113,11 +119,10 @@ def apply(
     from hpme.apply.shards import SKIPPED, arrow
     from hpme.apply.work import ShardWork, state_of
     from hpme.commands.chemprop import chemprop_model
-    from hpme.commands.inputs import build_model, find_function
+    from hpme.commands.inputs import find_function
     from hpme.errors import InputError
     from hpme.explainers import load_explainer
     from hpme.models.chemprop.files import model_files
-    from hpme.models.explained import ExplainedModel
     from hpme.storage import FileContent, locked
 
     arrow("pyarrow.parquet")
@@ -126,16 +131,27 @@ def apply(
     loaded = load_explainer(explainer)  # says what is wrong with it before anything is read
     rows = usage("--data", partial(open_rows, data, smiles_column=smiles_column,
                                    name_column=name_column))  # fmt: skip
-    function = None if call is None else usage("--call", find_function, call)
+    if call is not None:
+        usage("--call", find_function, call)
     if model is None:  # other processes look for the files elsewhere
         files = replace(chemprop, chemprop=[path.resolve() for path in chemprop.chemprop or []])
         build = partial(chemprop_model, files, hydrogens=hydrogens)
         explained, sources = build(), model_files(files.chemprop or [])
     else:
         build = partial(named_model, model, call)
-        explained = ExplainedModel(build_model(model, weights), call=function)
+        explained = named_model(model, call, weights)
         sources = _sources(explained, model, call)
     state, content = state_of(explained), FileContent(str(explainer), explainer.read_bytes())
+    if calibrate is not None:
+        if alpha is None:
+            refuse("needs --alpha, the risk to guarantee", "--calibrate")
+        known = usage("--calibrate", partial(open_rows, calibrate, smiles_column=smiles_column))
+        reader = ShardWork(
+            content, build, state, {}, hydrogens=hydrogens, device=device, loaded=loaded
+        )
+        content, promise = usage("--alpha", _calibrated, reader, known, alpha)
+        if not quiet:
+            say(promise)
     settings: dict[str, Any] = {
         "hpme": __version__,
         "explainer": hashlib.sha256(content.content).hexdigest(),
@@ -147,6 +163,7 @@ def apply(
         "columns": rows.columns,
         "hydrogens": hydrogens,
         "verdict": verdict,
+        **({} if alpha is None else {"alpha": alpha}),
         "rows per shard": rows_per_shard,
     }
     work = ShardWork(
@@ -155,6 +172,7 @@ def apply(
         state,
         settings,
         verdict=verdict,
+        alpha=alpha,
         hydrogens=hydrogens,
         device=device,
         threads=shared.threads if workers is None else 1,
@@ -163,6 +181,8 @@ def apply(
     first = next(rows.parts(min(rows_per_shard, FIRST_LOOK)), None)
     if first is None:
         refuse(f"'{data}' has no rows", "--data")
+    if alpha is not None:
+        usage("--alpha", work.ready)
     work.check(first)
     with locked(out / "apply"):
         folder = ShardFolder(out, settings)
@@ -185,6 +205,27 @@ def apply(
             listed = out / SKIPPED
             say(f"{done.skipped:,} rows are left out; '{listed}' lists them", style="yellow")
         typer.echo(str(out))
+
+
+def _calibrated(
+    work: ShardWork, rows: SmilesTable | GraphFile, alpha: float
+) -> tuple[FileContent, str]:
+    """The explainer of some work with a guarantee, as a file, and what is guaranteed."""
+    from hpme.errors import InputError
+    from hpme.storage import FileContent
+
+    explainer: Any
+    explainer, model = work.ready()
+    if not hasattr(explainer, "guarantee"):
+        raise InputError(f"{explainer.title} guarantees nothing; those of HPME do")
+    parts = [work.read(part, slice(None), [])[0] for part in rows.parts(ROWS_PER_SHARD)]
+    if not parts:
+        raise InputError("there are no graphs to calibrate on")
+    found = explainer.guarantee(model, parts[0].joined(*parts[1:]), alpha)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "explainer.safetensors"
+        explainer.save(path)
+        return FileContent(work.explainer.name, path.read_bytes()), found.sentence()
 
 
 def _executor(
@@ -212,13 +253,13 @@ def _sources(explained: ExplainedModel, *references: str | None) -> list[Path]:
     return [Path(file) for file in files if file]
 
 
-def named_model(reference: str, call: str | None) -> ExplainedModel:
+def named_model(reference: str, call: str | None, weights: Path | None = None) -> ExplainedModel:
     """The model a factory returns and the function that calls it, in any process."""
     from hpme.commands.inputs import build_model, find_function
     from hpme.models.explained import ExplainedModel
 
     function = None if call is None else find_function(call)
-    return ExplainedModel(build_model(reference, None), call=function)
+    return ExplainedModel(build_model(reference, weights), call=function)
 
 
 def _travelling_model(reference: str, call: str | None) -> Callable[[], ExplainedModel]:

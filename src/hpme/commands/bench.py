@@ -147,7 +147,6 @@ def chosen_experiments(
     """The experiments of a suite that the command line asks for.
 
     Args:
-        suite: The suite.
         seeds: As people write them; by default the suite's.
         datasets: Names separated by commas; by default all.
         explainers: Names separated by commas; by default all.

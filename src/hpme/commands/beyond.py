@@ -1,9 +1,10 @@
-"""``hpme rules``, ``hpme counterfactual`` and ``hpme audit``: what goes beyond one graph."""
+"""``hpme rules``, ``counterfactual``, ``audit`` and ``judge``: what goes beyond one graph."""
 
 from __future__ import annotations
 
 import io
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -140,6 +141,43 @@ def audit(
     _write(answer, inputs, read, explainer, result, rows, audit=found)
 
 
+@command
+def judge(
+    inputs: InputOptions,
+    table: TableOptions,
+    chemprop: ChempropOptions,
+    answer: AnswerOptions,
+    masks: Annotated[
+        list[Path],
+        beyond_one_graph(
+            exists=True,
+            dir_okay=False,
+            help="Masks of another explainer: .csv, .tsv or .parquet with columns graph, node (or "
+            "source and target) and importance; may be repeated.",
+        ),
+    ],
+    graphs: GraphsOption = 500,
+) -> None:
+    """Judge masks of other explainers by transplants, beside HPME's own and random regions.
+
+    Graphs are numbered from 0 as they are read; rows about others than the --graphs are ignored.
+
+    Exit codes: 0 done, 1 failed while running, 2 wrong usage.
+    """
+    _check(answer, inputs, chemprop)
+    from hpme.explainers.hpme.judging import read_masks
+
+    read, explainer = _read(inputs, table, chemprop, answer, graphs)
+    given = {
+        path.stem: usage("--masks", read_masks, path, read.store, read.numbers) for path in masks
+    }
+    explainer.fit(read.model, read.fitted, target=read.model.target, progress=not inputs.quiet)
+    found = explainer.judge(read.model, read.store, given)
+    tell(str(found), quiet=inputs.quiet)
+    rows = [one.row() for one in found.masks]
+    _write(answer, inputs, read, explainer, rows, rows, found.explanations())
+
+
 def _check(answer: AnswerOptions, inputs: InputOptions, chemprop: ChempropOptions) -> None:
     """Refuses files that could not be written, and two models or none, before any work."""
     chemprop.check(inputs.model)
@@ -171,6 +209,7 @@ def _write(
     explainer: HPMEExplainer,
     result: Any,
     rows: list[dict[str, Any]],
+    explanations: Mapping[str, Sequence[Any]] | None = None,
     **found: Any,
 ) -> None:
     """Everything as JSON or the rows as a table, and what was found on a page, as asked for."""
@@ -186,5 +225,6 @@ def _write(
         write_csv(written, rows[0] if rows else ["graph"], (row.values() for row in rows))
         write_atomically(answer.out, written.getvalue().encode())
     if answer.page is not None:
-        explanations = {"hpme": explanations_of(explainer, read, quiet=inputs.quiet)}
+        if explanations is None:
+            explanations = {"hpme": explanations_of(explainer, read, quiet=inputs.quiet)}
         save_page(read, {"hpme": explainer}, explanations, answer.page, inputs, **found)

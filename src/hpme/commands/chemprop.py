@@ -27,12 +27,7 @@ if TYPE_CHECKING:
 
 
 def chemprop_model(files: ChempropFiles, *, hydrogens: bool) -> ExplainedModel:
-    """The network in a file, or the ensemble of several.
-
-    Args:
-        files: Where they are.
-        hydrogens: Whether hydrogens are atoms of the molecules.
-    """
+    """The network in a file, or the ensemble of several."""
     from hpme.models.chemprop import explained, molecules, read_model
 
     model, _ = read_model(files.chemprop or [], trust=files.trust_model_file)
@@ -54,33 +49,21 @@ def chemprop_graphs(
     """Molecules of a table as a Chemprop model sees them.
 
     Args:
-        model: The model.
-        table: The table of SMILES.
-        skipped: Where to list rows of the table that are left out.
-        progress: Whether to say how many these are.
         files: Files (``.npz``) of additional features and descriptors by Chemprop's names ``V_f``,
             ``E_f``, ``V_d`` (an array per molecule) and ``x_d`` (a row per molecule).
-        rules, task, hydrogens, columns: As in :func:`~hpme.data.from_smiles_csv`.
     """
     read, left_out = parse_smiles(
         read_columns(table, **columns), rules or {}, task=task, hydrogens=hydrogens
     )
     if skipped is not None:
         list_skipped(left_out, len(read), skipped, quiet=not progress)
-    return _featurised(model, read, files or {})
+    return featurised(model, read, files or {})
 
 
 def chemprop_target(
     chemprop: ChempropOptions, found: GraphDataset, target: str | None, *, hydrogens: bool
 ) -> tuple[Target, GraphDataset]:
-    """A Chemprop model to explain, and the molecules of a dataset as it sees them.
-
-    Args:
-        chemprop: Where its files are, and files of additional features.
-        found: Molecules with labels and ground truth, which stay what they are.
-        target: The task to explain, by name or number.
-        hydrogens: Whether hydrogens are atoms of the molecules.
-    """
+    """A Chemprop model to explain, and the molecules of a dataset as it sees them."""
     from hpme.bench import Target
     from hpme.models.chemprop.files import model_files
 
@@ -91,7 +74,7 @@ def chemprop_target(
         (parse(chem, graph.smiles, hydrogens), {k: graph[k] for k in names if k in graph})
         for graph in found
     ]
-    graphs = _featurised(model, read, chemprop.files())
+    graphs = featurised(model, read, chemprop.files())
     store = GraphStore.from_graphs(graphs, attributes="all")
     # Results are kept by name, so this changes with the files.
     content = b"".join(file.read_bytes() for file in model_files(chemprop.chemprop or []))
@@ -100,7 +83,7 @@ def chemprop_target(
     return Target(name, 0, model, None), GraphDataset(store, found.info, found.variant, found.seed)
 
 
-def _featurised(
+def featurised(
     model: ExplainedModel, read: Sequence[tuple[Any, dict[str, Any]]], files: Mapping[str, Path]
 ) -> list[Data]:
     """Graphs of RDKit's molecules, each with what is known of it besides features."""

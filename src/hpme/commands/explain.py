@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from hpme.explainers import GraphExplainer
 
 HPME, ANSWERS = "hpme", ("rules", "counterfactuals")
+EFFECT_DRAWS = 4
+"""What takes the place of each node, to see whether it raises or lowers the output."""
 SAID = 3
 """Graphs whose evidence is printed; the page tells that of all."""
 
@@ -165,14 +167,15 @@ def _announce(name: str, explainer: GraphExplainer, explanations: list[Any]) -> 
 
 def explanations_of(explainer: GraphExplainer, read: Inputs, *, quiet: bool) -> list[Any]:
     """Explanations by a fitted explainer, with their quality if it is known."""
-    from hpme.explainers.shared.explanation import set_rest
+    from hpme.explainers.shared.explanation import set_quality
 
     found = list(explainer.explain(read.model, read.store, progress=not quiet))
     if hasattr(explainer, "quality"):
-        qualities = explainer.quality(read.model, read.store)
-        for item, quality in zip(found, qualities, strict=True):
-            item.quality = quality
-            set_rest(item, quality.rest)
+        asked = read.model, read.store
+        answers = explainer.quality(*asked), explainer.effects(*asked, draws=EFFECT_DRAWS)
+        for item, quality, effect in zip(found, *answers, strict=True):
+            set_quality(item, quality)
+            item.effect = effect
     return found
 
 

@@ -48,21 +48,13 @@ PICKLES = (".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".bin")
 
 @dataclass(frozen=True)
 class Inputs:
-    """A model, and the graphs a command is about; each is read once.
+    """A model, and the graphs a command is about; each is read once."""
 
-    Args:
-        model: The model, with all that is known about it.
-        fitted: Graphs to learn from.
-        store: Graphs to answer about.
-        graphs: The latter one by one, as they were given.
-        numbers: Their numbers among all.
-    """
-
-    model: ExplainedModel
-    fitted: GraphStore
-    store: GraphStore
-    graphs: list[Data]
-    numbers: list[int]
+    model: ExplainedModel  # the model, with all that is known about it
+    fitted: GraphStore  # graphs to learn from
+    store: GraphStore  # graphs to answer about
+    graphs: list[Data]  # the latter one by one, as they were given
+    numbers: list[int]  # their numbers among all
 
 
 def read_inputs(
@@ -73,15 +65,7 @@ def read_inputs(
     count: int,
     skipped: Path,
 ) -> Inputs:
-    """Reads model and graphs, and calls the model once.
-
-    Args:
-        options: The model and where the graphs are.
-        table: How a table of SMILES is read.
-        chemprop: Model files in place of the model.
-        count: Number of graphs to answer about.
-        skipped: Where to list rows of a table that are left out.
-    """
+    """Reads model and graphs, and calls the model once."""
     place = None if options.device is None else usage("--device", check_device, options.device)
     arguments, progress = table.arguments(), not options.quiet
     if options.mode is ModeName.regression and table.label_column:
@@ -183,9 +167,6 @@ def find_function(reference: str) -> Callable[..., Any]:
     """The function named ``module:function``.
 
     The module is looked for in the current folder first, then where Python looks for modules.
-
-    Raises:
-        InputError: If there is no such function.
     """
     module_name, colon, name = reference.partition(":")
     if not colon or not module_name or not name:
@@ -214,11 +195,7 @@ def find_function(reference: str) -> Callable[..., Any]:
 
 
 def call_factory(reference: str) -> Any:
-    """What a function returns when called without arguments.
-
-    Raises:
-        InputError: If there is no such function, or it fails.
-    """
+    """What a function returns when called without arguments."""
     factory = find_function(reference)
     with _current_folder():
         try:
@@ -296,13 +273,7 @@ def read_graphs(
     Args:
         source: A ``.csv`` or ``.tsv`` file, a ``.safetensors`` file of
             :func:`~hpme.data.save_graphs`, or ``module:function``.
-        skipped: Where to list rows of a table that are left out.
-        progress: Whether to draw a progress bar.
         model: What the graphs are for; a Chemprop model makes them of a table of SMILES itself.
-        table_options: Arguments of :func:`~hpme.data.from_smiles_csv`, for tables only.
-
-    Raises:
-        InputError: If it is none of these, or holds no graphs.
     """
     path = Path(source)
     suffix = path.suffix.lower()

@@ -44,6 +44,21 @@ StepsOption = Annotated[
     int | None,
     typer.Option(min=1, help="Longest training of the model, in steps, to try things out."),
 ]
+FactoryOption = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="MODULE:FUNCTION",
+        help="Function that returns your model; it is called without arguments.",
+    ),
+]
+CallOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODULE:FUNCTION", help="Function call(model, batch), as for hpme explain."
+    ),
+]
 WeightsOption = Annotated[
     Path | None,
     typer.Option(dir_okay=False, help="Weights (.safetensors) (default: those the function sets)."),

@@ -171,7 +171,6 @@ def run(
     from hpme.explainers import EXPLAINERS
     from hpme.explainers.registry import make_explainer
     from hpme.models import ExplainedModel
-    from hpme.models.registry import default_name
 
     numbers = usage("--seeds", parse_seeds, seeds)
     place = usage("--device", check_device, device or "cpu")
@@ -190,9 +189,8 @@ def run(
         if chemprop.chemprop:
             trained, loaded = chemprop_target(chemprop, loaded, target, hydrogens=table.hydrogens)
             model = trained.name
-    if model is None and loaded.schema is not None:
-        model = default_name(hetero=True)
-    model = model or EXPLAINERS[explainer].default_model
+    if model is None:
+        model = EXPLAINERS[explainer].default_model if loaded.schema is None else "hetero"
     usage("--option", make_explainer, explainer, loaded, numbers[0], options)
     experiments = [
         Experiment(

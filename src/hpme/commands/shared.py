@@ -152,11 +152,7 @@ def check_writable(path: Path | None, *endings: str) -> None:
 
 
 def check_device(text: str) -> torch.device:
-    """The device of that name.
-
-    Raises:
-        InputError: If there is none.
-    """
+    """The device of that name."""
     import torch
 
     try:
@@ -184,11 +180,7 @@ def list_skipped(skipped: Sequence[Any], left: int, path: Path, *, quiet: bool) 
 
 
 def parse_options(pairs: Sequence[str]) -> dict[str, Any]:
-    """Values of ``key=value`` pairs, read as JSON where possible, else as text.
-
-    Raises:
-        InputError: If there is no ``=``, or a key comes twice.
-    """
+    """Values of ``key=value`` pairs, read as JSON where possible, else as text."""
     from hpme.storage import read_json
 
     options: dict[str, Any] = {}
@@ -211,11 +203,7 @@ def parse_options(pairs: Sequence[str]) -> dict[str, Any]:
 
 
 def parse_rules(pairs: Sequence[str]) -> dict[str, str]:
-    """Patterns of ``name=SMARTS`` pairs.
-
-    Raises:
-        InputError: If a name is missing or comes twice, or a pattern is not valid.
-    """
+    """Patterns of ``name=SMARTS`` pairs."""
     rules: dict[str, str] = {}
     for pair in pairs:
         name, equals, smarts = pair.partition("=")

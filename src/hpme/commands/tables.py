@@ -21,8 +21,7 @@ def tables(
         ),
     ],
     out: Annotated[
-        Path | None,
-        typer.Option(file_okay=False, help="Folder to write to (default: DIR/report)."),
+        Path | None, typer.Option(file_okay=False, help="Folder to write to (default: DIR/report).")
     ] = None,
     suite: Annotated[
         list[str] | None,

@@ -49,21 +49,16 @@ def load_graphs(path: str | Path) -> list[Data]:
     _check_kind(path, meta)
     try:
         store = from_tensors(tensors)
-        _check(store, meta)
+        counts = [store.sizes, store.edge_counts, *([store.match_counts] if store.match else [])]
+        _check_counts(counts, len(store), meta)
+        store.check()
         return store.to_data_list()
     except (KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
         raise StorageError(f"'{path}' is damaged: {error}; write it again") from error
 
 
 class GraphSlices:
-    """Graphs of a file, some at a time; that they are as they were written is checked.
-
-    Args:
-        path: What :func:`save_graphs` wrote.
-
-    Raises:
-        StorageError: If it is damaged, or something else.
-    """
+    """Graphs of a file, some at a time; that they are as they were written is checked."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = path
@@ -112,12 +107,6 @@ class GraphSlices:
 def _check_kind(path: str | Path, meta: dict[str, Any]) -> None:
     if (meta.get("kind"), meta.get("version")) != (KIND, VERSION):
         raise StorageError(f"'{path}' holds no graphs; write them with hpme.data.save_graphs()")
-
-
-def _check(store: GraphStore, meta: dict[str, Any]) -> None:
-    counts = [store.sizes, store.edge_counts, *([store.match_counts] if store.match else [])]
-    _check_counts(counts, len(store), meta)
-    store.check()
 
 
 def _check_counts(counts: Iterable[Tensor | None], total: int, meta: dict[str, Any]) -> None:

@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import torch
 from torch import Tensor
 
 from hpme.data.sources import DataFile
+from hpme.errors import InputError
 from hpme.graphs import GraphStore
 
 TaskKind = Literal["classification", "regression"]
@@ -35,6 +37,12 @@ class GraphStats:
 def has_ground_truth(stats: GraphStats) -> Tensor:
     """Graphs with a ground-truth edge; without one no explanation can be right or wrong."""
     return stats.truth_edges > 0
+
+
+def ground_truth_or_all(stats: GraphStats) -> Tensor:
+    """The graphs with ground truth; where none has any, all of them."""
+    truth = has_ground_truth(stats)
+    return truth if bool(truth.any()) else torch.ones_like(truth)
 
 
 @dataclass(frozen=True)
@@ -85,6 +93,11 @@ class DatasetInfo:
     def num_outputs(self) -> int:
         """Number of values a model returns per graph."""
         return self.num_classes or 1
+
+
+def made_by(function: str, *_: Any) -> GraphStore:
+    """In place of the builder of a user's own dataset."""
+    raise InputError(f"a dataset of your own is made by {function}, not by its name")
 
 
 def entry(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,7 +12,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from hpme.data.dataset import GraphDataset
-from hpme.data.info import PAPER, PUBLISHED, DatasetInfo, GraphStats, entry, has_ground_truth
+from hpme.data.info import PAPER, PUBLISHED, DatasetInfo, entry, ground_truth_or_all, made_by
 from hpme.data.synthetic import nodes as node_motifs
 from hpme.errors import InputError
 from hpme.graphs import GraphStore
@@ -83,7 +82,8 @@ class LinkDataset(GraphDataset):
         store = link_graphs(
             base, size, seed, num_hops=num_hops, num_labels=num_labels, labels=labels
         )
-        info = _entry(title, DESCRIPTION, _no_builder, num_graphs=len(store), variants=(VARIANT,))
+        build = partial(made_by, "LinkDataset.from_graph")
+        info = _entry(title, DESCRIPTION, build, num_graphs=len(store), variants=(VARIANT,))
         return cls(store, info, VARIANT, seed)
 
     @property
@@ -155,15 +155,6 @@ def planted_graphs(base: BaseGraph, size: int, seed: int, *, num_hops: int) -> G
     It leads to the other (label 1), so that the link would close a cycle, or back to where it began
     (label 0); all else is alike, the numbers of nodes and edges, too. Its edges are the ground
     truth of label 1. Label 0 has none, since something is missing. Only the ends are marked.
-
-    Args:
-        base: The graph around.
-        size: Number of pairs, half of them of either label.
-        seed: Seed of pairs, labels and parts.
-        num_hops: Radius of the subgraphs.
-
-    Raises:
-        InputError: If ``size`` is too small, or the graph has too few pairs without a link.
     """
     if size < 2 * NEW:
         raise InputError(f"size must be at least {2 * NEW}, got {size}")
@@ -245,19 +236,7 @@ def non_links(base: BaseGraph, count: int, generator: torch.Generator) -> Tensor
     return torch.stack([keys // size, keys % size], dim=1)
 
 
-def explainable(stats: GraphStats) -> Tensor:
-    """The graphs with ground truth; where it was not planted there is none, and all will do."""
-    truth = has_ground_truth(stats)
-    return truth if bool(truth.any()) else torch.ones_like(truth)
-
-
-_entry = partial(entry, num_classes=2, level="link", explainable=explainable)
-
-
-def _no_builder(*_: Any) -> GraphStore:
-    raise InputError(
-        "a dataset of your own links is made by LinkDataset.from_graph, not by its name"
-    )
+_entry = partial(entry, num_classes=2, level="link", explainable=ground_truth_or_all)
 
 
 def _of_nodes(name: str, num_hops: int, num_graphs: int) -> DatasetInfo:

@@ -24,11 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 def read_official(name: str, needed: Sequence[str]) -> tuple[Path, dict[str, Any]]:
-    """Path and arrays of a file in ``$HPME_DATA_DIR/official``, else in ``$HPME_DATA_DIR``.
-
-    Raises:
-        StorageError: If the file is in neither place, or lacks an array that is needed.
-    """
+    """Path and arrays of a file in ``$HPME_DATA_DIR/official``, else in ``$HPME_DATA_DIR``."""
     path = _in_data_dir("official", name)
     if path is None:
         raise StorageError(f"'{name}' not found; {_where_to_put('official', name)}")
@@ -62,11 +58,7 @@ class DataFile:
         return f"{base.rstrip('/')}/{self.path}"
 
     def locate(self, root: Path, *, progress: bool = True) -> Path:
-        """Path of an intact copy: in ``$HPME_DATA_DIR``, else in the cache, else fetched into it.
-
-        Raises:
-            StorageError: If the user's own copy is another file, or none can be had.
-        """
+        """Path of an intact copy: in ``$HPME_DATA_DIR``, else in the cache, else fetched."""
         own = _in_data_dir(self.folder, self.name)
         if own is not None:
             if not self._is_intact(own):

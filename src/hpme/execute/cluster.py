@@ -20,7 +20,6 @@ class RayExecutor:
 
     Args:
         work: Does a job; it travels to every machine once.
-        address: ``HOST:PORT`` of a running cluster.
         ahead: How many jobs per core may wait in Ray's queue; by default any number.
     """
 
@@ -57,7 +56,6 @@ class RayExecutor:
         """Gives a job to the cluster.
 
         Args:
-            job: The job.
             luggage: What the work is given besides; references to Ray's objects arrive as these.
         """
         self._running[self._do.remote(self._work, job, *luggage)] = job

@@ -59,11 +59,7 @@ class Executor(Protocol):
 
 
 class InProcess:
-    """Does jobs at once, in this process.
-
-    Args:
-        work: Does a job.
-    """
+    """Does jobs at once, in this process."""
 
     def __init__(self, work: Work) -> None:
         self._work = work

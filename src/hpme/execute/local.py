@@ -28,7 +28,6 @@ class LocalExecutor:
     They start side by side; one that takes too long counts as dead.
 
     Args:
-        workers: Number of processes.
         work: Does a job; every process has a copy of its own.
     """
 

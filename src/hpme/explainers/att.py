@@ -17,6 +17,7 @@ from hpme.explainers.shared.masks import Masks
 from hpme.explainers.shared.options import one_of, table
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
+from hpme.models.freezing import removed_afterwards
 
 Reduce = Literal["max", "mean"]
 
@@ -86,9 +87,8 @@ class AttentionExplainer(GraphExplainer):
 
 def _aligned(alpha: Tensor, graphs: GraphBatch) -> Tensor:
     """Attention ``[E, heads]`` of edges of which self-loops come last."""
-    num_edges = graphs.edge_index.shape[1]
-    loops = graphs.edge_index[0] == graphs.edge_index[1]
-    others = num_edges - int(loops.sum())
+    num_edges = graphs.num_edges
+    others = num_edges - int(graphs.loops.sum())
     alpha = alpha.detach().view(alpha.shape[0], -1)
     if alpha.shape[0] == others + graphs.num_nodes:  # one loop per node was added
         return torch.cat([alpha[:others], alpha[others + graphs.edge_index[0, others:]]])
@@ -113,9 +113,6 @@ def _recorded(model: nn.Module) -> Iterator[list[Tensor]]:
             alphas.append(alpha)
 
     layers = [module for module in model.modules() if isinstance(module, MessagePassing)]
-    handles = [layer.register_message_forward_hook(hook) for layer in layers]
-    try:
+    with removed_afterwards() as handles:
+        handles += [layer.register_message_forward_hook(hook) for layer in layers]
         yield alphas
-    finally:
-        for handle in handles:
-            handle.remove()

@@ -109,10 +109,6 @@ class MaskDescent:
         """Edge weights ``[E]``.
 
         Args:
-            predict: The model as a function of edge weights.
-            graphs: The graphs.
-            task: What its output means.
-            start: First logits of the pairs.
             classes: Class of every pair; those of one class share a logit, else rounding decides
                 which of them a maximum picks, and descent makes the most of it. By default every
                 pair has its own.

@@ -64,9 +64,7 @@ class MatchExplainer(GraphExplainer):
     typical_seconds = 0.3
     needs_weights = False
     constraints = table(
-        ratio=real(above=0, most=1, words=(None,)),
-        k=whole(1, words=(None,)),
-        references=whole(1),
+        ratio=real(above=0, most=1, words=(None,)), k=whole(1, words=(None,)), references=whole(1)
     )
 
     task: Task
@@ -209,15 +207,10 @@ def greedy_match(distance: Tensor, count: Tensor, tie: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Twins:
-    """Nodes of graphs with equal embeddings.
+    """Nodes of graphs with equal embeddings."""
 
-    Args:
-        order: Nodes :math:`[P, N]` of each graph by their embeddings, twins side by side.
-        group: The group of twins of every node.
-    """
-
-    order: Tensor
-    group: Tensor
+    order: Tensor  # nodes [P, N] of each graph by their embeddings, twins side by side
+    group: Tensor  # the group of twins of every node
 
     @classmethod
     def of(cls, h: Tensor, real: Tensor) -> Twins:

@@ -42,12 +42,7 @@ class MixupExplainer(MixingExplainer, ParametricExplainer):
     constraints = table(bridges=whole(0))
 
     def __init__(
-        self,
-        *,
-        bridges: int = 1,
-        epochs: int = 150,
-        size_weight: float = 0.1,
-        **options: Any,
+        self, *, bridges: int = 1, epochs: int = 150, size_weight: float = 0.1, **options: Any
     ) -> None:
         super().__init__(epochs=epochs, size_weight=size_weight, **options)
         self.bridges = bridges

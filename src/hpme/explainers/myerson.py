@@ -10,7 +10,7 @@ import networkx as nx
 import torch
 from torch import Tensor
 
-from hpme.errors import InputError, MissingPackageError
+from hpme.errors import InputError, optional_module
 from hpme.explainers.shared.masks import Masks, from_nodes, squash
 from hpme.explainers.shared.noise import node_keys
 from hpme.explainers.shared.options import table, whole
@@ -138,14 +138,9 @@ def _players(graphs: GraphBatch, nodes: Tensor) -> nx.Graph:
 
 
 def _package() -> tuple[Callable[..., Any], Callable[..., Any]]:
-    try:
-        from myerson import MyersonCalculator, MyersonSampler
-    except ImportError as error:
-        raise MissingPackageError(
-            f"Myerson values need the package 'myerson' ({error}), which needs Python 3.11 or "
-            "newer; install it with: pip install 'hpme[myerson]'"
-        ) from error
-    return MyersonCalculator, MyersonSampler
+    need = "Myerson values need the package 'myerson' ({error}), which needs Python 3.11 or newer"
+    package = optional_module("myerson", need, "myerson")
+    return package.MyersonCalculator, package.MyersonSampler
 
 
 def _table(coalitions: list[Coalition], order: Tensor) -> Tensor:

@@ -47,9 +47,7 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
     summary = "ProxyExplainer: an edge MLP trained on graphs rebuilt by an autoencoder."
     typical_seconds = 6.0
     constraints = table(
-        proxy_steps=whole(1),
-        proxy_lr=real(above=0),
-        divergence_weight=real(least=0),
+        proxy_steps=whole(1), proxy_lr=real(above=0), divergence_weight=real(least=0)
     )
 
     autoencoder: GraphAutoencoder
@@ -78,8 +76,9 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
         parameters = self.autoencoder.parameters()
         self._proxy_optimiser = torch.optim.Adam(parameters, lr=self.proxy_lr)
 
-    def _trained(self) -> nn.Module:
-        return self.edge_mlp
+    def _optimiser(self) -> torch.optim.Optimizer:
+        parameters = self.edge_mlp.parameters()
+        return torch.optim.Adam(parameters, self.lr, weight_decay=self.weight_decay)
 
     def _step(
         self,
@@ -157,18 +156,12 @@ class SampledPairs:
 
     A proxy graph may have any edge. Most of its pairs are unconnected and alike, and all of them
     together are many times the edges of a sparse graph, so a sample stands for them.
-
-    Args:
-        index: The smaller node first, in the order of the nodes.
-        of_edge: The pair of every edge, -1 for self-loops.
-        connected: Whether there is an edge, in any direction.
-        graph: Graph number of every pair.
     """
 
-    index: Tensor
-    of_edge: Tensor
-    connected: Tensor
-    graph: Tensor
+    index: Tensor  # the smaller node first, in the order of the nodes
+    of_edge: Tensor  # the pair of every edge, -1 for self-loops
+    connected: Tensor  # whether there is an edge, in any direction
+    graph: Tensor  # graph number of every pair
 
     @classmethod
     def of(cls, graphs: GraphBatch, generator: torch.Generator) -> SampledPairs:

@@ -9,13 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from hpme.explainers.shared.context import Context
-from hpme.explainers.shared.mixing import (
-    MixingExplainer,
-    MixupGraphs,
-    draw_partners,
-    joined,
-    unite,
-)
+from hpme.explainers.shared.mixing import MixingExplainer, MixupGraphs, draw_partners, joined, unite
 from hpme.explainers.shared.options import real, table, whole
 from hpme.explainers.shared.parametric import ParametricExplainer, binary_concrete
 from hpme.graphs import GraphBatch
@@ -72,10 +66,7 @@ class RegExplainer(MixingExplainer, ParametricExplainer):
         **options: Any,
     ) -> None:
         super().__init__(
-            epochs=epochs,
-            size_weight=size_weight,
-            end_temperature=end_temperature,
-            **options,
+            epochs=epochs, size_weight=size_weight, end_temperature=end_temperature, **options
         )
         self.contrast_weight, self.prediction_weight = contrast_weight, prediction_weight
         self.contrast_temperature, self.bridges = contrast_temperature, bridges
@@ -90,11 +81,12 @@ class RegExplainer(MixingExplainer, ParametricExplainer):
         mixes = []
         for partners in by_distance(context.values[ids], context.values, drawn):
             others = context.store.batch(partners, with_pairs=True)
-            known = self._logits_again(context, others, partners, logits, graphs, ids)
-            other = others.pairs.per_edge(binary_concrete(known, temperature, generator))
+            again = self._logits_again(context, others, partners, logits, graphs, ids)
+            other = others.pairs.per_edge(binary_concrete(again, temperature, generator))
             union = unite(graphs, others, self.bridges, generator)
             mixed = context.adapter.trace(union.graphs, union.per_edge(mask, 1 - other))
-            similarity = _cosine(mixed.graph, context.graph_embedding[partners])
+            known = context.graph_embedding[partners].flatten(1)
+            similarity = F.cosine_similarity(mixed.graph.to(known).flatten(1), known, dim=1)
             mixes.append((mixed.output, similarity))
         (near_output, near), (_, far) = mixes
         prediction = context.task.loss(near_output, context.prediction[ids])
@@ -137,7 +129,3 @@ def by_distance(values: Tensor, candidates: Tensor, drawn: Tensor) -> Tensor:
 def triplet_info_nce(near: Tensor, far: Tensor, temperature: float) -> Tensor:
     r""":math:`-\log(e^{s^+/\tau} / (e^{s^+/\tau} + e^{s^-/\tau}))` of every graph."""
     return F.softplus((far - near) / temperature)
-
-
-def _cosine(a: Tensor, b: Tensor) -> Tensor:
-    return F.cosine_similarity(a.to(b).view(len(b), -1), b.view(len(b), -1), dim=1)

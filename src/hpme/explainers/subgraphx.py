@@ -15,12 +15,7 @@ from hpme.explainers.shared.options import SHARE, real, table, whole
 from hpme.explainers.shared.replicas import ReplicaModel, predicted
 from hpme.explainers.shared.training_free import TrainingFreeExplainer
 from hpme.graphs import GraphBatch
-from hpme.graphs.segment import (
-    concatenated_ranges,
-    exclusive_cumsum,
-    rank_in_segment,
-    segment_sum,
-)
+from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum, rank_in_segment, segment_sum
 from hpme.models.adapter import ModelAdapter
 from hpme.models.task import Task
 
@@ -134,9 +129,6 @@ class Board:
     """Several graphs as a table with one row per graph or subgraph, one column per node.
 
     Args:
-        model: Answers for replicas.
-        ids: Numbers of the graphs.
-        keys: Keys of all nodes of the batch.
         reads_edges: Whether the model reads edges; if not, nodes of graphs without are all joined.
     """
 
@@ -237,13 +229,7 @@ class Reward:
 
 
 class Tree:
-    """The search trees of several graphs: subgraphs (states) and prunings (actions).
-
-    Args:
-        board: The graphs.
-        reward: Rewards subgraphs.
-        children: Actions per subgraph.
-    """
+    """The search trees of several graphs: subgraphs (states) and prunings (actions)."""
 
     def __init__(self, board: Board, reward: Reward, children: int) -> None:
         self.board, self.reward_of, self.children = board, reward, children

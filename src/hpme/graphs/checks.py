@@ -14,11 +14,7 @@ from hpme.graphs.schema import Schema, shown
 def check_graph_tensors(
     x: Any, edge_index: Any, edge_attr: Any = None, edge_weight: Any = None
 ) -> None:
-    """Checks dtype, shape and finiteness of one graph's (or a whole collection's) tensors.
-
-    Raises:
-        InputError: If they are unusable; the message says why.
-    """
+    """Checks dtype, shape and finiteness of one graph's (or a whole collection's) tensors."""
     codes = isinstance(x, Tensor) and not (x.is_floating_point() or x.is_complex())
     if not isinstance(x, Tensor) or not (x.dim() == 2 or (x.dim() == 1 and codes)):
         raise InputError(

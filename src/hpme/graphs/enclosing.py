@@ -149,7 +149,8 @@ def _cut_out(
     ends = first.unsqueeze(1) + links
     nodes = frontier = torch.unique(ends)
     for _ in range(num_hops):
-        found = _step(reach, frontier, base.num_nodes)
+        neighbour, owner = reach.neighbours(frontier % base.num_nodes)
+        found = frontier[owner] // base.num_nodes * base.num_nodes + neighbour
         frontier = torch.unique(found[~torch.isin(found, nodes)])
         nodes = torch.cat([nodes, frontier])
     nodes = nodes.sort().values
@@ -182,11 +183,6 @@ def _cut_out(
         node={"x": x, "node_ids": number},
         graph={"anchors": anchors - start.unsqueeze(1)},
     )
-
-
-def _step(reach: Adjacency, nodes: Tensor, num_nodes: int) -> Tensor:
-    neighbour, owner = reach.neighbours(nodes % num_nodes)
-    return nodes[owner] // num_nodes * num_nodes + neighbour
 
 
 def drnl(edge_index: Tensor, num_nodes: int, ends: Tensor) -> Tensor:

@@ -13,7 +13,13 @@ ODD = 0x5851F42D4C957F2D
 
 
 def equal_groups(store: GraphStore) -> Tensor:
-    """The number of the group of every graph ``[B]``: copies and renumbered copies share one.
+    """The number of the group of every graph ``[B]``: copies and renumbered copies share one."""
+    group: Tensor = torch.unique(graph_codes(store), return_inverse=True)[1]
+    return group
+
+
+def graph_codes(store: GraphStore) -> Tensor:
+    """A whole number for every graph ``[B]``, the same for copies and renumbered copies.
 
     By Weisfeiler-Lehman codes, so that graphs that message passing cannot tell apart are the same
     as well. Labels do not count. Codes are whole numbers that wrap: sums do not depend on order.
@@ -31,9 +37,7 @@ def equal_groups(store: GraphStore) -> Tensor:
     for _ in range(ROUNDS):
         heard = _mixed(code.index_select(0, source) + kind)
         code = _mixed(3 * code + segment_sum(heard, target, graphs.num_nodes))
-    total = segment_sum(_mixed(code), graphs.batch, graphs.num_graphs)
-    group: Tensor = torch.unique(total, return_inverse=True)[1]
-    return group
+    return segment_sum(_mixed(code), graphs.batch, graphs.num_graphs)
 
 
 def _rows(values: Tensor) -> Tensor:

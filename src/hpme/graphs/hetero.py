@@ -34,12 +34,8 @@ def flattened(graphs: Sequence[Any], *, others: bool = True) -> tuple[Schema, li
     Graphs may lack types that others have.
 
     Args:
-        graphs: The graphs.
         others: Whether to take attributes along that not every model reads, where all types of a
             graph have them.
-
-    Raises:
-        InputError: If some are homogeneous, or a type differs in features between graphs.
     """
     for number, graph in enumerate(graphs):
         if not isinstance(graph, HeteroData):
@@ -95,7 +91,9 @@ def _schema(graphs: Sequence[HeteroData], given: Sequence[dict[Any, Any]]) -> Sc
             if x is None and not graph[kind].num_nodes:
                 continue
             if not isinstance(x, Tensor) or x.dim() != 2 or x.is_complex():
-                found = "no x" if x is None else f"x of {_described(x)}"
+                found = "no x" if x is None else f"x of type {type(x).__name__}"
+                if isinstance(x, Tensor):
+                    found = f"x of shape {tuple(x.shape)}, {x.dtype}"
                 raise InputError(
                     f"graph {number}: node type '{kind}' has {found}; it must be a tensor of real "
                     "numbers, integers or booleans of shape [nodes, features]: a column of ones if "
@@ -291,12 +289,6 @@ def _common(graph: dict[Any, Any], rows: Iterable[tuple[Any, int]]) -> dict[str,
     return found
 
 
-def _described(value: Any) -> str:
-    if isinstance(value, Tensor):
-        return f"shape {tuple(value.shape)}, {value.dtype}"
-    return type(value).__name__
-
-
 def split_hetero(
     local_edge_index: Tensor,
     counts: Mapping[str, Tensor],
@@ -368,11 +360,7 @@ def _by_type(
     """For every type its attributes, graph by graph.
 
     Args:
-        values: Attributes by name.
-        rows: Rows in the order of types, then of graphs.
-        counts: Rows of every type and graph.
         widths: Columns of every type, for attributes where types differ; ``None`` for none.
-        schema: The types.
     """
     made = []
     for number, own in enumerate(rows.split([sum(count) for count in counts])):  # type: ignore[no-untyped-call]

@@ -26,16 +26,12 @@ class Pattern:
     """A connected graph with labels.
 
     Every node but the first has an edge to one before it, so that matches grow along edges.
-
-    Args:
-        nodes: Labels of the nodes.
-        edges: ``(i, j, label)`` for every edge, ``i < j``.
-        leaving: Largest number of edges from a match to the rest of its graph; any if ``None``.
-            A house that hangs on one edge is not the same to a model as one inside a thicket.
     """
 
     nodes: tuple[int, ...]
-    edges: tuple[tuple[int, int, int], ...]
+    edges: tuple[tuple[int, int, int], ...]  # ``(i, j, label)`` for every edge, ``i < j``
+    # Largest number of edges from a match to the rest of its graph, any if None: a house that
+    # hangs on one edge is not the same to a model as one inside a thicket.
     leaving: int | None = None
 
     @classmethod
@@ -112,20 +108,12 @@ def _same(a: dict[str, Any], b: dict[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class LabelledGraphs:
-    """Graphs whose nodes and edges have labels; edges count in both directions, loops do not.
-
-    Args:
-        label: Label of every node.
-        graph: Graph number of every node.
-        adjacency: Neighbours of the nodes.
-        edge_label: Label of every edge, in the order of ``adjacency.target``.
-        count: Number of graphs.
-    """
+    """Graphs whose nodes and edges have labels; edges count in both directions, loops do not."""
 
     label: Tensor
     graph: Tensor
     adjacency: Adjacency
-    edge_label: Tensor
+    edge_label: Tensor  # label of every edge, in the order of ``adjacency.target``
     count: int
 
     @classmethod
@@ -162,7 +150,6 @@ class LabelledGraphs:
         Of matches that differ by a symmetry of the pattern there is one.
 
         Args:
-            pattern: The pattern.
             inside: Boolean node mask; all nodes of a match are inside.
         """
         wanted: dict[tuple[int, int], int] = {(i, j): label for i, j, label in pattern.edges}
@@ -231,9 +218,6 @@ class LabelledGraphs:
 
     def components(self, inside: Tensor) -> tuple[Tensor, Tensor]:
         """Component and Weisfeiler-Lehman hash of the subgraph inside a node mask.
-
-        Args:
-            inside: Boolean node mask.
 
         Returns:
             For every node the smallest node of its component, -1 outside; and for every node the

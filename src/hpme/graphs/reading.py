@@ -32,15 +32,7 @@ _COUNTED = ("x", "z", "pos")
 
 
 def read_graphs(graphs: GraphBatch | Iterable[Any], attributes: Attributes) -> Parts:
-    """Reads a dataset, a list of ``Data``, a loader, a batch or one ``Data``.
-
-    Args:
-        graphs: The graphs.
-        attributes: Which of them are read.
-
-    Raises:
-        InputError: If there are none, or they differ in attributes.
-    """
+    """Reads a dataset, a list of ``Data``, a loader, a batch or one ``Data``."""
     if isinstance(graphs, GraphBatch):
         return _of_batch(graphs)
     if isinstance(graphs, BaseData):
@@ -92,11 +84,7 @@ def _attributes(graph: Any) -> Graph:
 
 
 def completed(graph: Graph, number: int = 0) -> Graph:
-    """A graph with ``x`` of width 0 if it has no node features, and no edges if it has none.
-
-    Raises:
-        InputError: If nothing says how many nodes it has.
-    """
+    """A graph with ``x`` of width 0 if it has no node features, and no edges if it has none."""
     if graph.get("x") is not None and graph.get("edge_index") is not None:
         return graph
     rows = next((v for name in _COUNTED if isinstance(v := graph.get(name), Tensor)), None)

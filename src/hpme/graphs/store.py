@@ -15,7 +15,7 @@ from hpme.errors import InputError
 from hpme.graphs.batch import GraphBatch, node_kinds, split_graphs
 from hpme.graphs.checks import check_graph_tensors, check_own_nodes
 from hpme.graphs.edges import Pairs
-from hpme.graphs.reading import Attributes, Parts, read_graphs
+from hpme.graphs.reading import Attributes, read_graphs
 from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, Schema, padded
 from hpme.graphs.segment import at, concatenated_ranges, exclusive_cumsum
 
@@ -125,15 +125,11 @@ class GraphStore:
         """
         if isinstance(graphs, GraphStore):
             return graphs
-        store = cls._of_parts(read_graphs(graphs, attributes))
+        parts = read_graphs(graphs, attributes)
+        chosen = parts.pop("chosen", None)
+        store = cls(**parts) if chosen is None else cls(**parts).subset(chosen)
         store.check()
         return store
-
-    @classmethod
-    def _of_parts(cls, parts: Parts) -> GraphStore:
-        store = cls(**{name: value for name, value in parts.items() if name != "chosen"})
-        chosen = parts.get("chosen")
-        return store if chosen is None else store.subset(chosen)
 
     # Views ######################################################################################
 
@@ -277,18 +273,18 @@ class GraphStore:
             group: concatenated_ranges(exclusive_cumsum(count)[ids], count[ids])[0]
             for group, count in counts.items()
         }
-        return GraphStore(
+        taken: dict[str, Any] = {
+            group: {name: value[rows[group]] for name, value in getattr(self, group).items()}
+            for group in GROUPS
+        }
+        return replace(
+            self,
             sizes=self.sizes[ids],
             edge_counts=self.edge_counts[ids],
             local_edge_index=self.local_edge_index[:, rows["edge"]],
             match_counts=None if self.match_counts is None else self.match_counts[ids],
             text={name: [texts[i] for i in ids.tolist()] for name, texts in self.text.items()},
-            batch_device=self.batch_device,
-            schema=self.schema,
-            **{
-                group: {name: value[rows[group]] for name, value in getattr(self, group).items()}
-                for group in GROUPS
-            },
+            **taken,
         )
 
     def joined(self, *others: GraphStore) -> GraphStore:
@@ -308,7 +304,11 @@ class GraphStore:
         def row(parts: Sequence[Tensor], dim: int = 0) -> Tensor:
             return torch.cat([part.to(parts[0]) for part in parts], dim=dim)
 
-        return GraphStore(
+        groups: dict[str, Any] = {
+            group: {name: row(parts) for name, parts in common(group).items()} for group in GROUPS
+        }
+        return replace(
+            self,
             sizes=row([store.sizes for store in stores]),
             edge_counts=row([store.edge_counts for store in stores]),
             local_edge_index=row([store.local_edge_index for store in stores], dim=1),
@@ -317,12 +317,7 @@ class GraphStore:
                 name: [t for texts in parts for t in texts]
                 for name, parts in common("text").items()
             },
-            **{
-                group: {name: row(parts) for name, parts in common(group).items()}
-                for group in GROUPS
-            },
-            batch_device=self.batch_device,
-            schema=self.schema,
+            **groups,
         )
 
     def with_attributes(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,8 @@ from torch_geometric.data import Data
 from hpme.graphs.batch import GraphBatch
 from hpme.graphs.schema import NODE_TYPE
 from hpme.graphs.segment import at, exclusive_cumsum
-from hpme.graphs.store import GROUPS, MATCH_NODE, GraphStore
+from hpme.graphs.store import MATCH_NODE, GraphStore
+from hpme.graphs.tensors import from_tensors, to_tensors
 
 MAX_ELEMENTS = 30_000
 """Nodes and edges per forward pass; few enough for the cache of a processor."""
@@ -33,7 +34,6 @@ def keep_edges(graphs: GraphBatch, kept: Tensor, *, drop_isolated: bool = False)
     """The graphs with some of their edges.
 
     Args:
-        graphs: The graphs.
         kept: Boolean :math:`[E]`.
         drop_isolated: Whether nodes without a kept edge to another node go, too, with their
             self-loops. Anchors stay, and so do all nodes of a graph that would have none left.
@@ -163,17 +163,12 @@ def on_cpu(graphs: Any) -> Any:
     if isinstance(graphs, GraphBatch):
         return graphs.to(CPU)
     if isinstance(graphs, GraphStore):
-        return _store_on_cpu(graphs)
+        return graphs if graphs.device == CPU else _store_on_cpu(graphs)
     if isinstance(graphs, Data):
         return _graph_on_cpu(graphs)
     if isinstance(graphs, list | tuple):
         return [_graph_on_cpu(graph) for graph in graphs]
     return graphs
-
-
-def masks_on_cpu(masks: Iterable[Tensor]) -> list[Tensor]:
-    """The same tensors on the CPU."""
-    return [mask.to(CPU) for mask in masks]
 
 
 def _graph_on_cpu(graph: Any) -> Any:
@@ -184,19 +179,4 @@ def _graph_on_cpu(graph: Any) -> Any:
 
 
 def _store_on_cpu(store: GraphStore) -> GraphStore:
-    if store.device == CPU:
-        return store
-    counts = store.match_counts
-    return replace(
-        store,
-        sizes=store.sizes.to(CPU),
-        edge_counts=store.edge_counts.to(CPU),
-        local_edge_index=store.local_edge_index.to(CPU),
-        match_counts=None if counts is None else counts.to(CPU),
-        batch_device=None,
-        schema=store.schema,
-        **{
-            group: {name: value.to(CPU) for name, value in getattr(store, group).items()}
-            for group in GROUPS
-        },
-    )
+    return from_tensors({name: tensor.to(CPU) for name, tensor in to_tensors(store).items()})

@@ -115,9 +115,7 @@ def truth_shift(
 
 
 def _weighted(
-    explained: ExplainedModel,
-    graphs: GraphBatch | GraphStore | Graphs,
-    edge_weight: Tensor | None,
+    explained: ExplainedModel, graphs: GraphBatch | GraphStore | Graphs, edge_weight: Tensor | None
 ) -> GraphStore:
     """Graphs and, apart from weights of their own, a weight per edge."""
     graphs = on_cpu(graphs)

@@ -12,7 +12,7 @@ from hpme.errors import InputError
 from hpme.graphs import GraphStore
 from hpme.graphs.hetero import flat_views
 from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum, segment_sum
-from hpme.graphs.transforms import masks_on_cpu, on_cpu
+from hpme.graphs.transforms import on_cpu
 from hpme.metrics.selection import Size, descending, edge_scores, resolve_size, truth_edges
 from hpme.metrics.value import GraphScores, MetricValue
 
@@ -101,10 +101,7 @@ def explanation_auc(
 
 
 def explanation_auc_per_graph(
-    explanations: Sequence[Any],
-    graphs: Sequence[Any],
-    *,
-    alternatives: Alternatives | None = None,
+    explanations: Sequence[Any], graphs: Sequence[Any], *, alternatives: Alternatives | None = None
 ) -> Tensor:
     """:func:`edge_auc_per_graph` of explanations, one value for each of ``graphs``.
 
@@ -169,7 +166,7 @@ def _best_per_graph(
     """One AUC for every alternative of every graph at once; then the highest of each graph."""
     _check_lengths(explanations, graphs)
     explanations, graphs = on_cpu(explanations), on_cpu(graphs)
-    alternatives = [masks_on_cpu(masks) for masks in alternatives]
+    alternatives = [[mask.cpu() for mask in masks] for masks in alternatives]
     if len(alternatives) != len(graphs):
         raise InputError(f"got alternatives of {len(alternatives)} for {len(graphs)} graphs")
     for number, (graph, masks) in enumerate(zip(graphs, alternatives, strict=True)):

@@ -26,21 +26,13 @@ BY_TYPE = ("x", "edge_index", "batch", "edge_attr", "edge_weight")
 
 @dataclass(frozen=True)
 class Tensors:
-    """Tensors of one graph, or of several told apart by ``batch``, as PyG's ``Explainer`` has them.
+    """Tensors of one graph, or of several told apart by ``batch``, as PyG has them."""
 
-    Args:
-        x: Node features; of heterogeneous graphs a dictionary by type, as ``edge_index`` is then.
-        edge_index: Directed edges.
-        arguments: Further arguments of the model by name, as they were given.
-        anchors: Nodes the graphs are about, if any.
-        data: The tensors of heterogeneous graphs.
-    """
-
-    x: Any
+    x: Any  # a dictionary by type for heterogeneous graphs, as ``edge_index`` is
     edge_index: Any
-    arguments: Mapping[str, Any]
-    anchors: Tensor | None = None
-    data: HeteroData | None = None
+    arguments: Mapping[str, Any]  # further arguments of the model by name, as they were given
+    anchors: Tensor | None = None  # nodes the graphs are about, if any
+    data: HeteroData | None = None  # the tensors of heterogeneous graphs
 
     @classmethod
     def of(cls, x: Any, edge_index: Any, anchors: Tensor | None, **arguments: Any) -> Tensors:
@@ -94,10 +86,10 @@ class Tensors:
             if field == LINK and level != "edge":
                 del kept[name]
             elif field == "batch" and level != "graph":
-                several = isinstance(value, Mapping)
-                parts = value if several else {"": value}
-                zeros = {kind: torch.zeros_like(rows) for kind, rows in parts.items()}
-                kept[name] = zeros if several else zeros[""]
+                if isinstance(value, Mapping):
+                    kept[name] = {kind: torch.zeros_like(rows) for kind, rows in value.items()}
+                else:
+                    kept[name] = torch.zeros_like(value)
         return kept
 
     def per_row(self, names: Sequence[str]) -> dict[str, dict[str, Tensor]]:
@@ -115,9 +107,8 @@ class Tensors:
                 continue
             fits = [group for group in groups if value.dim() and len(value) == rows[group]]
             if fits:
-                groups["edge" if fits[-1] == "edge" and name[:4] == "edge" else fits[0]][name] = (
-                    value.detach()
-                )
+                group = fits[-1] if name.startswith("edge") else fits[0]
+                groups[group][name] = value.detach()
         return groups
 
     def others(self, fields: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Any]:
@@ -155,13 +146,7 @@ class Tensors:
     def as_usual(
         self, explained: ExplainedModel, whole: GraphBatch | WholeGraph, output: Tensor
     ) -> bool:
-        """Whether an output has a row per graph, node or link, whatever else the model is given.
-
-        Args:
-            explained: The model, with the type of nodes it has rows for.
-            whole: What was given.
-            output: What the model says about it.
-        """
+        """Whether an output has a row per graph, node or link, whatever else the model is given."""
         level, hetero = explained.level, whole.schema is not None
         if isinstance(whole, GraphBatch):
             rows = whole.num_graphs
@@ -190,9 +175,6 @@ def hetero_batch(data: HeteroData, schema: Schema | None) -> GraphBatch:
     Args:
         data: All graphs together; without ``batch`` they are one.
         schema: The types, numbered as before; by default as here.
-
-    Raises:
-        InputError: If the tensors do not fit together.
     """
     whole = WholeGraph.of(data)
     assert whole.schema is not None
@@ -217,11 +199,7 @@ def hetero_batch(data: HeteroData, schema: Schema | None) -> GraphBatch:
 
 
 def flat_batch(data: HeteroData, whole: WholeGraph) -> Tensor:
-    """Graph number of every flat row; without ``batch`` all are of one graph.
-
-    Raises:
-        InputError: If ``batch`` does not fit.
-    """
+    """Graph number of every flat row; without ``batch`` all are of one graph."""
     assert whole.schema is not None
     kinds, rows = whole.schema.node_types, whole.types[NODE_TYPE]
     given = [kind for kind in kinds if data[kind].get("batch") is not None]
@@ -246,11 +224,7 @@ def checked_batch(
     anchors: Tensor | None,
     **types: Any,
 ) -> GraphBatch:
-    """Tensors of one or several graphs as a batch, if they fit together; edges may join graphs.
-
-    Raises:
-        InputError: If they do not; the message says what is wrong.
-    """
+    """Tensors of one or several graphs as a batch, if they fit together; edges may join graphs."""
     check_graph_tensors(x, edge_index, edge_attr, edge_weight)
     if batch is None:
         batch = torch.zeros(x.shape[0], dtype=torch.long, device=x.device)
@@ -265,18 +239,8 @@ def checked_batch(
     num_graphs = int(batch[-1]) + 1 if batch.numel() else 0
     if anchors is not None:
         anchors = _checked_anchors(anchors, batch, num_graphs)
-    return without_history(
-        GraphBatch(
-            x,
-            edge_index,
-            batch,
-            num_graphs,
-            edge_attr=edge_attr,
-            edge_weight=edge_weight,
-            anchors=anchors,
-            **types,
-        )
-    )
+    types |= {"edge_attr": edge_attr, "edge_weight": edge_weight, "anchors": anchors}
+    return without_history(GraphBatch(x, edge_index, batch, num_graphs, **types))
 
 
 def joins_graphs(graphs: GraphBatch) -> bool:

@@ -10,7 +10,7 @@ is read is left to :mod:`hpme.models.adapter`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -143,7 +143,8 @@ class Caller:
         names = IN_ORDER.get(len(self.required))
         if names is not None:
             yield Way(
-                f"model({', '.join(names)})", lambda g, w, e: self.model(*_some(g, w, names), **e)
+                f"model({', '.join(names)})",
+                lambda g, w, e: self.model(*map(fields(g, w).get, names), **e),
             )
 
     def _usual(self, graphs: GraphBatch, weight: Tensor | None, extra: dict[str, Any]) -> Any:
@@ -180,10 +181,15 @@ class Caller:
                     f"({_line(error)}); give them x, or say how it is called: "
                     "call=lambda batch: model(batch.z, ...)"
                 )
+            types = (
+                "; graphs of a batch may lack a type, so a readout needs size=batch_size, an "
+                "argument that is passed if forward takes it"
+            )
             return ModelError(
                 f"the model failed on {graphs.num_nodes} nodes with {widths} "
                 f"features of {graphs.x.dtype}: {type(error).__name__}: {error}; check that "
-                "features, dtype and device are those it was trained with" + _of_types(graphs)
+                "features, dtype and device are those it was trained with"
+                + ("" if graphs.schema is None else types)
             )
         names = ", ".join([*self.names, *["**kwargs"] * self.keywords])
         ways = "; ".join(f"{way.text}: {_line(error)}" for way, error in tried)
@@ -253,20 +259,6 @@ def _hetero_fields(graphs: GraphBatch, weight: Tensor | None) -> dict[str, Any]:
         by_type["edge_weight"] = rows.per_edge(weight)
     others = {"batch_size": graphs.num_graphs, **graphs.graph}
     return {**by_type, **{f"{name}_dict": value for name, value in by_type.items()}, **others}
-
-
-def _some(graphs: GraphBatch, weight: Tensor | None, names: Sequence[str]) -> list[Any]:
-    given = fields(graphs, weight)
-    return [given.get(name) for name in names]
-
-
-def _of_types(graphs: GraphBatch) -> str:
-    if graphs.schema is None:
-        return ""
-    return (
-        "; graphs of a batch may lack a type, so a readout needs size=batch_size, an argument that "
-        "is passed if forward takes it"
-    )
 
 
 def recomputed(graphs: GraphBatch, derived: Derived) -> GraphBatch:

@@ -19,7 +19,7 @@ from hpme.errors import InputError, ModelError, StorageError, UnknownNameError
 from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE
 from hpme.models.gnn import TargetGNN
 from hpme.models.hetero import HeteroGNN
-from hpme.models.registry import MODELS, build_model, default_name, model_class, name_for
+from hpme.models.registry import MODELS, build_model, model_class, name_for
 from hpme.models.train import Recipe, TrainReport, recipe_for, train_target
 from hpme.storage import read_or_make, read_tensors, write_tensors
 
@@ -138,7 +138,6 @@ def _untrained(
     task = dataset.info.task
     store = dataset.training_store()
     hetero = store.schema is not None
-    model_name = model_name or default_name(hetero=hetero)
     model_name = name_for(model_name, dataset.info.model_level, hetero=hetero)
     channels = (int(store.x.shape[1]), dataset.info.num_outputs)
     suited: dict[str, Any] = {}
@@ -172,16 +171,12 @@ def checkpoint_path(root: Path, request: dict[str, Any]) -> Path:
 
 def _fingerprint(store: GraphStore, split: dict[str, Tensor]) -> str:
     """Digest of all that training sees of a dataset."""
-    used = {
-        "x": store.x,
-        "edge_index": store.local_edge_index,
-        "sizes": store.sizes,
-        "edge_counts": store.edge_counts,
-        **({} if store.y is None else {"y": store.y}),
-        **({} if store.schema is None else {NODE_TYPE: store.node[NODE_TYPE]}),
-        **({} if store.schema is None else {EDGE_TYPE: store.edge[EDGE_TYPE]}),
-        **split,
-    }
+    used = {"x": store.x, "edge_index": store.local_edge_index, **split}
+    used |= {"sizes": store.sizes, "edge_counts": store.edge_counts}
+    if store.y is not None:
+        used["y"] = store.y
+    if store.schema is not None:
+        used |= {NODE_TYPE: store.node[NODE_TYPE], EDGE_TYPE: store.edge[EDGE_TYPE]}
     return _digest(used)
 
 

@@ -39,14 +39,7 @@ ROW, INNER = "explained row", "given batch"
 def given_output(
     explained: ExplainedModel, x: Any, edge_index: Any, arguments: Mapping[str, Any]
 ) -> Tensor | None:
-    """What the model says about arguments as they are; ``None`` if it cannot be called so.
-
-    Args:
-        explained: The model.
-        x: Node features, by type if there are types.
-        edge_index: Directed edges, likewise.
-        arguments: Further arguments by name.
-    """
+    """What the model says about arguments as they are; ``None`` if it cannot be called so."""
     device = device_of(explained.model)
     with explained.frozen(), users_settings():
         try:
@@ -62,25 +55,15 @@ def given_output(
 
 @dataclass(frozen=True)
 class CallOnCopies:
-    """Calls a model on copies side by side as it is called on the one.
+    """Calls a model on copies side by side as it is called on the one."""
 
-    Args:
-        arguments: Arguments of the model besides features and edges, as they were given.
-        sizes: Nodes of a copy by type; of one without types under ``""``.
-        graphs: Number of graphs in a copy.
-        rows: Rows of the output for every copy, of which one is returned; ``None`` to return all.
-        weight: The model's name for edge weights, if it has one.
-        pick: Takes the entry that is explained out of an output.
-        ends: Types of the nodes that the two rows of ``edge_label_index`` number.
-    """
-
-    arguments: Mapping[str, Any]
-    sizes: Mapping[str, int]
-    graphs: int
-    rows: int | None
-    weight: str | None
-    pick: Callable[[Any], Any]
-    ends: tuple[str, str] = ("", "")
+    arguments: Mapping[str, Any]  # as they were given, besides features and edges
+    sizes: Mapping[str, int]  # nodes of a copy by type; of one without types under ``""``
+    graphs: int  # number of graphs in a copy
+    rows: int | None  # rows of the output for every copy, of which one is returned; else all
+    weight: str | None  # the model's name for edge weights, if it has one
+    pick: Callable[[Any], Any]  # takes the entry that is explained out of an output
+    ends: tuple[str, str] = ("", "")  # types of nodes that ``edge_label_index`` numbers
 
     def __call__(self, model: Any, batch: Any) -> Any:
         """The rows that the copies of a batch are for, or all."""
@@ -152,19 +135,12 @@ class CallOnCopies:
 
 @dataclass(frozen=True)
 class Copies:
-    """Copies of a graph, one for every row that is explained, made a few at a time.
+    """Copies of a graph, one for every row that is explained, made a few at a time."""
 
-    Args:
-        whole: The graph; the graphs inside are numbered by its node attribute :data:`INNER`.
-        rows: Numbers of the rows.
-        roots: Where rows are those of nodes or links, these: ``[R]``, or both ends ``[R, 2]``.
-        schema: How types are numbered; by default as in the graph.
-    """
-
-    whole: WholeGraph
+    whole: WholeGraph  # the graphs inside are numbered by its node attribute :data:`INNER`
     rows: Tensor
-    roots: Tensor | None = None
-    schema: Schema | None = None
+    roots: Tensor | None = None  # nodes ``[R]`` or links ``[R, 2]``, if rows are those of some
+    schema: Schema | None = None  # how types are numbered; by default as in the graph
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -192,21 +168,7 @@ class Copies:
         roots: Tensor | None = None,
         schema: Schema | None = None,
     ) -> tuple[ExplainedModel, Copies]:
-        """The model as one that is called on copies, and the copies.
-
-        Args:
-            explained: The model.
-            whole: The graph.
-            inner: Graph number of every node, if it was given.
-            arguments: Arguments of the model besides features and edges, as they were given.
-            output: What the model says about these.
-            rows: Numbers of the rows that are explained.
-            roots: See :class:`Copies`.
-            schema: See :class:`Copies`.
-
-        Raises:
-            ModelError: If the model does not say the same about copies side by side.
-        """
+        """The model as one that is called on copies, and the copies."""
         level: Level = "graph"
         if roots is not None:
             level = "node" if roots.dim() == 1 else "edge"

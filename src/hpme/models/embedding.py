@@ -24,11 +24,13 @@ from hpme.data.info import Level
 from hpme.errors import InputError, ModelError
 from hpme.graphs import GraphBatch
 from hpme.graphs.schema import NODE_TYPE
+from hpme.models.freezing import removed_afterwards
 
 _REDUCTIONS = {
     "scatter_add", "scatter_add_", "scatter_reduce", "scatter_reduce_",
     "index_add", "index_add_", "index_reduce", "index_reduce_",
 }  # fmt: skip
+_NORMS = "torch_geometric.nn.norm"
 LINEAR = (nn.Linear, PyGLinear)
 LAST = 4
 """Linear layers that count as the last ones, where a readout sums one number per node."""
@@ -77,25 +79,21 @@ class EmbeddingProbe:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Call the model once inside."""
-        handles: list[Any] = []
-        inner = inside_layers(self.model) if self.level == "node" else set()
-        for name, module in self.model.named_modules():
-            wanted = self.layer
-            if isinstance(module, MessagePassing):
-                handles.append(module.register_forward_hook(self._on_passing))
-            if name == wanted or (wanted is None and isinstance(module, MessagePassing)):
-                handles.append(module.register_forward_hook(self._on_layer(name)))
-            elif self.level != "graph" and isinstance(module, LINEAR):
-                if module not in inner:
-                    handles.append(module.register_forward_pre_hook(self._on_node_head))
-            else:
-                handles += self.readout.hooks(module)
-        try:
-            with self.readout:
-                yield
-        finally:
-            for handle in handles:
-                handle.remove()
+        layers = [m for m in self.model.modules() if isinstance(m, MessagePassing)]
+        inner = {part for layer in layers for part in layer.modules() if self.level == "node"}
+        with removed_afterwards() as handles, self.readout:
+            for name, module in self.model.named_modules():
+                wanted = self.layer
+                if isinstance(module, MessagePassing):
+                    handles.append(module.register_forward_hook(self._on_passing))
+                if name == wanted or (wanted is None and isinstance(module, MessagePassing)):
+                    handles.append(module.register_forward_hook(self._on_layer(name)))
+                elif self.level != "graph" and isinstance(module, LINEAR):
+                    if module not in inner:
+                        handles.append(module.register_forward_pre_hook(self._on_node_head))
+                else:
+                    handles += self.readout.hooks(module)
+            yield
 
     def found(self, output: Tensor) -> Embedding:
         """What was computed on the way.
@@ -154,15 +152,17 @@ class EmbeddingProbe:
 
     def _on_passing(self, _: nn.Module, __: Any, output: Any) -> None:
         value = output[0] if isinstance(output, tuple) else output
-        shape = (2, self.graphs.num_nodes)
-        if isinstance(value, Tensor) and (value.dim(), value.shape[0]) == shape:
+        if self._per_node(value):
             self.passed.append(value)
 
     def _on_node_head(self, _: nn.Module, inputs: tuple[Any, ...]) -> None:
-        value = inputs[0] if inputs else None
-        shape = (2, self.graphs.num_nodes)
-        if isinstance(value, Tensor) and (value.dim(), value.shape[0]) == shape:
-            self.node_heads.append((len(self.layers), value))
+        if inputs and self._per_node(inputs[0]):
+            self.node_heads.append((len(self.layers), inputs[0]))
+
+    def _per_node(self, value: Any) -> bool:
+        return (
+            isinstance(value, Tensor) and value.dim() == 2 and len(value) == self.graphs.num_nodes
+        )
 
 
 def check_channels(what: str, rows: Tensor, channels: int) -> None:
@@ -231,7 +231,7 @@ class ReadoutProbe(TorchFunctionMode):
         """Hooks that a linear layer, an aggregation or a normalisation needs; others need none."""
         if isinstance(module, LINEAR):
             yield module.register_forward_pre_hook(self._on_head)
-        elif isinstance(module, Aggregation) or _is_norm(module):
+        elif isinstance(module, Aggregation) or type(module).__module__.startswith(_NORMS):
             yield module.register_forward_pre_hook(self._enter, with_kwargs=True)
             yield module.register_forward_hook(self._leave)
 
@@ -294,13 +294,3 @@ class ReadoutProbe(TorchFunctionMode):
         if rows.numel() and bool((rows == 1).all()):
             return 0
         return 1 if rows.untyped_storage().data_ptr() == self.x else 2
-
-
-def inside_layers(model: nn.Module) -> set[nn.Module]:
-    """Modules that are part of a message-passing layer."""
-    layers = [module for module in model.modules() if isinstance(module, MessagePassing)]
-    return {part for layer in layers for part in layer.modules()}
-
-
-def _is_norm(module: nn.Module) -> bool:
-    return type(module).__module__.startswith("torch_geometric.nn.norm")

@@ -203,6 +203,17 @@ def same_random_state(modules: Sequence[nn.Module]) -> Iterator[None]:
             random.setstate(python_state)
 
 
+@contextmanager
+def removed_afterwards() -> Iterator[list[Any]]:
+    """A list of hooks that do not stay."""
+    handles: list[Any] = []
+    try:
+        yield handles
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
 def _defaults() -> Defaults:
     return torch.get_default_dtype(), torch.get_default_device()
 

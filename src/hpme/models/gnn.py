@@ -13,6 +13,7 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from hpme.data.info import Level, TaskKind
 from hpme.errors import InputError
 from hpme.graphs import GraphBatch
+from hpme.models.freezing import removed_afterwards
 
 
 def normalise_rows(h: Tensor) -> Tensor:
@@ -169,12 +170,9 @@ class TargetGNN(nn.Module):
             bias.sub_(at_node)
             return out - at_node
 
-        handles = [conv.register_forward_hook(place) for conv in self.convs]
-        try:
-            self._embed(x, edge_index)
-        finally:
-            for handle in handles:
-                handle.remove()
+        with removed_afterwards() as handles:
+            handles += [conv.register_forward_hook(place) for conv in self.convs]
+            self.node_embeddings(x, edge_index)
 
     def forward(
         self,
@@ -187,32 +185,32 @@ class TargetGNN(nn.Module):
         r"""Predictions :math:`[B, C]`; ``batch=None`` means a single graph."""
         return self.head(self.graph_embedding(x, edge_index, batch, batch_size=batch_size))
 
-    def node_embeddings(self, x: Tensor, edge_index: Tensor) -> Tensor:
+    def node_embeddings(
+        self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None
+    ) -> Tensor:
         """Output of the last layer for every node."""
-        return self._embed(x, edge_index)
+        weights = {} if edge_weight is None else {"edge_weight": edge_weight}
+        layers = [x / self.x_scale]
+        for conv in self.convs:
+            layers.append(normalise_rows(conv(layers[-1], edge_index, **weights)).relu())
+        return self._join(layers[1:])
 
     def graph_embedding(
         self,
         x: Tensor,
         edge_index: Tensor,
         batch: Tensor | None = None,
+        edge_weight: Tensor | None = None,
         *,
         batch_size: int | None = None,
     ) -> Tensor:
         """Input of the head for every graph: maximum and mean of the node embeddings."""
-        return readout(self._embed(x, edge_index), batch, batch_size)
+        return readout(self.node_embeddings(x, edge_index, edge_weight), batch, batch_size)
 
     def head(self, graph_embedding: Tensor) -> Tensor:
         """Predictions from graph embeddings: class scores, or values in the unit of the labels."""
         out: Tensor = self.out(graph_embedding)
         return out * self.y_scale + self.y_mean if self.task == "regression" else out
-
-    def _embed(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
-        weights = () if edge_weight is None else (edge_weight,)
-        layers = [x / self.x_scale]
-        for conv in self.convs:
-            layers.append(normalise_rows(conv(layers[-1], edge_index, *weights)).relu())
-        return self._join(layers[1:])
 
     def _join(self, layers: list[Tensor]) -> Tensor:
         """Node embeddings from the outputs of all layers: the last one."""
@@ -235,24 +233,6 @@ class EdgeWeightedGNN(TargetGNN):
         h = self.graph_embedding(x, edge_index, batch, edge_weight, batch_size=batch_size)
         return self.head(h)
 
-    def node_embeddings(
-        self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None
-    ) -> Tensor:
-        """Output of the last layer for every node."""
-        return self._embed(x, edge_index, edge_weight)
-
-    def graph_embedding(
-        self,
-        x: Tensor,
-        edge_index: Tensor,
-        batch: Tensor | None = None,
-        edge_weight: Tensor | None = None,
-        *,
-        batch_size: int | None = None,
-    ) -> Tensor:
-        """Input of the head for every graph: maximum and mean of the node embeddings."""
-        return readout(self._embed(x, edge_index, edge_weight), batch, batch_size)
-
 
 class GCN(EdgeWeightedGNN):
     """Graph convolutional network, the target model of the paper.
@@ -261,23 +241,22 @@ class GCN(EdgeWeightedGNN):
     """
 
     def make_conv(self, in_channels: int, out_channels: int) -> nn.Module:
-        """A graph convolution; normalisation is left to :meth:`_embed`."""
+        """A graph convolution; normalisation is left to :meth:`node_embeddings`."""
         conv: nn.Module = GCNConv(in_channels, out_channels, normalize=False)
         return conv
 
-    def _embed(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+    def node_embeddings(
+        self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None
+    ) -> Tensor:
+        """Output of the last layer for every node."""
         # Once for all layers: the layers share edges and weights, and normalising costs as much
         # as a convolution of this width.
         edge_index, edge_weight = gcn_norm(edge_index, edge_weight, x.shape[0], dtype=x.dtype)
-        return super()._embed(x, edge_index, edge_weight)
+        return super().node_embeddings(x, edge_index, edge_weight)
 
 
 class WeightedGINConv(MessagePassing):  # type: ignore[misc]
-    """PyG's ``GINConv`` with a weighted sum over the neighbours.
-
-    Args:
-        perceptron: Applied to the sum of a node and its neighbours.
-    """
+    """PyG's ``GINConv`` with a weighted sum over the neighbours."""
 
     def __init__(self, perceptron: nn.Module) -> None:
         super().__init__(aggr="add")

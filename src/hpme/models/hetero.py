@@ -25,12 +25,7 @@ class HeteroGNN(TargetGNN):
     L2 normalisation and ReLU. The readout joins maximum and mean over the nodes of every type.
 
     Args:
-        in_channels: Features of the widest node type.
-        out_channels: Number of classes, or 1 for regression.
         task: ``"classification"`` or ``"regression"``.
-        node_types: Names of the node types and their numbers of features.
-        edge_types: The edge types.
-        **options: Other arguments of :class:`~hpme.models.gnn.TargetGNN`.
     """
 
     hetero: ClassVar[bool] = True
@@ -134,11 +129,8 @@ class NodeHeteroGNN(HeteroGNN):
     """:class:`HeteroGNN` with a prediction for every node of one type.
 
     Args:
-        in_channels: Features of the widest node type.
-        out_channels: Number of classes, or 1 for regression.
         task: ``"classification"`` or ``"regression"``.
         node_type: The type; by default the first.
-        **options: Other arguments of :class:`HeteroGNN`.
     """
 
     level: ClassVar[Level] = "node"

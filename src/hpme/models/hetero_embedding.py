@@ -27,8 +27,6 @@ class HeteroEmbeddingProbe:
     are filled with zeros.
 
     Args:
-        model: The model.
-        graphs: What it is called with.
         level: ``"graph"`` or ``"node"``.
         layer: Name of the layer whose output is the node embedding; found if ``None``.
     """
@@ -73,11 +71,7 @@ class HeteroEmbeddingProbe:
         yield from self.readout.hooks(module)
 
     def found(self, output: Tensor) -> Embedding:
-        """What was computed on the way.
-
-        Args:
-            output: What the model returned, one row per graph.
-        """
+        """What was computed on the way."""
         rows = self.graphs.type_rows
         layers = tuple(
             flat for _, by_type in self.layers if (flat := rows.flat(by_type)) is not None

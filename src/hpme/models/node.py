@@ -15,10 +15,7 @@ class NodeLevel(TargetGNN):
     """Makes a model node-level: the outputs of all layers side by side, and a linear head.
 
     Args:
-        in_channels: Number of node features.
-        out_channels: Number of classes, or 1 for regression.
         task: ``"classification"`` or ``"regression"``.
-        **options: Other arguments of :class:`~hpme.models.gnn.TargetGNN`.
     """
 
     level: ClassVar[Level] = "node"
@@ -29,33 +26,28 @@ class NodeLevel(TargetGNN):
         super().__init__(in_channels, out_channels, task, **options)
         self.out = nn.Linear(self.num_layers * self.hidden_channels, out_channels)
 
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:  # type: ignore[override]
+        r"""Predictions :math:`[N, C]`."""
+        return self.head(self.node_embeddings(x, edge_index))
+
     def _join(self, layers: list[Tensor]) -> Tensor:
         return torch.cat(layers, dim=1)
 
 
-class NodeGCN(NodeLevel, GCN):
+class _EdgeWeighted(NodeLevel):
+    def forward(  # type: ignore[override]
+        self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None
+    ) -> Tensor:
+        return self.head(self.node_embeddings(x, edge_index, edge_weight))
+
+
+class NodeGCN(_EdgeWeighted, GCN):  # type: ignore[misc]
     """Graph convolutional network with a prediction for every node."""
 
-    def forward(  # type: ignore[override]
-        self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None
-    ) -> Tensor:
-        r"""Predictions :math:`[N, C]`."""
-        return self.head(self.node_embeddings(x, edge_index, edge_weight))
 
-
-class NodeGIN(NodeLevel, GIN):
+class NodeGIN(_EdgeWeighted, GIN):  # type: ignore[misc]
     """Graph isomorphism network with a prediction for every node."""
-
-    def forward(  # type: ignore[override]
-        self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None
-    ) -> Tensor:
-        r"""Predictions :math:`[N, C]`."""
-        return self.head(self.node_embeddings(x, edge_index, edge_weight))
 
 
 class NodeGAT(NodeLevel, GAT):
     """Graph attention network with a prediction for every node."""
-
-    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:  # type: ignore[override]
-        r"""Predictions :math:`[N, C]`."""
-        return self.head(self.node_embeddings(x, edge_index))

@@ -20,41 +20,30 @@ from torch_geometric.nn import MessagePassing
 from hpme.errors import ModelError
 from hpme.graphs import GraphBatch
 from hpme.graphs.schema import padded
+from hpme.models.freezing import removed_afterwards
 
 
 @dataclass(frozen=True)
 class Place:
-    """One call of one layer.
-
-    Args:
-        name: Name of the layer.
-        layer: The layer.
-        call: Which of its calls in a forward pass, from 0 on.
-        entered: Whether its first input is meant, in place of its output.
-        value: What was there, one row per node.
-        kind: Number of the type of these nodes, if graphs have types.
-    """
+    """One call of one layer."""
 
     name: str
     layer: nn.Module
-    call: int
-    entered: bool
-    value: Tensor
-    kind: int | None = None
+    call: int  # which of its calls in a forward pass, from 0 on
+    entered: bool  # whether its first input is meant, in place of its output
+    value: Tensor  # what was there, one row per node
+    kind: int | None = None  # number of the type of these nodes, if graphs have types
 
 
 @dataclass(frozen=True)
 class NodeInput:
     """What a model computes of its nodes first, some places side by side.
 
-    Args:
-        places: Where, in the order in which the model comes to them.
-        graphs: What the model was called with. Where some types of nodes have codes and others
-            numbers, the numbers ``x`` of the latter come last.
+    Where some types of nodes have codes and others numbers, the numbers of the latter come last.
     """
 
-    places: Sequence[Place]
-    graphs: GraphBatch
+    places: Sequence[Place]  # where, in the order in which the model comes to them
+    graphs: GraphBatch  # what the model was called with
 
     @property
     def value(self) -> Tensor:
@@ -125,7 +114,7 @@ class NodeInput:
             return ((found, *args[1:]), kwargs) if args else (args, {**kwargs, "x": found})
 
         entered = {place.layer: place.entered for place in self.places}
-        with _removed() as handles:
+        with removed_afterwards() as handles:
             for layer, before in entered.items():
                 handles.append(
                     layer.register_forward_pre_hook(entering, with_kwargs=True)
@@ -141,10 +130,6 @@ class NodeInputProbe:
     Found are the outermost layers that are called with nothing but fields of nodes, codes among
     them (or with parts of these, such as ``x[:, 0]``), and return numbers with one row per node.
     If there are none, what enters the first message-passing layer.
-
-    Args:
-        model: The model.
-        graphs: What it is called with.
     """
 
     def __init__(self, model: nn.Module, graphs: GraphBatch) -> None:
@@ -165,7 +150,7 @@ class NodeInputProbe:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Call the model once inside."""
-        with _removed() as handles:
+        with removed_afterwards() as handles:
             for name, layer in self.model.named_modules():
                 if layer is not self.model:
                     pre, post = self._hooks(name)
@@ -230,17 +215,6 @@ def no_node_input(graphs: GraphBatch) -> ModelError:
         "after them; call an nn.Embedding with them inside the model, or choose an explainer that "
         "needs no such gradient: hpme, occlusion, subgraphx or random"
     )
-
-
-@contextmanager
-def _removed() -> Iterator[list[Any]]:
-    """A list of hooks that do not stay."""
-    handles: list[Any] = []
-    try:
-        yield handles
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _address(value: Tensor) -> int:

@@ -26,46 +26,24 @@ MODELS: dict[str, type[TargetGNN]] = {
 }
 
 
-def default_name(*, hetero: bool) -> str:
-    """The model that is meant where none is named.
-
-    Args:
-        hetero: Whether the graphs are heterogeneous.
-    """
-    return "hetero" if hetero else "gcn"
-
-
-def name_for(name: str, level: Level, *, hetero: bool = False) -> str:
+def name_for(name: str | None, level: Level, *, hetero: bool = False) -> str:
     """The model of that level: where nodes have labels, ``"gcn"`` means ``"node-gcn"``.
 
-    Args:
-        name: A name.
-        level: What a model has an output for.
-        hetero: Whether the graphs are heterogeneous.
-
-    Raises:
-        UnknownNameError: If there is no such model.
-        InputError: If it has no form of that level.
+    Without a name ``"gcn"`` is meant, or ``"hetero"``.
     """
+    name = name or ("hetero" if hetero else "gcn")
     for candidate in (name, f"{level}-{name}"):
         kind = MODELS.get(candidate)
         if kind is not None and (kind.level, kind.hetero) == (level, hetero):
             return candidate
     model_class(name)
-    fits = (level, hetero)
-    fitting = ", ".join(
-        other for other, kind in MODELS.items() if (kind.level, kind.hetero) == fits
-    )
+    fitting = [n for n, kind in MODELS.items() if (kind.level, kind.hetero) == (level, hetero)]
     what = f"heterogeneous {level}s" if hetero else f"{level}s"
-    raise InputError(f"'{name}' is no model of {what}; use one of: {fitting}")
+    raise InputError(f"'{name}' is no model of {what}; use one of: {', '.join(fitting)}")
 
 
 def model_class(name: str) -> type[TargetGNN]:
-    """The class of a model.
-
-    Raises:
-        UnknownNameError: If there is no such model.
-    """
+    """The class of a model."""
     if name not in MODELS:
         raise UnknownNameError("model", name, list(MODELS))
     return MODELS[name]

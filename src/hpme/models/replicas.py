@@ -17,19 +17,12 @@ from hpme.models.task import check_rows
 
 @dataclass(frozen=True)
 class Replicas:
-    """Some replicas of graphs, as one batch.
+    """Some replicas of graphs, as one batch."""
 
-    Args:
-        graphs: The replicas as they are; ``node_ids`` are rows of the replicated graphs.
-        ids: Graph number :math:`[R]` of every replica.
-        edge_ids: Position of every edge among those of the replicated graphs.
-        number: Number :math:`[R]` of every replica among all of them.
-    """
-
-    graphs: GraphBatch
-    ids: Tensor
-    edge_ids: Tensor
-    number: Tensor
+    graphs: GraphBatch  # the replicas as they are; ``node_ids`` are rows of the replicated graphs
+    ids: Tensor  # graph number [R] of every replica
+    edge_ids: Tensor  # position of every edge among those of the replicated graphs
+    number: Tensor  # number [R] of every replica among all of them
 
 
 Change = Callable[[Replicas], GraphBatch]
@@ -37,21 +30,12 @@ Change = Callable[[Replicas], GraphBatch]
 
 
 def replica_outputs(
-    adapter: ModelAdapter,
-    store: GraphStore,
-    ids: Tensor,
-    change: Change,
-    /,
-    **model_kwargs: Any,
+    adapter: ModelAdapter, store: GraphStore, ids: Tensor, change: Change, /, **model_kwargs: Any
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Graph numbers and outputs of changed replicas of graphs, some at a time, in order.
 
     Args:
-        adapter: Calls the model.
-        store: The graphs.
-        ids: Graph number of every replica.
         change: Applied to every part of the replicas; how they are cut into parts changes nothing.
-        **model_kwargs: Passed on to the model.
     """
     first = 0
     for part in chunks(store, ids):

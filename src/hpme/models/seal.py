@@ -27,9 +27,6 @@ class SortPool(Aggregation):  # type: ignore[misc]
 
     Equal to PyG's ``SortAggregation``, without padding every graph to the size of the largest:
     memory is :math:`O(N + Bk)`. Rows that a small graph lacks are zero.
-
-    Args:
-        k: Number of nodes to keep per graph.
     """
 
     def __init__(self, k: int) -> None:
@@ -143,13 +140,16 @@ class DGCNN(GCN):
         batch_size: int | None = None,
     ) -> Tensor:
         """Input of the perceptron for every graph."""
-        h = self._embed(x, edge_index, edge_weight)
+        h = self.node_embeddings(x, edge_index, edge_weight)
         if batch is None:
             batch, batch_size = torch.zeros_like(h[:, 0], dtype=torch.long), 1
         embedding: Tensor = self.sequence(self.sort(h, batch, dim_size=batch_size).unsqueeze(1))
         return embedding
 
-    def _embed(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
+    def node_embeddings(
+        self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None
+    ) -> Tensor:
+        """Outputs of all layers side by side."""
         edge_index, edge_weight = gcn_norm(edge_index, edge_weight, x.shape[0], dtype=x.dtype)
         h, layers = x / self.x_scale, []
         for conv in self.convs:

@@ -18,19 +18,15 @@ _UNWRITTEN = ("_forward_unimplemented", "LightningModule.forward")
 
 
 def unwrapped(model: Any) -> Any:
-    """The module that computes, inside ``DataParallel``, ``torch.compile`` or a training class.
-
-    Raises:
-        ModelError: If that is not to be found in a module, or if a dictionary, a partial or
-            another function is given; the message says what to pass.
-    """
+    """The module that computes, inside ``DataParallel``, ``torch.compile`` or a training class."""
     if isinstance(model, DataParallel | DistributedDataParallel):
         return unwrapped(model.module)
     if isinstance(model, nn.Module) and "_orig_mod" in model._modules:
         # What torch.compile makes of a model is the same function, but it cannot be watched.
         return unwrapped(model._orig_mod)
     if isinstance(model, nn.Module):
-        return model if _has_forward(model) else unwrapped(_inside(model))
+        written = getattr(model.forward, "__qualname__", "") not in _UNWRITTEN
+        return model if written else unwrapped(_inside(model))
     if isinstance(model, Mapping):
         raise ModelError(_of_dictionary(model))
     if isinstance(model, partial):
@@ -41,10 +37,6 @@ def unwrapped(model: Any) -> Any:
             "calls, and how as call=: ExplainedModel(module, call=lambda module, batch: ...)"
         )
     return model  # refused where modules are checked
-
-
-def _has_forward(model: nn.Module) -> bool:
-    return getattr(model.forward, "__qualname__", "") not in _UNWRITTEN
 
 
 def _inside(model: nn.Module) -> nn.Module:

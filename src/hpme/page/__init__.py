@@ -5,9 +5,9 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from hpme.page.page import write_page
+from hpme.page.page import payload, write_page
 
-__all__ = ["write_page"]
+__all__ = ["payload", "write_page"]
 
 
 def __getattr__(name: str) -> Any:

@@ -26,21 +26,26 @@ Changes = Sequence[Sequence["Counterfactual"]]
 """Counterfactuals of each graph of the page."""
 
 
-class _Drawn:
-    """Graphs beside those of the page, each drawn once, and their numbers."""
+class Drawn:
+    """Graphs beside those of the page, and their numbers."""
 
     def __init__(self) -> None:
         self.graphs: list[Any] = []
+        self.marks: list[Tensor] = []
 
-    def add(self, graph: Any, smiles: str | None) -> int:
+    def add(self, graph: Any, smiles: str | None, mark: Tensor | None = None) -> int:
+        """The number of a graph; ``mark`` are nodes to colour."""
+        known = {name: graph.get(name) for name in (NODE_TYPE, "places")}
+        there = {name: value for name, value in known.items() if value is not None}
         self.graphs.append(
-            Data(edge_index=graph.edge_index, num_nodes=graph.num_nodes, smiles=smiles)
+            Data(edge_index=graph.edge_index, num_nodes=graph.num_nodes, smiles=smiles, **there)
         )
-        if graph.get(NODE_TYPE) is not None:
-            self.graphs[-1][NODE_TYPE] = graph[NODE_TYPE]
+        none = torch.zeros(graph.num_nodes, dtype=torch.bool)
+        self.marks.append(none if mark is None else mark.cpu())
         return len(self.graphs) - 1
 
     def to_dict(self, *, progress: bool) -> dict[str, Any]:
+        """What the page needs to draw them."""
         plain = [Data(x=torch.zeros(g.num_nodes, 1), edge_index=g.edge_index) for g in self.graphs]
         store = GraphStore.from_graphs(on_cpu(plain))
         pairs = store.pairs.proper
@@ -51,6 +56,7 @@ class _Drawn:
             "edges": whole_numbers(pairs.counts),
             "ends": whole_numbers(pairs.index.t().reshape(-1)),
             "type": whole_numbers(torch.cat(types)) if hetero else None,
+            "mark": whole_numbers(torch.cat(self.marks)),
             **draw_graphs(on_cpu(self.graphs), pairs, store.node_graph, progress=progress),
         }
 
@@ -65,7 +71,7 @@ def beyond(
     """All of it as JSON, with drawings of the graphs that are in neither list of the page."""
     if rules is None and counterfactuals is None and audit is None:
         return None
-    drawn = _Drawn()
+    drawn = Drawn()
     found = {
         "rules": None if rules is None else _rules(rules, drawn),
         "changes": None if counterfactuals is None else _changes(counterfactuals, drawn),
@@ -74,7 +80,7 @@ def beyond(
     return found | {"drawn": drawn.to_dict(progress=progress) if drawn.graphs else None}
 
 
-def _rules(book: RuleBook, drawn: _Drawn) -> dict[str, Any]:
+def _rules(book: RuleBook, drawn: Drawn) -> dict[str, Any]:
     found = book.to_dict()
     for row, rule in zip(found["rules"], book.rules, strict=True):
         graph = rule.exemplar.graph
@@ -84,7 +90,7 @@ def _rules(book: RuleBook, drawn: _Drawn) -> dict[str, Any]:
     return found
 
 
-def _changes(changes: Changes, drawn: _Drawn) -> list[list[dict[str, Any]]]:
+def _changes(changes: Changes, drawn: Drawn) -> list[list[dict[str, Any]]]:
     return [
         [
             {

@@ -6,26 +6,29 @@ function predictionText(values) {
   return `${report.classes[best]} · ${percent(values[best])}`;
 }
 
-/** What a prediction rests on, in words, by the verdict of an explainer. */
-const VERDICTS = {
-  carried: "carried by the marked nodes",
-  part: "rests on the marked nodes in part",
-  several: "several parts carry it",
-  absence: "rests on something missing",
-  unclear: "unclear what carries it",
-};
-
 /** A graph with its slider and a panel per explainer; panels stay empty until `draw` is called. */
 function buildCard(graph, step, onStep) {
   const size = buildSlider(graph, step);
   const holder = el("div", { class: "panels" });
+  const proven = report.shown.filter((explainer) => proofOf(graph, explainer));
+  const stage = el("div", { class: "proofs", hidden: true });
+  const button = el("button", { type: "button", class: "plain prove", "aria-expanded": "false", "aria-keyshortcuts": "t", "aria-label": `Proof: the region of ${report.names[graph]} in other ${WORDS.graph}s` }, "Show the proof");
   const element = el("li", { class: "card", tabindex: "0", id: `graph-${graph}`, "data-graph": graph, "aria-label": report.names[graph] },
-    buildHead(graph), size.element, holder);
+    buildHead(graph), holder, size.element, proven.length ? button : null, stage);
   let panels = null;
   let current = step;
   const card = {
     graph,
     element,
+    prove() {
+      if (!proven.length) return;
+      if (!stage.firstChild) stage.append(...proven.map((explainer) => buildProof(graph, explainer)));
+      stage.hidden = !stage.hidden;
+      element.classList.toggle("open", !stage.hidden);
+      button.setAttribute("aria-expanded", String(!stage.hidden));
+      button.textContent = stage.hidden ? "Show the proof" : "Hide the proof";
+      if (!stage.hidden) element.scrollIntoView({ block: "nearest" });
+    },
     draw() {
       if (panels) return;
       panels = report.shown.map((explainer) => buildPanel(graph, explainer));
@@ -38,6 +41,7 @@ function buildCard(graph, step, onStep) {
       for (const panel of panels ?? []) panel.update(to);
     },
   };
+  button.addEventListener("click", () => card.prove());
   size.input.addEventListener("input", () => onStep(card, Number(size.input.value)));
   size.update(step);
   return card;
@@ -52,7 +56,7 @@ function buildHead(graph) {
       labelChip(graph),
       report.insight?.changes?.[graph].length ? el("a", { class: "chip", href: `#change-${graph}` }, "what would change it") : null),
     el("p", { class: "meta muted" },
-      `${counted(report.nodes[graph], "node")} · ${counted(report.edges[graph], "edge")}`,
+      `${counted(report.nodes[graph], WORDS.node)} · ${counted(report.edges[graph], WORDS.edge)}`,
       ...Object.entries(report.metrics).map(([name, values]) => ` · ${name} ${metricText(values[graph])}`)),
     smiles && smiles !== report.names[graph] ? el("code", { class: "smiles", title: smiles }, smiles) : null);
 }
@@ -70,11 +74,11 @@ function buildSlider(graph, step) {
   const last = report.stepCounts[graph] - 1;
   const number = el("output", { class: "kept-edges" });
   const input = el("input", { type: "range", min: 0, max: last, step: 1, value: step, disabled: last === 0,
-    "aria-label": `Edges kept of ${report.names[graph]}` }); // a label would name the output inside it
-  const total = counted(report.edges[graph], "edge");
+    "aria-label": `Highest ${WORDS.unit}s of ${report.names[graph]}` }); // a label would name the output inside it
+  const total = counted(report.units[graph], WORDS.unit);
   return {
     input,
-    element: el("div", { class: "slider" }, el("span", {}, "Keep the top ", number, ` of ${total}`), input),
+    element: el("div", { class: "slider" }, el("span", {}, "Top ", number, ` of ${total} by score`), input),
     update(to) {
       const kept = keptAt(graph, to);
       input.value = String(to);
@@ -84,27 +88,61 @@ function buildSlider(graph, step) {
   };
 }
 
+/** Numbers of a verdict in words; others have their own names. */
+const NUMBERS = {
+  carried: "share of the way that the region carries, beyond random regions",
+  lost: "share of the way that is lost without it, beyond random regions",
+  effect: "change of the output of others by the region",
+  random: "change of the output of others by random regions",
+  removal: "change of the output without the region",
+  p: "chance of that if the region did no more than random ones",
+  stable: "agreement of independent searches on the region",
+};
+
 function buildPanel(graph, explainer) {
   const drawing = drawGraph(graph, explainer);
-  const chart = drawChart(graph, explainer);
-  const alone = buildPart(graph, explainer, "alone", "These edges alone");
-  const without = buildPart(graph, explainer, "without", "Without them");
   drawing.element.setAttribute("aria-label", `${report.names[graph]} explained by ${explainer.name}`);
   const save = el("button", { type: "button", class: "plain save", "aria-label": `Save the drawing of ${report.names[graph]} by ${explainer.name} as SVG` }, "↓ SVG");
   save.addEventListener("click", () => saveFile(fileName(report.names[graph], explainer.name) + ".svg", "image/svg+xml", svgText(drawing.element)));
-  const metrics = Object.entries(explainer.metrics).flatMap(([name, values]) => (
-    Number.isFinite(values[graph]) && !explainer.told.includes(name) ? [el("span", { class: "metric" }, `${name} ${metricText(values[graph])}`)] : []
-  ));
   const verdict = explainer.verdicts?.[graph];
   const sentence = explainer.sentences?.[graph];
+  const numbers = buildNumbers(graph, explainer);
   return {
     element: el("figure", { class: "panel", "data-explainer": explainer.name },
-      el("figcaption", {}, el("strong", {}, explainer.name),
-        verdict ? el("span", { class: "metric verdict" }, VERDICTS[verdict] ?? verdict) : null, ...metrics, save),
+      el("figcaption", {}, report.shown.length > 1 ? el("strong", {}, explainer.name) : null, verdict ? verdictBadge(verdict) : null, save),
       sentence ? el("p", { class: "sentence" }, sentence) : null,
-      drawing.element, alone.element, without.element, chart.element),
+      drawing.element, verdict === "absence" ? missing(graph) : null, numbers.element),
     update(step) {
       drawing.update(keptAt(graph, step));
+      numbers.update(step);
+    },
+  };
+}
+
+/** What would have to be there, where a prediction rests on something missing. */
+function missing(graph) {
+  const change = report.insight?.changes?.[graph][0];
+  return el("div", { class: "missing" }, el("p", { class: "small" }, change
+    ? "What would have to be there: the smallest change found that gives another answer."
+    : report.insight?.changes
+      ? "No change was found that would give another answer."
+      : "What would have to be there was not looked for; counterfactuals would show it."),
+  change ? changeFigure(graph, change) : null);
+}
+
+/** Numbers on demand: those of the verdict, and what deleting says. */
+function buildNumbers(graph, explainer) {
+  const chart = drawChart(graph, explainer);
+  const alone = buildPart(graph, explainer, "alone", `These ${WORDS.unit}s alone`);
+  const without = buildPart(graph, explainer, "without", "Without them");
+  const metrics = Object.entries(explainer.metrics).filter(([, values]) => Number.isFinite(values[graph]));
+  const list = el("dl", {}, ...metrics.flatMap(([name, values]) => [
+    el("dt", {}, NUMBERS[name] ?? name), el("dd", { class: "metric", "data-name": name }, metricText(values[graph]))]));
+  return {
+    element: el("details", { class: "more" }, el("summary", {}, "Numbers"), metrics.length ? list : null,
+      el("p", { class: "muted small" }, `If ${WORDS.edge}s are deleted, which makes ${WORDS.graph}s unlike any the model knows:`),
+      alone.element, without.element, chart.element),
+    update(step) {
       chart.update(step);
       alone.update(step);
       without.update(step);

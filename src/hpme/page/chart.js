@@ -20,7 +20,7 @@ function drawChart(graph, explainer) {
   const figure = el("div", { class: "chart-frame" },
     el("div", { class: "axis" }, el("span", {}, axis[0]), el("span", {}, axis[1])),
     element,
-    el("div", { class: "ticks" }, el("span", {}, "0"), el("span", {}, counted(report.edges[graph], "edge"))));
+    el("div", { class: "ticks" }, el("span", {}, "0"), el("span", {}, counted(report.units[graph], WORDS.unit))));
   return {
     element: figure,
     update(step) {

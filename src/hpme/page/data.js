@@ -3,9 +3,10 @@
  *
  * @typedef {{type: "u8" | "u16" | "u32" | "f32", data: string, low?: number, high?: number}} Column
  * @typedef {{name: string, baseline: boolean, rank: ArrayLike<number>, score?: ArrayLike<number>,
- *   pooled?: ArrayLike<number> | null, rest?: ArrayLike<number> | null, verdicts?: (string | null)[] | null, sentences?: (string | null)[] | null, told: string[], alone: Float32Array, without: Float32Array, broken?: number,
- *   metrics: Record<string, Float32Array>, evidence: string | null, warnings: string[],
- *   good: boolean | null}} Explainer
+ *   pooled?: ArrayLike<number> | null, rest?: ArrayLike<number> | null, direction?: ArrayLike<number> | null,
+ *   verdicts?: (string | null)[] | null, sentences?: (string | null)[] | null, points?: Float32Array[] | null,
+ *   alone: Float32Array, without: Float32Array, broken?: number, metrics: Record<string, Float32Array>,
+ *   evidence: string | null, warnings: string[], good: boolean | null}} Explainer
  */
 
 const ARRAYS = { u8: Uint8Array, u16: Uint16Array, u32: Uint32Array, f32: Float32Array };
@@ -38,9 +39,10 @@ function decodeExplainer(raw) {
     range: raw.score && { low: raw.score.low, high: raw.score.high },
     pooled: raw.pooled && decode(raw.pooled),
     rest: raw.rest && decode(raw.rest),
+    direction: raw.direction && decode(raw.direction),
+    points: raw.points && raw.points.map(decode),
     verdicts: raw.verdicts ?? null,
     sentences: raw.sentences ?? null,
-    told: raw.told ?? [],
     alone: decode(raw.alone),
     without: decode(raw.without),
     metrics: decodeAll(raw.metrics ?? {}),
@@ -73,6 +75,7 @@ function decodeDrawn(given) {
     bond: decode(given.bond),
     molecule: decode(given.molecule),
     type: given.type ? decode(given.type) : null,
+    mark: given.mark ? decode(given.mark) : null,
   };
   return { ...drawn, nodeStart: starts(drawn.nodes), edgeStart: starts(drawn.edges) };
 }
@@ -92,6 +95,9 @@ const report = {
   metrics: decodeAll(raw.metrics),
   explainers: raw.explainers.map(decodeExplainer),
 };
+report.atoms = raw.unit === "atom";
+report.molecules = report.molecule.every(Boolean);
+report.units = report.atoms ? report.nodes : report.edges;
 report.stepStart = starts(report.stepCounts);
 report.shown = report.explainers.filter((explainer) => !explainer.baseline);
 report.baseline = report.explainers.find((explainer) => explainer.baseline);
@@ -108,14 +114,19 @@ function partOf(column, graph, step) {
   return column.subarray(row * report.width, (row + 1) * report.width);
 }
 
-/** Number of edges kept at a step of a graph's slider. */
+/** Words for nodes, edges and what scores are about: chemists say atoms and bonds. */
+const WORDS = report.molecules
+  ? { graph: "molecule", node: "atom", edge: "bond", unit: report.atoms ? "atom" : "bond" }
+  : { graph: "graph", node: "node", edge: "edge", unit: "edge" };
+
+/** Number of atoms or edges kept at a step of a graph's slider. */
 function keptAt(graph, step) {
   return report.steps[report.stepStart[graph] + step];
 }
 
-/** The step nearest to a share of a graph's edges; at least one edge if the share is above 0. */
+/** The step nearest to a share of a graph's atoms or edges; at least one if the share is above 0. */
 function stepNear(graph, share) {
-  const wanted = share > 0 ? Math.max(1, share * report.edges[graph]) : 0;
+  const wanted = share > 0 ? Math.max(1, share * report.units[graph]) : 0;
   let best = 0;
   for (let step = 1; step < report.stepCounts[graph]; step++) {
     const gap = Math.abs(keptAt(graph, step) - wanted);

@@ -96,59 +96,117 @@ function atomLetters([symbol, beside, left], x, y, unit) {
   return result;
 }
 
-/** The parts of a drawing that never change: truth, bonds or lines, letters or dots. */
+/** A region as an outline: lines and discs in a colour, and a little smaller ones of the card above them. */
+function outline(name, edges, nodes, { x, y }, radius) {
+  const layer = (part, grow) => svg("g", { class: part },
+    ...edges.map(([a, b]) => {
+      const line = segment(x[a], y[a], x[b], y[b]);
+      line.style.strokeWidth = `${(2 * (radius + grow)).toFixed(1)}px`;
+      return line;
+    }),
+    ...nodes.map((n) => svg("circle", { cx: x[n].toFixed(1), cy: y[n].toFixed(1), r: (radius + grow).toFixed(1) })));
+  return svg("g", { class: `region ${name}` }, layer("rim", 1.4), layer("inside", 0));
+}
+
+const DIRECTIONS = ["lowers", "neutral", "raises"];
+
+/** The map of what raises and lowers: discs under nodes, and bands under bonds between atoms that do the same. */
+function directionMap(explainer, graph, { x, y, edges }, radius) {
+  const map = svg("g", { class: "map" });
+  if (!explainer.direction) return map;
+  const first = report.nodeStart[graph];
+  const kind = (n) => DIRECTIONS[explainer.direction[first + n]];
+  const strength = (n) => (report.atoms ? shareOf(explainer, first + n) : explainer.pooled?.[first + n] ? 1 : 0.5);
+  const add = (element, name, share) => {
+    element.setAttribute("class", name);
+    element.style.setProperty("--score", `${Math.round(100 * share)}%`);
+    map.append(element);
+  };
+  if (report.atoms) {
+    edges.forEach(([a, b]) => {
+      if (kind(a) === kind(b)) add(segment(x[a], y[a], x[b], y[b]), kind(a), Math.min(strength(a), strength(b)));
+    });
+  }
+  x.forEach((_, n) => {
+    if (report.atoms || report.types) add(svg("circle", { cx: x[n].toFixed(1), cy: y[n].toFixed(1), r: radius.toFixed(1) }), kind(n), strength(n));
+  });
+  return map;
+}
+
+/** The parts of a drawing that never change: truth, region, map, bonds or lines, letters or dots. */
 function drawGraph(graph, explainer) {
   const placed = frame(report, graph);
   const { x, y, edges, unit } = placed;
   const [firstEdge, firstNode] = [report.edgeStart[graph], report.nodeStart[graph]];
   const molecule = Boolean(report.molecule[graph]);
-  const truth = svg("g", { class: "truth" });
-  const bands = svg("g", { class: "bands" });
-  const lines = svg("g", { class: "lines" });
-  const nodes = svg("g", { class: "nodes" });
+  const radius = Math.max(2.2, Math.min(5.5, 0.2 * unit));
+  const disc = molecule ? 0.3 * unit : radius + 2.5;
+  const [truth, bands, lines, nodes] = ["truth", "bands", "lines", "nodes"].map((part) => svg("g", { class: part }));
   const marks = [];
   edges.forEach(([a, b], e) => {
     if (report.truth?.pair[firstEdge + e]) truth.append(segment(x[a], y[a], x[b], y[b]));
     const band = segment(x[a], y[a], x[b], y[b], "band");
-    const share = shareOf(explainer, firstEdge + e);
-    band.style.setProperty("--score", `${Math.round(100 * share)}%`);
-    bands.append(band);
-    const line = svg("g", { class: "edge" }, svg("title", {}, edgeTitle(explainer, firstEdge + e, a, b)));
+    if (!report.atoms) {
+      band.style.setProperty("--score", `${Math.round(100 * shareOf(explainer, firstEdge + e))}%`);
+      bands.append(band);
+    }
+    const line = svg("g", { class: "edge" }, svg("title", {}, edgeTitle(explainer, graph, e, a, b)));
     line.append(...bondLines(report.bond[firstEdge + e], trimmed(report, graph, placed, a, b)));
     lines.append(line);
-    marks.push({ rank: explainer.rank[firstEdge + e], band, line, a, b });
+    marks.push({ rank: rankOf(explainer, graph, e, a, b), band, line, a, b });
   });
-  const radius = Math.max(2.2, Math.min(5.5, 0.2 * unit));
+  const regions = ["rest", "pooled"].map((name) => {
+    const found = x.flatMap((_, n) => (explainer[name]?.[firstNode + n] ? [n] : []));
+    const inside = new Set(found);
+    return outline(name, edges.filter(([a, b]) => inside.has(a) && inside.has(b)), found, placed, disc + (molecule ? 0.1 * unit : 2));
+  });
   const dots = x.map((_, n) => drawNode(x[n], y[n], radius, unit, molecule, {
-    pooled: explainer.pooled?.[firstNode + n],
-    rest: explainer.rest?.[firstNode + n],
     label: report.labels[report.label[firstNode + n]],
     type: report.type?.[firstNode + n],
+    title: report.atoms ? nodeTitle(explainer, graph, n) : null,
   }));
+  if (!molecule && explainer.direction) dots.forEach((dot, n) => dot.classList.add(DIRECTIONS[explainer.direction[firstNode + n]], explainer.pooled?.[firstNode + n] ? "chosen" : "other"));
   dots.forEach((dot, n) => {
     nodes.append(dot);
     if (report.truth?.node[firstNode + n]) {
-      truth.append(svg("circle", { cx: x[n].toFixed(1), cy: y[n].toFixed(1), r: (molecule ? 0.34 * unit : radius + 4).toFixed(1) }));
+      truth.append(svg("circle", { cx: x[n].toFixed(1), cy: y[n].toFixed(1), r: (molecule ? 0.5 * unit : radius + 7).toFixed(1) }));
     }
   });
   const element = svg("svg", {
     class: molecule ? "drawing molecule" : "drawing", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img",
-  }, truth, bands, lines, nodes);
+  }, truth, ...regions, bands, directionMap(explainer, graph, placed, disc), lines, nodes);
   element.style.setProperty("--unit", `${unit.toFixed(1)}px`);
-  return { element, update: (kept) => highlight(marks, dots, kept) };
+  return { element, update: (kept) => highlight(marks, dots, kept, explainer, graph) };
 }
 
-/** An edge's score between the lowest and the highest of its explainer; 0 if it is no number. */
-function shareOf(explainer, edge) {
+/** When an edge is kept: by its own rank, or with the later of its two atoms. */
+function rankOf(explainer, graph, edge, a, b) {
+  if (!report.atoms) return explainer.rank[report.edgeStart[graph] + edge];
+  const first = report.nodeStart[graph];
+  return Math.max(explainer.rank[first + a], explainer.rank[first + b]);
+}
+
+/** A score between the lowest and the highest of its explainer; 0 if it is no number. */
+function shareOf(explainer, unit) {
   const { low, high } = explainer.range;
-  const score = explainer.score[edge];
+  const score = explainer.score[unit];
   return Number.isNaN(score) ? 0 : (score - low) / (high - low);
 }
 
-function edgeTitle(explainer, edge, a, b) {
-  const score = explainer.score[edge];
-  const text = Number.isNaN(score) ? "no number" : score.toFixed(3);
-  return `nodes ${a} and ${b}: rank ${explainer.rank[edge] + 1}, score ${text}`;
+function scoreText(explainer, unit) {
+  const score = explainer.score[unit];
+  return `rank ${explainer.rank[unit] + 1}, score ${Number.isNaN(score) ? "no number" : score.toFixed(3)}`;
+}
+
+function edgeTitle(explainer, graph, edge, a, b) {
+  const ends = `${WORDS.node}s ${a} and ${b}`;
+  return report.atoms ? `bond of ${ends}` : `${ends}: ${scoreText(explainer, report.edgeStart[graph] + edge)}`;
+}
+
+function nodeTitle(explainer, graph, n) {
+  const at = report.nodeStart[graph] + n;
+  const does = explainer.direction && explainer.direction[at] !== 1 ? `, ${DIRECTIONS[explainer.direction[at]]} the output` : "";
+  return `atom ${n}: ${scoreText(explainer, at)}${does}`;
 }
 
 /** Corners of the shapes of types, around a node of radius 1; the first is a circle. */
@@ -173,18 +231,19 @@ function typedNode(x, y, radius, type) {
   return [shape, svg("title", {}, report.types[type])];
 }
 
-function drawNode(x, y, radius, unit, molecule, { pooled, rest, label, type }) {
+function drawNode(x, y, radius, unit, molecule, { label, type, title }) {
   const at = { cx: x.toFixed(1), cy: y.toFixed(1) };
-  const group = svg("g", { class: pooled ? "node pooled" : rest ? "node rest" : "node" });
+  const group = svg("g", { class: "node" });
   if (type !== undefined) group.append(...typedNode(x, y, radius, type));
   else if (!molecule) group.append(svg("circle", { ...at, r: radius.toFixed(1) }));
-  else if (pooled || rest) group.append(svg("circle", { ...at, r: (0.36 * unit).toFixed(1), class: "ring" }));
+  else if (title) group.append(svg("circle", { ...at, r: (0.4 * unit).toFixed(1), class: "touch" }));
+  if (title) group.append(svg("title", {}, title));
   if (label[0]) group.append(...atomLetters(label, x, y, unit));
   return group;
 }
 
-/** Marks the edges whose rank is among the kept ones, and the nodes they join. */
-function highlight(marks, dots, kept) {
+/** Marks what is kept: atoms and the bonds between them, or edges and the nodes they join. */
+function highlight(marks, dots, kept, explainer, graph) {
   const joined = new Set();
   for (const { rank, band, line, a, b } of marks) {
     const on = rank < kept;
@@ -192,7 +251,8 @@ function highlight(marks, dots, kept) {
     line.classList.toggle("kept", on);
     if (on) joined.add(a).add(b);
   }
-  dots.forEach((dot, n) => dot.classList.toggle("kept", joined.has(n)));
+  const first = report.nodeStart[graph];
+  dots.forEach((dot, n) => dot.classList.toggle("kept", report.atoms ? explainer.rank[first + n] < kept : joined.has(n)));
 }
 
 /** A graph of any source with some nodes marked: `marked` is a list of numbers, `name` their class. */
@@ -211,7 +271,7 @@ function sketch(source, graph, marked, name, text) {
   });
   x.forEach((_, n) => {
     const at = source.nodeStart[graph] + n;
-    const dot = drawNode(x[n], y[n], radius, unit, molecule, { pooled: false, label: source.labels[source.label[at]], type: source.type?.[at] });
+    const dot = drawNode(x[n], y[n], radius, unit, molecule, { label: source.labels[source.label[at]], type: source.type?.[at] });
     if (chosen.has(n)) {
       dot.classList.add("kept");
       marks.append(svg("circle", { cx: x[n].toFixed(1), cy: y[n].toFixed(1), r: (molecule ? 0.36 * unit : radius + 3.5).toFixed(1) }));

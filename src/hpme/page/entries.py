@@ -15,12 +15,13 @@ from hpme.explainers.hpme.report import FitReport
 from hpme.graphs import GraphStore, Pairs
 from hpme.metrics import explanation_auc_per_graph
 from hpme.page.template import Column, decimals, shares, whole_numbers
+from hpme.viz.style import directions
 
 Truth = dict[str, Tensor]
 """Whether each ``graph`` has ground truth, each ``pair`` of joined nodes is, and each ``node``."""
 VERDICT, ABSENCE = "verdict", "absence"
-TOLD = ("carried", "lost", "effect", "stable")
-"""Numbers of a :class:`Quality` by which graphs can be sorted; its sentence says them."""
+TOLD = ("carried", "lost", "effect", "random", "removal", "p", "stable")
+"""Numbers of a :class:`Quality` that are shown on demand, and by which graphs can be sorted."""
 
 
 def truth_of(graphs: Sequence[Any], pairs: Pairs) -> Truth | None:
@@ -95,9 +96,27 @@ def entry(
         "rest": None if rest is None or not bool(rest.any()) else whole_numbers(rest),
         "verdicts": verdicts if any(verdicts) else None,
         "sentences": sentences if any(sentences) else None,
-        "told": TOLD if any(sentences) else (),
+        "points": _points(given),
+        "direction": _directions(explanations),
         "metrics": metrics,
     }
+
+
+def _points(qualities: Sequence[Any]) -> list[Column] | None:
+    """How far regions carry predictions into other graphs, and how far random regions do."""
+    if not any(isinstance(quality, Quality) for quality in qualities):
+        return None
+    none = (math.nan, math.nan)
+    shares = [q.shares if isinstance(q, Quality) else none for q in qualities]
+    return [numbers(column) for column in zip(*shares, strict=True)]
+
+
+def _directions(explanations: Sequence[Any]) -> Column | None:
+    """Nodes that lower the output (0), do not clearly change it (1), and raise it (2)."""
+    found = [directions(explanation) for explanation in explanations]
+    if any(one is None for one in found) or not found:
+        return None
+    return whole_numbers(torch.cat([one + 1 for one in found if one is not None]))
 
 
 def _by_name(quality: Any) -> dict[str, Any]:
@@ -141,6 +160,8 @@ def _in_words(report: FitReport) -> str:
         )
     where = f"{report.held_out} graphs it had not seen" if report.held_out else "its own graphs"
     parts.append(f"Measured on {where}: {', '.join(map(str, report.effects))}; 1 is all of it.")
+    if report.guarantee is not None:
+        parts.append(report.guarantee.sentence())
     return " ".join(parts)
 
 

@@ -12,6 +12,7 @@ const state = {
   order: /** @type {number[]} */ ([]),
   page: 0,
   descending: false,
+  verdict: /** @type {{explainer: Explainer, verdict: string} | null} */ (null),
 };
 /** @type {{graph: number, element: HTMLElement, draw: () => void, update: (step: number) => void}[]} */
 let cards = [];
@@ -23,7 +24,10 @@ const watcher = new IntersectionObserver((entries) => {
     cards.find((card) => card.element === entry.target)?.draw();
   }
 }, { rootMargin: "500px" });
-const showVerdicts = buildVerdicts(byId("verdicts"));
+const showEvidence = buildEvidence(byId("verdicts"), chooseVerdict);
+const showDeletion = buildDeletion(byId("deletion"));
+/** Verdicts in the order of how much is known. */
+const RANKS = Object.fromEntries(Object.keys(VERDICTS).map((verdict, i) => [verdict, i]));
 
 /** What graphs can be sorted by; values are read when sorting, since some follow the sliders. */
 const sorts = [
@@ -32,13 +36,14 @@ const sorts = [
   report.classes
     ? { group: "Graph", name: "Confidence of the prediction", value: (g) => predictionOf(g)[report.predicted[g]] }
     : { group: "Graph", name: "Predicted value", value: (g) => predictionOf(g)[0] },
-  { group: "Graph", name: "Number of nodes", value: (g) => report.nodes[g] },
-  { group: "Graph", name: "Number of edges", value: (g) => report.edges[g] },
+  { group: "Graph", name: `Number of ${WORDS.node}s`, value: (g) => report.nodes[g] },
+  { group: "Graph", name: `Number of ${WORDS.edge}s`, value: (g) => report.edges[g] },
   ...(report.y && !report.classes ? [{ group: "Graph", name: "Error of the prediction", value: (g) => Math.abs(report.y[g] - predictionOf(g)[0]) }] : []),
   ...Object.entries(report.metrics).map(([name, values]) => ({ group: "Graph", name, value: (g) => values[g] })),
   ...report.shown.flatMap((explainer) => [
+    ...(explainer.verdicts ? [{ group: explainer.name, name: "Verdict", value: (g) => RANKS[explainer.verdicts[g]] ?? NaN }] : []),
     ...Object.entries(explainer.metrics).map(([name, values]) => ({ group: explainer.name, name, value: (g) => values[g] })),
-    { group: explainer.name, name: "Fidelity−: change with these edges alone", value: (g) => change(g, partOf(explainer.alone, g, state.steps[g])) },
+    { group: explainer.name, name: `Fidelity−: change with these ${WORDS.unit}s alone`, value: (g) => change(g, partOf(explainer.alone, g, state.steps[g])) },
     { group: explainer.name, name: "Fidelity+: change without them", value: (g) => change(g, partOf(explainer.without, g, state.steps[g])) },
   ]),
 ];
@@ -70,14 +75,28 @@ function refresh() {
   const chosen = byId("predicted").value;
   const { value } = sorts[Number(byId("sort").value)];
   const keyed = [];
+  const counts = new Map(report.shown.map((explainer) => [explainer, {}]));
   for (let graph = 0; graph < report.count; graph++) {
-    if (isShown(graph, chosen) && matches(graph, query, lower)) keyed.push({ graph, key: value(graph) });
+    if (!isShown(graph, chosen) || !matches(graph, query, lower)) continue;
+    for (const [explainer, count] of counts) {
+      const verdict = explainer.verdicts?.[graph];
+      if (verdict) count[verdict] = (count[verdict] ?? 0) + 1;
+    }
+    if (!state.verdict || state.verdict.explainer.verdicts[graph] === state.verdict.verdict) keyed.push({ graph, key: value(graph) });
   }
   keyed.sort((a, b) => compare(a.key, b.key) || a.graph - b.graph);
   state.order = keyed.map(({ graph }) => graph);
-  byId("scope").textContent = keyed.length === report.count ? "" : `These numbers are about the ${counted(keyed.length, "graph")} found below.`;
-  showVerdicts(state.steps, state.order);
+  byId("scope").textContent = keyed.length === report.count ? "" : `About the ${counted(keyed.length, WORDS.graph)} found below.`;
+  showEvidence(state.order, counts, state.verdict);
+  if (byId("other").open) showDeletion(state.steps, state.order);
   showPage(0);
+}
+
+/** Shows graphs of one verdict only, or all again. */
+function chooseVerdict(explainer, verdict) {
+  const same = state.verdict?.explainer === explainer && state.verdict.verdict === verdict;
+  state.verdict = same ? null : { explainer, verdict };
+  refresh();
 }
 
 function pages() {
@@ -92,9 +111,9 @@ function showPage(page) {
   byId("list").replaceChildren(...cards.map((card) => card.element));
   cards.slice(0, DRAWN_AT_ONCE).forEach((card) => card.draw());
   cards.slice(DRAWN_AT_ONCE).forEach((card) => watcher.observe(card.element));
-  const total = counted(report.count, "graph");
+  const total = counted(report.count, WORDS.graph);
   byId("status").textContent = state.order.length === report.count ? total
-    : state.order.length ? `${state.order.length.toLocaleString("en")} of ${total}` : `No graph matches; there are ${total}.`;
+    : state.order.length ? `${state.order.length.toLocaleString("en")} of ${total}` : `No ${WORDS.graph} matches; there are ${total}.`;
   byId("page").textContent = `Page ${state.page + 1} of ${pages()}`;
   byId("previous").disabled = state.page === 0;
   byId("next").disabled = state.page === pages() - 1;
@@ -116,6 +135,7 @@ function followAddress() {
   openTab("graphs");
   if (!state.order.includes(graph)) {
     byId("search").value = byId("predicted").value = "";
+    state.verdict = null;
     refresh();
   }
   const page = Math.floor(state.order.indexOf(graph) / perPage);
@@ -136,7 +156,7 @@ function setShare(share) {
   byId("share-value").textContent = percent(share, 0);
   for (let graph = 0; graph < report.count; graph++) state.steps[graph] = stepNear(graph, share);
   for (const card of cards) card.update(state.steps[card.graph]);
-  showVerdicts(state.steps, state.order);
+  if (byId("other").open) showDeletion(state.steps, state.order);
 }
 
 function focusCard(by) {
@@ -165,6 +185,7 @@ const KEYS = {
   n: () => turnPage(1),
   p: () => turnPage(-1),
   g: () => byId("truth").click(),
+  t: () => (cards.find((card) => card.element.contains(document.activeElement)) ?? cards[0])?.prove(),
   "?": () => { byId("help").open = !byId("help").open; },
 };
 
@@ -231,10 +252,13 @@ function fillLegend() {
   const shape = (type) => svg("svg", { class: "key type", viewBox: "-8 -8 16 16", "aria-hidden": "true" },
     svg("g", { class: "node" }, typedNode(0, 0, 4.4, type)[0]));
   document.body.classList.toggle("typed", Boolean(report.types));
-  byId("legend").append(item("kept", "kept edge, by score"),
+  const directed = report.shown.some((e) => e.direction);
+  byId("legend").append(
+    ...(directed ? [item("raises", "raises the output"), item("lowers", "lowers it")] : []),
+    ...(report.atoms ? [item("neutral", directed ? "neither clearly" : "by score")] : [item("kept", `${WORDS.edge} with a high score`)]),
     ...(report.types ?? []).map((name, type) => el("span", { class: "type-name" }, shape(type), name)),
-    ...(report.shown.some((e) => e.pooled) ? [item("pooled", "node chosen by the explainer")] : []),
-    ...(report.shown.some((e) => e.rest) ? [item("rest", "node these rely on")] : []),
+    ...(report.shown.some((e) => e.pooled) ? [item("pooled", "the region")] : []),
+    ...(report.shown.some((e) => e.rest) ? [item("rest", `${WORDS.node}s it relies on`)] : []),
     ...(report.truth ? [item("truth", "ground truth")] : []));
 }
 
@@ -247,9 +271,10 @@ function setDirection(descending) {
 function start() {
   byId("title").textContent = report.title;
   const explainers = report.shown.map((explainer) => explainer.name).join(", ");
-  byId("facts").textContent = `${counted(report.count, "graph")} · model ${report.model} · explained by ${explainers}`;
+  byId("facts").textContent = `${counted(report.count, WORDS.graph)} · model ${report.model} · explained by ${explainers}`;
   byId("footer").textContent = `Written by hpme ${report.version}. Everything is in this file; nothing is loaded or sent.`;
   document.body.style.setProperty("--explainers", String(report.shown.length));
+  buildHero(byId("hero"));
   buildHelp(byId("help-text"));
   buildInsight();
   fillChoices();
@@ -259,6 +284,8 @@ function start() {
   byId("share").value = String(Math.round(100 * report.keep));
   setShare(report.keep);
   byId("share").addEventListener("input", () => setShare(Number(byId("share").value) / 100));
+  byId("other").addEventListener("toggle", () => showDeletion(state.steps, state.order));
+  byId("unit").textContent = `${WORDS.unit}s`;
   byId("search").addEventListener("input", refresh);
   byId("predicted").addEventListener("change", refresh);
   byId("sort").addEventListener("change", refresh);

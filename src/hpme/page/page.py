@@ -13,15 +13,12 @@ from hpme.errors import InputError
 from hpme.graphs import GraphStore
 from hpme.graphs.hetero import flat_views
 from hpme.graphs.schema import NODE_TYPE
-from hpme.graphs.segment import segment_mean
 from hpme.graphs.transforms import on_cpu
-from hpme.metrics.selection import ranks as ranks_of
 from hpme.models.explained import ExplainedModel, Model
 from hpme.models.task import Mode
 from hpme.page.beyond import Changes, beyond
 from hpme.page.drawing import draw_graphs
 from hpme.page.entries import (
-    edge_scores,
     entry,
     evidence,
     numbers,
@@ -30,7 +27,9 @@ from hpme.page.entries import (
     truth_of,
 )
 from hpme.page.predictions import Predictions, Sizes, asked_task, side_names
+from hpme.page.proofs import proofs
 from hpme.page.template import decimals, render, whole_numbers
+from hpme.page.units import Units
 from hpme.storage import write_atomically
 
 if TYPE_CHECKING:
@@ -38,15 +37,13 @@ if TYPE_CHECKING:
     from hpme.explainers.hpme.rulebook import RuleBook
 
 DEFAULT_KEEP = 0.2
-RANDOM = "random edges"
 Metrics = Mapping[str, Sequence[float]]
 
 
-def write_page(
+def payload(
     model: Model,
     graphs: Sequence[Any],
     explanations: Mapping[str, Sequence[Any]] | Sequence[Any],
-    path: str | Path,
     *,
     title: str | None = None,
     mode: Mode | None = None,
@@ -63,6 +60,87 @@ def write_page(
     seed: int = 0,
     store: GraphStore | None = None,
     progress: bool = False,
+) -> dict[str, Any]:
+    """What the page's script reads, as JSON; arguments are those of :func:`write_page`."""
+    given = list(graphs)
+    named = explanations if isinstance(explanations, Mapping) else {"explanation": explanations}
+    graphs, *flat = (on_cpu(part) for part in flat_views(given, *map(list, named.values())))
+    named = dict(zip(named, flat, strict=True))
+    _check(graphs, named, names, reports, metrics, counterfactuals, keep, steps)
+    explained = ExplainedModel.of(model, mode=mode, model_config=model_config)
+    if store is None:
+        store = explained.read(graphs if graphs[0].get("type_names") is None else given)
+    store = on_cpu(store)
+    if bool((store.sizes == 0).any()):
+        number = int((store.sizes == 0).nonzero()[0])
+        raise InputError(f"graph {number} has no nodes; leave empty graphs out")
+    units = Units.of(graphs, named, store)
+    pairs = units.pairs
+    scores = {name: units.scores(e, name) for name, e in named.items()}
+    generator = torch.Generator().manual_seed(seed)
+    random = "random atoms" if units.atoms else "random edges"
+    while random in named:
+        random += " again"
+    scores[random] = torch.rand(int(units.counts.sum()), generator=generator).double()
+    ranks = {
+        name: units.ranks(score, torch.Generator().manual_seed(seed))
+        for name, score in scores.items()
+    }
+    sizes = Sizes.grid(units.counts, steps)
+    of_pairs = {name: units.of_pairs(rank) for name, rank in ranks.items()}
+    predictions = Predictions.of(explained, store, pairs, of_pairs, sizes, progress=progress)
+    truth = truth_of(graphs, pairs)
+    if names is None:
+        names = [text_or_none(graph.get("name")) or f"graph {i}" for i, graph in enumerate(graphs)]
+    model_name = getattr(explained.model, "title", None) or type(explained.model).__name__
+    task = asked_task(explained)
+    model_name = model_name if task is None else f"{model_name}, {task}"
+    title = title or f"Explanations of {model_name}"
+    entries = [
+        {
+            **(entry(named[name], scores[name], graphs, truth) if name in named else {}),
+            **evidence((reports or {}).get(name)),
+            "name": name,
+            "baseline": name not in named,
+            "rank": whole_numbers(ranks[name]),
+            "alone": predictions.column(predictions.alone[name]),
+            "without": predictions.column(predictions.without[name]),
+        }
+        for name in scores
+    ]
+    return {
+        "title": title,
+        "model": model_name,
+        "version": __version__,
+        "classes": predictions.classes(class_names or side_names(explained)),
+        "keep": _pooled_share(named, units) if keep is None else keep,
+        "unit": "atom" if units.atoms else "edge",
+        "names": [str(name) for name in names],
+        "smiles": [text_or_none(graph.get("smiles")) for graph in graphs],
+        "nodes": whole_numbers(store.sizes),
+        "edges": whole_numbers(pairs.counts),
+        "ends": whole_numbers(pairs.index.t().reshape(-1)),
+        **draw_graphs(graphs, pairs, store.node_graph, progress=progress),
+        "types": list(store.schema.node_types) if store.schema else None,
+        "type": whole_numbers(store.node[NODE_TYPE]) if store.schema else None,
+        "truth": {k: whole_numbers(v) for k, v in truth.items()} if truth else None,
+        "stepCounts": whole_numbers(sizes.counts),
+        "steps": whole_numbers(sizes.kept),
+        "prediction": predictions.column(predictions.full),
+        "y": None if store.y is None else decimals(store.y),
+        "metrics": {name: numbers(values) for name, values in (metrics or {}).items()},
+        "explainers": entries,
+        "insight": beyond(rules, counterfactuals, audit, progress=progress),
+        "proofs": proofs(named, progress=progress),
+    }
+
+
+def write_page(
+    model: Model,
+    graphs: Sequence[Any],
+    explanations: Mapping[str, Sequence[Any]] | Sequence[Any],
+    path: str | Path,
+    **options: Any,
 ) -> Path:
     """Writes one HTML file with all explanations; it opens in a browser without a network.
 
@@ -103,92 +181,24 @@ def write_page(
     Raises:
         InputError: If there is nothing to show, lengths differ, or a number is out of range.
     """
-    path, given = Path(path), list(graphs)
-    named = explanations if isinstance(explanations, Mapping) else {"explanation": explanations}
-    graphs, *flat = (on_cpu(part) for part in flat_views(given, *map(list, named.values())))
-    named = dict(zip(named, flat, strict=True))
-    _check(path, graphs, named, names, reports, metrics, counterfactuals, keep, steps)
-    explained = ExplainedModel.of(model, mode=mode, model_config=model_config)
-    if store is None:
-        store = explained.read(graphs if graphs[0].get("type_names") is None else given)
-    store = on_cpu(store)
-    if bool((store.sizes == 0).any()):
-        number = int((store.sizes == 0).nonzero()[0])
-        raise InputError(f"graph {number} has no nodes; leave empty graphs out")
-    pairs = store.pairs.proper
-    scores = {name: pairs.mean(edge_scores(e, store, name)) for name, e in named.items()}
-    generator = torch.Generator().manual_seed(seed)
-    random = RANDOM
-    while random in named:
-        random += " again"
-    scores[random] = torch.rand(len(pairs), generator=generator).double()
-    ranks = {}
-    for name, score in scores.items():
-        known = score.nan_to_num(-torch.inf, torch.inf, -torch.inf)
-        ranks[name] = ranks_of(pairs, known, torch.Generator().manual_seed(seed))
-    sizes = Sizes.grid(pairs.counts, steps)
-    predictions = Predictions.of(explained, store, pairs, ranks, sizes, progress=progress)
-    truth = truth_of(graphs, pairs)
-    if names is None:
-        names = [text_or_none(graph.get("name")) or f"graph {i}" for i, graph in enumerate(graphs)]
-    model_name = getattr(explained.model, "title", None) or type(explained.model).__name__
-    task = asked_task(explained)
-    model_name = model_name if task is None else f"{model_name}, {task}"
-    title = title or f"Explanations of {model_name}"
-    entries = [
-        {
-            **(entry(named[name], scores[name], graphs, truth) if name in named else {}),
-            **evidence((reports or {}).get(name)),
-            "name": name,
-            "baseline": name not in named,
-            "rank": whole_numbers(ranks[name]),
-            "alone": predictions.column(predictions.alone[name]),
-            "without": predictions.column(predictions.without[name]),
-        }
-        for name in scores
-    ]
-    data = {
-        "title": title,
-        "model": model_name,
-        "version": __version__,
-        "classes": predictions.classes(class_names or side_names(explained)),
-        "keep": _pooled_share(named, store) if keep is None else keep,
-        "names": [str(name) for name in names],
-        "smiles": [text_or_none(graph.get("smiles")) for graph in graphs],
-        "nodes": whole_numbers(store.sizes),
-        "edges": whole_numbers(pairs.counts),
-        "ends": whole_numbers(pairs.index.t().reshape(-1)),
-        **draw_graphs(graphs, pairs, store.node_graph, progress=progress),
-        "types": list(store.schema.node_types) if store.schema else None,
-        "type": whole_numbers(store.node[NODE_TYPE]) if store.schema else None,
-        "truth": {k: whole_numbers(v) for k, v in truth.items()} if truth else None,
-        "stepCounts": whole_numbers(sizes.counts),
-        "steps": whole_numbers(sizes.kept),
-        "prediction": predictions.column(predictions.full),
-        "y": None if store.y is None else decimals(store.y),
-        "metrics": {name: numbers(values) for name, values in (metrics or {}).items()},
-        "explainers": entries,
-        "insight": beyond(rules, counterfactuals, audit, progress=progress),
-    }
-    write_atomically(path, render(title, data).encode())
+    path = Path(path)
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"'{path}' must end in .html")
+    data = payload(model, graphs, explanations, **options)
+    write_atomically(path, render(data).encode())
     return path
 
 
-def _pooled_share(named: Mapping[str, Sequence[Any]], store: GraphStore) -> float:
-    """Mean share of edges between pooled nodes, by the first explainer that has them."""
-    pairs = store.pairs.proper
-    ends = pairs.index + store.node_start[pairs.graph]
+def _pooled_share(named: Mapping[str, Sequence[Any]], units: Units) -> float:
+    """Mean share of units in pooled regions, by the first explainer that has them."""
     for explanations in named.values():
         pooled = pooled_nodes(explanations)
-        if pooled is not None and len(pairs):
-            inside = pooled[ends].all(0).double()
-            share = segment_mean(inside, pairs.graph, len(store))
-            return round(float(share[pairs.counts > 0].mean().clamp(0.02, 0.98)), 2)
+        if pooled is not None and len(units.pairs):
+            return round(min(max(units.share(pooled), 0.02), 0.98), 2)
     return DEFAULT_KEEP
 
 
 def _check(
-    path: Path,
     graphs: Sequence[Any],
     named: Mapping[str, Sequence[Any]],
     names: Sequence[str] | None,
@@ -198,8 +208,6 @@ def _check(
     keep: float | None,
     steps: int,
 ) -> None:
-    if path.suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"'{path}' must end in .html")
     if not graphs:
         raise InputError("no graphs to show; pass at least one")
     if not named:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 SCRIPTS = (
-    *("data.js", "elements.js", "drawing.js", "chart.js", "saving.js"),
+    *("data.js", "elements.js", "drawing.js", "chart.js", "saving.js", "proof.js", "evidence.js"),
     *("trust.js", "card.js", "rules.js", "beyond.js", "page.js"),
 )
 NOT_A_NUMBER = 65535
@@ -26,7 +26,7 @@ Column = dict[str, Any]
 _TYPES: dict[str, Any] = {"u8": "<u1", "u16": "<u2", "u32": "<u4", "f32": "<f4"}
 
 
-def render(title: str, data: dict[str, Any]) -> str:
+def render(data: dict[str, Any]) -> str:
     """The page. The browser runs its own script, whose digest it is told, and no other."""
     style = _read("page.css")
     script = "\n".join(_read(name) for name in SCRIPTS)
@@ -35,7 +35,7 @@ def render(title: str, data: dict[str, Any]) -> str:
         "base-uri 'none'; form-action 'none'"
     )
     parts = {
-        "title": html.escape(title),
+        "title": html.escape(data["title"]),
         "policy": html.escape(policy, quote=True).replace("&#x27;", "'"),
         "style": style,
         "script": script,

@@ -23,64 +23,36 @@ function overall(judged, steps, graphs) {
   return defined ? total / defined : NaN;
 }
 
-function judgedParts(explainer) {
-  return { alone: judgements(explainer.alone), without: judgements(explainer.without) };
-}
-
 const overallText = (value) => (report.classes ? percent(value, 0) : decimal(value));
 
-/** One card per explainer; returns what fills in the numbers. */
-function buildVerdicts(container) {
-  const cards = report.shown.map((explainer) => {
-    const [alone, without] = [el("strong"), el("strong")];
-    const [randomAlone, randomWithout] = [el("span"), el("span")];
-    container.append(el("article", { class: "verdict", "data-explainer": explainer.name },
-      el("header", {}, el("h3", {}, explainer.name), badge(explainer)),
-      el("div", { class: "numbers" },
-        statistic(alone, report.classes ? "same prediction from these edges alone" : "mean change with these edges alone", randomAlone),
-        statistic(without, report.classes ? "same prediction without them" : "mean change without them", randomWithout)),
-      ...explainer.warnings.map((warning) => el("p", { class: "warning" }, `Warning: ${warning}.`.replace("..", "."))),
-      explainer.broken ? el("p", { class: "warning" }, `${counted(explainer.broken, "edge")} without a usable score; they come last.`) : null,
-      aucLine(explainer),
-      evidence(explainer)));
-    return { judged: judgedParts(explainer), alone, without, randomAlone, randomWithout };
+/** What deleting says, a line per explainer; returns what fills in the numbers. */
+function buildDeletion(container) {
+  const unit = WORDS.unit;
+  const cells = (count) => Array.from({ length: count }, () => el("td"));
+  const rows = [...report.shown, report.baseline].map((explainer) => {
+    const [alone, without] = cells(2);
+    const row = el("tr", { class: explainer.baseline ? "muted" : "" }, el("th", { scope: "row" }, explainer.name), alone, without, el("td", {}, aucText(explainer)));
+    return { row, alone, without, judged: { alone: judgements(explainer.alone), without: judgements(explainer.without) } };
   });
-  const random = judgedParts(report.baseline);
+  const heads = report.classes
+    ? [`same prediction from these ${unit}s alone`, "same prediction without them"]
+    : [`mean change with these ${unit}s alone`, "mean change without them"];
+  container.append(el("div", { class: "scroll" }, el("table", { class: "deletion" },
+    el("thead", {}, el("tr", {}, el("td"), ...heads.map((text) => el("th", { scope: "col" }, text)), el("th", { scope: "col" }, report.truth ? "AUC against ground truth" : ""))),
+    el("tbody", {}, ...rows.map(({ row }) => row)))),
+  ...report.shown.filter((explainer) => explainer.broken).map((explainer) => (
+    el("p", { class: "warning" }, `${explainer.name}: ${counted(explainer.broken, unit)} without a usable score; they come last.`))));
   return (steps, graphs) => {
-    const text = (judged) => overallText(overall(judged, steps, graphs));
-    for (const card of cards) {
-      card.alone.textContent = text(card.judged.alone);
-      card.without.textContent = text(card.judged.without);
-      card.randomAlone.textContent = `random edges ${text(random.alone)}`;
-      card.randomWithout.textContent = `random edges ${text(random.without)}`;
+    for (const { alone, without, judged } of rows) {
+      alone.textContent = overallText(overall(judged.alone, steps, graphs));
+      without.textContent = overallText(overall(judged.without, steps, graphs));
     }
   };
 }
 
-function statistic(number, text, random) {
-  random.className = "muted";
-  return el("div", {}, number, el("span", {}, text), random);
-}
-
-function badge(explainer) {
-  if (explainer.good === null) return el("span", { class: "badge" }, "no self-check");
-  return explainer.good
-    ? el("span", { class: "badge good" }, "good evidence")
-    : el("span", { class: "badge care" }, "trust with care");
-}
-
-function aucLine(explainer) {
-  const defined = Array.from(explainer.metrics.AUC ?? []).filter(Number.isFinite);
-  if (!defined.length) return null;
-  const mean = defined.reduce((a, b) => a + b, 0) / defined.length;
-  return el("p", { class: "muted" }, `Against the ground truth of ${counted(defined.length, "graph")}: mean AUC ${mean.toFixed(3)} (0.5 is chance, 1 perfect).`);
-}
-
-function evidence(explainer) {
-  if (explainer.evidence === null) return el("p", { class: "muted" }, "This explainer does not check its own fit.");
-  return el("details", {},
-    el("summary", {}, "What the explainer found out about itself"),
-    el("p", {}, explainer.evidence));
+function aucText(explainer) {
+  const defined = Array.from(explainer.metrics?.AUC ?? []).filter(Number.isFinite);
+  return defined.length ? `${mean(defined).toFixed(3)} (${counted(defined.length, WORDS.graph)})` : "";
 }
 
 /** Explains the page in plain words. */
@@ -89,15 +61,16 @@ function buildHelp(container) {
     ? "the probability of the class the model predicts on the whole graph"
     : "the value the model predicts";
   const note = report.classes
-    ? " A class the model predicts for almost any graph stays, whatever is deleted: choose another prediction above the list, and the numbers on top are about those graphs alone."
+    ? " A class the model predicts for almost anything stays, whatever is deleted."
     : "";
+  const { graph, unit, node } = WORDS;
   const paragraphs = [
-    "An explainer gives every edge a score: how much the model’s prediction rests on it. The slider of a graph keeps the edges with the highest scores; the two directions between two nodes count as one edge, with their mean score.",
-    `“These edges alone”: all other edges are deleted and the model is asked again. “Without them”: the kept edges are deleted instead. Both numbers are ${what}, computed by the model itself. No node is ever removed, self-loops stay.`,
-    "A good explanation keeps the prediction alone, and the prediction changes without it. Deleting edges also makes graphs that the model has never seen, so compare with random edges: an explainer that does no better says little." + note,
-    "A verdict says what a prediction rests on, by transplants between graphs: “carried by the marked nodes” if they take most of the way to it along into other graphs, more than random nodes do; “in part” if they clearly contribute; “something missing” if nothing in the graph does; “unclear” if little and much are both possible, or if the explainer found no evidence for such regions.",
-    "Colours: a kept edge is blue, the darker (on a dark page, the lighter) the higher its score among all graphs of that explainer. Edges with the same score are ordered at random.",
-    "Keys: / search, j and k next and previous graph, ← and → fewer and more edges of the graph in focus, n and p next and previous page, g ground truth, ? this help.",
+    `The proof of an explanation is a transplant: its region is moved into other ${graph}s, and the model is asked about them before and after. A region that a prediction rests on takes the prediction along; a random region, as large, does not. Each ${graph} has a button for its proof.`,
+    `On top, every point is a ${graph}: how far its region takes others on the way from their own output to that of the ${graph}, the mean over up to 16 of them. The other row is the same for random regions. Where the two rows look alike, the explanations say little.`,
+    "Verdicts: “the region carries it” if it takes most of the way along, more than random regions do; “part of it” if it clearly contributes; “several parts” if the rest does as well without it; “something is missing” if nothing in the graph carries the prediction; “unclear” if little and much are both possible, or the fit found no evidence.",
+    `Colours: what raises the output is orange, what lowers it blue, what does neither clearly is grey; the stronger the colour, the higher the score. The region has a dark outline, ${node}s it relies on a purple one.`,
+    `The slider marks the ${unit}s with the highest scores. Under “numbers”: “these alone” is ${what} when all other ${report.atoms ? "bonds" : `${WORDS.edge}s`} are deleted, “without them” when theirs are. No ${node} is removed.` + note,
+    `Keys: / search, j and k next and previous ${graph}, t its proof, ← and → fewer and more ${unit}s, n and p next and previous page, g ground truth, ? this help.`,
   ];
   container.append(...paragraphs.map((text) => el("p", {}, text)));
 }

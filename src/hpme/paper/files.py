@@ -23,10 +23,7 @@ MANIFEST, MARK = "files.txt", "# written by hpme tables"
 
 
 def table_files(
-    folder: str | Path,
-    names: Sequence[str] | None = None,
-    *,
-    suites: Mapping[str, Suite] = SUITES,
+    folder: str | Path, names: Sequence[str] | None = None, *, suites: Mapping[str, Suite] = SUITES
 ) -> dict[str, bytes]:
     """All files that show a folder of results, by path.
 

@@ -7,16 +7,7 @@ from dataclasses import replace
 
 from hpme.bench.experiment import Experiment
 from hpme.bench.store import OTHER
-from hpme.paper import (
-    ALL,
-    ablation,
-    baselines,
-    beyond_graphs,
-    fidelity,
-    pictures,
-    table1,
-    tune,
-)
+from hpme.paper import ALL, ablation, baselines, beyond_graphs, fidelity, pictures, table1, tune
 from hpme.paper.shared.cells import wanted_by
 from hpme.paper.shared.suite import SEEDS, Suite, by_dataset
 

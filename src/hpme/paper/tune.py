@@ -157,11 +157,7 @@ experiments = together(*(
 
 
 def measured(records: Iterable[Record]) -> Tuning:
-    """What results say of every setting.
-
-    Raises:
-        InputError: If a setting has none.
-    """
+    """What results say of every setting."""
     known = {record.experiment.key: record for record in records}
     found: dict[str, dict[str, list[list[float]]]] = {}
     for experiment in experiments(SUITE.seeds):

@@ -17,10 +17,23 @@ from hpme.errors import InputError
 from hpme.graphs.hetero import flat_views
 from hpme.metrics import explanation_auc_per_graph
 from hpme.storage import write_atomically
-from hpme.viz.molecules import Painter, painter_of
-from hpme.viz.style import ANCHOR, INK, POOLED, REST, TYPES, plain, render
+from hpme.viz.molecules import MoleculePainter, Painter, painter_of
+from hpme.viz.style import (
+    ANCHOR,
+    INK,
+    LOWERS,
+    POOLED,
+    RAISES,
+    REST,
+    TYPES,
+    directions,
+    plain,
+    render,
+)
 
 LONGEST_NAME = 32
+KEY_ROW, KEY_WIDTH = 0.24, 1.75
+"""Height of a line of the legend and width of an entry, in inches."""
 
 
 def gallery(
@@ -84,11 +97,22 @@ def picture(
     aucs = (
         {name: explanation_auc_per_graph(e, graphs) for name, e in named.items()} if truth else {}
     )
+    shown = [e for items in named.values() for e in items]
+    handles = _handles(
+        painter,
+        truth=truth,
+        pooled=any(e.get("pooled") is not None for e in shown),
+        rest=any(e.get("rest") is not None and bool(e.rest.any()) for e in shown),
+        anchored=any(graph.get("anchors") is not None for graph in graphs),
+        signed=any(directions(e) is not None for e in shown),
+        types=graphs[0].get("type_names") or (),
+    )
     figure, cells, strip = _frame(
-        len(graphs), graphs_per_row, len(named) + truth, painter.panel, title
+        len(graphs), graphs_per_row, len(named) + truth, painter.panel, title, len(handles)
     )
     for number, (graph, cell) in enumerate(zip(graphs, cells, strict=False)):
-        cell.suptitle(_caption(number, graph, predictions), fontsize=9.5, color=INK, weight="bold")
+        caption = _caption(graph, predictions, number if len(graphs) > 1 else None)
+        cell.suptitle(caption, fontsize=9.5, color=INK, weight="bold")
         panels = list(cell.subplots(1, len(named) + truth, squeeze=False)[0])
         if truth:
             panels[0].set_title("ground truth", fontsize=8.5, color=INK)
@@ -97,12 +121,7 @@ def picture(
             auc = f", AUC {float(aucs[name][number]):.2f}" if truth else ""
             panel.set_title(plain(name) + auc.replace(", AUC nan", ""), fontsize=8.5, color=INK)
             painter.draw_weights(panel, graph, items[number], norms[name])
-    shown = [e for items in named.values() for e in items]
-    pooled = any(e.get("pooled") is not None for e in shown)
-    rest = any(e.get("rest") is not None and bool(e.rest.any()) for e in shown)
-    anchored = any(graph.get("anchors") is not None for graph in graphs)
-    names = graphs[0].get("type_names") or ()
-    _draw_key(strip, painter, truth, pooled, rest, anchored, list(norms.values()), names)
+    _draw_key(strip, painter, handles, list(norms.values()))
     return painter.finish(render(figure, suffix))
 
 
@@ -115,17 +134,24 @@ def check_picture_path(path: str | Path) -> Path:
 
 
 def _frame(
-    count: int, per_row: int, columns: int, panel: tuple[float, float], title: str | None
+    count: int,
+    per_row: int,
+    columns: int,
+    panel: tuple[float, float],
+    title: str | None,
+    handles: int,
 ) -> tuple[Any, Any, Any]:
     """The figure, a cell for each graph, and a strip for the key below them."""
     per_row = max(1, min(per_row, count))
     rows = -(-count // per_row)
     width, height = per_row * columns * panel[0], rows * (panel[1] + 0.35)
-    figure: Any = Figure(figsize=(max(width, 4.6), height + 0.9))
+    width = max(width, 4.6)
+    key = 0.5 + KEY_ROW * -(-handles // _in_a_row(width))
+    figure: Any = Figure(figsize=(width, height + key + 0.35))
     figure.set_layout_engine("constrained", w_pad=0.04, h_pad=0.07)
     if title:
         figure.suptitle(plain(title), fontsize=12, color=INK)
-    top, strip = figure.subfigures(2, 1, height_ratios=[height, 0.55])
+    top, strip = figure.subfigures(2, 1, height_ratios=[height, key])
     cells = top.subfigures(rows, per_row, squeeze=False, wspace=0.03, hspace=0.03).flatten()
     for cell in cells[:count]:
         cell.set_facecolor("#F7F8F9")
@@ -141,39 +167,45 @@ def _scale(explanations: Sequence[Any]) -> Normalize:
     return Normalize(low, high if high > low else low + 1.0, clip=True)
 
 
-def _caption(number: int, graph: Any, predictions: Tensor | None) -> str:
-    title = plain(graph.get("name") or f"graph {number}")
+def _caption(graph: Any, predictions: Tensor | None, number: int | None) -> str:
+    """What a graph is called: by its name, as a molecule, or by its number among several."""
+    title = plain(graph.get("name") or graph.get("smiles") or "")
+    title = title or ("" if number is None else f"graph {number}")
     title = title if len(title) <= LONGEST_NAME else title[: LONGEST_NAME - 1] + "…"
     label = graph.get("y")
     known = "" if label is None or label.numel() != 1 else f"{float(label):.4g}"
     if predictions is None:
-        return title + (f": label {known}" if known else "")
-    output = predictions[number].view(-1)
+        return ": ".join(part for part in (title, known and f"label {known}") if part)
+    output = predictions[number or 0].view(-1)
     if output.numel() > 1:
         probability, predicted = output.softmax(0).max(0)
         text = f"predicted class {int(predicted)} ({float(probability):.0%})"
     else:
         text = f"predicted {float(output):.4g}"
     text += f", label {known}" if known else ""
-    return f"{title}: {text}" if graph.get("name") else text
+    return f"{title}: {text}" if graph.get("name") or graph.get("smiles") else text
 
 
-def _draw_key(
-    strip: Any,
+def _handles(
     painter: Painter,
+    *,
     truth: bool,
     pooled: bool,
     rest: bool,
     anchored: bool,
-    norms: list[Normalize],
-    types: Sequence[str] = (),
-) -> None:
-    """Legend on the left, scale of the weights on the right."""
+    signed: bool,
+    types: Sequence[str],
+) -> list[Line2D]:
+    """Entries of the legend."""
     dot: dict[str, Any] = {"marker": "o", "mec": INK, "ms": 6.5}
+    filled = not types and (not signed or isinstance(painter, MoleculePainter))
+    ring = {"ls": "", "mfc": "none", "mec": POOLED, "mew": 2}
     entries: list[tuple[bool, str, dict[str, Any]]] = [
         (truth, "ground truth", {"color": painter.truth_colour, "lw": 3}),
-        (pooled and not types, "pooled node", {"ls": "", "mfc": POOLED}),
-        (pooled and bool(types), "pooled node", {"ls": "", "mfc": "none", "mec": POOLED, "mew": 2}),
+        (signed and not types, "raises the output", {"ls": "", "mfc": RAISES}),
+        (signed and not types, "lowers it", {"ls": "", "mfc": LOWERS}),
+        (pooled and filled, "pooled node", {"ls": "", "mfc": POOLED}),
+        (pooled and bool(types), "pooled node", ring),
         (rest, "node these rely on", {"ls": "", "mfc": "none", "mec": REST, "mew": 2}),
         (anchored, "target node", {"ls": "", "mfc": "none", "mec": ANCHOR, "ms": 9, "mew": 1.8}),
     ]
@@ -182,10 +214,23 @@ def _draw_key(
         entries.append(
             (True, plain(name), {"ls": "", "marker": shape, "mfc": face, "mec": "white"})
         )
-    handles = [Line2D([], [], label=text, **dot | style) for there, text, style in entries if there]
+    return [Line2D([], [], label=text, **dot | style) for there, text, style in entries if there]
+
+
+def _in_a_row(width: float) -> int:
+    """Entries of the legend that stand beside each other."""
+    return max(1, int(width / KEY_WIDTH))
+
+
+def _draw_key(strip: Any, painter: Painter, handles: list[Line2D], norms: list[Normalize]) -> None:
+    """The legend, and the scale of the weights below it, so that neither covers the other."""
+    width, height = (float(side) for side in strip.bbox.size / strip.figure.dpi)
     if handles:
-        strip.legend(handles=handles, loc="center left", frameon=False, ncols=3, fontsize=8.5)
-    axes = strip.add_axes((0.62, 0.55, 0.34, 0.2))
+        columns = min(_in_a_row(width), len(handles))
+        strip.legend(
+            handles=handles, loc="upper center", frameon=False, ncols=columns, fontsize=8.5
+        )
+    axes = strip.add_axes((0.4, 0.26 / height, 0.35, 0.11 / height))
     bar = strip.colorbar(
         ScalarMappable(norms[0], painter.colours), cax=axes, orientation="horizontal"
     )

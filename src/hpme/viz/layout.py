@@ -25,8 +25,11 @@ STARTS = 3
 def positions_of(graph: Any, starts: int = STARTS) -> Positions:
     """Where the nodes of a graph are drawn: by their edges, or by ``pos`` if it has none.
 
-    Positions in space are seen along the axis in which they differ least.
+    Positions in space are seen along the axis in which they differ least; ``places`` in the plane
+    stay what they are.
     """
+    if graph.get("places") is not None:
+        return np.asarray(graph.places, dtype=np.float64)
     position = graph.get("pos")
     if position is None or graph.num_edges or graph.num_nodes <= 1:
         return node_positions(graph.edge_index, graph.num_nodes, starts)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 from matplotlib.colors import Normalize, to_rgb
 from matplotlib.image import imread
 from torch import Tensor
@@ -15,7 +16,7 @@ from hpme.data.molecules.chem import rdkit_module, read_molecule
 from hpme.errors import HPMEError
 from hpme.viz.layout import STARTS
 from hpme.viz.nodelink import NodeLinkPainter, undirected_edges, undirected_weights
-from hpme.viz.style import BANDS, INK, POOLED, REST, TRUTH_BAND
+from hpme.viz.style import BANDS, INK, POOLED, REST, TRUTH_BAND, tones
 
 PIXELS_PER_INCH = 220
 """Twice the resolution of a picture, so that scaling down leaves letters smooth."""
@@ -36,18 +37,19 @@ def can_draw_molecules(graphs: Sequence[Any]) -> bool:
 
 def molecule_of(graph: Any) -> Any:
     """The molecule with positions; ``None`` if the graph is none, or without RDKit."""
-    smiles = graph.get("smiles")
+    smiles, places = graph.get("smiles"), graph.get("places")
     if not isinstance(smiles, str):
         return None
+    known = None if places is None else tuple(map(tuple, places.tolist()))
     try:
         rdkit_module("Chem.Draw.rdMolDraw2D")
-        return _placed_molecule(smiles, graph.num_nodes)
+        return _placed_molecule(smiles, graph.num_nodes, known)
     except HPMEError:  # no RDKit, or a text that is no SMILES
         return None
 
 
 class MoleculePainter:
-    """Draws molecules; an atom has the colour of its heaviest bond."""
+    """Draws molecules; an atom has the colour of its effect, or of its heaviest bond."""
 
     panel = (3.3, 2.2)
     truth_colour = TRUTH_BAND
@@ -78,8 +80,10 @@ class MoleculePainter:
         order = weight.argsort()  # heavy bonds over light ones
         ends = graph.edge_index[:, chosen[order]].t().tolist()
         shares = norm(weight[order].nan_to_num().numpy()).tolist()
-        bands, atoms = [], {}
-        for (a, b), share in zip(ends, shares, strict=True):
+        bands: list[Band] = []
+        signed = tones(explanation)
+        atoms = {} if signed is None else {i: to_rgb(one) for i, one in enumerate(signed)}
+        for (a, b), share in zip(ends, shares, strict=True) if signed is None else ():
             colour = to_rgb(BANDS(share))
             low, high = BAND_WIDTHS
             bands.append((a, b, colour, low + (high - low) * share))
@@ -151,16 +155,44 @@ def painter_of(graphs: Sequence[Any], suffix: str, starts: int = STARTS) -> Pain
 
 
 @lru_cache(maxsize=16)
-def _placed_molecule(smiles: str, num_atoms: int) -> Any:
-    """The molecule with positions, atoms numbered as in its graph; ``None`` if it does not fit."""
+def _placed_molecule(
+    smiles: str, num_atoms: int, places: tuple[tuple[float, float], ...] | None = None
+) -> Any:
+    """The molecule with positions, atoms numbered as in its graph; ``None`` if it does not fit.
+
+    It is turned, or its mirror image, so that atoms come near ``places`` that are numbers.
+    """
     molecule = read_molecule(smiles)
     if molecule.GetNumAtoms() != num_atoms:
         molecule = read_molecule(smiles, hydrogens=True)
     if molecule.GetNumAtoms() != num_atoms:
         return None
     rdkit_module("Chem.rdDepictor").Compute2DCoords(molecule)
+    if places is not None:
+        _turn(molecule.GetConformer(), np.array(places))
     draw = rdkit_module("Chem.Draw.rdMolDraw2D")
     return draw.PrepareMolForDrawing(molecule, addChiralHs=False)
+
+
+def sketch(smiles: str) -> bytes:
+    """An SVG of a molecule without any colours, such as one that is still being typed."""
+    drawer = rdkit_module("Chem.Draw.rdMolDraw2D").MolDraw2DSVG(400, 220)
+    _set_options(drawer)
+    drawer.DrawMolecule(read_molecule(smiles))
+    drawer.FinishDrawing()
+    return bytes(drawer.GetDrawingText(), "utf-8")
+
+
+def _turn(conformer: Any, places: Any) -> None:
+    """Turns a drawing so that it fits places; all bonds keep their lengths and angles."""
+    own, known = np.array(conformer.GetPositions()), ~np.isnan(places[:, 0])
+    if not known.any():
+        return
+    centre, goal = own[known, :2].mean(0), places[known].mean(0)
+    left, _, right = np.linalg.svd((own[known, :2] - centre).T @ (places[known] - goal))
+    own[:, :2] = (own[:, :2] - centre) @ left @ right + goal
+    for atom, place in enumerate(own.tolist()):
+        conformer.SetAtomPosition(atom, place)
 
 
 def _set_options(drawer: Any) -> None:

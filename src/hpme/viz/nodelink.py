@@ -13,7 +13,7 @@ from torch import Tensor
 from hpme.graphs.schema import NODE_TYPE
 from hpme.graphs.segment import reverse_edge_index
 from hpme.viz.layout import STARTS, positions_of
-from hpme.viz.style import ANCHOR, BORDER, FAINT, INK, POOLED, REST, TRUTH, TYPES, WEIGHTS
+from hpme.viz.style import ANCHOR, BORDER, FAINT, INK, POOLED, REST, TRUTH, TYPES, WEIGHTS, tones
 
 WIDTHS = (1.0, 4.2)
 
@@ -54,7 +54,11 @@ class NodeLinkPainter:
         share = norm(weight.numpy()[order])
         widths = WIDTHS[0] + share * (WIDTHS[1] - WIDTHS[0])
         axes.add_collection(LineCollection(lines[order], colors=WEIGHTS(share), linewidths=widths))
-        _draw_nodes(axes, positions, graph, explanation.get("pooled"), POOLED)
+        pooled, signed = explanation.get("pooled"), tones(explanation)
+        _draw_nodes(axes, positions, graph, pooled, POOLED)
+        if signed is not None and pooled is not None and graph.get("type_names") is None:
+            sizes = np.where(pooled.numpy(), 42, 17) if len(positions) <= 40 else 18
+            axes.scatter(*positions.T, s=sizes, c=signed, edgecolors=INK, linewidths=0.8, zorder=4)
         rest = explanation.get("rest")
         if rest is not None:
             face = REST if graph.get("type_names") is None else "none"

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -16,7 +15,7 @@ from hpme.storage import write_atomically
 from hpme.viz.charts import BARS, OURS
 from hpme.viz.gallery import check_picture_path
 from hpme.viz.molecules import MoleculePainter, Painter, painter_of
-from hpme.viz.style import BORDER, FAINT, INK, plain, render
+from hpme.viz.style import BORDER, FAINT, INK, pale, plain, render
 
 WIDTH, TOP, ROW, BOTTOM = 9.6, 1.05, 1.55, 0.62
 """In inches: the picture, its heading, a rule, and the axis with what holds otherwise."""
@@ -142,12 +141,8 @@ def _exemplar(axes: Any, rule: Rule, painter: Painter, colour: str) -> None:
     graph, nodes = rule.exemplar.graph, rule.exemplar.nodes
     inside = nodes[graph.edge_index].all(0)
     # Black bonds and letters stand on the colour.
-    shade = _pale(colour) if isinstance(painter, MoleculePainter) else colour
+    shade = pale(colour) if isinstance(painter, MoleculePainter) else colour
     painter.draw_marked(axes, graph, inside, nodes, shade)
-
-
-def _pale(colour: str, share: float = 0.55) -> str:
-    return str(to_hex([1 - share * (1 - part) for part in to_rgb(colour)]))
 
 
 def _coverage(axes: Any, rule: Rule, colour: str) -> None:

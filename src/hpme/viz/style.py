@@ -6,8 +6,11 @@ import io
 from typing import Any
 
 import matplotlib
-from matplotlib.colors import LinearSegmentedColormap
+import torch
+from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
+from torch import Tensor
 
+from hpme.explainers.hpme.quality import Quality
 from hpme.text import one_line
 
 # Vermilion and blue of Okabe and Ito's palette. From faint to dark blue lightness decreases all the
@@ -17,6 +20,8 @@ WEIGHTS = LinearSegmentedColormap.from_list("weights", ["#DDE1E5", "#86B4DA", "#
 # Black bonds and letters stand on these, so neither end is dark.
 BANDS = LinearSegmentedColormap.from_list("bands", ["#E4E7EA", "#A9CBE8", "#4C9BD6", "#0072B2"])
 TRUTH_BAND = "#F2935C"
+# Vermilion raises an output and blue lowers it; all eyes tell them apart.
+RAISES, LOWERS, CONTROL = "#D55E00", "#0072B2", "#69727B"
 POOLED, REST = "#F0C000", "#A66BD4"
 # Mixup graphs: edges of the explanation and all others, pale where they weigh little.
 EXPLAINED = LinearSegmentedColormap.from_list("explained", ["#F8E4DF", "#E8836B", "#C4160A"])
@@ -29,6 +34,47 @@ TYPES = (
 """Colour and shape of nodes by type; those of a seventh type are those of the first again."""
 RESOLUTION = 110
 """Pixels per inch of a picture."""
+
+
+def pale(colour: str, share: float = 0.55) -> str:
+    """A lighter colour, on which black bonds and letters stand out."""
+    return str(to_hex([1 - share * (1 - part) for part in to_rgb(colour)]))
+
+
+def directions(explanation: Any) -> Tensor | None:
+    """Whether each node clearly raises (1) or lowers (-1) the output, or neither; ``None`` if that
+    was not asked.
+
+    Pooled nodes do what their region does in other graphs, where that is known.
+    """
+    effect, quality = explanation.get("effect"), explanation.get("quality")
+    pooled = explanation.get("pooled")
+    sign = (
+        None
+        if effect is None
+        else (effect.nodes[:, 1] > 0).long() - (effect.nodes[:, 2] < 0).long()
+    )
+    if pooled is not None and isinstance(quality, Quality):
+        sign = torch.zeros_like(pooled, dtype=torch.long) if sign is None else sign
+        region = int(quality.effect_low > 0) - int(quality.effect_high < 0)
+        sign = torch.where(pooled & (region != 0), region, sign)
+    return sign
+
+
+def tones(explanation: Any) -> list[str] | None:
+    """Colours of nodes that raise or lower the output, the paler the less they count.
+
+    ``None`` if it is not known what nodes do.
+    """
+    sign, mask = directions(explanation), explanation.get("node_mask")
+    if sign is None:
+        return None
+    known = mask is not None and mask.shape[1] == 1
+    strength = mask[:, 0].nan_to_num().clamp(0.1, 1) if known else torch.ones(len(sign))
+    return [
+        pale((CONTROL, RAISES, LOWERS)[one], share * (0.8 if one else 0.35))
+        for one, share in zip(sign.tolist(), strength.tolist(), strict=True)
+    ]
 
 
 def plain(text: str) -> str:

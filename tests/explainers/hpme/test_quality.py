@@ -4,12 +4,14 @@ import math
 from dataclasses import fields
 
 import pytest
+import torch
 from torch import nn
 
 from finder import PLANTED, Finder, planted_graphs
 from hpme.errors import NotFittedError
 from hpme.explainers import HPMEExplainer
 from hpme.explainers.hpme.quality import Quality
+from hpme.explainers.hpme.rest import named
 
 NUMBERS = [field.name for field in fields(Quality) if field.type == "float"]
 
@@ -96,19 +98,64 @@ def test_one_restart_says_nothing_about_stability():
 
 
 def test_sentences():
-    assert made().sentence() == (
-        "These 3 atoms raise p(AMES) by 0.40 [0.22, 0.58] in other graphs; random atoms by 0.02. "
-        "Removing them lowers it by 0.43. Part of the reason."
+    assert made(carried=0.49, carried_low=0.3).sentence() == (
+        "These 3 atoms raise p(AMES) by 0.40 [0.22, 0.58] in other molecules; random atoms by 0.02."
+        " Removing them lowers it by 0.43. Part of the reason (49%)."
     )
-    lowers = made("carried", size=1, effect=-0.4, effect_low=-0.58, effect_high=0.1, random=-0.02)
+    lowers = made("carried", size=1, effect=-0.4, effect_low=-0.58, effect_high=-0.1, random=-0.02)
     assert str(lowers) == (
-        "carried: This atom lowers p(AMES) by 0.40 [-0.10, 0.58] in other graphs; random atoms by "
-        "0.02. Removing it lowers it by 0.43. Most of the reason."
+        "carried: This atom lowers p(AMES) by 0.40 [0.10, 0.58] in other molecules; random atoms by"
+        " 0.02. Removing it lowers it by 0.43. Most of the reason."
     )
-    gone = made("unclear", effect=math.nan, removal=math.nan)
-    assert gone.sentence() == "These atoms could not be moved. Too little is certain."
-    only = made(effect=math.nan).sentence()
-    assert only == "Removing these 3 atoms lowers p(AMES) by 0.43. Part of the reason."
+    little = made("absence", nodes="nodes", effect=0.0021, effect_low=-0.001, removal=0.0)
+    assert little.sentence() == (
+        "These 3 nodes change p(AMES) by 0.0021 [-0.0010, 0.5800] in other graphs; random nodes by "
+        "0.0200. Removing them lowers it by 0.0000. Nothing in the graph carries the prediction."
+    )
+    gone = made("unclear", effect=math.nan, removal=math.nan, nodes="nodes")
+    assert gone.sentence() == "These 3 nodes cannot be moved. Too little is certain."
+
+
+def test_sentences_begin_with_what_is_certain():
+    changed = {"carried_low": -5.0, "lost_low": 0.2, "effect_low": -0.84, "effect_high": 1.0}
+    assert made(**changed, removal_low=-0.6, removal_high=-0.3).sentence() == (
+        "Removing these 3 atoms lowers p(AMES) by 0.43 [0.30, 0.60]. In other molecules they change"
+        " it by 0.40 [-0.84, 1.00]; random atoms by 0.02. Part of the reason."
+    )
+    only = made(effect=math.nan, grafted=0.0, removal_low=-0.6, removal_high=-0.3).sentence()
+    assert only == (
+        "These 3 atoms cannot be cut out and grafted as chemistry allows. Removing them lowers "
+        "p(AMES) by 0.43 [0.30, 0.60]. Part of the reason."
+    )
+
+
+def test_sentences_name_the_rest():
+    part = made(carried=0.49, carried_low=0.3, more="C=O", together=0.81).sentence()
+    assert part.endswith("Part of the reason (49%); with C=O 81%.")
+    assert made(more="N 7", together=math.nan).sentence().endswith("reason; needs N 7.")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "smiles", "name"),
+    [
+        ([], "CC", ""),
+        ([3], None, "node 3"),
+        ([1, 3, 4], None, "node 1, node 3 and node 4"),
+        ([0, 1, 2, 3, 4], None, "5 more nodes"),
+        ([1, 2], "CC(=O)Nc1ccccc1", "C=O"),
+        ([0, 3], "CC(=O)Nc1ccccc1", "C 0 and N 3"),
+        ([3, 4, 5, 6, 7, 8, 9], "CC(=O)Nc1ccccc1", "the ring and N 3"),
+        ([4, 5], "CC(=O)Nc1ccccc1", "C 4 and C 5"),
+        ([0, 1, 3, 4, 5], "CC(=O)Nc1ccccc1", "5 more atoms"),
+    ],
+)
+def test_names_of_nodes(nodes, smiles, name):
+    pytest.importorskip("rdkit")
+    mask = torch.zeros(10, dtype=torch.bool)
+    mask[nodes] = True
+    assert named(mask, smiles) == name
+    if smiles is None:
+        assert named(mask, None, typed=True) == f"{len(nodes)} more node" + "s" * (len(nodes) > 1)
 
 
 def test_must_be_fitted():

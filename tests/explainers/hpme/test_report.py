@@ -111,6 +111,7 @@ CHANCE, RARE = replace(EFFECT, p_value=0.2), replace(EFFECT, graphs=7)
 SAID = {
     "good": (GOOD, "good evidence"),
     "small": (replace(GOOD, disagreement=0.8, left_low=0.8, left_high=0.95), "small but certain"),
+    "perhaps": (replace(GOOD, left_low=0.44, left_high=0.72), "certain, but perhaps small"),
     "few": (replace(GOOD, p_value=0.024, left_low=0.7), "too few graphs"),
     "by heart": (replace(GOOD, crossed=True, left_high=0.7), "too few graphs"),
     "seen": (replace(GOOD, held_out=0), "too few graphs"),
@@ -144,6 +145,12 @@ def test_what_is_certain_is_not_called_chance():
     for report, _ in SAID.values():
         if report.p_value <= 0.01 and CHANCE not in report.effects:
             assert not any("chance" in warning for warning in report.warnings)
+
+
+def test_much_is_not_called_small():
+    (warning,) = SAID["perhaps"][0].warnings
+    assert "between 28% and 56%" in warning and not warning.startswith("small")
+    assert replace(SAID["perhaps"][0], held_out=60).warnings == []  # hardly known by heart
 
 
 def test_a_class_without_effect_is_no_reason_to_warn():

@@ -73,14 +73,15 @@ def test_half_of_a_reason_is_completed(judged):
         assert quality.verdict == "carried" and quality.carried > 0.7
         assert torch.equal(one.rest, kind(one) == B) and one.rest is quality.rest
         assert quality.together > 0.8
-        assert quality.sentence().endswith(f"; with 1 more node {min(quality.together, 1):.0%}.")
+        (number,) = one.rest.nonzero().view(-1).tolist()
+        assert quality.more == f"node {number}" and f"; with node {number} " in quality.sentence()
 
 
 def test_one_motif_that_carries_all_has_no_rest(graphs):
     model = Both(b=0.0)
     for quality in fit(model, graphs).quality(model, graphs[:12]):
         assert quality.carried > 0.9 and not quality.rest.any()
-        assert quality.together != quality.together and "more" not in quality.sentence()
+        assert quality.together != quality.together and quality.more == ""
 
 
 def test_explanations_are_taken_as_they_come(fitted, graphs, judged):

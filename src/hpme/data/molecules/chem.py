@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import multiprocessing
 import os
 import sys
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hpme.errors import HPMEError, InputError, MissingPackageError
+from hpme.errors import HPMEError, InputError, optional_module
 from hpme.progress import progress_bar
 
 ATOMS = ("C", "N", "O", "S", "F", "P", "Cl", "Br", "Na", "Ca", "I", "B", "H", "*")
@@ -44,12 +43,7 @@ TYPES: dict[str, Any] = {
 
 def rdkit_module(name: str) -> Any:
     """A module of RDKit, imported when it is first needed."""
-    try:
-        return importlib.import_module(f"rdkit.{name}")
-    except ImportError as error:
-        raise MissingPackageError(
-            f"molecules need RDKit ({error}); install it with: pip install 'hpme[chem]'"
-        ) from error
+    return optional_module(f"rdkit.{name}", "molecules need RDKit ({error})", "chem")
 
 
 @dataclass(frozen=True)
@@ -113,6 +107,13 @@ def check_rules(rules: Mapping[str, str]) -> None:
             raise InputError(f"rule '{name}': {error}") from error
 
 
+def written(molecule: Any) -> tuple[str, list[int]]:
+    """SMILES of a molecule, and its atoms in the order in which they are written."""
+    smiles = rdkit_module("Chem").MolToSmiles(molecule)
+    known = molecule.GetPropsAsDict(includePrivate=True, includeComputed=True)
+    return smiles, list(known["_smilesAtomOutputOrder"])
+
+
 def read_molecule(smiles: str, *, hydrogens: bool = False) -> Any:
     """RDKit's molecule of a SMILES string; its atoms are numbered like the nodes of the graph."""
     with rdkit_module("rdBase").BlockLogs():  # a failure is reported by the caller, with its row
@@ -120,11 +121,7 @@ def read_molecule(smiles: str, *, hydrogens: bool = False) -> Any:
 
 
 def parse(chem: Any, smiles: str, hydrogens: bool) -> Any:
-    """RDKit's molecule of a SMILES string; RDKit's own messages are not kept back.
-
-    Raises:
-        InputError: If it cannot be read.
-    """
+    """RDKit's molecule of a SMILES string; RDKit's own messages are not kept back."""
     smiles = smiles.strip()
     if len(smiles.split(None, 1)) > 1:
         # RDKit would read what comes before it, and take the rest for a name
@@ -139,8 +136,8 @@ def parse(chem: Any, smiles: str, hydrogens: bool) -> Any:
     return chem.AddHs(molecule) if hydrogens else molecule
 
 
-_ORDER_CODE = {order: BONDS.index(name) for order, name in
-               ((1.0, "SINGLE"), (2.0, "DOUBLE"), (3.0, "TRIPLE"), (1.5, "AROMATIC"))}  # fmt: skip
+ORDER_CODE = {1.0: 0, 2.0: 1, 3.0: 2, 1.5: 3}
+"""Position in :data:`BONDS` of every order of bonds; that of others is the last."""
 _OTHER_BOND = len(BONDS) - 1
 ARROWS = ("->", "<-")
 """Dative bonds, the only ones in SMILES whose order is that of another type."""
@@ -153,20 +150,24 @@ def bond_codes(molecule: Any, smiles: str) -> tuple[list[tuple[int, int]], list[
         (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), bond.GetBondTypeAsDouble())
         for bond in map(molecule.GetBondWithIdx, range(molecule.GetNumBonds()))
     ]
-    types = [_ORDER_CODE.get(order, _OTHER_BOND) for _, _, order in rows]
+    types = [ORDER_CODE.get(order, _OTHER_BOND) for _, _, order in rows]
     if any(arrow in smiles for arrow in ARROWS):
         names = [bond.GetBondType().name for bond in molecule.GetBonds()]
         types = [BONDS.index(name) if name in BONDS else _OTHER_BOND for name in names]
     return [row[:2] for row in rows], types
 
 
+def atom_codes(chem: Any) -> Array:
+    """Position in :data:`ATOMS` of every atomic number."""
+    codes = np.full(256, len(ATOMS) - 1, dtype=np.int64)
+    for code, symbol in enumerate(ATOMS[:-1]):
+        codes[chem.GetPeriodicTable().GetAtomicNumber(symbol)] = code
+    return codes
+
+
 def read_chunk(smiles: Sequence[str], first: int, how: Reading) -> MoleculeArrays:
     """Reads some molecules, the first of which has the given position in the input."""
     chem = rdkit_module("Chem")
-    periodic = chem.GetPeriodicTable()
-    atom_code = np.full(256, len(ATOMS) - 1, dtype=np.uint8)
-    for code, symbol in enumerate(ATOMS[:-1]):
-        atom_code[periodic.GetAtomicNumber(symbol)] = code
     patterns = compile_smarts(how.smarts)
     rows: dict[str, list[Any]] = {column.name: [] for column in fields(MoleculeArrays)}
     with rdkit_module("rdBase").BlockLogs():  # failures are listed
@@ -193,7 +194,7 @@ def read_chunk(smiles: Sequence[str], first: int, how: Reading) -> MoleculeArray
                 found = rdkit_module("Chem.rdMolDescriptors")._CalcCrippenContribs(molecule)
                 rows["contribution"] += [pair[0] for pair in found]
     arrays = {name: np.array(rows[name], TYPES.get(name, np.int64)) for name in rows}
-    arrays["atom"] = atom_code[arrays["atom"]]
+    arrays["atom"] = atom_codes(chem)[arrays["atom"]].astype(np.uint8)
     arrays |= {name: arrays[name].reshape(-1, width) for name, width in (("bond", 2), ("match", 3))}
     return MoleculeArrays(**arrays)
 

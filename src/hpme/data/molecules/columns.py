@@ -47,19 +47,12 @@ def write_skipped(path: str | Path, skipped: Sequence[SkippedRow]) -> None:
 
 @dataclass(frozen=True)
 class SmilesColumns:
-    """What a table says about molecules.
+    """What a table says about molecules."""
 
-    Args:
-        smiles: One string per molecule.
-        rows: What to call the rows in messages.
-        labels: One label per molecule, if there are any.
-        names: One name per molecule, if there are any.
-    """
-
-    smiles: list[str]
-    rows: Sequence[int]
-    labels: list[Any] | None = None
-    names: list[str] | None = None
+    smiles: list[str]  # one string per molecule
+    rows: Sequence[int]  # what to call the rows in messages
+    labels: list[Any] | None = None  # one label per molecule, if there are any
+    names: list[str] | None = None  # one name per molecule, if there are any
 
 
 def read_columns(
@@ -98,11 +91,7 @@ def read_columns(
 
 
 def _rows(file: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Rows of a table and the lines they begin on.
-
-    Raises:
-        csv.Error: If a quote is not closed; the message names the row.
-    """
+    """Rows of a table and the lines they begin on."""
     reader = csv.reader(file, delimiter=delimiter, strict=True)
     while True:
         line = reader.line_num + 1

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from hpme.data.dataset import draw
 from hpme.data.info import PAPER, PUBLISHED, entry
@@ -53,7 +52,12 @@ def build_by_rule(
     names, smiles = _read(path, "mol_id", size)
     molecules = read_molecules(smiles, Reading(patterns), workers=1, progress=False)
     store = flatten_molecules(molecules, len(patterns), {"smiles": smiles, "name": names})
-    return store.subset(_downsampled(store.graph["y"], seed)) if variant == DOWNSAMPLED else store
+    if variant != DOWNSAMPLED:
+        return store
+    y = store.graph["y"]
+    positive, negative = y.nonzero().view(-1), (y == 0).nonzero().view(-1)
+    kept = draw(negative, seed, NEGATIVES_PER_POSITIVE * len(positive))
+    return store.subset(torch.cat([positive, kept]).sort().values)
 
 
 def build_crippen(variant: str, seed: int, size: int, path: Path) -> GraphStore:
@@ -84,12 +88,6 @@ def _read(path: Path, name_column: str, size: int) -> tuple[list[str], list[str]
     if size > len(rows):
         raise InputError(f"'{path.name}' has {len(rows):,} molecules, fewer than {size:,}")
     return [name for name, _ in rows[:size]], [smiles for _, smiles in rows[:size]]
-
-
-def _downsampled(y: Tensor, seed: int) -> Tensor:
-    positive, negative = y.nonzero().view(-1), (y == 0).nonzero().view(-1)
-    kept = draw(negative, seed, NEGATIVES_PER_POSITIVE * len(positive))
-    return torch.cat([positive, kept]).sort().values
 
 
 BENZENE_RULES = dict.fromkeys((PAPER, PUBLISHED), RING)

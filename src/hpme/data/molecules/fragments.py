@@ -16,6 +16,7 @@ from hpme.graphs.patterns import Pattern
 
 ORGANIC = ("B", "C", "N", "O", "P", "S", "F", "Cl", "Br", "I")
 """Elements that need no brackets."""
+_read = lru_cache(maxsize=4096)(read_molecule)
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ def whole_molecule(smiles: str, num_atoms: int) -> Any:
     """The molecule with as many atoms as its graph has nodes; ``None`` if there is none."""
     try:
         for hydrogens in (False, True):
-            molecule = _molecule(smiles, hydrogens)
+            molecule = _read(smiles, hydrogens=hydrogens)
             if molecule.GetNumAtoms() == num_atoms:
                 return molecule
     except HPMEError:  # no RDKit, or a text that is no SMILES
@@ -41,21 +42,10 @@ def whole_molecule(smiles: str, num_atoms: int) -> Any:
     return None
 
 
-@lru_cache(maxsize=4096)
-def _molecule(smiles: str, hydrogens: bool) -> Any:
-    return read_molecule(smiles, hydrogens=hydrogens)
-
-
 def molecule_labels(
     smiles: Sequence[str], sizes: Tensor, edges: Sequence[Tensor]
 ) -> MoleculeLabels | None:
-    """Labels of the atoms, and of the directed edges of molecules; ``None`` if some is none.
-
-    Args:
-        smiles: One text per molecule.
-        sizes: Number of atoms of every molecule.
-        edges: Edges ``[2, E]`` of every molecule.
-    """
+    """Labels of the atoms, and of the directed edges of molecules; ``None`` if some is none."""
     atoms: list[int] = []
     bonds: list[int] = []
     for text, size, ends in zip(smiles, sizes.tolist(), edges, strict=True):

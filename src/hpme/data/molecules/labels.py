@@ -21,25 +21,15 @@ MISSING = {"nan", "na", "n/a", "#n/a", "<na>", "none", "null", "inf", "infinity"
 
 @dataclass(frozen=True)
 class Labels:
-    """Labels as numbers.
-
-    Args:
-        task: What they are.
-        values: A number or the number of a class; ``None`` where a label is missing or unusable.
-        classes: Names of the classes.
-    """
+    """Labels as numbers."""
 
     task: TaskKind
-    values: list[float | int | None]
+    values: list[float | int | None]  # a number or that of a class; None if there is none
     classes: list[str]
 
     @classmethod
     def read(cls, labels: Sequence[Any], task: TaskKind | None) -> Labels:
-        """Labels as a table gives them; without a ``task``, decimals mean regression.
-
-        Raises:
-            InputError: If there are too many classes.
-        """
+        """Labels as a table gives them; without a ``task``, decimals mean regression."""
         texts = [_text(label) for label in labels]
         numbers = [_number(text) for text in texts]
         if task is None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import torch
-from torch import Tensor
 
 from hpme.data.dataset import GraphDataset
-from hpme.data.info import DatasetInfo, GraphStats, TaskKind
+from hpme.data.info import DatasetInfo, TaskKind, entry, ground_truth_or_all, made_by
 from hpme.data.molecules.chem import (
     Reading,
     check_rules,
@@ -193,7 +193,9 @@ def _skipped(
     if len(skipped) == len(table.smiles):
         raise InputError(f"none of the {len(table.smiles):,} rows can be used; {skipped[0]}")
     if skipped:
-        _warn(skipped, len(table.smiles))
+        count, rest = len(table.smiles), len(skipped) - SHOWN
+        shown = "; ".join(map(str, skipped[:SHOWN])) + (f"; and {rest:,} more" * (rest > 0))
+        logger.warning("skipped %s of %s rows: %s", f"{len(skipped):,}", f"{count:,}", shown)
     return skipped
 
 
@@ -264,41 +266,23 @@ def _check(
     check_rules(rules)
 
 
-def _explainable(stats: GraphStats) -> Tensor:
-    """Molecules with ground truth; if none has any, all of them."""
-    truth = stats.truth_edges > 0
-    return truth if bool(truth.any()) else torch.ones_like(truth)
-
-
-def _no_builder(*_: Any) -> GraphStore:
-    raise InputError("a dataset of your own molecules is made by from_smiles, not by its name")
-
-
 def _info(title: str, count: int, rules: Mapping[str, str], label: Labels | None) -> DatasetInfo:
-    task: TaskKind = "classification" if label is None else label.task
+    classes: int | None = 2
     if label is None:
         rule = " AND ".join(rules)
     elif label.task == "regression":
-        rule = "given numbers"
+        rule, classes = "given numbers", None
     else:
-        rule = "given classes: " + ", ".join(
-            f"{i} = {name}" for i, name in enumerate(label.classes)
-        )
-    return DatasetInfo(
-        name=re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "molecules",
-        title=title,
-        task=task,
-        num_classes=None if task == "regression" else max(2, len(label.classes) if label else 2),
+        named = (f"{i} = {name}" for i, name in enumerate(label.classes))
+        rule, classes = "given classes: " + ", ".join(named), max(2, len(label.classes))
+    info = entry(
+        title,
+        f"{count:,} molecules; {rule}",
+        partial(made_by, "from_smiles"),
+        num_classes=classes,
         num_graphs=count,
-        description=f"{count:,} molecules; {rule}",
-        build=_no_builder,
         variants=(VARIANT,),
-        explainable=_explainable,
+        explainable=ground_truth_or_all,
         rules={VARIANT: rule},
     )
-
-
-def _warn(skipped: Sequence[SkippedRow], count: int) -> None:
-    shown = "; ".join(str(row) for row in skipped[:SHOWN])
-    more = f"; and {len(skipped) - SHOWN:,} more" if len(skipped) > SHOWN else ""
-    logger.warning("skipped %s of %s rows: %s%s", f"{len(skipped):,}", f"{count:,}", shown, more)
+    return info if info.name != "graphs" else replace(info, name="molecules")

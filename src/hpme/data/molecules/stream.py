@@ -10,7 +10,16 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from hpme.data.molecules.chem import ARROWS, ATOMS, BONDS, bond_codes, parse, rdkit_module
+from hpme.data.molecules.chem import (
+    ARROWS,
+    ATOMS,
+    BONDS,
+    ORDER_CODE,
+    atom_codes,
+    bond_codes,
+    parse,
+    rdkit_module,
+)
 from hpme.errors import InputError
 from hpme.graphs import GraphStore
 
@@ -18,34 +27,24 @@ LARGEST_TABLE = 400
 """Atoms up to which a table of all pairs of them is faster than asking bond by bond."""
 _CARBON = 6
 _CODE_OF_ORDER = np.full(256, len(BONDS) - 1, dtype=np.int64)
-for _order, _name in ((1.0, "SINGLE"), (2.0, "DOUBLE"), (3.0, "TRIPLE"), (1.5, "AROMATIC")):
-    _CODE_OF_ORDER[int(2 * _order)] = BONDS.index(_name)
+for _order, _code in ORDER_CODE.items():
+    _CODE_OF_ORDER[int(2 * _order)] = _code
 
 
 @dataclass(frozen=True)
 class ReadMolecules:
     """Molecules that could be read, and those that could not.
 
-    Args:
-        store: Graphs with the features of :func:`~hpme.data.from_smiles`; edges are sorted by
-            their first and then by their second atom, as ``np.argwhere`` of RDKit's adjacency
-            matrix gives them.
-        numbers: Positions of these molecules in the input.
-        failed: Positions of those that cannot be read, and why.
+    Features are those of :func:`~hpme.data.from_smiles`; edges are sorted by their atoms.
     """
 
     store: GraphStore
-    numbers: list[int]
-    failed: dict[int, str]
+    numbers: list[int]  # positions of these molecules in the input
+    failed: dict[int, str]  # positions of those that cannot be read, and why
 
 
 def stream_molecules(smiles: Sequence[str], *, hydrogens: bool = False) -> ReadMolecules:
-    """Reads a part of a long list of molecules.
-
-    Args:
-        smiles: One string per molecule.
-        hydrogens: Whether hydrogens become nodes.
-    """
+    """Reads a part of a long list of molecules."""
     chem = rdkit_module("Chem")
     other = chem.MolFromSmarts("[!#6]")
     failed: dict[int, str] = {}
@@ -70,9 +69,13 @@ def stream_molecules(smiles: Sequence[str], *, hydrogens: bool = False) -> ReadM
             tables.append(_bond_table(chem, molecule, text))
             total += size
     edges, types, edge_counts = _edges(tables)
+    atoms = np.full(total, _CARBON)
+    if unusual:
+        where, what = np.array(unusual).T
+        atoms[where] = what
     return ReadMolecules(
         GraphStore.of(
-            x=torch.eye(len(ATOMS))[_atoms(chem, total, unusual)],
+            x=torch.eye(len(ATOMS))[torch.from_numpy(atom_codes(chem)[atoms])],
             local_edge_index=torch.from_numpy(edges),
             sizes=torch.tensor(sizes, dtype=torch.long),
             edge_counts=torch.from_numpy(edge_counts),
@@ -81,19 +84,6 @@ def stream_molecules(smiles: Sequence[str], *, hydrogens: bool = False) -> ReadM
         numbers,
         failed,
     )
-
-
-def _atoms(chem: Any, total: int, unusual: list[tuple[int, int]]) -> torch.Tensor:
-    """Positions of all atoms in :data:`ATOMS`."""
-    number = chem.GetPeriodicTable().GetAtomicNumber
-    code = np.full(256, len(ATOMS) - 1, dtype=np.int64)
-    for place, symbol in enumerate(ATOMS[:-1]):
-        code[number(symbol)] = place
-    atoms = np.full(total, _CARBON)
-    if unusual:
-        where, what = np.array(unusual).T
-        atoms[where] = what
-    return torch.from_numpy(code[atoms])
 
 
 def _bond_table(chem: Any, molecule: Any, smiles: str) -> npt.NDArray[Any]:

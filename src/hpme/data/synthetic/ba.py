@@ -43,7 +43,7 @@ def build_ba_house_grid(_variant: str, seed: int, size: int) -> GraphStore:
     random_, rng = private_generators("ba-housegrid", seed)
     kinds = [random_.randrange(2) for _ in range(size)]
     store = _with_one(random_, [(HOUSE, GRID)[kind] for kind in kinds])
-    return shuffled(_with_ones(store, torch.tensor(kinds)), rng)
+    return shuffled(_labelled(store, torch.tensor(kinds)), rng)
 
 
 def build_ba_house_and_grid(_variant: str, seed: int, size: int) -> GraphStore:
@@ -52,7 +52,7 @@ def build_ba_house_and_grid(_variant: str, seed: int, size: int) -> GraphStore:
     both, at_most_one = (True, True), [(False, False), (True, False), (False, True)]
     kinds = [both if random_.random() < 0.5 else random_.choice(at_most_one) for _ in range(size)]
     store = _house_and_grid(random_, kinds)
-    return shuffled(_with_ones(store, torch.tensor([int(kind == both) for kind in kinds])), rng)
+    return shuffled(_labelled(store, torch.tensor([int(kind == both) for kind in kinds])), rng)
 
 
 def build_house_grid_volume(_variant: str, seed: int, size: int) -> GraphStore:
@@ -87,9 +87,7 @@ def build_ba_2motifs(variant: str, seed: int, size: int) -> GraphStore:
         return shuffled(published_ba_2motifs(), rng)
     y = torch.arange(size) * 2 // size
     store = _with_one(random_, [(CYCLE, HOUSE)[label] for label in y.tolist()])
-    return shuffled(
-        store.with_attributes(node={"x": constant_features(store)}, graph={"y": y}), rng
-    )
+    return shuffled(_labelled(store, y, constant_features(store)), rng)
 
 
 def published_ba_2motifs() -> GraphStore:
@@ -115,9 +113,7 @@ def published_ba_2motifs() -> GraphStore:
         edge_mask=(u >= BASE_SIZE) & (v >= BASE_SIZE) & (u != v),
         node_mask=np.tile(np.arange(size) >= BASE_SIZE, len(counts)),
     )
-    return store.with_attributes(
-        node={"x": constant_features(store)}, graph={"y": torch.from_numpy(y)}
-    )
+    return _labelled(store, torch.from_numpy(y), constant_features(store))
 
 
 def build_ba_motif_volume(variant: str, seed: int, size: int) -> GraphStore:
@@ -185,7 +181,7 @@ def _counting(plans: Sequence[tuple[int, int, random.Random | int, random.Random
         sketches.append(sketch)
     store = flatten(sketches)
     y = torch.tensor([float(k) for k, *_ in plans])
-    return store.with_attributes(node={"x": constant_features(store)}, graph={"y": y})
+    return _labelled(store, y, constant_features(store))
 
 
 def _with_one(
@@ -212,8 +208,9 @@ def _house_and_grid(random_: random.Random, kinds: list[tuple[bool, bool]]) -> G
     return flatten(sketches)
 
 
-def _with_ones(store: GraphStore, y: Tensor) -> GraphStore:
-    x = torch.ones(int(store.sizes.sum()), 1)
+def _labelled(store: GraphStore, y: Tensor, x: Tensor | None = None) -> GraphStore:
+    """The graphs with labels and features, by default a single one."""
+    x = torch.ones(int(store.sizes.sum()), 1) if x is None else x
     return store.with_attributes(node={"x": x}, graph={"y": y})
 
 
@@ -226,7 +223,7 @@ def _with_volume(store: GraphStore, x: Tensor) -> GraphStore:
     """Labelled with the sum of the features of ground-truth nodes, taken in double precision."""
     value = x.double().sum(1) * store.node["node_mask"]
     volume = segment_sum(value, store.node_graph, len(store)).float()
-    return store.with_attributes(node={"x": x}, graph={"y": volume})
+    return _labelled(store, volume, x)
 
 
 def _with_both_motifs(stats: GraphStats) -> Tensor:

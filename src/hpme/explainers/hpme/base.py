@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict
-from typing import Any, Literal, get_args
+from copy import copy
+from dataclasses import asdict, replace
+from typing import Any, Literal, TypeVar, get_args
 
 import torch
 from torch import Tensor, nn
 
+from hpme.errors import InputError
+from hpme.explainers.hpme.guarantee import Guarantee, guarantee_of
 from hpme.explainers.hpme.method.mixup import Attach, mix_mask
 from hpme.explainers.hpme.method.pool import PoolSize, hop_features, tied, top_nodes
 from hpme.explainers.hpme.report import FitReport
@@ -31,6 +35,7 @@ from hpme.models.task import Task
 
 logger = logging.getLogger("hpme")
 Score = Literal["edge", "node", "both"]
+Self = TypeVar("Self", bound="HPMEBase")
 
 
 class HPMEBase(TransplantingExplainer):
@@ -71,6 +76,8 @@ class HPMEBase(TransplantingExplainer):
         weight_decay=real(least=0),
         search_graphs=whole(1),
     )
+    promised = False
+    """Whether regions are as large as a guarantee needs."""
     needed: Tensor
     """Nodes of more importance are needed to keep predictions; others are not shown as pooled."""
 
@@ -208,6 +215,71 @@ class HPMEBase(TransplantingExplainer):
         return MixupGraphs.of(
             mix.graphs, mix.per_edge(weight), mix.per_edge(mix.transplanted), partners
         )
+
+    # Explaining with a stated risk ###############################################################
+
+    def guarantee(
+        self,
+        model: Model,
+        graphs: Iterable[Any],
+        alpha: float = 0.1,
+        *,
+        truth: Sequence[Tensor] | None = None,
+    ) -> Guarantee:
+        """How large regions must be so that on new graphs they carry predictions but for ``alpha``.
+
+        It stays with the explainer, in its report: :meth:`showing` gives explanations of that size,
+        for any ``alpha`` that can be reached. Those of :meth:`explain` stay as they are.
+
+        Args:
+            model: The model the explainer was fitted to; it is left exactly as it was.
+            graphs: A dataset, a list of ``Data`` or a loader: graphs that :meth:`fit` was not
+                given, of the kind that will be explained. Those it was given are left out.
+            alpha: Largest share of the prediction that shown nodes may fail to carry, on average.
+            truth: A mask of nodes for each graph, to guarantee instead that at most ``alpha`` of
+                these nodes are not shown; graphs without any do not count.
+
+        Raises:
+            InputError: If ``alpha`` cannot be reached, or all graphs were fitted on.
+        """
+        found = guarantee_of(self, model, graphs, alpha, truth)
+        assert self.report is not None
+        self.report = replace(self.report, guarantee=found)
+        return found
+
+    def showing(self: Self, alpha: float | None = None) -> Self:
+        """This explainer with regions as large as its guarantee needs.
+
+        Args:
+            alpha: Largest risk; by default that :meth:`guarantee` was asked for.
+
+        Raises:
+            InputError: If there is no guarantee, or none for ``alpha``.
+        """
+        self._check_one_target()
+        assert self.report is not None
+        known = self.report.guarantee
+        if known is None:
+            raise InputError("no guarantee yet: call explainer.guarantee(model, new_graphs, alpha)")
+        found = known if alpha is None else known.at(alpha)
+        other = self._with_needed(found.threshold)
+        other.report, other.promised = replace(self.report, guarantee=found), True
+        return other
+
+    def explain(self, model: Model, graphs: Iterable[Any], **options: Any) -> list[Any]:
+        """As of the base; warns of graphs unlike those that :meth:`showing` was calibrated on."""
+        found = super().explain(model, graphs, **options)
+        if self.promised and self.report is not None and self.report.guarantee is not None:
+            unlike = self.report.guarantee.unlike(found)
+            if unlike:
+                logger.warning(unlike)
+        return found
+
+    def _with_needed(self: Self, threshold: float) -> Self:
+        """A copy that shows nodes of the pool of more importance than a threshold."""
+        other = copy(self)
+        other._buffers = {**self._buffers, "needed": torch.tensor(threshold)}
+        return other
 
     # Saving #####################################################################################
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -50,17 +50,31 @@ class Trials:
     spared: Tensor
     bounded: bool
 
-    def replaced(self, other: Trials, where: Tensor) -> Trials:
-        """The same with other trials for some of the graphs, boolean ``[B]``."""
-        rows = max(len(self.hosts), len(other.hosts))
+    def replaced(self, other: Trials, share: Tensor) -> Trials:
+        """The same with trials of molecules; ``share`` of these is allowed, NaN for other graphs.
+
+        Mixes of molecules are none: where grafts are too few, only what is lost counts.
+        """
+        rows, share = max(len(self.hosts), len(other.hosts)), share.to(self.hosts.device)
 
         def chosen(name: str) -> Tensor:
             ours, theirs = (_rows(getattr(one, name).double(), rows) for one in (self, other))
-            return torch.where(where.to(ours.device), theirs.to(ours), ours)
+            if name in ("inserted", "random"):
+                ours = torch.where(share == 0, torch.nan, ours)
+            return torch.where(share > 0, theirs.to(ours), ours)
 
         hosts, inserted, random = map(chosen, ("hosts", "inserted", "random"))
         removed, spared = chosen("removed"), chosen("spared")
         return Trials(self.own, hosts, inserted, random, removed, spared, self.bounded)
+
+    @property
+    def differ(self) -> Tensor:
+        """Hosts that differ enough from their graphs, to the side of the farthest ``[D, B]``."""
+        apart = self.own.double() - self.hosts.double()
+        size = torch.nan_to_num(apart.abs(), nan=-1.0)
+        farthest = apart.gather(0, size.argmax(0, keepdim=True))
+        far: Tensor = apart * farthest.sign() >= DIFFERENT * farthest.abs()
+        return far & apart.isfinite()
 
     @property
     def pairs(self) -> Tensor:
@@ -74,15 +88,16 @@ class Grafted:
     """Trials by grafts.
 
     Args:
-        trials: Outputs; only those of chosen graphs mean something.
-        chosen: Molecules with enough of them, boolean ``[B]``.
+        trials: Outputs; only those of graphs with a share above 0 mean something.
         share: Share of the transplants that chemistry allows, 0 where there are too few; NaN for
             graphs that are no molecules.
+        made: By graph and draw: the host, it with the region, and it with a random region, as
+            :class:`~hpme.data.molecules.grafts.Transplant`.
     """
 
     trials: Trials
-    chosen: Tensor
     share: Tensor
+    made: dict[tuple[int, int], tuple[Any, Any, Any]] = field(default_factory=dict)
 
 
 def _rows(table: Tensor, count: int) -> Tensor:
@@ -105,6 +120,7 @@ class Degrees:
         spared: How much nearer to it in shares the graph is without that random region that it
             needs most ``[B]``, that is 0 or less.
         rest: How much nearer it is without the region than hosts with random regions ``[B]``.
+        way: How much higher the graph's output is than those of hosts as they are ``[B]``.
     """
 
     carried: Tensor
@@ -115,6 +131,7 @@ class Degrees:
     removal: Tensor
     spared: Tensor
     rest: Tensor
+    way: Tensor
 
 
 def degrees(trials: Trials) -> Degrees:
@@ -124,11 +141,7 @@ def degrees(trials: Trials) -> Degrees:
     random regions; where these are nearly there already, at hosts as they are. Where none differs
     at all, shares are 0.
     """
-    own = trials.own.double()
-    apart = own - trials.hosts.double()
-    size = torch.nan_to_num(apart.abs(), nan=-1.0)
-    farthest = apart.gather(0, size.argmax(0, keepdim=True))
-    there = (apart * farthest.sign() >= DIFFERENT * farthest.abs()) & apart.isfinite()
+    own, there = trials.own.double(), trials.differ
     scale = torch.maximum(own.abs(), trials.hosts.double().abs().nan_to_num().amax(0))
 
     def chosen(values: Tensor) -> Tensor:
@@ -136,9 +149,9 @@ def degrees(trials: Trials) -> Degrees:
 
     hosts, inserted, random = map(chosen, (trials.hosts, trials.inserted, trials.random))
     removed, spared = chosen(trials.removed), chosen(trials.spared)
-    way, rest = _mean(own - hosts), own - _mean(random)
+    whole, rest = _mean(own - hosts), own - _mean(random)
     # Hosts make room for what is put into them, which alone may change them: what is left counts.
-    way = torch.where(rest.abs() >= NEAR_ZERO * way.abs(), rest, way)
+    way = torch.where(rest.abs() >= NEAR_ZERO * whole.abs(), rest, whole)
     stays = ~(way.abs() > NOWHERE * scale)
     share = torch.where(stays, 0.0, 1 / way)
 
@@ -158,6 +171,7 @@ def degrees(trials: Trials) -> Degrees:
         removal=interval(removed - own),
         spared=nearer(spared, own.expand_as(spared)).nan_to_num(0.0).amin(0),
         rest=_mean(nearer(removed, random)),
+        way=whole,
     )
 
 

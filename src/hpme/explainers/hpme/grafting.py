@@ -16,6 +16,7 @@ from hpme.data.molecules.grafts import (
     Anatomy,
     Graft,
     Hosts,
+    Transplant,
     fillers_of,
     graft_of,
     insert,
@@ -154,14 +155,19 @@ class Grafting:
         own = value_of(self.context, self.context.values[None, :count], ids)[0].cpu().double()
         parts = pooled.cpu().split(store.sizes.tolist())  # type: ignore[no-untyped-call]
         asked: list[Asked] = []
+        made: dict[tuple[int, int], tuple[Any, Any, Any]] = {}
+        write = import_module("rdkit.Chem").MolToSmiles
         numbers = torch.zeros(DRAWS, count, dtype=torch.long)
         for graph in chosen.nonzero().view(-1).tolist():
             far = self._far(own[graph] - hosts[:, graph])
             numbers[:, graph] = torch.tensor(far).repeat(DRAWS)[:DRAWS]
-            for name, draw, molecule, host in self._made(smiles[graph], parts[graph], far):
-                asked.append((name, draw, graph, molecule))
+            for name, draw, one, host in self._made(smiles[graph], parts[graph], far):
+                asked.append((name, draw, graph, write(one.molecule)))
                 if name == "inserted":
                     numbers[draw, graph] = host
+                    inserted = one
+                elif name == "random":  # it follows the region in the same host
+                    made[graph, draw] = self._as_it_is(host), inserted, one
         tables = self._outputs(asked, count)
         share = torch.stack([t.isfinite() for t in tables.values()]).double().mean((0, 1))
         trials = Trials(
@@ -170,8 +176,13 @@ class Grafting:
             **tables,
             bounded=self.context.task.classification,
         )
-        enough = chosen & (trials.pairs >= FEWEST)
-        return Grafted(trials, enough, torch.where(chosen, share * enough, torch.nan))
+        share = share * (trials.pairs >= FEWEST)
+        return Grafted(trials, torch.where(chosen, share, torch.nan), made)
+
+    def _as_it_is(self, number: int) -> Transplant:
+        """A kept molecule into which nothing was put."""
+        own = self.anatomies[number]
+        return Transplant(own.molecule, (-1,) * own.size, tuple(range(own.size)))
 
     def _outputs(self, asked: list[Asked], count: int) -> dict[str, Tensor]:
         """What the model says about all molecules that were made, by the names of trials."""
@@ -254,34 +265,33 @@ class Grafting:
 
     def _made(
         self, smiles: str, pooled: Tensor, chosen: list[int]
-    ) -> list[tuple[str, int, str, int]]:
-        """What is made of one molecule: name, draw, SMILES and host of each."""
+    ) -> list[tuple[str, int, Transplant, int]]:
+        """What is made of one molecule: name, draw, molecule and host of each."""
         own = Anatomy(_read(smiles))
         graft, _ = graft_of(own, pooled.nonzero().view(-1).tolist())
         if graft is None:
             return []
-        write = import_module("rdkit.Chem").MolToSmiles
         generator = torch.Generator().manual_seed(zlib.crc32(smiles.encode()) + self.seed)
         hosts = Hosts(self.anatomies[number] for number in chosen)
-        found: list[tuple[str, int, str, int]] = []
+        found: list[tuple[str, int, Transplant, int]] = []
         beside, others = self._controls(own, graft, hosts, generator)
         inserted, _ = insert_many(graft, hosts, DRAWS, generator)
         for draw, (place, one) in enumerate(inserted):
-            found.append(("inserted", draw, write(one.molecule), chosen[place]))
+            found.append(("inserted", draw, one, chosen[place]))
             for control in beside[draw:] + beside[:draw] + others[draw:] + others[:draw]:
                 other = insert(control, hosts.anatomies[place], generator)
                 if other is not None:
-                    found.append(("random", draw, write(other.molecule), chosen[place]))
+                    found.append(("random", draw, other, chosen[place]))
                     break
         for draw in range(DRAWS):
             gone = remove(graft, own, generator, fillers=self.fillers) or remove(graft, own)
             if gone is not None:
-                found.append(("removed", draw, write(gone.molecule), -1))
+                found.append(("removed", draw, gone, -1))
             if beside:
                 control = beside[draw % len(beside)]
                 gone = remove(control, own, generator, fillers=self.fillers)
                 if gone is not None:
-                    found.append(("spared", draw, write(gone.molecule), -1))
+                    found.append(("spared", draw, gone, -1))
         return found
 
     def _controls(

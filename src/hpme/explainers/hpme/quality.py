@@ -9,10 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hpme.explainers.hpme.evidence import CARRIES, Degrees, Trials, Verdict, degrees, verdicts
+from hpme.explainers.hpme.evidence import CARRIES, Grafted, Trials, Verdict, degrees, verdicts
 from hpme.explainers.hpme.grafting import Grafting
 from hpme.explainers.hpme.method.pool import top_nodes
-from hpme.explainers.hpme.rest import rest_of
+from hpme.explainers.hpme.proof import Proof, proofs_of
+from hpme.explainers.hpme.rest import named, rest_of
 from hpme.explainers.hpme.search.criterion import outcome, value_of
 from hpme.explainers.hpme.transplants import Transplants
 from hpme.explainers.shared.context import Context
@@ -22,12 +23,14 @@ DRAWS = 16
 """Hosts every graph meets: enough for intervals."""
 BEYOND_CHANCE = 0.25
 """By how much more than random nodes an alternative must keep of a prediction to carry it."""
+ADDED = 0.05
+"""Share of the way by which the rest of a reason must be ahead to be said to carry it."""
 REASONS: dict[Verdict, str] = {
-    "carried": "Most of the reason.",
-    "part": "Part of the reason.",
-    "several": "Enough, but other parts do as well.",
-    "absence": "Nothing in the graph carries the prediction.",
-    "unclear": "Too little is certain.",
+    "carried": "Most of the reason",
+    "part": "Part of the reason",
+    "several": "Enough, but other parts do as well",
+    "absence": "Nothing in the graph carries the prediction",
+    "unclear": "Too little is certain",
 }
 
 
@@ -57,18 +60,23 @@ class Quality:
         effect_low, effect_high: Ends of its interval.
         random: How much higher random regions make it.
         removal: How much higher the output of the graph is without the region.
+        removal_low, removal_high: Ends of its interval.
         stable: Does another chain of the search pool the same nodes? Share of common nodes beyond
             chance; ``nan`` if there was one chain only.
         size: Number of nodes of the region.
         grafted: Share of the transplants that chemistry allows, for molecules; others are not
-            counted. 0 where it allows too few, and mixes of graphs are asked about as for all
-            other graphs; ``nan`` for these, and if it is not known how the model reads molecules.
+            counted. 0 where it allows too few: nothing is inserted then, and nodes are replaced as
+            in all other graphs; ``nan`` for these, and if it is not known how the model reads
+            molecules.
         output: What the output is called.
         nodes: What nodes are called.
         rest: Other nodes that the region relies on, as ``pooled`` of explanations: with something
             unlike them in their place the prediction goes, too. Looked for if the verdict is
             ``"carried"`` or ``"part"``.
         together: Share of the way that the region and they carry; ``nan`` if there are none.
+        more: What they are called.
+        way: How much higher the output of the graph is than those of hosts as they are.
+        proof: The transplants themselves, to be drawn, if they were asked for.
         doubt: Why the verdict is unclear although the numbers say more.
     """
 
@@ -85,6 +93,8 @@ class Quality:
     effect_high: float
     random: float
     removal: float
+    removal_low: float
+    removal_high: float
     stable: float
     size: int
     grafted: float = math.nan
@@ -92,6 +102,9 @@ class Quality:
     nodes: str = "nodes"
     rest: Any = field(default=None, compare=False, repr=False)
     together: float = math.nan
+    more: str = ""
+    way: float = math.nan
+    proof: Proof | None = field(default=None, compare=False, repr=False)
     doubt: str = ""
 
     def doubted(self, why: str) -> Quality:
@@ -101,56 +114,84 @@ class Quality:
         return replace(self, verdict="unclear", doubt=why)
 
     def sentence(self) -> str:
-        """All of it in words."""
-        if math.isnan(self.effect) and math.isnan(self.removal):
-            return f"These {self.nodes} could not be moved. {REASONS['unclear']}"
-        one = self.size == 1
-        these = f"This {self.nodes[:-1]}" if one else f"These {self.size} {self.nodes}"
-        graphs = "molecules" if self.grafted > 0 else "graphs"
-        parts = []
-        if not math.isnan(self.effect):
-            up = self.effect >= 0
-            ends = sorted(abs(e) if e * self.effect > 0 else -abs(e) for e in self._ends)
-            word = ("raises" if one else "raise") if up else ("lowers" if one else "lower")
-            random = _number(self.random if up else -self.random)
-            shown = f"{_number(abs(self.effect))} [{_number(ends[0])}, {_number(ends[1])}]"
-            parts.append(f"{these} {word} {self.output} by {shown} in other {graphs}")
-            parts[0] += f"; random {self.nodes} by {random}."
-        if not math.isnan(self.removal):
-            what = ("it" if one else "them") if parts else these[0].lower() + these[1:]
-            word = "raises" if self.removal > 0 else "lowers"
-            about = "it" if parts else self.output
-            parts.append(f"Removing {what} {word} {about} by {_number(abs(self.removal))}.")
-        reason = self.doubt or REASONS[self.verdict].removesuffix(".") + self._more + "."
-        return " ".join([*parts, reason])
+        """All of it in words, what is certain first."""
+        one, atoms = self.size == 1, self.nodes == "atoms"
+        these = f"this {self.nodes[:-1]}" if one else f"these {self.size} {self.nodes}"
+        they, them = ("it", "it") if one else ("they", "them")
+        elsewhere = f"in other {'molecules' if atoms else 'graphs'}"
+        removed = not math.isnan(self.removal)
+        if math.isnan(self.effect):
+            why = (
+                "cannot be cut out and grafted as chemistry allows" if atoms else "cannot be moved"
+            )
+            said = [f"{these} {why}"] + [self._without(them, self.output, sure=True)] * removed
+        elif removed and self.lost_low > 0 >= self.carried_low:
+            change, random = self._moved(they, "it")
+            said = [self._without(these, self.output, sure=True), f"{elsewhere} {change}{random}"]
+        else:
+            change, random = self._moved(these, self.output)
+            said = [f"{change} {elsewhere}{random}"] + [self._without(them, "it")] * removed
+        said.append(self.doubt or REASONS[self.verdict] + self._share + self._more)
+        return " ".join(f"{words[0].upper()}{words[1:].removesuffix('.')}." for words in said)
+
+    def _moved(self, they: str, output: str) -> tuple[str, str]:
+        """What the region does in hosts, and what random ones do."""
+        sign = (self.effect_low > 0) - (self.effect_high < 0)
+        verb = ("change", "raise", "lower")[sign] + "s" * (they == "it" or self.size == 1)
+        turned = [v * (sign or 1) for v in (self.effect, self.effect_low, self.effect_high)]
+        random = self._number(self.random * (sign or 1))
+        return (
+            f"{they} {verb} {output} by {self._number(*turned)}",
+            f"; random {self.nodes} by {random}",
+        )
+
+    def _without(self, them: str, output: str, *, sure: bool = False) -> str:
+        """What happens without the region."""
+        up = 1 if self.removal > 0 else -1
+        values = (self.removal, self.removal_low, self.removal_high)[: 3 if sure else 1]
+        by = self._number(*(up * value for value in values))
+        return f"removing {them} {'raises' if up > 0 else 'lowers'} {output} by {by}"
+
+    def _number(self, value: float, *ends: float) -> str:
+        """A number with its interval; the largest of a sentence has two digits that count."""
+        known = [abs(v) for v in (self.effect, self.removal) if abs(v) > 0]  # not NaN
+        digits = max(0, 1 - math.floor(math.log10(max(known, default=1.0))))
+        text, *low_high = (f"{round(v, digits) + 0.0:.{digits}f}" for v in (value, *sorted(ends)))
+        return f"{text} [{', '.join(low_high)}]" if all(map(math.isfinite, ends)) and ends else text
+
+    @property
+    def _share(self) -> str:
+        """How much of the reason it is, if that is certain."""
+        told = self.verdict in ("carried", "part") and self.carried_low > 0
+        return f" ({min(self.carried, 1.0):.0%})" if told else ""
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        """Shares of the way from hosts to the graph: with the region, and with random ones."""
+        return self.effect / (self.way or math.nan), self.random / (self.way or math.nan)
 
     @property
     def _more(self) -> str:
         """What the rest of the reason adds."""
-        masks = self.rest.values() if isinstance(self.rest, dict) else (self.rest,)
-        count = sum(int(mask.sum()) for mask in masks if mask is not None)
-        if not count:
+        if not self.more:
             return ""
-        share = "" if math.isnan(self.together) else f" {min(max(self.together, 0.0), 1.0):.0%}"
-        return f"; with {count} more {self.nodes[:-1] if count == 1 else self.nodes}{share}"
-
-    @property
-    def _ends(self) -> tuple[float, float]:
-        return self.effect_low, self.effect_high
+        added = self.together > max(0.0, self.carried) + ADDED
+        return (
+            f"; with {self.more} {min(self.together, 1.0):.0%}" if added else f"; needs {self.more}"
+        )
 
     def __str__(self) -> str:
         return f"{self.verdict}: {self.sentence()}"
 
 
-def _number(value: float) -> str:
-    """A number with two digits after the point, or two that count."""
-    text = f"{value:.2f}" if abs(value) >= 0.095 or abs(value) < 0.005 else f"{value:.2g}"
-    return text if abs(value) < 100 else f"{value:.3g}"
-
-
 @torch.no_grad()
 def quality_of(
-    transplants: Transplants, rival: nn.Module | None, grafting: Grafting | None = None
+    transplants: Transplants,
+    rival: nn.Module | None,
+    grafting: Grafting | None = None,
+    *,
+    rest: bool = True,
+    proofs: bool = False,
 ) -> list[Quality]:
     """Quality for the graphs of the transplants.
 
@@ -158,23 +199,34 @@ def quality_of(
         transplants: The graphs and their hosts.
         rival: The pool of another chain.
         grafting: Transplants of molecules, if the graphs are such.
+        rest: Whether the rest of the reason is looked for.
+        proofs: Whether the transplants are kept, to be drawn.
     """
     transplants = transplants.meeting(DRAWS)
 
-    def measured(keep: Tensor) -> tuple[Degrees, Tensor]:
-        trials, share = trials_of(transplants, keep), torch.full((transplants.count,), torch.nan)
-        if grafting is not None:
-            own = grafting.featuriser.like
-            grafted = grafting.trials(own, keep[: len(own.x)])
-            trials, share = trials.replaced(grafted.trials, grafted.chosen), grafted.share
-        return degrees(trials), share
+    def measured(keep: Tensor) -> tuple[Trials, Grafted | None]:
+        trials = trials_of(transplants, keep)
+        if grafting is None:
+            return trials, None
+        own = grafting.featuriser.like
+        grafted = grafting.trials(own, keep[: len(own.x)])
+        return trials.replaced(grafted.trials, grafted.share), grafted
 
-    found, share = measured(transplants.pooled)
+    trials, grafted = measured(transplants.pooled)
+    found, names = degrees(trials), output_names(transplants.context, transplants.count)
+    share = torch.full((transplants.count,), torch.nan) if grafted is None else grafted.share
+    none = [None] * transplants.count
     words = verdicts(found)
-    asked = torch.tensor([w in ("carried", "part") for w in words], device=found.p.device)
-    rest, together = rest_of(
-        transplants, asked, lambda keep: measured(keep)[0].carried[:, 0], grafting
+    asked = [rest and w in ("carried", "part") for w in words]
+    others, together = rest_of(
+        transplants,
+        torch.tensor(asked, device=found.p.device),
+        lambda keep: degrees(measured(keep)[0]).carried[:, 0],
+        grafting,
     )
+    texts = grafting.featuriser.like.text["smiles"] if grafting else none
+    smiles = [None if math.isnan(s) else t for s, t in zip(share.tolist(), texts, strict=True)]
+    masks, typed = transplants.split(others), transplants.graphs.schema is not None
     columns = [
         words,
         *found.carried.T.tolist(),
@@ -182,14 +234,17 @@ def quality_of(
         *found.lost.T.tolist(),
         *found.effect.T.tolist(),
         found.random.tolist(),
-        found.removal[:, 0].tolist(),
+        *found.removal.T.tolist(),
         _stable(transplants, rival).tolist(),
         transplants.sizes(transplants.pooled)[: transplants.count].tolist(),
         share.tolist(),
-        output_names(transplants.context, transplants.count),
-        ["nodes" if math.isnan(one) else "atoms" for one in share.tolist()],
-        [_by_type(m, transplants.graphs, i) for i, m in enumerate(transplants.split(rest))],
+        names,
+        ["nodes" if text is None else "atoms" for text in smiles],
+        [_by_type(mask, transplants.graphs, i) for i, mask in enumerate(masks)],
         together.tolist(),
+        [named(mask, text, typed=typed) for mask, text in zip(masks, smiles, strict=True)],
+        found.way.tolist(),
+        proofs_of(transplants, trials, grafted, names) if proofs else none,
     ]
     return [Quality(*values) for values in zip(*columns, strict=True)]
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from hpme.errors import ModelError
+from hpme.explainers.hpme.guarantee import Guarantee
 from hpme.explainers.hpme.measuring import Measured
 from hpme.explainers.hpme.quality import output_names
 from hpme.explainers.hpme.search.chains import Candidates
@@ -30,8 +31,9 @@ ANYWAY = 0.4
 """Random regions that disagree less keep predictions by themselves."""
 AGAINST = 0.05
 """A class whose effect is certainly below this, the other way, speaks against the pool."""
-SMALL = 1 / 3
-"""A pool that may save less than this of the disagreement of random regions may save little."""
+SMALL, MANY, SMALL_OF_MANY = 1 / 3, 60, 0.2
+"""A pool that may save less than this of the disagreement of random regions may save little; of so
+many held-out graphs, which a model can hardly know by heart, less than the other."""
 POSSIBLE = 0.25
 """Where it may save as much, but need not, more graphs would tell."""
 MUCH = 0.5
@@ -91,6 +93,7 @@ class FitReport:
         only: The prediction of all graphs, if it is the same.
         crossed: Whether there were so few graphs that each half was measured with what a search
             found on the other half.
+        guarantee: What ``explainer.guarantee`` found, if it was asked.
     """
 
     disagreement: float
@@ -107,6 +110,7 @@ class FitReport:
     ratio_curve: list[RatioPoint] | None = None
     only: str | None = None
     crossed: bool = False
+    guarantee: Guarantee | None = None
 
     @property
     def left(self) -> float:
@@ -127,7 +131,7 @@ class FitReport:
     def warnings(self) -> list[str]:
         """Reasons not to trust the explanations; empty if the evidence is good."""
         evidence, why = self._judged
-        found = [] if evidence == "good" else [f"{WORDS[evidence]}: {why}"]
+        found = [] if evidence == "good" else [f"{self._words}: {why}"]
         if not self.edges:
             found.append(
                 "the model's output does not depend on edges, so scores of edges say nothing "
@@ -155,9 +159,9 @@ class FitReport:
                 f"{', '.join(map(str, against))}, so the chosen nodes change outputs the same way "
                 "in graphs of all predictions. The model may count something"
             )
-        ends = f"[{1 - self.left_high:.0%}, {1 - self.left_low:.0%}]"
-        saved = f"the chosen nodes save {1 - self.left:.0%} {ends} of the disagreement of random "
-        saved += f"regions of the same size (p = {self.p_value:.2g}, {self._where()})"
+        ends = f"{1 - self.left_high:.0%} and {1 - self.left_low:.0%}"
+        saved = f"the chosen nodes save between {ends} of the disagreement of random regions of "
+        saved += f"the same size (p = {self.p_value:.2g}, {self._where()})"
         more = "Fit to more different graphs, of all predictions"
         if not self.held_out:
             return "few", f"{saved}, but none of them could be kept from the search. {more}"
@@ -166,7 +170,7 @@ class FitReport:
             if self.crossed and self.left_high > 1 - MUCH:
                 return "few", f"{saved}, but a model may know so few by heart. {more}"
             part = "They are a part of what the model reads; another ratio may hold more"
-            return "small" if self.left_high > 1 - SMALL else "good", f"{saved}. {part}"
+            return "small" if self.left_high > 1 - self._little else "good", f"{saved}. {part}"
         chance = "which may be chance" if found else "and no class has a certain effect"
         rare = min(one.graphs for one in self.effects) < FEW
         if rare or self.left_low < 1 - POSSIBLE:
@@ -182,8 +186,18 @@ class FitReport:
             f"hard-mix disagreement {self.disagreement:.2f} (random {self.random_disagreement:.2f},"
             f" p = {self.p_value:.2g}, {self._where()}), {', '.join(map(str, self.effects))}, "
             f"restarts agree {agreement}: "
-            + WORDS.get(self.evidence, "trust with care" if self.warnings else "good evidence")
+            + (self._words or ("trust with care" if self.warnings else "good evidence"))
+            + ("" if self.guarantee is None else f". {self.guarantee.sentence()}")
         )
+
+    @property
+    def _words(self) -> str:
+        perhaps = self.evidence == "small" and 1 - self.left_low > self._little
+        return "certain, but perhaps small" if perhaps else WORDS.get(self.evidence, "")
+
+    @property
+    def _little(self) -> float:
+        return SMALL if self.held_out < MANY else SMALL_OF_MANY
 
     def _repr_html_(self) -> str:
         return report_html(self.summary(), self.warnings)
@@ -202,6 +216,8 @@ class FitReport:
         given = {name: values[name] for name in cls.__dataclass_fields__ if name in values}
         if given.get("ratio_curve"):
             given["ratio_curve"] = [RatioPoint(**point) for point in given["ratio_curve"]]
+        if given.get("guarantee"):
+            given["guarantee"] = Guarantee(**given["guarantee"])
         given["effects"] = tuple(ClassEffect(**one) for one in given["effects"])
         return cls(**given)
 

@@ -28,6 +28,8 @@ ROUNDS, CANDIDATES = 3, 32
 """Times that parts are looked for, in the nodes that the pool ranks next."""
 SIFTED = 4
 """Hosts that say which parts are worth a closer look, which the others give."""
+LISTED = 4
+"""More names than this are not listed."""
 NEAR_WORST = 0.75
 """Parts are taken together if they lose this share of what the worst loses."""
 
@@ -80,6 +82,30 @@ def rest_of(
         together = torch.where(chosen, share, together)
         chosen = chosen & (together < CARRIES)
     return kept & ~transplants.pooled, together
+
+
+def named(nodes: Tensor, smiles: str | None, *, typed: bool = False) -> str:
+    """What nodes are called: a ring or a group of a molecule, else each by its number.
+
+    Nodes with types are counted; each type has numbers of its own.
+    """
+    numbers = nodes.nonzero().view(-1).tolist()
+    words, kind = [f"node {number}" for number in numbers], "node"
+    if numbers and smiles is not None:
+        chem, left = import_module("rdkit.Chem"), {*numbers}
+        molecule = chem.MolFromSmiles(smiles)
+        rings, words, kind = molecule.GetRingInfo().AtomRings(), [], "atom"
+        for ring in rings:
+            if left.issuperset(ring):
+                words.append("the ring" if len(rings) == 1 else "a ring")
+                left.difference_update(ring)
+        atoms = [molecule.GetAtomWithIdx(number) for number in sorted(left)]
+        group = chem.MolFragmentToSmiles(molecule, [*left]) if left else "."
+        single = len(left) == 1 or "." in group or any(atom.IsInRing() for atom in atoms)
+        words += [f"{a.GetSymbol()} {a.GetIdx()}" for a in atoms] if single else [group]
+    if len(words) > LISTED or (typed and numbers):
+        return f"{len(numbers)} more {kind}" + "s" * (len(numbers) > 1)
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
 def parts_of(transplants: Transplants, kept: Tensor, others: Tensor) -> Parts:

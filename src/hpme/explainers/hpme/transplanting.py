@@ -16,6 +16,7 @@ from hpme.explainers.hpme.audit import Audit, NamedPattern, audit_of
 from hpme.explainers.hpme.counterfactuals import Counterfactual, Flip, graph_counterfactuals
 from hpme.explainers.hpme.effects import Effect, effects_of
 from hpme.explainers.hpme.grafting import Featuriser, Grafting
+from hpme.explainers.hpme.judging import By, Judgement, judge_regions, judgement, named_masks
 from hpme.explainers.hpme.molecules import (
     Featurise,
     default_featurise,
@@ -29,6 +30,7 @@ from hpme.explainers.hpme.rules import learn_rules, learned_part
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.transplants import (
     HOST,
+    SEEN,
     Transplants,
     host_tensors,
     hosts_from,
@@ -40,11 +42,12 @@ from hpme.explainers.shared.context import (
     frozen_context,
     read_graphs,
 )
-from hpme.explainers.shared.explanation import Explanation, HeteroExplanation, set_rest
+from hpme.explainers.shared.explanation import Explanation, HeteroExplanation, set_quality
 from hpme.explainers.shared.mixing import MixingExplainer
 from hpme.explainers.shared.options import at_least
 from hpme.explainers.shared.sources import nothing
 from hpme.graphs import GraphBatch, GraphStore
+from hpme.graphs.equal import graph_codes
 from hpme.models.explained import Model
 from hpme.models.task import Task
 from hpme.progress import progress_bar
@@ -82,31 +85,77 @@ class TransplantingExplainer(MixingExplainer):
     def _ranked(self, score: Tensor, graphs: GraphBatch) -> tuple[Tensor, Tensor]:
         """Importance of nodes, and which are pooled, by scores ``[P, N]``."""
 
-    def quality(self, model: Model, graphs: Iterable[Any]) -> list[Quality]:
+    def quality(self, model: Model, graphs: Iterable[Any], *, proofs: bool = True) -> list[Quality]:
         """What can be said about the explanation of every graph without ground truth.
 
         Args:
             model: The model the explainer was fitted to; it is left exactly as it was.
             graphs: A dataset, a list of ``Data`` or of explanations, or a loader. Explanations in
-                a list have the rest of their reason as ``rest`` afterwards.
+                a list have it as ``quality`` afterwards, and the rest of their reason as ``rest``.
+            proofs: Whether the transplants are kept, so that ``explanation.proof()`` draws them.
         """
 
         def ask(transplants: Transplants, store: GraphStore) -> list[Quality]:
-            return quality_of(transplants, self.rival, self._grafting(model, transplants, store))
+            grafting = self._grafting(model, transplants, store)
+            return quality_of(transplants, self.rival, grafting, proofs=proofs)
 
         found = self._for_each(model, graphs, ask)
+        if self.report is not None and self.report.evidence == "none":
+            found = [one.doubted(UNPROVEN) for one in found]
         if isinstance(graphs, list):
             for explanation, quality in zip(graphs, found, strict=True):
-                set_rest(explanation, quality.rest)
-        doubtful = self.report is not None and self.report.evidence == "none"
-        return [one.doubted(UNPROVEN) for one in found] if doubtful else found
+                set_quality(explanation, quality)
+        return found
+
+    def judge(
+        self,
+        model: Model,
+        graphs: Iterable[Any],
+        masks: Any,
+        *,
+        hosts: Iterable[Any] | None = None,
+        by: By | None = None,
+    ) -> Judgement:
+        """What transplants say about masks of any explainer, beside HPME's own and random ones.
+
+        Args:
+            model: The model the explainer was fitted to; it is left exactly as it was.
+            graphs: A dataset, a list of ``Data`` or a loader; all of them are held at once.
+            masks: For each graph a tensor or array with a value per node, or per edge, or an
+                ``Explanation``; or one tensor for all of them, or a table in a file, see
+                :func:`~hpme.explainers.hpme.judging.read_masks`; or several of these by name. High
+                values are important; what is 0 and 1 alone marks a region, of other masks the
+                best nodes count, as many as HPME pools.
+            hosts: Graphs that regions are put into; by default those kept by :meth:`fit`. Give
+                graphs that no explainer has seen to compare explainers.
+            by: Whether masks are about nodes or edges; by default what their lengths say.
+
+        Raises:
+            InputError: If masks do not fit the graphs.
+        """
+        explained = self._leveled(model, None)
+        store = read_graphs(self, explained, graphs).store
+        scores = named_masks(masks, store, by)
+        others = None if hosts is None else read_graphs(self, explained, hosts).store
+
+        def ask(transplants: Transplants, part: GraphStore, rows: Tensor) -> list[Any]:
+            grafting = self._grafting(model, transplants, part, others)
+            some = {name: score[rows] for name, score in scores.items()}
+            return [judge_regions(transplants, some, grafting)]
+
+        return judgement(self._by_parts(model, store, ask, others), store)
 
     def _grafting(
-        self, model: Model, transplants: Transplants, store: GraphStore
+        self,
+        model: Model,
+        transplants: Transplants,
+        store: GraphStore,
+        hosts: GraphStore | None = None,
     ) -> Grafting | None:
         """Grafts between molecules; ``None`` if it is not known how the model reads them."""
-        known = self.molecules and Featuriser.of(self._leveled(model, None), store)
-        return Grafting(transplants.context, known, self.molecules, self.seed) if known else None
+        kept = self.molecules if hosts is None else hosts.text.get("smiles", ())
+        known = all(kept) and kept and Featuriser.of(self._leveled(model, None), store)
+        return Grafting(transplants.context, known, kept, self.seed) if known else None
 
     def alternatives(
         self, model: Model, graphs: Iterable[Any], n: int = 3
@@ -277,21 +326,33 @@ class TransplantingExplainer(MixingExplainer):
         self, model: Model, graphs: Iterable[Any], ask: Callable[[Transplants, GraphStore], list[T]]
     ) -> list[T]:
         """An answer for every graph, a batch at a time."""
-        self._check_one_target()
         store = read_graphs(self, self._leveled(model, None), graphs).store
+        return self._by_parts(model, store, lambda transplants, part, _: ask(transplants, part))
+
+    def _by_parts(
+        self,
+        model: Model,
+        store: GraphStore,
+        ask: Callable[[Transplants, GraphStore, Tensor], list[T]],
+        hosts: GraphStore | None = None,
+    ) -> list[T]:
+        """Answers about a batch at a time; ``ask`` is told which nodes of the store are in it."""
+        self._check_one_target()
         found: list[T] = []
         for ids in batches(torch.arange(len(store)), self.batch_size):
-            part = store.subset(ids)
-            with self._transplants(model, part) as transplants:
-                found += ask(transplants, part)
+            part, rows = store.subset(ids), torch.isin(store.node_graph.cpu(), ids)
+            with self._transplants(model, part, hosts) as transplants:
+                found += ask(transplants, part, rows)
         return found
 
     @contextmanager
-    def _transplants(self, model: Model, store: GraphStore) -> Iterator[Transplants]:
-        """Transplants between graphs and the kept hosts, while the model is frozen."""
+    def _transplants(
+        self, model: Model, store: GraphStore, hosts: GraphStore | None = None
+    ) -> Iterator[Transplants]:
+        """Transplants between graphs and hosts, the kept ones, while the model is frozen."""
         self._check_one_target()
         assert self.pool is not None
-        hosts = self.hosts
+        hosts = self.hosts if hosts is None else hosts_from(host_tensors(hosts))
         if hosts.x.shape[1:] == (0,):  # the model reads no x
             store = store.with_attributes(node={"x": nothing(store.x)})
         mixed = store.joined(hosts)
@@ -311,7 +372,8 @@ class TransplantingExplainer(MixingExplainer):
     def _keep(self, context: Context) -> None:
         """What the model's output means, and a few graphs as hosts, stay with the explainer."""
         self.task = context.task
-        self._set_hosts(host_tensors(context.store.subset(spread_over(context.values))))
+        hosts = host_tensors(context.store.subset(spread_over(context.values)))
+        self._set_hosts({**hosts, SEEN: graph_codes(context.store)})
         smiles = context.store.text.get("smiles", ())
         chosen = spread_over(context.values, MOLECULES).tolist() if all(smiles) else ()
         self.molecules = [smiles[i] for i in chosen] if smiles else []
@@ -322,7 +384,7 @@ class TransplantingExplainer(MixingExplainer):
         return hosts_from(dict(self.named_buffers()))
 
     def _set_hosts(self, tensors: Mapping[str, Tensor]) -> None:
-        for name in [name for name in self._buffers if name.startswith(HOST)]:
+        for name in [name for name in self._buffers if name.startswith((HOST, SEEN))]:
             del self._buffers[name]
         for name, value in tensors.items():
             self.register_buffer(name, value)
@@ -332,5 +394,6 @@ class TransplantingExplainer(MixingExplainer):
 
     def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
         """Takes the sizes of the kept hosts from the saved tensors."""
-        self._set_hosts({name: v for name, v in state_dict.items() if name.startswith(HOST)})
+        kept = {name: v for name, v in state_dict.items() if name.startswith((HOST, SEEN))}
+        self._set_hosts(kept)
         return super().load_state_dict(state_dict, *args, **kwargs)

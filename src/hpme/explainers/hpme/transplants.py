@@ -25,6 +25,8 @@ from hpme.graphs.tensors import from_tensors, to_tensors
 
 HOST = "host_"
 """What names of tensors of kept hosts begin with."""
+SEEN = "seen_graphs"
+"""Codes of all graphs of a fit, lest a guarantee be calibrated on them."""
 TOLERANCE = 0.1
 """By how much less the smallest sufficient subgraph may keep the prediction than the whole pool."""
 DRAWS = 4

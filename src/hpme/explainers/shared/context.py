@@ -44,27 +44,16 @@ FEWEST_GRAPHS = 32
 
 @dataclass(frozen=True)
 class Context:
-    r"""A frozen model :math:`f` and what it computes on the graphs.
-
-    Args:
-        adapter: Calls the model.
-        task: What its output means.
-        store: The graphs.
-        h: Node embeddings :math:`\mathbf{H}` of all nodes.
-        layers: Output of every message-passing layer, for all nodes.
-        graph_embedding: Graph embeddings :math:`\mathbf{h}_G`.
-        values: What an explanation should keep, see :meth:`Task.values`.
-        prediction: Predicted class or value of every graph.
-    """
+    r"""A frozen model :math:`f` and what it computes on the graphs."""
 
     adapter: ModelAdapter
-    task: Task
+    task: Task  # what its output means
     store: GraphStore
-    h: Tensor
-    layers: tuple[Tensor, ...]
+    h: Tensor  # node embeddings of all nodes
+    layers: tuple[Tensor, ...]  # output of every message-passing layer, for all nodes
     graph_embedding: Tensor
-    values: Tensor
-    prediction: Tensor
+    values: Tensor  # what an explanation should keep, see ``Task.values``
+    prediction: Tensor  # predicted class or value of every graph
 
     @classmethod
     def build(
@@ -80,11 +69,6 @@ class Context:
         """Runs the model once over all graphs. Call inside :meth:`ExplainedModel.frozen`.
 
         Args:
-            model: The model.
-            store: The graphs.
-            batch_size: Graphs per forward pass.
-            task: What the model's output means, if that is known already.
-            width: Channels of the node embeddings an explainer was fitted to, if it was.
             **facts: What else is known, see :class:`~hpme.models.ExplainedModel`.
         """
         if bool((store.sizes == 0).any()):
@@ -259,22 +243,13 @@ def read_graphs(
 
 @dataclass(frozen=True)
 class AskedRows:
-    """Rows of a model's output that PyG's ``Explainer`` asks about.
+    """Rows of a model's output that PyG's ``Explainer`` asks about."""
 
-    Args:
-        explained: The model; it has one output for each of the graphs.
-        graphs: All graphs at once, or graphs that are made a few at a time.
-        whole: What was given, which masks cover.
-        rows: Numbers of the rows that are explained.
-        total: Number of all rows.
-        others: Further arguments of the model.
-    """
-
-    explained: ExplainedModel
-    graphs: GraphBatch | Collection | Rooted | Copies
-    whole: GraphBatch | WholeGraph
-    rows: Tensor
-    total: int
+    explained: ExplainedModel  # the model; it has one output for each of the graphs
+    graphs: GraphBatch | Collection | Rooted | Copies  # all at once, or made a few at a time
+    whole: GraphBatch | WholeGraph  # what was given, which masks cover
+    rows: Tensor  # numbers of the rows that are explained
+    total: int  # number of all rows
     others: dict[str, Any] = field(default_factory=dict)
 
 
@@ -286,9 +261,6 @@ def read_arguments(
     These are separate graphs, or ego graphs of nodes and links. Where rows of the output are
     something else, or depend on more, they are copies of all that was given; see
     :mod:`hpme.models.copies`.
-
-    Raises:
-        InputError: If the tensors do not fit together, or not to what the explainer was fitted to.
     """
     level = explained.level
     caller = Caller(explained.model, None, level or "graph")

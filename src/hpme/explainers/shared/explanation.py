@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from dataclasses import replace
 from html import escape
@@ -14,7 +13,7 @@ from torch_geometric.data import Data, HeteroData
 from torch_geometric.explain import Explanation as PyGExplanation
 from torch_geometric.explain import HeteroExplanation as PyGHeteroExplanation
 
-from hpme.errors import InputError, MissingPackageError
+from hpme.errors import InputError, optional_module
 from hpme.explainers.shared.masks import Masks, common, wanted
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.ego import WholeGraph
@@ -36,6 +35,24 @@ class _Drawn:
     def _shown(self) -> tuple[Data, Any]:
         """The graph and the explanation in a form that can be drawn."""
         raise NotImplementedError
+
+    def proof(self, path: str | Path | None = None) -> Any:
+        """What moving the region into other graphs does there, beside random regions.
+
+        Args:
+            path: A ``.png`` or ``.svg`` file to draw it to; without it notebooks show it.
+
+        Raises:
+            InputError: If the explainer's ``quality`` was not asked about the explanation.
+        """
+        found = getattr(getattr(self, "quality", None), "proof", None)
+        if found is None:
+            raise InputError(
+                "nothing was moved yet; call explainer.quality(model, explanations) with a list "
+                "of explanations first"
+            )
+        found = replace(found, graph=self._shown()[0])
+        return found if path is None else found.draw(path)
 
     @overload
     def draw(self, path: None = None) -> str: ...
@@ -91,12 +108,6 @@ class Explanation(_Drawn, PyGExplanation):  # type: ignore[misc]
             InputError: If the explanation says nothing about these.
             MissingPackageError: If pandas is not installed.
         """
-        try:
-            pandas = importlib.import_module("pandas")
-        except ImportError as error:
-            raise MissingPackageError(
-                f"tables need pandas ({error}); install it with: pip install 'hpme[pandas]'"
-            ) from error
         made = {
             "edges": self._edge_columns,
             "nodes": self._node_columns,
@@ -105,7 +116,7 @@ class Explanation(_Drawn, PyGExplanation):  # type: ignore[misc]
         if rows not in made:
             raise InputError(f"rows must be one of {', '.join(made)}, got {rows!r}")
         columns = made[rows]()
-        return pandas.DataFrame({name: value.tolist() for name, value in columns.items()})
+        return table_of({name: value.tolist() for name, value in columns.items()})
 
     def _edge_columns(self) -> dict[str, Tensor]:
         mask = self.get("edge_mask")
@@ -211,6 +222,11 @@ class Explanations(list[Any]):
         return f'<div style="{_ROW}">{figures}</div>{rest}'
 
 
+def table_of(rows: Any) -> Any:
+    """A pandas table of columns by name, or of rows."""
+    return optional_module("pandas", "tables need pandas ({error})", "pandas").DataFrame(rows)
+
+
 def report_html(summary: str, warnings: list[str]) -> str:
     """A summary, and what it warns about."""
     items = "".join(f"<li>{escape(text)}</li>" for text in warnings)
@@ -235,10 +251,7 @@ def by_type(
     """Masks of flat rows as an explanation with masks by type.
 
     Args:
-        masks: Masks by name.
-        typed: Where the rows of every type are.
         data: What was explained; types it lacks are left out.
-        common: Whether all nodes of a type share one row of ``node_mask``.
     """
     explanation, schema = HeteroExplanation(), typed.schema
     for name, mask in masks.items():
@@ -258,8 +271,11 @@ def by_type(
     return explanation
 
 
-def set_rest(explanation: Any, rest: Tensor | Mapping[str, Tensor]) -> None:
-    """Gives an explanation the rest of its reason; where nodes have types, by type."""
+def set_quality(explanation: Any, quality: Any) -> None:
+    """Gives an explanation its quality and the rest of its reason; by type where nodes have any."""
+    rest = quality.rest
+    if isinstance(explanation, Explanation | HeteroExplanation):
+        explanation.quality = quality
     if isinstance(explanation, HeteroExplanation) and isinstance(rest, Mapping):
         explanation.set_value_dict("rest", {k: v for k, v in rest.items() if len(v)})
     elif isinstance(explanation, Explanation):

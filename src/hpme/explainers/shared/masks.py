@@ -65,18 +65,12 @@ def joined_masks(parts: list[tuple[Masks, Tensor]], graphs: GraphBatch) -> Masks
 
 
 def spread(
-    masks: Masks,
-    store: GraphStore,
-    whole: GraphBatch | WholeGraph,
-    columns: dict[str, Tensor],
+    masks: Masks, store: GraphStore, whole: GraphBatch | WholeGraph, columns: dict[str, Tensor]
 ) -> None:
     """Puts masks of parts of a graph where they belong in the whole; the highest stays.
 
     Args:
-        masks: The masks.
         store: The parts; ``node_ids`` and ``edge_ids`` are their rows in the whole.
-        whole: The whole graph.
-        columns: Masks of the whole by name, which are changed.
     """
     for name, value in masks.given().items():
         per_edge = name == "edge_mask"
@@ -123,12 +117,6 @@ def feature_importance(
     A feature counts as much as the output changes when it is set to zero at all nodes of the graph,
     relative to the feature that changes it most; and only at nodes that have it, as much as these
     count themselves. One forward pass per feature. Of codes, zero is the neutral one.
-
-    Args:
-        adapter: Calls the model.
-        graphs: The graphs.
-        nodes: Importance of nodes, ``[N, 1]``.
-        **model_kwargs: Further arguments of the model.
     """
     if not graphs.has_x:
         raise InputError(
@@ -157,7 +145,6 @@ def descriptor_means(explained: ExplainedModel, source: Any) -> list[float] | No
     """Mean of every descriptor over graphs; ``None`` if the model takes none, or these have none.
 
     Args:
-        explained: The model.
         source: A store, or what holds one; ego graphs have no descriptors.
     """
     store = getattr(source, "store", source) if explained.descriptors is not None else None
@@ -182,9 +169,6 @@ def share_descriptors(
     this takes :data:`STEPS` forward passes, and backward passes as far as the descriptors.
 
     Args:
-        explanations: Those of the graphs.
-        explained: The model.
-        graphs: The graphs, with all fields.
         target: What is explained; by default what the model is known to be asked for.
         means: Mean of every descriptor; nothing is told without.
     """

@@ -99,11 +99,7 @@ def joined(
     weight = union.per_edge(kept, 1 - other)
     place = torch.arange(weight.numel(), device=weight.device)
     return MixupGraphs.of(
-        union.graphs,
-        weight,
-        place < kept.numel(),
-        partners,
-        place >= kept.numel() + other.numel(),
+        union.graphs, weight, place < kept.numel(), partners, place >= kept.numel() + other.numel()
     )
 
 

@@ -47,9 +47,7 @@ def pair_classes(graphs: GraphBatch, index: Tensor, of_edge: Tensor) -> Tensor:
     """The class of every pair; no message passing tells pairs of one class of a graph apart.
 
     Args:
-        graphs: The graphs.
         index: Pairs :math:`[2, P]` of nodes of one graph each.
-        of_edge: Pair of every edge.
     """
     source, target = graphs.edge_index
     color = _looks(graphs)
@@ -73,10 +71,7 @@ def pair_normal(graphs: GraphBatch, index: Tensor, seed: int, classes: Tensor) -
     """Standard normal :func:`pair_noise`, the same for all pairs of a class.
 
     Args:
-        graphs: The graphs.
         index: Pairs :math:`[2, P]` of nodes of one graph each.
-        seed: Another seed gives independent noise.
-        classes: See :func:`pair_classes`.
     """
     parted, plain = (pair_noise(graphs, index, seed, part_twins=part) for part in (True, False))
     alone = torch.bincount(classes)[classes] == 1

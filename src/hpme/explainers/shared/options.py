@@ -26,27 +26,16 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Constraint:
-    """What an argument may be.
+    """What an argument may be."""
 
-    Args:
-        kind: Its type; of a ``float`` any real number will do.
-        least: The lowest number.
-        above: All numbers are higher.
-        most: The highest number.
-        below: All numbers are lower.
-        choices: Values to choose from, for a ``kind`` of ``None``.
-        words: What may be given in place of a value of the kind, such as ``"auto"`` or ``None``.
-        reason: Why nothing of another kind may be given, where that is not obvious.
-    """
-
-    kind: type | None = None
-    least: float | None = None
-    above: float | None = None
-    most: float | None = None
-    below: float | None = None
-    choices: tuple[Any, ...] = ()
-    words: tuple[str | None, ...] = ()
-    reason: str = ""
+    kind: type | None = None  # its type; of a ``float`` any real number will do
+    least: float | None = None  # the lowest number
+    above: float | None = None  # all numbers are higher
+    most: float | None = None  # the highest number
+    below: float | None = None  # all numbers are lower
+    choices: tuple[Any, ...] = ()  # values to choose from, for a ``kind`` of ``None``
+    words: tuple[str | None, ...] = ()  # in place of a value of the kind, such as "auto"
+    reason: str = ""  # why nothing of another kind may be given, where that is not obvious
 
     def check(self, name: str, value: Any) -> None:
         """Raises :class:`InputError` if an argument is something else."""
@@ -142,11 +131,7 @@ def check_options(kind: type, options: Mapping[str, Any]) -> None:
 
 
 def set_options(thing: Any, params: Mapping[str, Any]) -> None:
-    """Makes an object anew with other constructor arguments; what it learned is forgotten.
-
-    Raises:
-        InputError: If there is no such argument, or its value is refused; nothing has changed then.
-    """
+    """Makes an object anew with other constructor arguments; what it learned is forgotten."""
     valid = thing.option_names()
     for name in params:
         if name not in valid:

@@ -109,13 +109,8 @@ class ParametricExplainer(GraphExplainer):
         self._loss(context, ids, temperature, generator).backward()  # type: ignore[no-untyped-call]
         optimiser.step()
 
-    def _trained(self) -> nn.Module:
-        """What the optimiser of the steps trains."""
-        return self
-
     def _optimiser(self) -> torch.optim.Optimizer:
-        parameters = self._trained().parameters()
-        return torch.optim.Adam(parameters, self.lr, weight_decay=self.weight_decay)
+        return torch.optim.Adam(self.parameters(), self.lr, weight_decay=self.weight_decay)
 
     # What subclasses use ########################################################################
 

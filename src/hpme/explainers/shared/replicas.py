@@ -32,11 +32,6 @@ class ReplicaModel:
     """A frozen model that answers for changed replicas of the graphs of a batch.
 
     No gradient is kept. How replicas are cut into forward passes changes nothing.
-
-    Args:
-        adapter: Calls the model.
-        graphs: The graphs.
-        model_kwargs: Passed on to the model.
     """
 
     def __init__(
@@ -55,7 +50,6 @@ class ReplicaModel:
 
         Args:
             ids: Graph number of every replica; graphs without nodes have none.
-            change: Applied to every part of the replicas.
         """
 
         def reordered(replicas: Replicas) -> GraphBatch:
@@ -68,7 +62,6 @@ class ReplicaModel:
         """Outputs of replicas without all but some nodes, see :meth:`GraphBatch.without`.
 
         Args:
-            ids: Graph number of every replica.
             kept: Boolean :math:`[R, n]`, the nodes of every replica by their place in the graph.
         """
 
@@ -95,7 +88,6 @@ def without_node(nodes: Tensor | None = None, *, spared: Tensor | None = None) -
 
     Args:
         nodes: Numbers of the nodes; by default all.
-        spared: Boolean mask of nodes of the batch that stay whatever the replica.
     """
 
     def change(replicas: Replicas) -> GraphBatch:
@@ -141,8 +133,6 @@ def integrate(explained: Callable[[Tensor], Tensor], whole: Tensor, steps: int) 
     Args:
         explained: Outputs :math:`[B, K]`, differentiable. Graphs do not interact, so the gradient
             of the sum over graphs holds the gradients of all.
-        whole: Where the straight way from zero ends.
-        steps: Points of the midpoint rule.
     """
     shares: list[Tensor] = []
     for step in range(steps):

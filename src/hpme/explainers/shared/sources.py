@@ -41,7 +41,6 @@ class Collection:
     """Graphs as they were given.
 
     Args:
-        store: The graphs.
         copied: Whether the store is a copy, so that what is shown of it may be the store itself.
     """
 
@@ -69,17 +68,11 @@ class Collection:
 
 @dataclass(frozen=True)
 class Rooted:
-    """Ego graphs of nodes or links, cut out a few at a time.
-
-    Args:
-        whole: The graph.
-        roots: Target nodes ``[L]``, or both ends of links ``[L, 2]``.
-        schema: How the types of ego graphs are numbered; by default as in the graph.
-    """
+    """Ego graphs of nodes or links, cut out a few at a time."""
 
     whole: WholeGraph
-    roots: Tensor
-    schema: Schema | None = None
+    roots: Tensor  # target nodes ``[L]``, or both ends of links ``[L, 2]``
+    schema: Schema | None = None  # how types are numbered; by default as in the graph
 
     @classmethod
     def at(
@@ -207,11 +200,7 @@ def nothing(x: Tensor) -> Tensor:
 
 
 def check_edges(explainer: GraphExplainer, adapter: ModelAdapter, graphs: GraphBatch) -> None:
-    """Refuses a model that reads no edges where the explainer is about these.
-
-    Raises:
-        InputError: If it does.
-    """
+    """Refuses a model that reads no edges where the explainer is about these."""
     if explainer.needs_edges and not adapter.reads_edges(graphs):
         fitting = _those(lambda kind: not kind.needs_edges)
         raise InputError(
@@ -221,11 +210,7 @@ def check_edges(explainer: GraphExplainer, adapter: ModelAdapter, graphs: GraphB
 
 
 def check_types(explainer: GraphExplainer, schema: Schema | None, *, anew: bool = False) -> None:
-    """Refuses graphs with types of nodes and edges, or without, where the explainer needs others.
-
-    Raises:
-        InputError: If it does.
-    """
+    """Refuses graphs with types, or without, where the explainer needs others."""
     if schema is not None and not explainer.hetero:
         fitting = _those(lambda kind: kind.hetero)
         raise InputError(
@@ -254,11 +239,7 @@ def supported(explainer: GraphExplainer) -> bool:
 
 
 def check_weights(explainer: GraphExplainer, adapter: ModelAdapter, num_edges: int) -> None:
-    """Refuses, or warns of, models without edge weights where the explainer works by these.
-
-    Raises:
-        ModelError: If no weight reaches the model, on graphs with edges.
-    """
+    """Refuses, or warns of, models without edge weights where the explainer works by these."""
     if adapter.weighting != "none" or not explainer.needs_weights:
         return
     if not num_edges or passes_messages(adapter.model):

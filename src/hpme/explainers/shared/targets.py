@@ -45,8 +45,6 @@ def of_rows(target: Targets | None, rows: Tensor, total: int) -> Targets | None:
 
     Args:
         target: One for all rows, one for each of all rows, or one for each that is explained.
-        rows: Numbers of the rows that are explained.
-        total: Number of all rows.
     """
     if not is_several(target):
         return target
@@ -55,15 +53,7 @@ def of_rows(target: Targets | None, rows: Tensor, total: int) -> Targets | None:
 
 
 def groups(target: Targets | None, count: int) -> list[tuple[Target | None, Tensor]]:
-    """The different targets, and the numbers of the graphs that each is for.
-
-    Args:
-        target: One for all graphs, or one for each.
-        count: Number of graphs.
-
-    Raises:
-        InputError: If the numbers of targets and graphs differ.
-    """
+    """The different targets, and the numbers of the graphs that each is for."""
     if not is_several(target):
         single = int(target) if isinstance(target, Tensor) else target
         return [(single, torch.arange(count))]  # type: ignore[list-item]
@@ -99,11 +89,7 @@ def _number(name: int | str, names: Sequence[str] | None) -> int | str:
 
 
 def fitted_to(explainer: GraphExplainer, explained: ExplainedModel) -> GraphExplainer:
-    """What was fitted to the target of a model: the explainer, or one of those it holds.
-
-    Raises:
-        InputError: If nothing was.
-    """
+    """What was fitted to the target of a model: the explainer, or one of those it holds."""
     target = explained.target
     key = numbered(target, explained)
     if explainer.answers:
@@ -125,11 +111,7 @@ def fitted_to(explainer: GraphExplainer, explained: ExplainedModel) -> GraphExpl
 
 @torch.no_grad()
 def predicted_classes(explained: ExplainedModel, graphs: GraphBatch, **model_kwargs: Any) -> Tensor:
-    """The predicted class of every graph.
-
-    Raises:
-        InputError: If the model predicts values.
-    """
+    """The predicted class of every graph."""
     plain = replace(explained, target=None, contrast=None)
     with plain.frozen():
         output = plain.adapter().predict(graphs, **model_kwargs)
@@ -157,11 +139,7 @@ def check_predicted(
 
 
 def of_either_class(explained: ExplainedModel, store: GraphStore) -> GraphStore:
-    """The graphs that are predicted one of the two classes that ``contrast`` tells apart.
-
-    Raises:
-        InputError: If one of the classes is never predicted.
-    """
+    """The graphs that are predicted one of the two classes that ``contrast`` tells apart."""
     if explained.view.mode == "regression":
         return store  # refused where the output is read
     everything = store.detached(everything=True)

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 
-from hpme.errors import InputError, MissingPackageError, StorageError
+from hpme.errors import InputError, StorageError, optional_module
 from hpme.models.chemprop.ensemble import Ensemble, task_names
 
 _MODULES = ("chemprop.nn.", "torch.nn.modules.")
@@ -59,11 +59,7 @@ def read_model(
 
 
 def model_files(paths: Iterable[str | Path]) -> list[Path]:
-    """The model files among files and in folders, each once.
-
-    Raises:
-        StorageError: If there are none.
-    """
+    """The model files among files and in folders, each once."""
     found: list[Path] = []
     for path in map(Path, paths):
         if path.is_dir():
@@ -88,7 +84,7 @@ def _read_one(path: Path, *, trust: bool) -> nn.Module:
             "chemprop convert --conversion v1_to_v2"
         )
     try:
-        content = _trusted(path) if trust else _safe(path)
+        content = _content(path, trust=trust)
         model: Any = _rebuild(content, path)
         names = content.get("output_columns")
         model.task_names = None if names is None else [str(name) for name in names]
@@ -109,29 +105,19 @@ def _read_one(path: Path, *, trust: bool) -> nn.Module:
         ) from error
 
 
-def _trusted(path: Path) -> dict[str, Any]:
-    content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=False)
-    return content
-
-
-def _safe(path: Path) -> dict[str, Any]:
-    foreign: list[str] = []
-    known: list[Any] = []
-    for name in get_unsafe_globals_in_checkpoint(path):
-        # Torch fills plain dictionaries only; this one adds nothing that is needed.
-        found = dict if name == _DICTIONARY else _known(name)
-        if found is None:
-            foreign.append(name)
-        else:
-            known.append((found, name))
+def _content(path: Path, *, trust: bool) -> dict[str, Any]:
+    named = [] if trust else get_unsafe_globals_in_checkpoint(path)
+    # Torch fills plain dictionaries only; this one adds nothing that is needed.
+    found = {name: dict if name == _DICTIONARY else _known(name) for name in named}
+    foreign = [name for name, kind in found.items() if kind is None]
     if foreign:
         raise StorageError(
             f"'{path}' names code that is not Chemprop's ({', '.join(sorted(foreign))}), which "
             "would run while the file is read; if you made the file, or trust whoever did, read "
             "it with --trust-model-file (in Python: trust=True)"
         )
-    with safe_globals(known):
-        content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    with safe_globals([(kind, name) for name, kind in found.items()]):
+        content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=not trust)
     return content
 
 
@@ -169,14 +155,5 @@ def _rebuild(content: dict[str, Any], path: Path) -> nn.Module:
 
 
 def chemprop_module(name: str) -> Any:
-    """A module of Chemprop, such as ``"nn"``.
-
-    Raises:
-        MissingPackageError: If it cannot be imported, or is of version 1.
-    """
-    try:
-        return importlib.import_module(f"chemprop.{name}")
-    except ImportError as error:
-        raise MissingPackageError(
-            f"this needs Chemprop 2 ({error}); install it with: pip install 'hpme[chemprop]'"
-        ) from error
+    """A module of Chemprop, such as ``"nn"``."""
+    return optional_module(f"chemprop.{name}", "this needs Chemprop 2 ({error})", "chemprop")

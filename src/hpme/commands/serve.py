@@ -1,0 +1,95 @@
+"""``hpme serve``: a page on this machine that answers about molecules and graphs one types in."""
+
+from __future__ import annotations
+
+import threading
+import webbrowser
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated
+
+import typer
+
+from hpme.commands import shared
+from hpme.commands.options import (
+    CallOption,
+    ChempropFiles,
+    DeviceOption,
+    FactoryOption,
+    HydrogensOption,
+    NameColumnOption,
+    QuietOption,
+    SmilesColumnOption,
+    ThresholdOption,
+    WeightsOption,
+)
+from hpme.commands.shared import check_device, command, refuse, say, tell, usage
+from hpme.errors import MissingPackageError
+
+
+@command
+def serve(
+    explainer: Annotated[
+        Path, typer.Argument(dir_okay=False, help="File of explainer.save() or --save-explainer.")
+    ],
+    chemprop: ChempropFiles,
+    model: FactoryOption = None,
+    weights: WeightsOption = None,
+    call: CallOption = None,
+    threshold: ThresholdOption = None,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of this machine (0: one that is free).")
+    ] = 0,
+    browser: Annotated[
+        bool, typer.Option("--open/--no-open", help="Whether to open the page in a browser.")
+    ] = True,
+    smiles_column: SmilesColumnOption = None,
+    name_column: NameColumnOption = None,
+    hydrogens: HydrogensOption = False,
+    device: DeviceOption = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Ask a saved explainer about molecules that you type, or graphs that you upload, in a browser.
+
+    The answer is the page that hpme explain writes: the prediction, the explanation, what it rests
+    on, and what would change it. The page has an address of this machine with a random token in it,
+    is not seen by other machines, and ends with Ctrl-C. Class or task are those that the explainer
+    was fitted to.
+
+    Exit codes: 0 ended by Ctrl-C, 1 failed while running, 2 wrong usage.
+    """
+    chemprop.check(model)
+    try:
+        from hpme.serve.server import LocalServer, listen
+    except ImportError as error:
+        raise MissingPackageError(
+            f"the server needs Starlette and Uvicorn ({error}); install them with: "
+            "pip install 'hpme[serve]'"
+        ) from error
+    from hpme.commands.answers import Answers
+    from hpme.commands.apply import named_model
+    from hpme.commands.chemprop import chemprop_model
+    from hpme.explainers import load_explainer
+    from hpme.explainers.shared.context import resolve
+
+    loaded = load_explainer(explainer)
+    if loaded.level not in (None, "graph") or loaded.answers:
+        refuse("was fitted to nodes, links or several targets, not to one of graphs", "EXPLAINER")
+    if model is None:
+        explained = chemprop_model(chemprop, hydrogens=hydrogens)
+    else:
+        explained = named_model(model, call, weights)
+    if device is not None:
+        explained.model.to(usage("--device", check_device, device))
+    explained, columns = resolve(loaded, explained, {}), (smiles_column or "smiles", name_column)
+    if threshold is not None and explained.view.mode != "regression":
+        refuse("classes need no threshold", "--threshold")
+    with usage("--port", listen, port) as free, TemporaryDirectory(prefix="hpme-") as folder:
+        answers = Answers(loaded, explained, Path(folder), columns, hydrogens, threshold)
+        server = LocalServer(free, answers, answers.texts(), shared.threads)
+        tell(server.address)
+        if not quiet:
+            say("Ctrl-C ends the server; it answers who knows this address")
+        if browser:  # some browsers return only when they are closed
+            threading.Thread(target=webbrowser.open, args=[server.address], daemon=True).start()
+        server.run()
