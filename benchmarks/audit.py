@@ -5,16 +5,16 @@
 
 First form: five GINE of ``real_molecules.py`` for each set of ``$HPME_DATA_DIR/attribution``: one
 told group A, one told group B (benzene, by intent), others trained where both groups occur together
-or not, which may read either. The audit sees molecules with both or neither alone. A model reads a group if
-more than half of the molecules that have it without the other are predicted positive; it needs both
-if that holds for neither group, but for molecules with both.
+or not, which may read either. The audit sees molecules with both or neither alone. A model reads a
+group if more than half of the molecules that have it without the other are predicted positive; it
+needs both if that holds for neither group, but for molecules with both.
 
 Second form, which needs what ``grafts.py`` does: endpoints of ADMET-AI (its first network) and 20
 substituents. RDKit's reactions, which know nothing of grafts, put every substituent on a random
 carbon of its kind in molecules of another prediction that do not have it, and take all of them off
 molecules of the usual prediction. Of its kind: next to a heteroatom as often as where the
 substituent occurs. The audit sees other molecules than these, 40 of a sort at most. Signs agree if
-both means have the same one; sizes agree if the mean of the matched pairs is in the audit's interval.
+both means have the same one, sizes if the mean of the matched pairs is in the audit's interval.
 Molecules are those of odd or even index of the Ames table and of the drugs that come with ADMET-AI.
 """
 
@@ -197,6 +197,7 @@ def matched(endpoint: str, half: str, count: int, others: int, limit: int) -> li
     chem = importlib.import_module("rdkit.Chem")
     ours = importlib.import_module("hpme.models.chemprop")
     auditing = importlib.import_module("hpme.explainers.hpme.audit")
+    effects = importlib.import_module("hpme.explainers.hpme.pattern_effects")
     grafting = importlib.import_module("hpme.explainers.hpme.grafting")
     for kind in ("classification", "regression"):
         network, tasks = ours.read_model(admet() / f"models/admet_{kind}/model_0.pt")
@@ -208,7 +209,7 @@ def matched(endpoint: str, half: str, count: int, others: int, limit: int) -> li
     graphs = ours.molecules(texts[:count], network)
     explainer = HPMEExplainer(restarts=1, rounds=1, subsets=4, epochs=2)
     explainer.fit(model, graphs[:40], progress=False)  # grafts use no pool
-    auditing.ASKED = 40
+    effects.ASKED = 40
     store = model.read(graphs)
     rest = [(text, chem.MolFromSmiles(text)) for text in texts[count : count + others]]
     results = []
@@ -227,7 +228,7 @@ def matched(endpoint: str, half: str, count: int, others: int, limit: int) -> li
         for name, (anchor, group) in SUBSTITUENTS.items():
             pair = Pairs(anchor, group)
             start = time.process_time()
-            pattern = auditing.NamedPattern.of(store, pair.smarts, "should")
+            pattern = effects.NamedPattern.of(store, pair.smarts, "should")
             found = auditing.audit_of(transplants, pattern, None, moving, fits)
             seconds = time.process_time() - start
             one = found.should

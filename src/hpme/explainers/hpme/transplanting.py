@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from hpme.errors import InputError
-from hpme.explainers.hpme.audit import Audit, NamedPattern, audit_of
+from hpme.explainers.hpme.audit import Audit, audit_of
 from hpme.explainers.hpme.counterfactuals import Counterfactual, Flip, graph_counterfactuals
 from hpme.explainers.hpme.effects import Effect, effects_of
 from hpme.explainers.hpme.grafting import Featuriser, Grafting
@@ -22,6 +22,7 @@ from hpme.explainers.hpme.molecules import (
     default_featurise,
     molecule_counterfactuals,
 )
+from hpme.explainers.hpme.pattern_effects import NamedPattern
 from hpme.explainers.hpme.patterns import LARGEST, Vocabulary
 from hpme.explainers.hpme.quality import Alternative, Quality, alternatives_of, quality_of
 from hpme.explainers.hpme.report import FitReport
