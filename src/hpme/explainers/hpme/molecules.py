@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hpme.data.molecules.chem import read_molecule
+from hpme.data.molecules.chem import rdkit_module, read_molecule
 from hpme.data.molecules.exchanges import (
     Edit,
     accessibility,
@@ -43,8 +43,9 @@ ROUNDS, PER_ROUND = 6, 60
 """Edits of a molecule that are tried at a time, the most promising first."""
 STEPS, BEAM, PER_STEP = 4, 3, 60
 """Edits in a row where one is not enough, ways that are followed, and next edits tried of each."""
-TWIN, FARTHEST = 0.5, 16
-"""Similarity from which on a molecule of the library is a near twin, and atoms that may differ."""
+TWIN, FARTHEST, NEAREST = 0.5, 16, 4
+"""Similarity from which on a molecule of the library is a near twin, atoms that may differ, and so
+few that it is one in any case."""
 Planned = tuple[float, Edit, Callable[[], Any]]
 """An edit to try: its priority (the least first), what is edited, and how."""
 Library = Sequence[tuple[float, str, Graft]]
@@ -186,7 +187,7 @@ def molecule_counterfactuals(
     outputs, sides = flip.output(values, answers).tolist(), flip.side(answers).tolist()
     texts, starts = store.text["smiles"], store.node_start.tolist()
     anatomies = [Anatomy(read_molecule(text)) for text in texts]
-    libraries = _libraries(anatomies, sides)
+    libraries, write = _libraries(anatomies, sides), rdkit_module("Chem").MolToSmiles
     everyone = []
     for i, own in enumerate(anatomies[:count]):
         weight = importance[starts[i] : starts[i] + own.size].tolist()
@@ -206,18 +207,20 @@ def molecule_counterfactuals(
             one.follow()
         _round(open_, BEAM * PER_STEP, flip, featurise)
     prints = [fingerprint(one.molecule) for one in anatomies]
+    written = [write(one.molecule) for one in anatomies]
     for one in everyone:
         other = [i for i, side in enumerate(sides) if side != sides[one.number]]
         near = similarities(one.anatomy.molecule, [prints[i] for i in other])
-        found: list[Found] = []
+        twins: list[Found] = []
         for similarity, i in sorted(zip(near, other, strict=True), reverse=True)[: 2 * n]:
-            origin = shared_atoms(one.anatomy.molecule, anatomies[i].molecule)
-            edit = Edit(texts[i], origin)
-            if similarity >= TWIN and one.cost(edit) <= FARTHEST:
+            edit = Edit(texts[i], shared_atoms(one.anatomy.molecule, anatomies[i].molecule))
+            if one.cost(edit) <= (FARTHEST if similarity >= TWIN else NEAREST):
                 output = flip.output(values[i : i + 1], answers[one.number : one.number + 1])
-                found.append((edit, float(answers[i]), float(output), True))
-        twins = sorted(found, key=lambda item: one.cost(item[0]))[: (n + 1) // 2]
-        one.found = twins + one.best(n - len(twins))
+                twins.append((edit, float(answers[i]), float(output), True))
+        twins.sort(key=lambda item: one.cost(item[0]))
+        # What the library has is not to be made.
+        one.found = [item for item in one.found if item[0].smiles not in written] or one.found
+        one.found = twins[: (n + 1) // 2] + one.best(n - len(twins[: (n + 1) // 2]))
     return _made(everyone, store.sizes, featurise)
 
 
