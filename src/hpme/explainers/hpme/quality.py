@@ -201,12 +201,14 @@ def quality_of(
     transplants = transplants.meeting(DRAWS)
 
     def measured(keep: Tensor) -> tuple[Trials, Grafted | None]:
-        trials = trials_of(transplants, keep)
         if grafting is None:
-            return trials, None
+            return trials_of(transplants, keep), None
         own = grafting.featuriser.like
         grafted = grafting.trials(own, keep[: len(own.x)])
-        return trials.replaced(grafted.trials, grafted.share), grafted
+        empty = transplants.sizes(keep)[: transplants.count].cpu() == 0
+        if bool((empty | (grafted.share > 0)).all()):  # no graph needs to be mixed
+            return grafted.trials, grafted
+        return trials_of(transplants, keep).replaced(grafted.trials, grafted.share), grafted
 
     trials, grafted = measured(transplants.pooled)
     found, names = degrees(trials), output_names(transplants.context, transplants.count)
