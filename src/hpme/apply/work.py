@@ -19,6 +19,7 @@ from hpme.errors import HPMEError, InputError, short_of_memory
 from hpme.execute.jobs import Done, Failure
 from hpme.explainers.registry import load_explainer
 from hpme.explainers.shared.base import GraphExplainer
+from hpme.explainers.shared.context import Asking
 from hpme.explainers.shared.masks import edge_to_node
 from hpme.graphs import GraphStore
 from hpme.models.explained import ExplainedModel
@@ -56,7 +57,7 @@ class ShardWork:
     device: str | None = None
     threads: int = 1
     loaded: GraphExplainer | None = None
-    _ready: tuple[GraphExplainer, ExplainedModel] | None = field(default=None, repr=False)
+    _ready: Asking | None = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "loaded": None, "_ready": None}
@@ -71,12 +72,12 @@ class ShardWork:
 
     def shard(self, part: Part) -> bytes:
         """Explains the rows of a part; the shard lists those that cannot be explained."""
-        explainer, _ = self.ready()
         table, skipped = ShardRows(part), list(part.skipped)
-        for first in range(0, len(part.ids), explainer.batch_size):
-            rows = slice(first, first + explainer.batch_size)
-            store, numbers = self.read(part, rows, skipped)
-            self._explain(part, store, numbers, table, skipped)
+        with self.ready() as asking:
+            size = asking.explainer.batch_size
+            for first in range(0, len(part.ids), size):
+                store, numbers = self.read(part, slice(first, first + size), skipped)
+                self._explain(part, store, numbers, table, skipped)
         skipped.sort(key=lambda row: row.row)
         return table.encoded(skipped, self.settings)
 
@@ -86,7 +87,7 @@ class ShardWork:
         Raises:
             HPMEError: If explainer and model do not belong together.
         """
-        explainer, _ = self.ready()
+        explainer = self.ready().explainer
         if self.verdict and not hasattr(explainer, "quality"):
             raise InputError(f"{explainer.title} gives no verdicts; those of HPME do")
         if self.verdict and explainer.answers:
@@ -99,13 +100,13 @@ class ShardWork:
             trial = store.subset(torch.tensor(usable))
             try:
                 if self.alpha is not None:
-                    explainer.explain(self.ready()[1], trial, progress=False)
+                    explainer.explain(self.ready().model, trial, progress=False)
                 self._columns(part, trial, [numbers[i] for i in usable])
             except Exception as error:
                 if not short_of_memory(error):  # less at a time may fit
                     raise
 
-    def ready(self) -> tuple[GraphExplainer, ExplainedModel]:
+    def ready(self) -> Asking:
         """The explainer and the model, read when they are first needed."""
         if self._ready is None:
             explainer = self.loaded or load_explainer(self.explainer)
@@ -118,8 +119,8 @@ class ShardWork:
             if self.device is not None:
                 explained.model.to(torch.device(self.device))
             facts = {name: fact for name, fact in explainer.facts.items() if fact is not None}
-            level = explainer.level or "graph"
-            self._ready = explainer, ExplainedModel.of(explained, **{**facts, "level": level})
+            facts["level"] = explainer.level or "graph"
+            self._ready = explainer.on(ExplainedModel.of(explained, **facts))
         return self._ready
 
     def read(
@@ -129,7 +130,7 @@ class ShardWork:
         numbers = list(range(*rows.indices(len(part.ids))))
         if part.smiles is None:
             return part.store.subset(torch.tensor(numbers)), numbers
-        texts, explained = part.smiles[rows], self.ready()[1]
+        texts, explained = part.smiles[rows], self.ready().model
         if explained.featurise is None:
             found = stream_molecules(texts, hydrogens=self.hydrogens)
         else:
@@ -173,7 +174,7 @@ class ShardWork:
                 self._explain(part, some, [numbers[i] for i in places], table, skipped)
 
     def _columns(self, part: Part, store: GraphStore, numbers: list[int]) -> dict[str, Column]:
-        explainer, explained = self.ready()
+        explainer, explained = self.ready().explainer, self.ready().model
         masks, output = explainer.masks(explained, store), None
         view = explained.view
         if not (view.asked or explainer.answers):

@@ -215,14 +215,13 @@ def _calibrated(
     from hpme.errors import InputError
     from hpme.storage import FileContent
 
-    explainer: Any
-    explainer, model = work.ready()
+    explainer: Any = work.ready().explainer
     if not hasattr(explainer, "guarantee"):
         raise InputError(f"{explainer.title} guarantees nothing; those of HPME do")
     parts = [work.read(part, slice(None), [])[0] for part in rows.parts(ROWS_PER_SHARD)]
     if not parts:
         raise InputError("there are no graphs to calibrate on")
-    found = explainer.guarantee(model, parts[0].joined(*parts[1:]), alpha)
+    found = explainer.guarantee(work.ready().model, parts[0].joined(*parts[1:]), alpha)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "explainer.safetensors"
         explainer.save(path)

@@ -21,8 +21,8 @@ from hpme.explainers.shared.options import real, table
 class BestAttributionExplainer(DistilledOcclusionExplainer):
     """Where HPME's search begins, without the search.
 
-    Occlusion of nodes and of edges and gradients, each distilled into scorers for all graphs; the
-    scorer is taken whose highest nodes best keep predictions in other graphs (hard mixes).
+    Occlusion and gradients, each distilled into a scorer for all graphs; the scorer is taken whose
+    highest nodes best keep predictions in other graphs (hard mixes).
 
     Args:
         ratio: Share of nodes that are put into other graphs.
@@ -48,14 +48,7 @@ class BestAttributionExplainer(DistilledOcclusionExplainer):
     ) -> Tensor:
         reader = self.reader
         assert reader is not None
-        mix = HardMix.build(
-            context,
-            PoolSize(self.ratio),
-            "contrast",
-            "swap",
-            generator,
-            self.batch_size,
-            lambda *given: reader(*given).unsqueeze(0),
-        )
+        size, seen = PoolSize(self.ratio), lambda *given: reader(*given).unsqueeze(0)
+        mix = HardMix.build(context, size, "contrast", "swap", generator, seen)
         found = SubsetSearch(chains=0).find(mix, known, advance=lambda _: None)
         return found.weights[found.chosen()]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from hpme.explainers.hpme.search.attributions import Attributions, attributions
-from hpme.explainers.hpme.search.chains import START_PENALTIES
+from hpme.explainers.hpme.search.chains import distilled
 from hpme.explainers.hpme.search.distil import Distiller, LinearPool, importance
 from hpme.explainers.hpme.search.representation import NodeReader
 from hpme.explainers.shared.base import GraphExplainer
@@ -67,7 +67,7 @@ class DistilledOcclusionExplainer(GraphExplainer):
         generator: torch.Generator,
     ) -> Tensor:
         """Weights ``[D]`` of the scorer."""
-        return distiller.fit(*known.occlusion(distiller.graphs), START_PENALTIES)[0]
+        return distilled(distiller, known)[0]
 
     @torch.no_grad()
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
@@ -86,6 +86,6 @@ class DistilledOcclusionExplainer(GraphExplainer):
         return self.reader.meta()
 
     def _build(self, meta: dict[str, Any]) -> None:
-        self.reader = NodeReader(meta["widths"], meta["codes"])
-        self.scorer = LinearPool(torch.zeros(1, self.reader.representation.channels))
+        self.reader = NodeReader(meta["widths"], meta["codes"], meta["widest"])
+        self.scorer = LinearPool(torch.zeros(1, self.reader.map.shape[1]))
         self.requires_grad_(False)

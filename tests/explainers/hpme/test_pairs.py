@@ -9,7 +9,7 @@ from finder import Finder, planted_graphs
 from hpme.data import from_smiles
 from hpme.errors import InputError
 from hpme.explainers import HPMEExplainer
-from hpme.explainers.hpme.pairs import _molecule, _of_molecules, node_pairs
+from hpme.explainers.hpme.pairs import _molecules, node_pairs
 from hpme.models.explained import ExplainedModel
 
 pytest.importorskip("rdkit")
@@ -57,12 +57,12 @@ def found():
 
 @pytest.mark.parametrize(("first", "second"), TWINS)
 def test_no_part_is_the_first_molecule_and_all_are_the_second(first, second):
-    union, _ = _of_molecules([first, second])
+    union, make = _molecules([Data(**graph.to_dict()) for graph in graphs_of([first, second])])
     molecules = [Chem.MolFromSmiles(text) for text in (first, second)]
     for some, molecule in zip((set(), set(range(union.count))), molecules, strict=True):
         if union.count > 1:
-            assert _molecule(union, some, molecules) == Chem.MolToSmiles(molecule)
-    masks = [union.nodes(part) for part in range(union.count)]
+            assert make(some) == Chem.MolToSmiles(molecule)
+    masks = [[union.nodes(part, side) for side in (0, 1)] for part in range(union.count)]
     for side, molecule in enumerate(molecules):
         covered = sum((mask[side].long() for mask in masks), torch.zeros(molecule.GetNumAtoms()))
         assert int(covered.max()) <= 1  # parts do not overlap

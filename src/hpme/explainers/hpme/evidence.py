@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any, Literal
 
@@ -50,6 +50,11 @@ class Trials:
     removed: Tensor
     spared: Tensor
     bounded: bool
+
+    def to(self, device: torch.device) -> Trials:
+        """The same on a device."""
+        found: Any = {k: v.to(device) for k, v in vars(self).items() if isinstance(v, Tensor)}
+        return replace(self, **found)
 
     def replaced(self, other: Trials, share: Tensor) -> Trials:
         """The same with trials of molecules; ``share`` of these is allowed, NaN for other graphs.

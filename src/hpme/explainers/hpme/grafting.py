@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib import import_module
 from typing import Any
 
@@ -31,7 +31,7 @@ from hpme.explainers.hpme.search.criterion import outcome, value_of
 from hpme.explainers.shared.context import Context, batches
 from hpme.graphs import GraphStore
 from hpme.graphs.segment import exclusive_cumsum
-from hpme.models.explained import ExplainedModel
+from hpme.models.explained import ExplainedModel, HeldModel
 
 DRAWS = 16
 """Hosts per molecule, random regions, and fillers."""
@@ -101,17 +101,22 @@ class Grafting:
     ) -> None:
         self.context, self.featuriser, self.seed = context, featuriser, seed
         self.smiles = list(smiles)
-        self.anatomies = [Anatomy(_read(text)) for text in self.smiles]
+        self.anatomies = [anatomy_of(text) for text in self.smiles]
+        known = context.adapter.explained
+        self.found: dict[str, Any] = known.found if isinstance(known, HeldModel) else {}
 
     @cached_property
     def fillers(self) -> dict[int, list[Graft]]:
         """Alkyl and phenyl groups of the kept molecules."""
         return fillers_of(self.anatomies)
 
-    @cached_property
+    @property
     def outputs(self) -> Tensor:
-        """Outputs of the kept molecules ``[H, C]``."""
-        return self.ask(self.smiles)
+        """Outputs of the kept molecules ``[H, C]``, asked for once while a model is held."""
+        if "outputs of molecules" not in self.found:
+            self.found["outputs of molecules"] = self.ask(self.smiles)
+        known: Tensor = self.found["outputs of molecules"]
+        return known
 
     def ask(self, smiles: Sequence[str]) -> Tensor:
         """Outputs of the model on molecules."""
@@ -212,7 +217,7 @@ class Grafting:
         graphs, made, places = list[int](), list[str](), list[tuple[int, int, list[int]]]()
         for graph in self.featuriser.fits(store).nonzero().view(-1).tolist():
             smiles = store.text["smiles"][graph]
-            own = Anatomy(_read(smiles))
+            own = anatomy_of(smiles)
             generator = torch.Generator().manual_seed(zlib.crc32(smiles.encode()) + self.seed)
             asked = [(0, [graph], parts[graph].nonzero().view(-1).tolist())]
             for group, atoms in _groups(own).items() if nodes else ():
@@ -250,7 +255,7 @@ class Grafting:
         self, smiles: str, pooled: Tensor, chosen: list[int]
     ) -> list[tuple[str, int, Transplant, int]]:
         """What is made of one molecule: name, draw, molecule and host of each."""
-        own = Anatomy(_read(smiles))
+        own = anatomy_of(smiles)
         graft, _ = graft_of(own, pooled.nonzero().view(-1).tolist())
         if graft is None:
             return []
@@ -297,8 +302,10 @@ class Grafting:
         return beside, others
 
 
-def _read(smiles: str) -> Any:
-    return import_module("rdkit.Chem").MolFromSmiles(smiles)
+@lru_cache(maxsize=512)
+def anatomy_of(smiles: str) -> Anatomy:
+    """What grafts ask about a molecule; remembered, since kept ones are asked about every time."""
+    return Anatomy(import_module("rdkit.Chem").MolFromSmiles(smiles))
 
 
 def _groups(anatomy: Anatomy) -> dict[tuple[int, ...], list[int]]:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
 from hpme.errors import InputError
 from hpme.explainers.hpme.effects import Effect
-from hpme.explainers.hpme.grafting import BATCH, Featuriser
+from hpme.explainers.hpme.grafting import BATCH, Featuriser, Grafting
 from hpme.explainers.hpme.quality import output_names
-from hpme.explainers.hpme.search.criterion import outcome
+from hpme.explainers.hpme.search.criterion import outcome, value_of
 from hpme.explainers.shared.context import Context, batches
 from hpme.explainers.shared.explanation import Explanation, Explanations, table_of
 from hpme.graphs import GraphStore
@@ -139,100 +140,113 @@ class JoinedPair:
     Args:
         place: Number of every node in the first and the second graph, ``[2, U]``; -1 if not there.
         ends: Ends of every edge, ``[2, W]``.
+        kind: Kind of every edge; edges of other kinds are others ``[W]``.
         edge: Number of every edge in either graph, ``[2, W]``; -1 if not there.
         part: Number of the part of every node ``[U]``; -1 for nodes that touch nothing different.
     """
 
     place: Tensor
     ends: Tensor
+    kind: Tensor
     edge: Tensor
     part: Tensor
 
     @classmethod
     def of(
-        cls,
-        pairs: Sequence[tuple[int, int]],
-        graphs: Sequence[Any],
-        same: Callable[[int, int], bool],
+        cls, matched: Sequence[tuple[int, int]], graphs: Sequence[Any], kinds: Sequence[Tensor]
     ) -> JoinedPair:
-        """Of matched nodes; ``same`` says whether two edges, by number, are."""
-        n, m = (int(graph.num_nodes) for graph in graphs)
-        matched = torch.tensor(pairs, dtype=torch.long).view(-1, 2)
-        number = [torch.arange(n), torch.full((m,), -1)]
-        number[1][matched[:, 1]] = matched[:, 0]
-        alone = (number[1] < 0).nonzero().view(-1)
-        number[1][alone] = n + torch.arange(len(alone))
-        place = torch.full((2, n + len(alone)), -1)
-        for side in (0, 1):
+        """Of matched nodes, and of the kinds of edges of both graphs."""
+        pairs = torch.tensor(matched, dtype=torch.long).view(-1, 2)
+        number = [torch.arange(graphs[0].num_nodes), torch.full((graphs[1].num_nodes,), -1)]
+        number[1][pairs[:, 1]] = pairs[:, 0]
+        alone = number[1] < 0
+        number[1][alone] = len(number[0]) + torch.arange(int(alone.sum()))
+        size = len(number[0]) + int(alone.sum())
+        tables = [
+            torch.cat([number[side][graphs[side].edge_index], kinds[side].view(1, -1)])
+            for side in (0, 1)
+        ]
+        rows, inverse = torch.unique(torch.cat(tables, 1), dim=1, return_inverse=True)
+        place, edge = torch.full((2, size), -1), torch.full((2, rows.shape[1]), -1)
+        for side, where in enumerate((inverse[: len(kinds[0])], inverse[len(kinds[0]) :])):
             place[side, number[side]] = torch.arange(len(number[side]))
-        edges: dict[tuple[int, int], list[int]] = {}
-        for side, graph in enumerate(graphs):
-            for row, (u, v) in enumerate(number[side][graph.edge_index].T.tolist()):
-                edges.setdefault((u, v), [-1, -1])[side] = row
-        rows = []
-        for (u, v), (first, second) in edges.items():
-            if first >= 0 and second >= 0 and not same(first, second):
-                rows += [(u, v, first, -1), (u, v, -1, second)]
-            else:
-                rows.append((u, v, first, second))
-        table = torch.tensor(rows, dtype=torch.long).view(-1, 4).T
-        ends, edge = table[:2], table[2:]
-        apart = ends[:, (edge < 0).any(0)].numpy()
-        size = place.shape[1]
-        sparse = import_module("scipy.sparse")
-        links = sparse.coo_matrix((torch.ones(apart.shape[1]).numpy(), apart), shape=(size, size))
+            edge[side, where] = torch.arange(len(where))
+        apart = rows[:2, (edge < 0).any(0)]
+        ones, sparse = np.ones(apart.shape[1]), import_module("scipy.sparse")
+        links = sparse.coo_matrix((ones, apart.numpy()), shape=(size, size))
         label = import_module("scipy.sparse.csgraph").connected_components(links, False)[1]
-        label = torch.from_numpy(label).long()
-        differs = (place < 0).any(0)
-        differs[torch.from_numpy(apart).flatten()] = True
-        known = torch.unique(label[differs])
-        part = torch.where(differs, torch.searchsorted(known, label), -1)
-        found = cls(place, ends, edge, part)
-        return found if len(matched) else found.merged()
+        differs = (place < 0).any(0).index_fill(0, apart.flatten(), True)
+        order = torch.unique(torch.from_numpy(label).long()[differs], return_inverse=True)[1]
+        part = torch.full((size,), -1)
+        part[differs] = order
+        found = cls(place, rows[:2], rows[2], edge, part)
+        return found if len(pairs) else found.merged()
 
     @property
     def count(self) -> int:
         """Number of parts."""
-        return int(self.part.max()) + 1 if len(self.part) else 0
+        return int(self.part.max()) + 1
 
     def merged(self) -> JoinedPair:
         """The same with all that differs as one part."""
-        return JoinedPair(self.place, self.ends, self.edge, self.part.clamp(max=0))
+        return replace(self, part=self.part.clamp(max=0))
 
-    def nodes(self, part: int) -> tuple[Tensor, Tensor]:
-        """Nodes of a part that are in the first, and in the second graph alone, boolean."""
-        masks = []
-        for side in (0, 1):
-            mask = torch.zeros(int(self.place[side].max()) + 1, dtype=torch.bool)
-            alone = (self.part == part) & (self.place[1 - side] < 0)
-            mask[self.place[side, alone]] = True
-            masks.append(mask)
-        return masks[0], masks[1]
+    def nodes(self, part: int, side: int) -> Tensor:
+        """Nodes of a part that are in the first graph alone, or in the second, boolean."""
+        own, other = self.place[side], self.place[1 - side]
+        nothing = torch.zeros(int(own.max()) + 1, dtype=torch.bool)
+        return nothing.index_fill(0, own[(self.part == part) & (other < 0)], True)
 
-    def hybrid(self, swapped: set[int]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def hybrid(self, swapped: set[int]) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         """The first graph with some parts of the second.
 
         Returns:
-            The graph that each node is taken from, its number there, the edges that there are, and
-            the graph that each is taken from.
+            The graph that each node is taken from, and its number there; ends of the edges, which
+            of the edges of both graphs they are, and the graph that each is taken from.
         """
-        second = torch.isin(self.part, torch.tensor(sorted(swapped), dtype=torch.long)).long()
-        source = self.place.gather(0, second.unsqueeze(0))[0]
-        own = second[self.ends[0]]  # both ends of an edge that differs are of one part
-        edge = self.edge.gather(0, own.unsqueeze(0))[0]
-        there = edge >= 0
-        number = (source >= 0).long().cumsum(0) - 1
-        kept = source >= 0
-        ends = torch.stack([number[self.ends[:, there][i]] for i in (0, 1)])
-        return (
-            second[kept],
-            source[kept],
-            torch.cat([ends, edge[there].view(1, -1)]),
-            own[there],
-        )
+        side = torch.isin(self.part, torch.tensor(sorted(swapped), dtype=torch.long)).long()
+        node = self.place.gather(0, side.unsqueeze(0))[0]
+        own = side[self.ends[0]]  # both ends of an edge that differs are of one part
+        there = (self.edge.gather(0, own.unsqueeze(0))[0] >= 0).nonzero().view(-1)
+        number = (node >= 0).long().cumsum(0) - 1
+        kept = node >= 0
+        return side[kept], node[kept], number[self.ends[:, there]], there, own[there]
 
 
-# Molecules ########################################################################################
+Make = Callable[[set[int]], Any]
+"""Makes the first graph with some parts of the second; ``None`` where that is no graph."""
+
+
+def _molecules(graphs: Sequence[Any]) -> tuple[JoinedPair, Make]:
+    """Two molecules as one, and what makes another of them."""
+    chem = import_module("rdkit.Chem")
+    molecules = [chem.MolFromSmiles(graph.smiles) for graph in graphs]
+    kinds = [
+        torch.tensor([int(mol.GetBondBetweenAtoms(u, v).GetBondType()) for u, v in ends])
+        for mol, ends in zip(molecules, (g.edge_index.T.tolist() for g in graphs), strict=True)
+    ]
+    joined = JoinedPair.of(atom_pairs(*molecules), graphs, [kind.long() for kind in kinds])
+
+    def make(swapped: set[int]) -> str | None:
+        made = chem.RWMol()
+        side, atoms, ends, edge, _ = joined.hybrid(swapped)
+        for one, atom in zip(side.tolist(), atoms.tolist(), strict=True):
+            made.AddAtom(molecules[one].GetAtomWithIdx(atom))
+        for u, v, kind in zip(*ends.tolist(), joined.kind[edge].tolist(), strict=True):
+            if u < v:
+                made.AddBond(u, v, chem.BondType.values[kind])
+        try:
+            chem.SanitizeMol(made)
+            text: str = chem.MolToSmiles(made, isomericSmiles=False)
+        except ValueError:
+            return None
+        return text if chem.MolFromSmiles(text) is not None else None
+
+    every = range(joined.count)
+    plain = [chem.MolToSmiles(molecule, isomericSmiles=False) for molecule in molecules]
+    if [make(set()), make({*every})] != plain or any(make({part}) is None for part in every):
+        joined = joined.merged()
+    return joined, make
 
 
 def atom_pairs(first: Any, second: Any) -> list[tuple[int, int]]:
@@ -242,87 +256,47 @@ def atom_pairs(first: Any, second: Any) -> list[tuple[int, int]]:
     in the middle. That with most equal atoms counts.
     """
     mcs, chem = import_module("rdkit.Chem.rdFMCS"), import_module("rdkit.Chem")
+    kinds = [
+        [
+            (a.GetAtomicNum(), a.GetFormalCharge(), a.GetIsAromatic(), a.GetIsotope(), a.IsInRing())
+            for a in molecule.GetAtoms()
+        ]
+        for molecule in (first, second)
+    ]
     best: list[tuple[int, int]] = []
     for compare in (mcs.AtomCompare.CompareElements, mcs.AtomCompare.CompareAny):
-        found = mcs.FindMCS(
-            [first, second],
-            atomCompare=compare,
-            ringMatchesRingOnly=True,
-            completeRingsOnly=True,
-            timeout=SECONDS,
-        )
-        query = chem.MolFromSmarts(found.smartsString) if found.smartsString else None
-        if query is None:
-            continue
+        rings = {"ringMatchesRingOnly": True, "completeRingsOnly": True}
+        found = mcs.FindMCS([first, second], atomCompare=compare, timeout=SECONDS, **rings)
+        query = chem.MolFromSmarts(found.smartsString)
         one = first.GetSubstructMatch(query)
         for other in second.GetSubstructMatches(query, uniquify=False, maxMatches=MATCHES):
-            same = [
-                (i, j)
-                for i, j in zip(one, other, strict=True)
-                if _atom(first.GetAtomWithIdx(i)) == _atom(second.GetAtomWithIdx(j))
-            ]
+            pairs = zip(one, other, strict=True)
+            same = [(i, j) for i, j in pairs if kinds[0][i] == kinds[1][j]]
             best = same if len(same) > len(best) else best
     return best
 
 
-def _atom(atom: Any) -> tuple[Any, ...]:
-    return (
-        atom.GetAtomicNum(),
-        atom.GetFormalCharge(),
-        atom.GetIsAromatic(),
-        atom.GetIsotope(),
-        atom.IsInRing(),
-    )
+def _graphs(graphs: Sequence[Any]) -> tuple[JoinedPair, Make]:
+    """Two graphs as one, and what makes another of them."""
+    counts = [graph.edge_index.shape[1] for graph in graphs]
+    kinds = torch.zeros(sum(counts), dtype=torch.long)
+    if graphs[0].get("edge_attr") is not None:
+        features = torch.cat([graph.edge_attr for graph in graphs])
+        kinds = torch.unique(features, dim=0, return_inverse=True)[1]
+    two = kinds[: counts[0]], kinds[counts[0] :]
+    joined = JoinedPair.of(node_pairs(*graphs), graphs, two)
 
+    def make(swapped: set[int]) -> Data:
+        side, nodes, ends, edge, own = joined.hybrid(swapped)
+        edges = joined.edge[own, edge]
+        made = Data(edge_index=ends, num_nodes=len(nodes))
+        for name, rows, place in (("x", nodes, side), ("edge_attr", edges, own)):
+            values = [graph.get(name) for graph in graphs]
+            if values[0] is not None:
+                made[name] = torch.cat(values)[rows + place * len(values[0])]
+        return made
 
-def _molecule(union: JoinedPair, swapped: set[int], molecules: Sequence[Any]) -> str | None:
-    """SMILES of the first molecule with some parts of the second; ``None`` if there is none."""
-    chem = import_module("rdkit.Chem")
-    made = chem.RWMol()
-    source, atoms, table, own = union.hybrid(swapped)
-    for side, atom in zip(source.tolist(), atoms.tolist(), strict=True):
-        made.AddAtom(molecules[side].GetAtomWithIdx(atom))
-    for u, v, bond, side in zip(*table.tolist(), own.tolist(), strict=True):
-        if u < v:
-            kind = molecules[side].GetBondWithIdx(bond // 2).GetBondType()
-            made.AddBond(u, v, kind)
-    try:
-        chem.SanitizeMol(made)
-        text: str = chem.MolToSmiles(made, isomericSmiles=False)
-    except ValueError:
-        return None
-    return text if chem.MolFromSmiles(text) is not None else None
-
-
-def _bonds(molecule: Any) -> Data:
-    """A molecule as edges, of which those of a bond follow each other."""
-    ends = [(b.GetBeginAtomIdx(), b.GetEndAtomIdx()) for b in molecule.GetBonds()]
-    both = [pair for u, v in ends for pair in ((u, v), (v, u))]
-    edge_index = torch.tensor(both, dtype=torch.long).view(-1, 2).T
-    return Data(edge_index=edge_index, num_nodes=molecule.GetNumAtoms())
-
-
-def _of_molecules(texts: Sequence[str]) -> tuple[JoinedPair, Any]:
-    """Two molecules as one, and what makes another of them."""
-    chem = import_module("rdkit.Chem")
-    molecules = [chem.MolFromSmiles(text) for text in texts]
-    graphs = [_bonds(molecule) for molecule in molecules]
-
-    def same(one: int, other: int) -> bool:
-        first, second = molecules
-        kind = first.GetBondWithIdx(one // 2).GetBondType()
-        return bool(kind == second.GetBondWithIdx(other // 2).GetBondType())
-
-    union = JoinedPair.of(atom_pairs(*molecules), graphs, same)
-    plain = [chem.MolToSmiles(molecule, isomericSmiles=False) for molecule in molecules]
-    ends = [_molecule(union, some, molecules) for some in (set(), set(range(union.count)))]
-    alone = [_molecule(union, {i}, molecules) for i in range(union.count)]
-    if ends != plain or None in alone:
-        union = union.merged()
-    return union, lambda swapped: _molecule(union, swapped, molecules)
-
-
-# Other graphs #####################################################################################
+    return joined, make
 
 
 def node_pairs(first: Any, second: Any) -> list[tuple[int, int]]:
@@ -333,13 +307,12 @@ def node_pairs(first: Any, second: Any) -> list[tuple[int, int]]:
     links = torch.cat([first.edge_index, second.edge_index + n], dim=1)
     near = torch.zeros(len(kind), len(kind), dtype=torch.double)
     near[links[1], links[0]] = 1
-    like = torch.zeros(n, len(kind) - n, dtype=torch.double)
+    like = 1e-6 * torch.eye(n, len(kind) - n, dtype=torch.double)  # copies are numbered alike
     for _ in range(ROUNDS + 1):
         unit = torch.nn.functional.normalize(heard, dim=1)
         like += unit[:n] @ unit[n:].T
         heard = heard + near @ heard
     fits = kind[:n].unsqueeze(1) == kind[n:].unsqueeze(0)
-    like = like + 1e-6 * torch.eye(*like.shape)  # copies are numbered alike
     assign = import_module("scipy.optimize").linear_sum_assignment
     bonus = torch.zeros_like(like)
     for _ in range(ROUNDS):
@@ -348,33 +321,6 @@ def node_pairs(first: Any, second: Any) -> list[tuple[int, int]]:
         chosen[rows, columns] = 1
         bonus = near[:n, :n] @ (chosen * fits) @ near[n:, n:].T
     return [(i, j) for i, j in zip(rows.tolist(), columns.tolist(), strict=True) if fits[i, j]]
-
-
-def _of_graphs(graphs: Sequence[Any]) -> tuple[JoinedPair, Any]:
-    """Two graphs as one, and what makes another of them."""
-    attributes = [g.get("edge_attr") for g in graphs]
-
-    def same(one: int, other: int) -> bool:
-        if attributes[0] is None:
-            return True
-        return bool(torch.equal(attributes[0][one], attributes[1][other]))
-
-    union = JoinedPair.of(node_pairs(*graphs), graphs, same)
-
-    def make(swapped: set[int]) -> Data:
-        side, nodes, table, own = union.hybrid(swapped)
-        made = Data(edge_index=table[:2], num_nodes=len(nodes))
-        for name, rows, place in (("x", nodes, side), ("edge_attr", table[2], own)):
-            values = [graph.get(name) for graph in graphs]
-            if values[0] is not None:
-                stacked = torch.cat(values)
-                made[name] = stacked[rows + place * len(values[0])]
-        return made
-
-    return union, make
-
-
-# Both #############################################################################################
 
 
 @torch.no_grad()
@@ -388,57 +334,49 @@ def differences(
         store: The graphs, pair after pair.
         featuriser: Makes graphs of molecules, if they are such.
     """
-    graphs = store.to_data_list()
-    made: list[Any] = []
-    asked: list[tuple[int, str, int]] = []
-    unions = []
+    graphs, join = store.to_data_list(), _molecules if featuriser else _graphs
+    joined: list[JoinedPair] = []
+    made: dict[tuple[int, str, int], Any] = {}
     for number in range(0, len(graphs), 2):
-        two = graphs[number : number + 2]
-        union, make = _of_molecules([g.smiles for g in two]) if featuriser else _of_graphs(two)
-        every = set(range(union.count))
-        unions.append(union)
+        pair, make = join(graphs[number : number + 2])
+        joined.append(pair)
+        every = set(range(pair.count))
         for part in every if len(every) > 1 else ():
-            for word, swapped in (("alone", {part}), ("last", every - {part})):
-                one = make(swapped)
-                if one is not None:
-                    asked.append((number, word, part))
-                    made.append(one)
-    pair = torch.arange(len(graphs), device=context.device) // 2 * 2
-    own = outcome(context, _own(context), pair)[0].tolist()
-    values = dict(zip(asked, _ask(context, featuriser, made, asked), strict=True))
-    names = output_names(context, len(graphs))
-    found = PairDifferences()
-    for number, union in zip(range(0, len(graphs), 2), unions, strict=True):
+            made[number, "alone", part] = make({part})
+            made[number, "last", part] = make(every - {part})
+    asked = [key for key, graph in made.items() if graph is not None]
+    ids, hybrids = [key[0] for key in asked], [made[key] for key in asked]
+    values = dict(zip(asked, _values(context, featuriser, ids, hybrids), strict=True))
+    pairs = torch.arange(len(graphs), device=context.device) // 2 * 2
+    own = value_of(context, context.values.unsqueeze(0), pairs)[0].tolist()
+    names, found = output_names(context, len(graphs)), PairDifferences()
+    for number, pair in zip(range(0, len(graphs), 2), joined, strict=True):
         before, after = own[number : number + 2]
         parts = []
-        for part in range(union.count):
+        for part in range(pair.count):
             alone = values.get((number, "alone", part), after) - before
             last = after - values.get((number, "last", part), before)
-            parts.append(PairPart(*union.nodes(part), (alone + last) / 2, alone))
+            parts.append(
+                PairPart(pair.nodes(part, 0), pair.nodes(part, 1), (alone + last) / 2, alone)
+            )
         parts.sort(key=lambda one: -abs(one.change))
         both = (graphs[number], graphs[number + 1])
         found.append(PairDifference(before, after, parts, both, names[number]))
     return found
 
 
-def _own(context: Context) -> Tensor:
-    parts = batches(torch.arange(len(context.store)), BATCH)
-    return torch.cat([context.predict(context.store.batch(ids)) for ids in parts]).unsqueeze(0)
-
-
-def _ask(
-    context: Context, featuriser: Featuriser | None, made: list[Any], asked: list[Any]
+def _values(
+    context: Context, featuriser: Featuriser | None, ids: list[int], made: list[Any]
 ) -> list[float]:
-    """The explained number of graphs that were made, for the class of their pair."""
-    if not made:
-        return []
-    store = featuriser(made) if featuriser else GraphStore.from_graphs(made)
-    found = []
-    for ids in batches(torch.arange(len(store)), BATCH):
-        found.append(context.predict(store.batch(ids).to(context.device)))
-    pair = torch.tensor([one[0] for one in asked], device=context.device)
-    values: list[float] = outcome(context, torch.cat(found).unsqueeze(0), pair)[0].tolist()
-    return values
+    """The explained number of graphs that were made, as of the graphs of some numbers."""
+    if featuriser is not None or not made:
+        return Grafting(context, featuriser, (), 0).values(ids, made) if featuriser else []
+    store = GraphStore.from_graphs(made)
+    parts = batches(torch.arange(len(store)), BATCH)
+    output = torch.cat([context.predict(store.batch(b).to(context.device)) for b in parts])
+    pair = torch.tensor(ids, device=context.device)
+    found: list[float] = outcome(context, output.unsqueeze(0), pair)[0].tolist()
+    return found
 
 
 def check_pairs(first: GraphStore, second: GraphStore) -> None:

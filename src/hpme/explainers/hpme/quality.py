@@ -205,10 +205,11 @@ def quality_of(
             return trials_of(transplants, keep), None
         own = grafting.featuriser.like
         grafted = grafting.trials(own, keep[: len(own.x)])
+        # Mixes would count for none of the graphs if all of them are molecules that can be grafted.
         empty = transplants.sizes(keep)[: transplants.count].cpu() == 0
-        if bool((empty | (grafted.share > 0)).all()):  # no graph needs to be mixed
-            return grafted.trials, grafted
-        return trials_of(transplants, keep).replaced(grafted.trials, grafted.share), grafted
+        every = bool((empty | (grafted.share > 0)).all())
+        mixed = grafted.trials.to(keep.device) if every else trials_of(transplants, keep)
+        return mixed.replaced(grafted.trials, grafted.share), grafted
 
     trials, grafted = measured(transplants.pooled)
     found, names = degrees(trials), output_names(transplants.context, transplants.count)

@@ -353,7 +353,8 @@ class TransplantingExplainer(MixingExplainer):
             store = store.with_attributes(node={"x": nothing(store.x)})
         mixed = store.joined(hosts)
         explained = self._leveled(model, mixed.anchors)
-        with torch.no_grad(), frozen_context(self, explained, mixed, self.task) as context:
+        known = (self.task, self.weighting)  # mixes are asked about without weights of edges
+        with torch.no_grad(), frozen_context(self, explained, mixed, *known) as context:
             mix = self.hard_mix(context, torch.Generator().manual_seed(self.seed))
             score = mix.scores(self.pool)
             yield Transplants.of(mix, len(store), score, self._ranked(score, mix.graphs)[1])

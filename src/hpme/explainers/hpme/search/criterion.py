@@ -71,7 +71,8 @@ def closeness(context: Context, output: Tensor, wanted: Tensor) -> Tensor:
         output: Outputs ``[R, B, C]``.
         wanted: Numbers ``[R, B]`` of the graphs whose predictions are wanted.
     """
-    values, predicted = _compared(context, output, wanted)
+    values = context.task.values(output.flatten(0, 1)).view(*wanted.shape, -1)
+    predicted = context.prediction[wanted]
     if context.task.classification:
         return values.gather(2, predicted.unsqueeze(2)).squeeze(2)
     return (1 - (values - predicted).abs().mean(2)).clamp(min=0)
@@ -99,16 +100,11 @@ def value_of(context: Context, values: Tensor, ids: Tensor) -> Tensor:
 
 
 def bounded_loss(context: Context, output: Tensor, wanted: Tensor) -> Tensor:
-    r""":math:`\mathcal{L}_{pred}` with a bound, 1 for classes and 4 for values; as :func:`closeness`.
+    r""":math:`\mathcal{L}_{pred}`, at most 1 for classes and 4 for values; as :func:`closeness`.
 
     A confident model makes unbounded losses depend on a few graphs.
-    """  # noqa: E501
+    """
     if context.task.classification:
         return 1 - closeness(context, output, wanted)
-    values, predicted = _compared(context, output, wanted)
-    return ((values - predicted) ** 2).mean(2).clamp(max=4)
-
-
-def _compared(context: Context, output: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
     values = context.task.values(output.flatten(0, 1)).view(*wanted.shape, -1)
-    return values, context.prediction[wanted]
+    return ((values - context.prediction[wanted]) ** 2).mean(2).clamp(max=4)
