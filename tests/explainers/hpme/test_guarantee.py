@@ -47,7 +47,10 @@ def test_arithmetic_agrees_with_a_slow_reference(seed):
     generator = torch.Generator().manual_seed(seed)
     steps = torch.rand(12, 50, generator=generator) * 0.1
     losses = (steps.cumsum(0) + 0.3 * torch.rand(12, 50, generator=generator) - 0.2).clamp(0, 1)
-    thresholds, shown = torch.linspace(0, 1, 12), torch.linspace(1, 0, 12).view(-1, 1).expand(-1, 50)
+    thresholds, shown = (
+        torch.linspace(0, 1, 12),
+        torch.linspace(1, 0, 12).view(-1, 1).expand(-1, 50),
+    )
     for alpha in (0.1, 0.2, 0.4, 0.9):
         place = by_hand(alpha, losses.double())
         if place is None:

@@ -115,7 +115,9 @@ def test_files_are_read(graphs, tmp_path):
     assert torch.equal(read_masks(write(tmp_path / "e.tsv.csv", header, edges), store), wanted)
     parquet = pytest.importorskip("pyarrow.parquet")
     arrow = pytest.importorskip("pyarrow")
-    columns = dict(zip(("graph", "node", "score"), map(list, zip(*nodes, strict=True)), strict=True))
+    columns = dict(
+        zip(("graph", "node", "score"), map(list, zip(*nodes, strict=True)), strict=True)
+    )
     parquet.write_table(arrow.table(columns), tmp_path / "t.parquet")
     assert torch.equal(read_masks(tmp_path / "t.parquet", store), wanted)
     some = store.subset(torch.tensor([3, 7]))
