@@ -56,12 +56,20 @@ def test_counterfactuals_are_a_table(ask):
     assert len(rows) == 8
     assert all(("F" in row["original"]) != ("F" in row["smiles"]) for row in rows)
     assert "changed for 8 of 8 graphs" in result.stderr
+    for row in rows:
+        assert float(row["output"]) > 0.5 > float(row["new_output"])
+        assert "fluoro" in row["exchanged"] or row["known"] == "True"
+        assert 1 <= float(row["accessibility"]) <= 10
 
 
 def test_an_audit_has_a_verdict(ask):
     result = ask("audit", "--should", "F", "--should-not", "Cl", "--out", "audit.json")
     assert result.exit_code == 0, result.output
     assert json.loads(Path("audit.json").read_text())["verdict"] == "reads it"
+    ask("audit", "--should", "F", "--out", "audit.csv")
+    with open("audit.csv", newline="") as file:
+        row = next(csv.DictReader(file))
+    assert float(row["inserted_low"]) > 0.1 > float(row["inserted_random"])
 
 
 def test_donors_give_regions(ask):

@@ -15,6 +15,9 @@ from hpme.storage import canonical_json
 
 RESULT_VERSION = 3
 """Part of every key; raise it when a change to explainers or metrics alters results."""
+CHANGED = {"hpme": 4, "distilled-occlusion": 4, "best-attribution": 4}
+"""Versions of explainers whose results alone have changed since. Tables show their earlier results
+until there are new ones, and say so."""
 GROUND_TRUTH = "ground-truth"
 """In place of an explainer: the ground truth is taken for the explanation."""
 ALL_EDGES = "all-edges"
@@ -57,7 +60,15 @@ class Experiment:
     @cached_property
     def key(self) -> str:
         """Digest of all fields."""
-        content = {**self.to_dict(), "result_version": RESULT_VERSION}
+        return self._key(CHANGED.get(self.explainer or "", RESULT_VERSION))
+
+    @property
+    def earlier_key(self) -> str:
+        """The key before the explainer was changed, see :data:`CHANGED`."""
+        return self._key(RESULT_VERSION)
+
+    def _key(self, version: int) -> str:
+        content = {**self.to_dict(), "result_version": version}
         return hashlib.sha256(canonical_json(content)).hexdigest()[:20]
 
     @property

@@ -16,12 +16,13 @@ from torch import Tensor, nn
 from hpme.errors import InputError
 from hpme.explainers.hpme.grafting import Featuriser
 from hpme.explainers.hpme.guarantee import Guarantee, guarantee_of
+from hpme.explainers.hpme.method.hosts import Neighbor
 from hpme.explainers.hpme.method.mixup import Attach, mix_mask
 from hpme.explainers.hpme.method.pool import PoolSize, hop_features, tied, top_nodes
 from hpme.explainers.hpme.pairs import PairDifferences, check_pairs, differences
 from hpme.explainers.hpme.report import FitReport
 from hpme.explainers.hpme.search.distil import standardise
-from hpme.explainers.hpme.search.hardmix import HardMix, Neighbor
+from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.transplanting import TransplantingExplainer
 from hpme.explainers.shared.context import Context, frozen_context
 from hpme.explainers.shared.masks import Masks
@@ -161,7 +162,7 @@ class HPMEBase(TransplantingExplainer):
         """Hard mixes of the graphs of a context, as this explainer pools and joins them."""
         assert self.size is not None
         form = self.size, self.neighbor, self.attach
-        return HardMix.build(context, *form, generator, self.batch_size, self._represent)
+        return HardMix.build(context, *form, generator, self._represent)
 
     def _finish(self, report: FitReport) -> None:
         self.report = report

@@ -253,7 +253,8 @@ class Results:
     @classmethod
     def read(cls, store: ResultStore, suites: Mapping[str, Suite]) -> Results:
         """What a folder holds."""
-        return cls(tuple(store.records()), tuple(store.failures()), suites, store.suites())
+        records = tuple(store.records(earlier=True))
+        return cls(records, tuple(store.failures()), suites, store.suites())
 
     @cached_property
     def cells(self) -> dict[str, Cells]:
