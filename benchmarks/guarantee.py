@@ -122,7 +122,7 @@ def resampled(
     """Risk and size on halves that the threshold was not calibrated on."""
     thresholds, loss, share = table
     count = loss.shape[1]
-    risks, sizes = [], []
+    risks, sizes, errors = [], [], []
     for split in range(splits):
         order = torch.randperm(count, generator=torch.Generator().manual_seed(split))
         one, other = order[: count // 2], order[count // 2 :]
@@ -134,12 +134,13 @@ def resampled(
         place = found.thresholds.index(found.threshold)
         risks.append(float(loss[place, other].mean()))
         sizes.append(float(share[place, other].mean()))
+        errors.append(float(loss[place].std() / len(other) ** 0.5))
     if not risks:
         return {"reached": 0.0, "risk": None, "error": None, "size": None}
     risk = torch.tensor(risks)
     # Halves of the same graphs overlap, so splits are no independent samples: the error is that of
     # one test half, averaged over splits.
-    error = float(loss.std() / (count - count // 2) ** 0.5)
+    error = float(torch.tensor(errors).mean())
     size = float(torch.tensor(sizes).mean())
     return {
         "reached": len(risks) / splits,

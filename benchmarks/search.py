@@ -1,6 +1,6 @@
 """What every part of HPME's search gains and costs, on four groups of models.
 
-    python benchmarks/search.py [--variants full,best-start] [--groups paper,gin,attribution,ames]
+    python benchmarks/search.py [--variants "full,no chain"] [--groups paper,gin,attribution,ames]
         [--targets 0-2] [--seeds 0] [--graphs 100] [--half odd] --out FILE
 
 Groups: the paper's graph datasets with a GCN; GINs on four of them; the attribution sets, see
@@ -22,9 +22,11 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -39,7 +41,7 @@ from hpme.bench.run import dataset_and_target
 from hpme.data import DATASETS
 from hpme.explainers import HPMEExplainer
 from hpme.explainers.hpme import explainer
-from hpme.explainers.hpme.search import chains, subsets
+from hpme.explainers.hpme.search import chains, representation, subsets
 from hpme.metrics import explanation_auc
 
 PAPER = tuple(name for name, info in DATASETS.items() if info.level == "graph")[:13]
@@ -64,14 +66,17 @@ class Case:
     mode: Any
 
 
+known_target = lru_cache(None)(dataset_and_target)
+
+
 def paper_case(
-    name: str, model: str, target: int, seed: int, count: int, odd: bool, steps: int | None
+    name: str, model: str, target: int, seed: int, size: int, odd: bool, steps: int | None
 ) -> Case:
-    dataset, trained = dataset_and_target(name, None, None, model, target, steps)
-    numbers = dataset.explained(seed, 4 * count)
-    numbers = numbers[numbers % 2 == odd][:count]
-    others = dataset.companions(seed, 4 * count)
-    others = others[others % 2 == odd][:count]
+    dataset, trained = known_target(name, None, None, model, target, steps)
+    numbers = dataset.explained(seed, 4 * size)
+    numbers = numbers[numbers % 2 == odd][:size]
+    others = dataset.companions(seed, 4 * size)
+    others = others[others % 2 == odd][:size]
     graphs = [dataset[int(i)] for i in numbers]
     shown = without_ground_truth(graphs)
     fit = shown + without_ground_truth([dataset[int(i)] for i in others])
@@ -84,7 +89,7 @@ def paper_case(
     )  # fmt: skip
 
 
-def attribution_case(name: str, target: int, seed: int, count: int, odd: bool) -> Case:
+def attribution_case(name: str, target: int, seed: int, size: int, odd: bool) -> Case:
     graphs, roles, y = real_molecules.read(name)
     folder = Path(os.environ.get("HPME_CACHE_DIR", ".")) / "models"
     path = folder / f"gine-{name}-{target}.safetensors"
@@ -98,7 +103,7 @@ def attribution_case(name: str, target: int, seed: int, count: int, odd: bool) -
         folder.mkdir(parents=True, exist_ok=True)
         save_model(model, str(path))
     pick = torch.randperm(len(graphs), generator=torch.Generator().manual_seed(seed))
-    ids = pick[pick % 2 == odd][:count].tolist()
+    ids = pick[pick % 2 == odd][:size].tolist()
     shown, known = [graphs[i] for i in ids], [roles[i] for i in ids]
     mode = "regression" if y.is_floating_point() else "multiclass_classification"
     return Case(
@@ -141,31 +146,26 @@ def ames_case(seed: int, odd: bool) -> Case:
 # Variants ########################################################################################
 
 
-def attributed(keep: Callable[[str], bool]) -> Patches:
-    real = explainer.attributions
+def attributed(*rows: int) -> Patches:
+    """Chains begin with some of the attributions: 0 is occlusion, 1 gradients."""
+    real = chains.distilled
 
-    def some(context: Any) -> Any:
-        known = real(context)
-        rows = [n for n, name in enumerate(known.names) if keep(name)]
-        names = tuple(known.names[n] for n in rows)
-        return replace(known, scores=known.scores[rows], graphs=known.graphs[rows], names=names)
+    def some(*given: Any) -> Tensor:
+        weights = real(*given)
+        return weights[list(rows)] if rows else torch.zeros_like(weights)
 
-    return [patch.object(explainer, "attributions", some)]
+    return [patch.object(chains, "distilled", some)]
 
 
 def reading(keep: Callable[[int, int], bool]) -> Patches:
     """Scorers see some of the blocks: degree, features at three depths, layers, embeddings."""
-    real = explainer.blocks_of
+    real = representation.blocks_of
 
     def some(*given: Any) -> tuple[Tensor, ...]:
         blocks = real(*given)
         return tuple(b for n, b in enumerate(blocks) if keep(n, len(blocks) - 1))
 
-    return [patch.object(explainer, "blocks_of", some)]
-
-
-def searching(**settings: Any) -> Patches:
-    return [patch.object(explainer, "SubsetSearch", partial(chains.SubsetSearch, **settings))]
+    return [patch.object(representation, "blocks_of", some)]
 
 
 def ranking(*columns: int) -> Patches:
@@ -188,37 +188,66 @@ def proposing(guide: float, seeds: str) -> Patches:
     return [patch.object(subsets, "propose_subsets", propose)]
 
 
+def remembering() -> Patches:
+    """Labels of the rounds of a chain add up."""
+    real, calls = chains.search_subsets, count()
+    total: list[Any] = []
+
+    def found(mix: Any, *given: Any) -> Any:
+        labels, gain = real(mix, *given)
+        if next(calls) % chains.SubsetSearch().rounds == 0:
+            total.clear()
+        labels = chains.standardise(labels.unsqueeze(0), mix.graphs)[0]
+        total.append((labels * gain[mix.graphs.batch], gain))
+        return tuple(sum(part) for part in zip(*total, strict=True))
+
+    return [patch.object(chains, "search_subsets", found)]
+
+
+def constant(module: Any, name: str, value: Any) -> Callable[[], Patches]:
+    return lambda: [patch.object(module, name, value)]
+
+
+def second_host(of: Callable[[Tensor, Tensor], Tensor]) -> Callable[[], Patches]:
+    """What counts of two hosts in place of the worse one."""
+    both = SimpleNamespace(**{name: getattr(torch, name) for name in dir(torch)})
+    both.maximum = of
+    return lambda: [patch.object(subsets, "torch", both)]
+
+
 VARIANTS: dict[str, tuple[dict[str, Any], Callable[[], Patches]]] = {
     "full": ({}, list),
-    "no chain": ({}, lambda: [patch.object(
-        explainer, "SubsetSearch", lambda *_: chains.SubsetSearch(0))]),
-    "one chain": ({"restarts": 1}, list),
-    "three chains": ({"restarts": 3}, list),
-    "one round": ({"rounds": 1}, list),
-    "three rounds": ({"rounds": 3}, list),
-    "8 subsets": ({"subsets": 8}, list),
-    "by loss alone": ({}, lambda: ranking(0)),
-    "by occlusion alone": ({}, lambda: ranking(1)),
+    "no occlusion": ({}, attributed),
+    "gradients in place of occlusion": ({}, lambda: attributed(1)),
+    "not judged by occlusion": ({}, lambda: ranking(0, 1)),
+    "not judged by disagreement": ({}, lambda: ranking(1, 2)),
+    "not judged by loss": ({}, lambda: ranking(0, 2)),
+    "not blended": ({}, constant(chains, "OBJECTION", -9.0)),
+    "not refined": ({"refine": None}, list),
+    "one penalty": ({}, constant(chains, "PENALTIES", (3.0, 3.0))),
+    "two penalties": ({}, constant(chains, "PENALTIES", (30.0, 3.0))),
+    "hardly any penalty": ({}, constant(chains, "PENALTIES", (0.003, 0.003))),
     "sees H only": ({}, lambda: reading(lambda n, last: n == last)),
     "sees no hops": ({}, lambda: reading(lambda n, last: n not in (2, 3))),
     "sees no layers": ({}, lambda: reading(lambda n, last: n < 4 or n == last)),
     "sees no degree": ({}, lambda: reading(lambda n, last: n > 0)),
+    "random growth": ({}, lambda: proposing(0.0, "one")),
+    "guided growth": ({}, lambda: proposing(1.5, "one")),
+    "guided without edges": ({}, lambda: proposing(1.5, "free")),
+    "8 subsets": ({"subsets": 8}, list),
+    "one round": ({"rounds": 1}, list),
+    "two rounds": ({"rounds": 2}, list),
+    "labels of all rounds": ({}, remembering),
+    "no chain": ({}, lambda: [patch.object(
+        explainer, "SubsetSearch", lambda *_: chains.SubsetSearch(0))]),
+    "one chain": ({"restarts": 1}, list),
+    "three chains": ({"restarts": 3}, list),
+    "one host per subset": ({}, second_host(lambda first, second: first)),
+    "mean of two hosts": ({}, second_host(lambda first, second: (first + second) / 2)),
     "random hosts": ({"neighbor": "random"}, list),
     "near hosts": ({"neighbor": "near"}, list),
     "no host": ({"mixup": False}, list),
-    "worst of 2 hosts": ({}, lambda: searching(draws=2)),
-    "no attribution": ({}, lambda: attributed(lambda name: False)),
-    "occlusion only": ({}, lambda: attributed(lambda name: name in ("nodes", "edges"))),
-    "no nodes": ({}, lambda: attributed(lambda name: name != "nodes")),
-    "no edges": ({}, lambda: attributed(lambda name: name != "edges")),
-    "no gradient": ({}, lambda: attributed(lambda name: name != "gradient")),
-    "no gradient x input": ({}, lambda: attributed(lambda name: name != "gradient x input")),
-    "no gradient x embedding": (
-        {}, lambda: attributed(lambda name: name != "gradient x embedding")),
-    "one penalty": ({}, lambda: [patch.object(chains, "PENALTIES", (3.0,))]),
-    "random growth": ({}, lambda: proposing(0.0, "one")),
-    "guided growth": ({}, lambda: proposing(1.5, "one")),
-    "guided, free": ({}, lambda: proposing(1.5, "free")),
+    "100 graphs": ({"search_graphs": 100}, list),
     "own size": ({"ratio": "auto"}, list),
 }  # fmt: skip
 
@@ -257,16 +286,16 @@ def measure(case: Case, variant: str, seed: int) -> dict[str, Any]:
 
 
 def cases(options: argparse.Namespace, target: int, seed: int) -> Iterator[Callable[[], Case]]:
-    odd, count, groups = options.half == "odd", options.graphs, options.groups.split(",")
+    odd, size, groups = options.half == "odd", options.graphs, options.groups.split(",")
     only = options.sets.split(",") if options.sets else None
     for group, names, model in (("paper", PAPER, "gcn"), ("gin", GIN, "gin"),
                                 ("nodes", ("tree-grid",), "gcn")):  # fmt: skip
         for name in names if group in groups else ():
             if only is None or name in only:
-                yield partial(paper_case, name, model, target, seed, count, odd, options.steps)
+                yield partial(paper_case, name, model, target, seed, size, odd, options.steps)
     for name in ATTRIBUTION if "attribution" in groups else ():
         if only is None or name in only:
-            yield partial(attribution_case, name, target, seed, count, odd)
+            yield partial(attribution_case, name, target, seed, size, odd)
     if "ames" in groups and target == 0:
         yield partial(ames_case, seed, odd)
 
@@ -277,22 +306,24 @@ def table(rows: list[dict[str, Any]], against: str) -> None:
     for row in rows:
         by[row["variant"]][tuple(row["case"])] = row
     whole, groups = by[against], ("paper", "gin", "attribution", "ames", "nodes")
+    by |= {
+        f"edges by {score} alone": {c: row | {"auc": row[f"auc_{key}"]} for c, row in whole.items()}
+        for score, key in (("nodes", "node"), ("the MLP", "edge"))
+    }
     print("| variant | " + " | ".join(groups) + " | worst | passes |\n|---|" + "---:|" * 7)
     for variant, found in by.items():
-        shared = [case for case in found if case in whole]
+        gain = {c: row["auc"] - whole[c]["auc"] for c, row in found.items() if c in whole}
         cells = []
         for group in groups:
-            some = [found[c]["auc"] - whole[c]["auc"] for c in shared if c[0] == group]
-            level = [found[c]["auc"] for c in shared if c[0] == group]
-            means = [statistics.fmean(each) if each else 0.0 for each in (level, some)]
-            cells.append(f"{means[0]:.3f} ({means[1]:+.3f}; {len(some)})" if some else "-")
-        worst = min(shared, key=lambda c: found[c]["auc"] - whole[c]["auc"], default=None)
-        fall = (
-            ""
-            if worst is None
-            else (f"{worst[1]} {found[worst]['auc'] - whole[worst]['auc']:+.3f}")
-        )
-        cost = [found[c]["passes"] / whole[c]["passes"] for c in shared if found[c]["passes"]]
+            some = [c for c in gain if c[0] == group]
+            level = statistics.fmean([found[c]["auc"] for c in some] or [0.0])
+            cells.append(
+                f"{level:.3f} ({statistics.fmean(gain[c] for c in some):+.3f}; {len(some)})"
+                if some else "-"
+            )  # fmt: skip
+        worst = min(gain, key=lambda c: gain[c], default=None)
+        fall = "" if worst is None else f"{worst[1]} {gain[worst]:+.3f}"
+        cost = [found[c]["passes"] / whole[c]["passes"] for c in gain]
         ratio = statistics.fmean(cost) if cost else 0.0
         print(f"| {variant} | " + " | ".join(cells) + f" | {fall} | {ratio:.2f} |")
 

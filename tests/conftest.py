@@ -10,8 +10,8 @@ from hpme.data import load_dataset
 from markers import markers_of
 
 # Timings vary too much between machines for a deadline; the same examples in every run.
-settings.register_profile("hpme", deadline=None, derandomize=True, max_examples=50)
-# Twenty times as many, and others every night: HYPOTHESIS_PROFILE=nightly, or make nightly.
+settings.register_profile("hpme", deadline=None, derandomize=True, max_examples=20)
+# Fifty times as many, and others every night: HYPOTHESIS_PROFILE=nightly, or make nightly.
 settings.register_profile("nightly", deadline=None, max_examples=1000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "hpme"))
 

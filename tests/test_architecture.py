@@ -3,6 +3,7 @@
 import ast
 import re
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import networkx as nx
@@ -40,9 +41,14 @@ def modules():
 MODULES = dict(modules())
 
 
+@cache
+def parsed(path):
+    return ast.parse(path.read_text("utf-8"))
+
+
 def imports(path, *, lazy):
     """Modules of the package that a file imports; ``lazy`` for those in functions, too."""
-    tree = ast.parse(path.read_text("utf-8"))
+    tree = parsed(path)
     nodes = ast.walk(tree) if lazy else _at_import(tree.body)
     for node in nodes:
         if isinstance(node, ast.Import):
@@ -112,7 +118,7 @@ def test_the_house_does_not_grow_unnoticed():
 
 
 def test_a_public_class_has_a_name_of_its_own():
-    trees = [ast.parse(path.read_text("utf-8")) for path in MODULES.values()]
+    trees = [parsed(path) for path in MODULES.values()]
     names = Counter(
         node.name
         for tree in trees

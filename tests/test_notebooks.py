@@ -1,13 +1,19 @@
 """Every notebook runs, with sizes made small, and is kept without outputs."""
 
 import importlib.util
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")
 pytest.importorskip("ipykernel")
+
+from IPython.core.interactiveshell import InteractiveShell  # noqa: E402
+from IPython.utils.capture import capture_output  # noqa: E402
+from traitlets.config import Config  # noqa: E402
 
 FOLDER = Path(__file__).parents[1] / "examples" / "notebooks"
 QUICK = "SEARCH = {'restarts': 1, 'rounds': 1, 'subsets': 8, 'epochs': 20}"
@@ -50,6 +56,10 @@ HOW = {
 }
 
 
+IN_A_KERNEL = "fraud_nodes"
+"""The others run in this process."""
+
+
 def read(name):
     return nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
 
@@ -75,16 +85,37 @@ def test_notebook(name, tmp_path, monkeypatch):
     monkeypatch.setenv("HPME_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    monkeypatch.chdir(tmp_path)
     notebook = read(name)
     (parameters,) = [c for c in notebook.cells if "parameters" in c.metadata.get("tags", ())]
     parameters.source = f"{SMALL[name]}\n{QUICK}"
     notebook.cells.append(nbformat.v4.new_code_cell(CHECKS[name]))
-    resources = {"metadata": {"path": str(tmp_path)}}
-    nbclient.NotebookClient(notebook, timeout=600, resources=resources).execute()
-    shown = [
-        output.data
-        for cell in notebook.cells
-        for output in cell.get("outputs", ())
-        if "data" in output
-    ]
+    shown = in_a_kernel(notebook, tmp_path) if name == IN_A_KERNEL else in_this_process(notebook)
     assert any("text/html" in data or "image/png" in data for data in shown)
+
+
+def in_a_kernel(notebook, folder):
+    resources = {"metadata": {"path": str(folder)}}
+    nbclient.NotebookClient(notebook, timeout=600, resources=resources).execute()
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    return [output.data for output in outputs if "data" in output]
+
+
+def in_this_process(notebook):
+    """By the shell that kernels have, too; every kernel would load all libraries once more."""
+    config = Config({"HistoryManager": {"enabled": False}})
+    shell = InteractiveShell.instance(user_module=ModuleType("notebook"), config=config)
+    shown = []
+    try:
+        for cell in notebook.cells:
+            if cell.cell_type == "code":
+                with capture_output() as captured:
+                    result = shell.run_cell(cell.source)
+                result.raise_error()
+                shown += [output.data for output in captured.outputs]
+                shown.append(shell.display_formatter.format(result.result)[0])
+    finally:
+        shell.restore_sys_module_state()
+        InteractiveShell.clear_instance()
+        sys.modules.pop("notebook", None)
+    return shown

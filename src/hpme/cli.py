@@ -12,7 +12,7 @@ from hpme import __version__
 from hpme.commands import shared
 from hpme.commands.apply import apply
 from hpme.commands.bench import bench
-from hpme.commands.beyond import audit, counterfactual, judge, rules
+from hpme.commands.beyond import audit, counterfactual, judge, pairs, rules
 from hpme.commands.demo import demo
 from hpme.commands.explain import explain
 from hpme.commands.list import list_names
@@ -38,6 +38,7 @@ for function in (
     counterfactual,
     audit,
     judge,
+    pairs,
     tables,
     run,
     demo,

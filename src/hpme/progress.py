@@ -28,13 +28,9 @@ EVERY = 30.0
 def progress_bar(
     description: str, total: int, *, enabled: bool = True, done: int = 0, rate: bool = False
 ) -> Iterator[Callable[[int], None]]:
-    """Yields a function that moves the bar forward.
+    """Yields a function that moves a bar forward, on stderr of terminals and in notebooks only.
 
-    It is drawn on stderr, on terminals and in notebooks only.
-
-    Args:
-        rate: Whether steps per second are shown; elsewhere than on terminals, too, as a line now
-            and then.
+    With ``rate`` it shows steps per second, elsewhere as a line now and then.
     """
     console = Console(stderr=True)
     if enabled and console.is_jupyter:

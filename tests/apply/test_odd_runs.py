@@ -272,7 +272,7 @@ def test_settings_say_all_that_decides(invoke, table):
 
 
 def test_pooled_nodes_keep_a_guaranteed_risk(invoke, table):
-    data, good = table(30, bad=False)
+    data, _ = table(30, bad=False)
     refused = invoke(data, "out", "--alpha", 0.5)
     assert refused.exit_code == 2 and "no guarantee yet" in refused.output
     assert invoke(data, "out", "--calibrate", data).exit_code == 2
@@ -285,5 +285,7 @@ def test_pooled_nodes_keep_a_guaranteed_risk(invoke, table):
         result = invoke("new.csv", f"out {alpha}", "--alpha", alpha, "--calibrate", "new.csv")
         assert result.exit_code == 0, result.output
         assert f"on average at most {alpha} of a prediction" in result.stderr
-        sizes[alpha] = sum(len(r["pooled_nodes"]) for r in pq.read_table(f"out {alpha}").to_pylist())
+        sizes[alpha] = sum(
+            len(r["pooled_nodes"]) for r in pq.read_table(f"out {alpha}").to_pylist()
+        )
     assert sizes[0.95] >= sizes[0.99]

@@ -25,7 +25,12 @@ CHANGES = {
 
 def test_the_key_is_stable():
     """A change of this key makes every stored result worthless: raise RESULT_VERSION instead."""
-    assert BASE.key == "6015f87524040c4359e1"
+    assert BASE.earlier_key == "6015f87524040c4359e1"
+    assert replace(BASE, explainer="grad").key == replace(BASE, explainer="grad").earlier_key
+
+
+def test_an_explainer_that_has_changed_has_other_keys():
+    assert BASE.key != BASE.earlier_key
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Experiment)])

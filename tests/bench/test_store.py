@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from hpme.bench import Failure, ResultStore, experiment, run_experiment
+from hpme.bench.store import Plan
 from hpme.storage import canonical_json
 
 
@@ -80,12 +81,27 @@ def test_what_is_stored_again_counts(store, make_record):
 
 def test_results_of_other_versions_stay_in_the_file(store, make_record, monkeypatch):
     monkeypatch.setattr(experiment, "RESULT_VERSION", 1)
-    store.put(make_record(), "table1")
+    store.put(make_record(explainer="grad"), "table1")
     monkeypatch.undo()
     before = store.path("table1").read_bytes()
     assert list(store.records()) == []
     store.sort(["table1"])
     assert store.path("table1").read_bytes() == before
+
+
+def test_earlier_results_of_an_explainer_that_has_changed(store, make_record, monkeypatch):
+    """Tables show them until there are new ones; they are run again."""
+    monkeypatch.setattr(experiment, "CHANGED", {})
+    old = make_record(values={"auc": 0.1})
+    store.put(old, "table1")
+    monkeypatch.undo()
+    assert store.get(old.experiment) is None and list(store.records()) == []
+    assert Plan.of([old.experiment], store).todo == [old.experiment]
+    (shown,) = store.records(earlier=True)
+    assert shown.earlier and shown.values == {"auc": 0.1}
+    new = make_record(values={"auc": 0.2})
+    store.put(new, "table1")
+    assert list(store.records(earlier=True)) == [new] == list(store.records())
 
 
 def test_the_folder_names_the_suites_that_were_run(store, make_record):

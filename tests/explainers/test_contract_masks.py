@@ -50,7 +50,7 @@ def test_valid_symmetric_and_the_same_alone_as_in_a_batch(slug, target):
     assert_valid(together, case.batch)
     listed = case.explainer.explain(case.model, case.graphs, progress=False)
     close(torch.cat([e.edge_mask for e in listed]), together.edge_mask)
-    for explanation, graph in zip(listed, case.graphs, strict=True):
+    for explanation, graph in zip(listed[::2], case.graphs[::2], strict=True):
         alone = call(case.explainer, case.model, graph)
         close(alone.edge_mask, explanation.edge_mask)
         if alone.get("node_mask") is not None:
@@ -73,8 +73,17 @@ def test_masks_tell_edges_apart(slug, target):
 
 @slugs
 @targets
-@pytest.mark.parametrize("directed", [False, True])
-def test_renumbering_nodes_permutes_the_mask(slug, target, directed):
+def test_renumbering_nodes_permutes_the_mask(slug, target):
+    check_renumbering(slug, target, directed=False)
+
+
+@slugs
+@pytest.mark.parametrize("target", ["gcn", "gine"])
+def test_renumbering_nodes_of_directed_graphs(slug, target):
+    check_renumbering(slug, target, directed=True)
+
+
+def check_renumbering(slug, target, *, directed):
     case = fitted(slug, target)
     graph = make_graph(11, 10, **fields_of(target), directed=directed)
     other, nodes, edges = permuted(graph)
@@ -152,8 +161,9 @@ class Collection(InMemoryDataset):
         self.data, self.slices = self.collate(graphs)
 
 
-@slugs
+@pytest.mark.parametrize("slug", ["hpme", "metagnn", "matchexplainer", "pgexplainer", "grad"])
 def test_fit_takes_a_dataset_a_list_a_batch_or_a_loader(slug):
+    """Graphs are read in one place for all explainers; ``metagnn`` reads some more."""
     case = fitted(slug)
     expected = call(case.explainer, case.model, case.batch).edge_mask
     for graphs in (

@@ -222,8 +222,8 @@ def test_quality_and_given_metrics(tmp_path):
 
 def test_quality_as_the_explainer_gives_it(tmp_path):
     graphs = [cycle(5), cycle(8)]
-    carried = Quality("carried", *[0.5] * 13, size=3)
-    absent = Quality("absence", *[0.0] * 13, size=2)
+    carried = Quality("carried", *[0.5] * 15, size=3)
+    absent = Quality("absence", *[0.0] * 15, size=2)
     explanations = [explain(graphs[0], quality=carried), explain(graphs[1], quality=absent)]
     (mine, _) = page_data(make(tmp_path, graphs, explanations={"mine": explanations}))["explainers"]
     assert mine["verdicts"] == ["carried", "absence"]

@@ -120,12 +120,18 @@ def test_what_explainers_say_about_themselves_is_on_top(browser):
     first, second = browser.find_elements(By.CSS_SELECTOR, ".verdict")
     assert "trust with care" in first.text and "Warning: no evidence" in first.text
     assert "no self-check" in second.text and "Warning" not in second.text
-    assert first.text.count("random edges") == 2
-    before = all_texts(browser, ".verdict strong")
+
+
+def test_deleting_is_behind_other_measures_and_its_trap_is_told(browser):
+    assert not one(browser, "#deletion").is_displayed()
+    one(browser, "#other summary").click()
+    assert "Read this with care" in one(browser, "#other").text
+    assert all_texts(browser, "#deletion tbody th") == ["first", "second", "random edges"]
+    before = all_texts(browser, "#deletion tbody td")
     slide(browser, "#share", 100)
-    after = all_texts(browser, ".verdict strong")
+    after = all_texts(browser, "#deletion tbody td")
     assert before != after
-    assert after[0] == "100\u00a0%" == after[2]  # all edges kept is the whole graph
+    assert after[0] == "100\u00a0%" == after[3]  # all edges kept is the whole graph
 
 
 def test_a_slider_changes_numbers_and_marked_edges(browser, page):
@@ -165,10 +171,12 @@ def test_search(browser):
 
 
 def test_filter_by_prediction(browser):
-    before = all_texts(browser, ".verdict strong")
+    one(browser, "#other summary").click()
+    WebDriverWait(browser, 10).until(lambda b: all_texts(b, "#deletion tbody td")[0])
+    before = all_texts(browser, "#deletion tbody td")
     choose(browser, "#predicted", "class 0")
     assert all(t.startswith("class 0") for t in all_texts(browser, ".card .prediction"))
-    assert all_texts(browser, ".verdict strong") != before
+    assert all_texts(browser, "#deletion tbody td") != before
     assert "found below" in one(browser, "#scope").text
     choose(browser, "#predicted", "wrong")
     assert all_texts(browser, ".card .chip.wrong")
@@ -184,8 +192,7 @@ def test_sort_by_any_metric(browser):
     assert sizes == sorted(sizes, reverse=True) and sizes[0] == 12
     choose(browser, "#sort", "AUC (second)")
     aucs = [
-        float(text.split()[1])
-        for text in all_texts(browser, ".panel[data-explainer=second] .metric")
+        float(text) for text in all_texts(browser, ".panel[data-explainer=second] [data-name=AUC]")
     ]
     assert len(aucs) >= 2 and aucs == sorted(aucs, reverse=True)
     choose(browser, "#sort", "Fidelity+: change without them (first)")
@@ -236,8 +243,8 @@ def test_keys(browser):
     assert shown(browser)[1] == [before - 1, before - 1]
     card.send_keys(Keys.ARROW_DOWN)
     assert browser.switch_to.active_element.get_attribute("data-graph") == "1"
-    browser.switch_to.active_element.send_keys(Keys.TAB)  # from a card to its slider
-    slider = browser.switch_to.active_element
+    slider = one(browser, "[data-graph='1'] input[type=range]")
+    browser.execute_script("arguments[0].focus()", slider)
     assert slider.get_attribute("type") == "range"
     value = int(slider.get_attribute("value"))
     slider.send_keys(Keys.ARROW_RIGHT)
@@ -308,6 +315,7 @@ def test_regression(chromium, tmp_path):
     slide(chromium, ".card input[type=range]", 2)
     value = float(decode(data["explainers"][0]["alone"])[2])
     assert float(shown(chromium)[0][0]) == pytest.approx(value, rel=1e-3)
+    one(chromium, ".card .more summary").click()
     assert "from the whole graph" in one(chromium, ".card .flip").text
     assert not one(chromium, "#predicted").is_displayed()
     assert chromium.get_log("browser") == []

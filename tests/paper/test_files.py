@@ -14,6 +14,7 @@ from hpme.data import load_dataset
 from hpme.errors import InputError, UnknownNameError
 from hpme.paper import files as paper_files
 from hpme.paper.files import differences, table_files, write_files
+from hpme.paper.shared import document
 from hpme.paper.shared.blocks import second_best, truth_ratio
 from hpme.paper.shared.cells import Results
 from hpme.paper.shared.suite import Suite
@@ -39,6 +40,12 @@ def put(tmp_path, make_record):
 
     put.store = store
     return put
+
+
+@pytest.fixture
+def not_drawn(monkeypatch):
+    """Figures are made but not drawn, which takes most of the time."""
+    monkeypatch.setattr(document, "render", lambda figure, suffix: suffix.encode())
 
 
 def score(e):
@@ -117,7 +124,7 @@ def test_curious_names_stay_text(tmp_path, make_record):
     assert r"| Method | &lt;script&gt; | a\_b&amp;c |" in files["odd.md"].decode()
 
 
-def test_ablation_and_curves(put):
+def test_ablation_and_curves(put, not_drawn):
     told = {"pool_ratio_source": "ground truth", "config": {"ratio": 0.3}}
     some = {"seeds": SEEDS[:1], "only": lambda e: e.dataset == "ba-motif-volume"}
     put("ablation", score, **some)
@@ -146,7 +153,7 @@ def test_second_best_method_and_ratio_of_the_ground_truth(put):
     assert truth_ratio("ba-motif-volume", results) == 0.3
 
 
-def test_means_over_graphs(put):
+def test_means_over_graphs(put, not_drawn):
     values = {"cosine": 0.9, "euclidean": 0.2}
     spread = {"cosine": 0.1, "euclidean": 0.05}
     folder = put(
@@ -159,7 +166,7 @@ def test_means_over_graphs(put):
 
 
 @pytest.mark.parametrize("name", sorted(SUITES))
-def test_every_suite_has_a_page(put, name):
+def test_every_suite_has_a_page(put, not_drawn, name):
     metrics = {
         "fidelity": {"simoar": 0.8, "robust_fidelity_plus": 0.1, "precision": 0.9},
         "links": {"robust_fidelity_plus": 0.1, "robust_fidelity_minus": 0.2},
@@ -174,7 +181,7 @@ def test_every_suite_has_a_page(put, name):
     assert text.startswith("# ") and "|---|" in text
 
 
-def test_only_suites_that_were_run(put):
+def test_only_suites_that_were_run(put, not_drawn):
     folder = put("table1", score, SEEDS[:1], lambda e: of_two(e) and e.dataset == "benzene")
     # HPME on Benzene is also the first bar of the ablation.
     assert "ablation.md" not in table_files(folder)
@@ -194,7 +201,7 @@ def test_what_was_run_for_all_suites_is_shown_by_each(put):
     assert len(lines) == len(set(lines)) == len(list(put.store.records()))
 
 
-def test_a_second_target_has_its_own_table(put):
+def test_a_second_target_has_its_own_table(put, not_drawn):
     for name, value in (("table1", 0.5), ("second", 0.7)):
         put(name, lambda e, v=value: {"auc": v}, only=lambda e: of_two(e) and is_told(e))
     files = table_files(put.store.folder, ["table1", "second"])
@@ -202,20 +209,20 @@ def test_a_second_target_has_its_own_table(put):
     assert "| HPME | 0.700 ± 0.000" in files["second.md"].decode()
 
 
-def test_a_single_shared_result_is_shown_once(put):
+def test_a_single_shared_result_is_shown_once(put, not_drawn):
     folder = put("table1", only=lambda e: e.dataset == "benzene" and is_told(e))
     files = table_files(folder)
     assert [name for name in files if re.fullmatch(r"(?!index)\w+\.md", name)] == ["table1.md"]
 
 
-def test_failures_alone_make_a_page(put):
+def test_failures_alone_make_a_page(put, not_drawn):
     experiment = SUITES["table1"].experiments([100])[0]
     put.store.put_failure(experiment, Failure("OSError", "disk full", "trace"))
     files = table_files(put.store.folder)
     assert "0 results, 1 failed experiment." in files["index.md"].decode()
 
 
-def test_nothing_to_report(tmp_path, put):
+def test_nothing_to_report(tmp_path, put, not_drawn):
     with pytest.raises(InputError, match="holds no results; run 'hpme bench SUITE"):
         table_files(tmp_path)
     folder = put("table1", only=of_two)
@@ -280,7 +287,7 @@ def test_cases_become_pictures(put, make_record, exhibits, tmp_path):
     assert differences(files, tmp_path) == [f"missing: {name}"]
 
 
-def test_command_writes_and_checks(put, tmp_path):
+def test_command_writes_and_checks(put, not_drawn, tmp_path):
     folder, out = put("table1", score, only=of_two), tmp_path / "docs"
     result = runner.invoke(app, ["tables", str(folder), "--out", str(out)])
     assert result.exit_code == 0, result.output
@@ -300,7 +307,7 @@ def test_command_writes_and_checks(put, tmp_path):
     assert "-| HPME | **0.999" in result.output and "+| HPME | **0.895" in result.output
 
 
-def test_the_old_name_of_the_command_warns_and_does_the_same(put, tmp_path):
+def test_the_old_name_of_the_command_warns_and_does_the_same(put, not_drawn, tmp_path):
     folder, out = str(put("table1", score, only=of_two)), str(tmp_path / "docs")
     for arguments, code in (([], 1), (["--out", out], 0), (["--check", out], 0), (["-x"], 2)):
         place = folder if arguments else str(tmp_path)  # a folder without results
@@ -322,7 +329,7 @@ def test_usage(put, tmp_path):
     assert runner.invoke(app, ["tables", str(tmp_path)]).exit_code == 1
 
 
-def test_files_of_an_earlier_report_go_others_stay(put, tmp_path):
+def test_files_of_an_earlier_report_go_others_stay(put, not_drawn, tmp_path):
     folder, out = put("table1", only=of_two), tmp_path / "docs"
     put("shift", lambda e: {"cosine": 0.5}, SEEDS[:1], lambda e: e.dataset == "benzene")
     write_files(table_files(folder), out)
@@ -338,7 +345,7 @@ def test_files_of_an_earlier_report_go_others_stay(put, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["files.txt", "index.md"])
-def test_files_of_others_stay(put, tmp_path, name):
+def test_files_of_others_stay(put, not_drawn, tmp_path, name):
     folder, out = put("table1", only=of_two), tmp_path / ("docs" * 20)  # wider than terminals
     out.mkdir()
     (out / name).write_text("letter.md\nindex.md\n")
@@ -351,7 +358,7 @@ def test_files_of_others_stay(put, tmp_path, name):
     assert (out / name).read_text() == "letter.md\nindex.md\n"
 
 
-def test_files_that_were_half_written_are_known_as_ours(put, tmp_path, monkeypatch):
+def test_files_that_were_half_written_are_known_as_ours(put, not_drawn, tmp_path, monkeypatch):
     files, out = table_files(put("table1", only=of_two)), tmp_path / "docs"
     write, left = paper_files.write_atomically, [3]
 

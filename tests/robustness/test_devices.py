@@ -47,9 +47,13 @@ LESS = {
 }
 
 
+def few_graphs():
+    return make_graphs(seeds=range(4))
+
+
 @cache
 def on_the_cpu(slug):
-    model, graphs = make_target("gcn", slug), make_graphs()
+    model, graphs = make_target("gcn", slug), few_graphs()
     explainer = make_explainer(slug, **LESS.get(slug, {})).fit(model, graphs, progress=False)
     return explainer, explainer.explain(model, graphs, progress=False)
 
@@ -63,7 +67,7 @@ CASES += [(slug, place) for slug in QUICK for place in ("both", "graphs")]
 def test_masks_are_those_of_the_cpu(slug, place, accelerator, tmp_path):
     expected = on_the_cpu(slug)[1]
     here, there = PLACES[place]
-    model, graphs = make_target("gcn", slug).to(here), on(there, make_graphs())
+    model, graphs = make_target("gcn", slug).to(here), on(there, few_graphs())
     explainer = make_explainer(slug, **LESS.get(slug, {})).fit(model, graphs, progress=False)
     found = explainer.explain(model, graphs, progress=False)
     for name in ("edge_mask", "node_mask", "pooled", "x", "edge_index"):
@@ -97,7 +101,7 @@ def test_kinds_of_models(target, accelerator):
 @pytest.mark.parametrize("slug", ["hpme", "mixupexplainer"])
 def test_quality_and_mixups(slug, accelerator):
     explainer = on_the_cpu(slug)[0]
-    graphs, model = make_graphs(), make_target("gcn", slug)
+    graphs, model = few_graphs(), make_target("gcn", slug)
     expected = explainer.mixup_graphs(model, graphs)
     quality = explainer.quality(model, graphs) if slug == "hpme" else None
     moved, there = make_target("gcn", slug).to("accel"), on("accel", graphs)
@@ -141,7 +145,7 @@ def test_through_pygs_explainer(accelerator):
 def truth():
     """The graphs, with the upper half of some mask as ground truth."""
     found = []
-    for graph, explanation in zip(make_graphs(), on_the_cpu("grad")[1], strict=True):
+    for graph, explanation in zip(few_graphs(), on_the_cpu("grad")[1], strict=True):
         graph.edge_mask = explanation.edge_mask > explanation.edge_mask.median()
         found.append(graph)
     return found
@@ -184,7 +188,7 @@ def test_metrics(name, place, accelerator):
 
 @pytest.mark.parametrize("place", PLACES)
 def test_page(place, accelerator, tmp_path):
-    explanations, graphs = on_the_cpu("hpme")[1], make_graphs()
+    explanations, graphs = on_the_cpu("hpme")[1], few_graphs()
     report(make_target("gcn"), graphs, {"hpme": explanations}, tmp_path / "a.html")
     here, there = PLACES[place]
     model, graphs = make_target("gcn").to(here), on(there, graphs)

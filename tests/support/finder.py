@@ -48,7 +48,7 @@ def mix_of(model, graphs, k=PLANTED, neighbor="contrast"):
     store = GraphStore.from_graphs(graphs)
     context = Context.build(model, store, batch_size=64, mode="regression")
     generator = torch.Generator().manual_seed(0)
-    return HardMix.build(context, PoolSize(k=k), neighbor, "swap", generator, 64)
+    return HardMix.build(context, PoolSize(k=k), neighbor, "swap", generator)
 
 
 def planted_mix(neighbor="contrast", count=40):

@@ -3,11 +3,15 @@
 import base64
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch_geometric.data import Data
 from torch_geometric.explain import Explanation
+
+from hpme.explainers.hpme.proof import Planted, Proof, Trial
+from hpme.explainers.hpme.quality import Quality
 
 ARRAYS = {"u8": "<u1", "u16": "<u2", "u32": "<u4", "f32": "<f4"}
 
@@ -53,6 +57,27 @@ def explain(graph, seed=0, **attributes):
     generator = torch.Generator().manual_seed(seed)
     scores = torch.rand(graph.num_edges, generator=generator)
     return Explanation(edge_index=graph.edge_index, edge_mask=scores, **attributes)
+
+
+def quality(verdict="carried", *, up=True, trials=2, nodes=2, **changes):
+    """What moving two nodes of a cycle into others did, as an explainer says it."""
+    sign = 1 if up else -1
+    effect = (0.8 * sign, 0.7 * sign, 0.9 * sign)
+    effect = (effect[0], *sorted(effect[1:]))
+    host = cycle(6)
+    origin = torch.tensor([0, 1, 2, 3, -1, -1])
+    chosen, random = (
+        Planted(cycle(6, 1), origin < 0, origin, 0.5 + sign * change) for change in (0.4, -0.3)
+    )
+    outputs = [torch.full((4,), 0.5 + sign * change) for change in (-0.4, 0.4, -0.3)]
+    shown = (Trial(host, 0.5 - 0.4 * sign, chosen, random),) * trials
+    region = torch.arange(5) < nodes
+    proof = Proof(region, 0.5 + 0.45 * sign, "p(<b>class</b>)", *outputs, shown, True)
+    found = Quality(
+        verdict, 0.9, 0.8, 1.0, 0.001, 0.5, 0.4, 0.6, *effect, 0.1 * sign, -0.4 * sign, -0.5, -0.3,
+        0.7, size=nodes, way=0.85 * sign, proof=proof,
+    )  # fmt: skip
+    return replace(found, **changes)
 
 
 def page_data(path):

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from safetensors.torch import load, save
+from torch import Tensor
 
 from hpme.apply.rows import Part
 from hpme.apply.shards import Column, Lists, ShardRows
@@ -18,7 +19,8 @@ from hpme.errors import HPMEError, InputError, short_of_memory
 from hpme.execute.jobs import Done, Failure
 from hpme.explainers.registry import load_explainer
 from hpme.explainers.shared.base import GraphExplainer
-from hpme.explainers.shared.masks import Masks, edge_to_node
+from hpme.explainers.shared.context import Asking
+from hpme.explainers.shared.masks import edge_to_node
 from hpme.graphs import GraphStore
 from hpme.models.explained import ExplainedModel
 from hpme.models.task import check_rows
@@ -55,7 +57,7 @@ class ShardWork:
     device: str | None = None
     threads: int = 1
     loaded: GraphExplainer | None = None
-    _ready: tuple[GraphExplainer, ExplainedModel] | None = field(default=None, repr=False)
+    _ready: Asking | None = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "loaded": None, "_ready": None}
@@ -70,12 +72,12 @@ class ShardWork:
 
     def shard(self, part: Part) -> bytes:
         """Explains the rows of a part; the shard lists those that cannot be explained."""
-        explainer, _ = self.ready()
         table, skipped = ShardRows(part), list(part.skipped)
-        for first in range(0, len(part.ids), explainer.batch_size):
-            rows = slice(first, first + explainer.batch_size)
-            store, numbers = self.read(part, rows, skipped)
-            self._explain(part, store, numbers, table, skipped)
+        with self.ready() as asking:
+            size = asking.explainer.batch_size
+            for first in range(0, len(part.ids), size):
+                store, numbers = self.read(part, slice(first, first + size), skipped)
+                self._explain(part, store, numbers, table, skipped)
         skipped.sort(key=lambda row: row.row)
         return table.encoded(skipped, self.settings)
 
@@ -85,7 +87,7 @@ class ShardWork:
         Raises:
             HPMEError: If explainer and model do not belong together.
         """
-        explainer, _ = self.ready()
+        explainer = self.ready().explainer
         if self.verdict and not hasattr(explainer, "quality"):
             raise InputError(f"{explainer.title} gives no verdicts; those of HPME do")
         if self.verdict and explainer.answers:
@@ -98,13 +100,13 @@ class ShardWork:
             trial = store.subset(torch.tensor(usable))
             try:
                 if self.alpha is not None:
-                    explainer.explain(self.ready()[1], trial, progress=False)
+                    explainer.explain(self.ready().model, trial, progress=False)
                 self._columns(part, trial, [numbers[i] for i in usable])
             except Exception as error:
                 if not short_of_memory(error):  # less at a time may fit
                     raise
 
-    def ready(self) -> tuple[GraphExplainer, ExplainedModel]:
+    def ready(self) -> Asking:
         """The explainer and the model, read when they are first needed."""
         if self._ready is None:
             explainer = self.loaded or load_explainer(self.explainer)
@@ -117,8 +119,8 @@ class ShardWork:
             if self.device is not None:
                 explained.model.to(torch.device(self.device))
             facts = {name: fact for name, fact in explainer.facts.items() if fact is not None}
-            level = explainer.level or "graph"
-            self._ready = explainer, ExplainedModel.of(explained, **{**facts, "level": level})
+            facts["level"] = explainer.level or "graph"
+            self._ready = explainer.on(ExplainedModel.of(explained, **facts))
         return self._ready
 
     def read(
@@ -128,7 +130,7 @@ class ShardWork:
         numbers = list(range(*rows.indices(len(part.ids))))
         if part.smiles is None:
             return part.store.subset(torch.tensor(numbers)), numbers
-        texts, explained = part.smiles[rows], self.ready()[1]
+        texts, explained = part.smiles[rows], self.ready().model
         if explained.featurise is None:
             found = stream_molecules(texts, hydrogens=self.hydrogens)
         else:
@@ -172,7 +174,7 @@ class ShardWork:
                 self._explain(part, some, [numbers[i] for i in places], table, skipped)
 
     def _columns(self, part: Part, store: GraphStore, numbers: list[int]) -> dict[str, Column]:
-        explainer, explained = self.ready()
+        explainer, explained = self.ready().explainer, self.ready().model
         masks, output = explainer.masks(explained, store), None
         view = explained.view
         if not (view.asked or explainer.answers):
@@ -195,12 +197,14 @@ class ShardWork:
         task = view.task(output)
         task.check(output)
         values = task.values(output) if task.classification else output.view(len(store), -1)
-        ones, quality = torch.ones_like(store.sizes), None
+        ones, quality, rest = torch.ones_like(store.sizes), None, None
         if self.verdict:
             judge: Any = explainer
             text = {"smiles": [part.smiles[i] for i in numbers]} if part.smiles else {}
             named = replace(store, text=text)
-            quality = [one.verdict for one in judge.quality(explained, named, proofs=False)]
+            judged = judge.quality(explained, named, proofs=False)
+            quality = [one.verdict for one in judged]
+            rest = torch.cat([one.rest for one in judged]) if store.schema is None else None
         nodes = masks.node_mask
         if nodes is None:
             nodes = edge_to_node(masks.edge_mask, store.batch())
@@ -210,10 +214,11 @@ class ShardWork:
             "smiles": part.smiles and [part.smiles[i] for i in numbers],
             "prediction": Lists(values.flatten(), ones * values.shape[1]),
             "class": values.argmax(1) if task.classification else None,
-            "pooled_nodes": _pooled(masks, store),
+            "pooled_nodes": _numbers(masks.pooled, store),
             "edge_weights": Lists(masks.edge_mask, store.edge_counts),
             "node_weights": Lists(nodes.amax(1), store.sizes),
             "verdict": quality,
+            "rest_nodes": _numbers(rest, store),
         }
 
 
@@ -245,10 +250,10 @@ def _usable(one: GraphStore) -> bool:
     return False
 
 
-def _pooled(masks: Masks, store: GraphStore) -> Column:
-    """Numbers of the pooled nodes of every graph."""
-    if masks.pooled is None:
+def _numbers(mask: Tensor | None, store: GraphStore) -> Column:
+    """Numbers of the masked nodes of every graph."""
+    if mask is None:
         return None
-    graph, nodes = store.node_graph, masks.pooled.nonzero().view(-1)
+    graph, nodes = store.node_graph, mask.nonzero().view(-1)
     counts = torch.bincount(graph[nodes], minlength=len(store))
     return Lists((nodes - store.node_start[graph[nodes]]).int(), counts)

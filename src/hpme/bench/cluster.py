@@ -21,11 +21,7 @@ Bundle = dict[str, bytes]
 
 
 class ExperimentCluster(RayExecutor):
-    """Datasets and targets are made once and sent to whoever needs them.
-
-    Args:
-        address: ``HOST:PORT`` of a running cluster; without it Ray is started on this machine.
-    """
+    """Datasets and targets are made once and sent to whoever needs them."""
 
     def __init__(self, address: str | None = None) -> None:
         super().__init__(_work, address)

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 from hpme.errors import InputError
@@ -14,6 +15,9 @@ from hpme.storage import canonical_json
 
 RESULT_VERSION = 3
 """Part of every key; raise it when a change to explainers or metrics alters results."""
+CHANGED = {"hpme": 4, "distilled-occlusion": 4, "best-attribution": 4}
+"""Versions of explainers whose results alone have changed since. Tables show their earlier results
+until there are new ones, and say so."""
 GROUND_TRUTH = "ground-truth"
 """In place of an explainer: the ground truth is taken for the explanation."""
 ALL_EDGES = "all-edges"
@@ -53,10 +57,18 @@ class Experiment:
     metrics: tuple[str, ...] = ("auc",)
     train_steps: int | None = None
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Digest of all fields."""
-        content = {**self.to_dict(), "result_version": RESULT_VERSION}
+        return self._key(CHANGED.get(self.explainer or "", RESULT_VERSION))
+
+    @property
+    def earlier_key(self) -> str:
+        """The key before the explainer was changed, see :data:`CHANGED`."""
+        return self._key(RESULT_VERSION)
+
+    def _key(self, version: int) -> str:
+        content = {**self.to_dict(), "result_version": version}
         return hashlib.sha256(canonical_json(content)).hexdigest()[:20]
 
     @property
@@ -70,6 +82,14 @@ class Experiment:
             self.target_seed,
             self.train_steps,
         )
+
+    @cached_property
+    def cell(self) -> tuple[str | None, ...]:
+        """What it is about, whatever the seed: all that tells the cells of a suite apart."""
+        # Where nothing is explained, seeds are those of targets.
+        target = None if self.explainer is None else str(self.target_seed)
+        options = canonical_json(dict(self.options)).decode()
+        return self.dataset, self.variant, self.model, self.explainer, target, options
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as JSON values."""

@@ -150,9 +150,8 @@ def hard_mix(outcome: Outcome) -> tuple[float, float]:
     with judge.context(outcome.target.model, graphs, mode=outcome.mode) as context:
         generator = torch.Generator().manual_seed(0)  # the same hosts for all settings
         for share in SHARES:
-            mix = HardMix.build(
-                context, PoolSize(share), judge.neighbor, judge.attach, generator, judge.batch_size
-            )
+            form = PoolSize(share), judge.neighbor, judge.attach
+            mix = HardMix.build(context, *form, generator)
             score = from_edges(edge_mask, mix.graphs).node_mask
             assert score is not None
             selection = mix.select(score.view(1, -1).to(mix.features))

@@ -48,6 +48,7 @@ class Record:
         cost: Seconds to fit, to explain and to compute metrics, CPU seconds of the three together
             and of the explainer alone, passes of the target over the graphs, and peak memory.
         versions: Versions of the software.
+        earlier: Whether the explainer has changed since; not stored.
     """
 
     experiment: Experiment
@@ -57,11 +58,13 @@ class Record:
     context: dict[str, Any]
     cost: dict[str, Any]
     versions: dict[str, str]
+    earlier: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """The record as JSON values, with a digest of all the others."""
         content = {"experiment": self.experiment.to_dict(), "key": self.experiment.key}
-        return sealed(json_values({**asdict(self), **content}))
+        stored = {name: value for name, value in asdict(self).items() if name != "earlier"}
+        return sealed(json_values({**stored, **content}))
 
     def to_bytes(self) -> bytes:
         """The record as a line of a file."""
@@ -89,9 +92,10 @@ class Record:
         """
         values = unsealed(content)
         experiment = Experiment.from_dict(values.pop("experiment"))
-        if values.pop("key") != experiment.key:
+        key = values.pop("key")
+        if key not in (experiment.key, experiment.earlier_key):
             raise InputError("its key is of another version of hpme")
-        return cls(experiment=experiment, **values)
+        return cls(experiment=experiment, **values, earlier=key != experiment.key)
 
 
 def json_values(value: Any) -> Any:
@@ -142,7 +146,8 @@ class ResultStore:
 
     def get(self, experiment: Experiment) -> Record | None:
         """The intact result of an experiment; ``None`` if there is none, so that it must be run."""
-        found = [r for r in self._records(experiment.key) if r.experiment.key == experiment.key]
+        own = (r for r in self._records(experiment.key) if not r.earlier)
+        found = [record for record in own if record.experiment.key == experiment.key]
         return found[-1] if found else None
 
     def put(self, record: Record, suite: str = OTHER) -> None:
@@ -155,9 +160,15 @@ class ResultStore:
         content = {"key": experiment.key, "experiment": experiment.to_dict(), **asdict(failure)}
         write_atomically(self.failure_path(experiment), canonical_json(content))
 
-    def records(self) -> Iterator[Record]:
-        """All intact results, in the order of their keys."""
-        found = {record.experiment.key: record for record in self._records()}
+    def records(self, *, earlier: bool = False) -> Iterator[Record]:
+        """All intact results, in the order of their keys.
+
+        Args:
+            earlier: Whether also those of explainers that have changed since, if there is no other.
+        """
+        every = [record for record in self._records() if earlier or not record.earlier]
+        every.sort(key=lambda record: not record.earlier)
+        found = {record.experiment.key: record for record in every}
         return (found[key] for key in sorted(found))
 
     def failures(self) -> Iterator[dict[str, str]]:

@@ -82,11 +82,7 @@ def _kinds(experiment: Experiment) -> list[tuple[object, ...]]:
 
 
 class Watch:
-    """Shows what has ended and how long the rest will take.
-
-    Args:
-        costs: Estimates; they learn from what ends.
-    """
+    """Shows what has ended, and how long the rest will take by estimates that learn from it."""
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ from hpme.data.molecules.smiles import parse_smiles, read_smiles
 from hpme.errors import HPMEError, InputError
 from hpme.graphs import GraphStore
 from hpme.models.explained import ExplainedModel
-from hpme.page.predictions import asked_task
+from hpme.page.predictions import model_name
 from hpme.storage import read_json
 
 MOST_GRAPHS, MOST_NODES = 20, 5_000
@@ -47,21 +47,21 @@ class Answers:
         hydrogens: bool = False,
         threshold: float | None = None,
     ) -> None:
-        self.explainer, self.model, self.folder = explainer, model, folder
+        self.explainer, self.folder, self.asking = explainer, folder, explainer.on(model)
+        self.model = self.asking.model
         self.columns, self.hydrogens, self.threshold = columns, hydrogens, threshold
         self.donors = self.kind = None
         if hasattr(explainer, "hosts"):
             self.kind = explainer.hosts.x.dtype
         if getattr(explainer, "molecules", None):
             kept = SmilesColumns(explainer.molecules, range(len(explainer.molecules)))
-            self.donors = model.read(self._molecules(kept)[0])
+            self.donors = self.model.read(self._molecules(kept)[0])
             self("text", explainer.molecules[0], 0)  # what does not belong together shows now
 
     def texts(self) -> dict[str, str]:
         """What the page of questions shows."""
-        name, task = type(self.model.model).__name__, asked_task(self.model)
         example = EXAMPLE if self.donors is None else self.explainer.molecules[0]
-        return {"title": name if task is None else f"{name}, {task}", "example": example}
+        return {"title": model_name(self.model), "example": example}
 
     def __call__(self, kind: str, text: str, number: int) -> tuple[Path, str]:
         """The page that answers a question, and what it leaves out."""
@@ -74,14 +74,15 @@ class Answers:
             )
         read = Inputs(self.model, store, store, graphs, list(range(1, len(graphs) + 1)))
         name, path = self.explainer.slug, self.folder / f"{number}.html"
-        found = {name: explanations_of(self.explainer, read, quiet=True)}
         quiet, changes = InputOptions(data="", quiet=True), None
         notes = [f"Left out: {row}." for row in left_out]
-        try:
-            changes = self._changes(store)
-        except HPMEError as error:  # a page without them is better than none
-            notes.append(f"No counterfactuals: {error}.")
-        save_page(read, {name: self.explainer}, found, path, quiet, counterfactuals=changes)
+        with self.asking:
+            found = {name: explanations_of(self.explainer, read, quiet=True)}
+            try:
+                changes = self._changes(store)
+            except HPMEError as error:  # a page without them is better than none
+                notes.append(f"No counterfactuals: {error}.")
+            save_page(read, {name: self.explainer}, found, path, quiet, counterfactuals=changes)
         return path, " ".join(notes)
 
     def _graphs(self, kind: str, text: str) -> tuple[list[Any], list[SkippedRow]]:

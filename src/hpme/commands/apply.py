@@ -105,9 +105,10 @@ def apply(
 ) -> None:
     """Explain any number of graphs or molecules with a saved explainer.
 
-    Writes one row per graph: id, prediction, class, pooled_nodes, edge_weights, node_weights and
-    verdict. Rows that cannot be read or explained are listed in _skipped.csv. Memory does not grow
-    with their number. A run that was stopped, or killed, goes on where it was when started again.
+    Writes one row per graph: id, prediction, class, pooled_nodes, edge_weights, node_weights,
+    verdict and rest_nodes. Rows that cannot be read or explained are listed in _skipped.csv. Memory
+    does not grow with their number. A run that was stopped, or killed, goes on where it was when
+    started again.
 
     Exit codes: 0 done, 1 failed while running, 2 wrong usage, 130 interrupted.
     """
@@ -214,14 +215,13 @@ def _calibrated(
     from hpme.errors import InputError
     from hpme.storage import FileContent
 
-    explainer: Any
-    explainer, model = work.ready()
+    explainer: Any = work.ready().explainer
     if not hasattr(explainer, "guarantee"):
         raise InputError(f"{explainer.title} guarantees nothing; those of HPME do")
     parts = [work.read(part, slice(None), [])[0] for part in rows.parts(ROWS_PER_SHARD)]
     if not parts:
         raise InputError("there are no graphs to calibrate on")
-    found = explainer.guarantee(model, parts[0].joined(*parts[1:]), alpha)
+    found = explainer.guarantee(work.ready().model, parts[0].joined(*parts[1:]), alpha)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "explainer.safetensors"
         explainer.save(path)

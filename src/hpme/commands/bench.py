@@ -144,14 +144,7 @@ def chosen_experiments(
     explainers: str | None = None,
     **changes: int | None,
 ) -> list[Experiment]:
-    """The experiments of a suite that the command line asks for.
-
-    Args:
-        seeds: As people write them; by default the suite's.
-        datasets: Names separated by commas; by default all.
-        explainers: Names separated by commas; by default all.
-        changes: Fields of the experiments to set, unless ``None``.
-    """
+    """The experiments of a suite that the command line asks for; ``changes`` are fields to set."""
     from hpme.bench import parse_seeds
 
     chosen = usage("--seeds", parse_seeds, seeds) if seeds else list(suite.seeds)

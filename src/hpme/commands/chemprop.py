@@ -46,12 +46,7 @@ def chemprop_graphs(
     hydrogens: bool = False,
     **columns: Any,
 ) -> list[Data]:
-    """Molecules of a table as a Chemprop model sees them.
-
-    Args:
-        files: Files (``.npz``) of additional features and descriptors by Chemprop's names ``V_f``,
-            ``E_f``, ``V_d`` (an array per molecule) and ``x_d`` (a row per molecule).
-    """
+    """Molecules of a table as a Chemprop model sees them; ``files`` are by Chemprop's names."""
     read, left_out = parse_smiles(
         read_columns(table, **columns), rules or {}, task=task, hydrogens=hydrogens
     )

@@ -164,10 +164,7 @@ def make_explainers(names: Sequence[str], inputs: InputOptions) -> dict[str, Gra
 
 
 def find_function(reference: str) -> Callable[..., Any]:
-    """The function named ``module:function``.
-
-    The module is looked for in the current folder first, then where Python looks for modules.
-    """
+    """The function named ``module:function``, of a module in the current folder or elsewhere."""
     module_name, colon, name = reference.partition(":")
     if not colon or not module_name or not name:
         raise InputError(
@@ -268,13 +265,7 @@ def read_graphs(
     model: ExplainedModel | None = None,
     **table_options: Any,
 ) -> list[Data] | GraphStore:
-    """Graphs of a table of SMILES, of a file of graphs, or of what a factory returns.
-
-    Args:
-        source: A ``.csv`` or ``.tsv`` file, a ``.safetensors`` file of
-            :func:`~hpme.data.save_graphs`, or ``module:function``.
-        model: What the graphs are for; a Chemprop model makes them of a table of SMILES itself.
-    """
+    """Graphs of a table of SMILES, of a file of graphs, or of what ``module:function`` returns."""
     path = Path(source)
     suffix = path.suffix.lower()
     if model is not None and model.featurise is not None:

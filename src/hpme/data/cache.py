@@ -27,10 +27,7 @@ def default_root() -> Path:
 
 
 def cached(root: Path, request: Request, build: Callable[[], GraphStore]) -> GraphStore:
-    """The graphs of a request, from the cache if they are there and intact, else built and stored.
-
-    A cache that cannot be written is worth a warning, not a failure.
-    """
+    """The graphs of a request, from the cache if they are intact there, else built and stored."""
     path, meta = cached_path(root, request), {"request": dict(request)}
 
     def read() -> GraphStore:

@@ -107,10 +107,7 @@ def link_graphs(
     num_labels: int = NUM_LABELS,
     labels: Labels = "drnl",
 ) -> GraphStore:
-    """Draws links and non-links, splits them, and cuts out their subgraphs.
-
-    Which end of a link is the first is random.
-    """
+    """Draws links and non-links, either end first, splits them, and cuts out their subgraphs."""
     generator = torch.Generator().manual_seed(seed)
     links = base.links()
     size = 2 * len(links) if size is None else size

@@ -73,10 +73,7 @@ def dataset_path(
     root: str | Path | None = None,
     size: int | None = None,
 ) -> Path:
-    """Where :func:`load_dataset` keeps a dataset; arguments as there.
-
-    What the file must contain is noted beside it, in a file that ends in ``.json``.
-    """
+    """Where :func:`load_dataset` keeps a dataset; arguments as there."""
     _, request = _resolve(name, variant, seed, size)
     return cached_path(default_root() if root is None else Path(root), request)
 

@@ -53,11 +53,7 @@ class RayExecutor:
         return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
 
     def submit(self, job: Any, *luggage: Any) -> None:
-        """Gives a job to the cluster.
-
-        Args:
-            luggage: What the work is given besides; references to Ray's objects arrive as these.
-        """
+        """Gives a job to the cluster; references to Ray's objects arrive as these."""
         self._running[self._do.remote(self._work, job, *luggage)] = job
 
     def wait(self, timeout: float) -> list[Done]:

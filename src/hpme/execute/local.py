@@ -26,9 +26,6 @@ class LocalExecutor:
     """Worker processes with one thread each; one that dies fails its own job and is replaced.
 
     They start side by side; one that takes too long counts as dead.
-
-    Args:
-        work: Does a job; every process has a copy of its own.
     """
 
     def __init__(self, workers: int, work: Work) -> None:

@@ -106,12 +106,10 @@ class MaskDescent:
         start: Tensor,
         classes: Tensor | None = None,
     ) -> Tensor:
-        """Edge weights ``[E]``.
+        """Edge weights ``[E]`` from the first logits of pairs.
 
-        Args:
-            classes: Class of every pair; those of one class share a logit, else rounding decides
-                which of them a maximum picks, and descent makes the most of it. By default every
-                pair has its own.
+        Pairs of one of the ``classes`` share a logit, else rounding decides which of them a maximum
+        picks, and descent makes the most of it.
         """
         pairs = graphs.pairs
         if classes is None:

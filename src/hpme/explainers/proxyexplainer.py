@@ -187,10 +187,7 @@ class SampledPairs:
         return cls(index, padded[links.of_edge], connected, graphs.batch[index[0]])
 
     def joined(self, graphs: GraphBatch, generator: torch.Generator) -> GraphBatch:
-        """The graphs with unconnected pairs joined too, in both directions, after the old edges.
-
-        New edges have the attributes of random edges, and weigh 1 if the graphs have weights.
-        """
+        """The graphs with unconnected pairs joined by edges like random ones, behind theirs."""
         new = self.index[:, ~self.connected]
         return with_edges(graphs, torch.cat([new, new.flip(0)], dim=1), generator)
 

@@ -31,11 +31,8 @@ Graph = dict[str, Any]
 def flattened(graphs: Sequence[Any], *, others: bool = True) -> tuple[Schema, list[Graph]]:
     """Heterogeneous graphs as flat ones: nodes of the first type, of the second, and so on.
 
-    Graphs may lack types that others have.
-
-    Args:
-        others: Whether to take attributes along that not every model reads, where all types of a
-            graph have them.
+    Graphs may lack types that others have. ``others`` are attributes that not every model reads;
+    they come along where all types of a graph have them.
     """
     for number, graph in enumerate(graphs):
         if not isinstance(graph, HeteroData):
@@ -357,11 +354,7 @@ def _by_type(
     widths: Mapping[str, Sequence[int | None]],
     schema: Schema,
 ) -> list[dict[str, Sequence[Tensor]]]:
-    """For every type its attributes, graph by graph.
-
-    Args:
-        widths: Columns of every type, for attributes where types differ; ``None`` for none.
-    """
+    """For every type its attributes, graph by graph; ``widths`` where types differ in columns."""
     made = []
     for number, own in enumerate(rows.split([sum(count) for count in counts])):  # type: ignore[no-untyped-call]
         columns = {}

@@ -149,12 +149,9 @@ class LabelledGraphs:
         return torch.where(self._edge_key[place] == wanted, self.edge_label[place], -1)
 
     def matches(self, pattern: Pattern, inside: Tensor | None = None) -> Tensor:
-        """Nodes ``[R, n]`` of all places where a pattern occurs, as an induced subgraph.
+        """Nodes ``[R, n]`` of all places ``inside`` where a pattern occurs, as an induced subgraph.
 
         Of matches that differ by a symmetry of the pattern there is one.
-
-        Args:
-            inside: Boolean node mask; all nodes of a match are inside.
         """
         wanted: dict[tuple[int, int], int] = {(i, j): label for i, j, label in pattern.edges}
         start = (self.label == pattern.nodes[0]) | (self.fine == pattern.nodes[0])
@@ -226,12 +223,7 @@ class LabelledGraphs:
         return mask
 
     def components(self, inside: Tensor) -> tuple[Tensor, Tensor]:
-        """Component and Weisfeiler-Lehman hash of the subgraph inside a node mask.
-
-        Returns:
-            For every node the smallest node of its component, -1 outside; and for every node the
-            hash of its component.
-        """
+        """The smallest node and the hash of every node's component in a mask; -1 outside."""
         source = torch.repeat_interleave(self.adjacency.degree)
         kept = inside[source] & inside[self.adjacency.target]
         source, target, label = source[kept], self.adjacency.target[kept], self.edge_label[kept]

@@ -121,10 +121,10 @@ class ModelAdapter:
         found = self.embedding_source or "not computed yet"
         return f"{weighting}; node embeddings: {found}{entry}{rows}"
 
-    def ensure_probed(self, graphs: GraphBatch) -> None:
-        """Probes unless a way is known; the graphs of a probe before may have had no edges."""
+    def ensure_probed(self, graphs: GraphBatch, *, known: bool = False) -> None:
+        """Probes unless a way is ``known``; graphs of a probe before may have had no edges."""
         self.edge_free = not self.reads_edges(graphs)
-        if self.weighting in (None, "none") and not self.edge_free:
+        if not known and self.weighting in (None, "none") and not self.edge_free:
             self.probe(graphs)
 
     @torch.no_grad()

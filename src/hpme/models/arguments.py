@@ -93,11 +93,7 @@ class Tensors:
         return kept
 
     def per_row(self, names: Sequence[str]) -> dict[str, dict[str, Tensor]]:
-        """Arguments with a row per node or per edge, by group; names that begin so are of edges.
-
-        Args:
-            names: What the model calls its arguments; others it cannot be given as fields.
-        """
+        """Arguments with a row per node or per edge, by group; only those that the model names."""
         groups: dict[str, dict[str, Tensor]] = {"node": {}, "edge": {}}
         if not isinstance(self.x, Tensor) or not isinstance(self.edge_index, Tensor):
             return groups
@@ -170,12 +166,7 @@ class Tensors:
 
 
 def hetero_batch(data: HeteroData, schema: Schema | None) -> GraphBatch:
-    """One batch of graphs, told apart by ``batch`` of every type, as flat rows with types.
-
-    Args:
-        data: All graphs together; without ``batch`` they are one.
-        schema: The types, numbered as before; by default as here.
-    """
+    """One batch of graphs, told apart by ``batch`` of every type, as flat rows with types."""
     whole = WholeGraph.of(data)
     assert whole.schema is not None
     rows, batch = whole.types[NODE_TYPE], flat_batch(data, whole)

@@ -9,9 +9,10 @@ what that means (:mod:`hpme.models.task`); inside :meth:`ExplainedModel.frozen` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import KW_ONLY, dataclass, fields, replace
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from typing import Any, cast, get_args
 
 from torch import Tensor, nn
@@ -23,7 +24,7 @@ from hpme.graphs import GraphStore
 from hpme.graphs.reading import Attributes
 from hpme.models.adapter import ModelAdapter, Weighting
 from hpme.models.calling import Call, Caller, Derived
-from hpme.models.freezing import check_module, frozen
+from hpme.models.freezing import check_module, frozen, modules_of, same_random_state
 from hpme.models.output import Name, OutputView, Target
 from hpme.models.task import Mode, ReturnType, Task, check_word
 from hpme.models.wrappers import unwrapped
@@ -183,9 +184,41 @@ class ExplainedModel:
         return frozen(self.model)
 
 
+@dataclass(frozen=True)
+class HeldModel(ExplainedModel):
+    """A model that is asked about again and again: frozen once for many questions.
+
+    Args:
+        found: What was found out about it and holds as long as its weights do, by name.
+    """
+
+    _: KW_ONLY
+    found: dict[str, Any] = field(default_factory=dict, compare=False)
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Keeps the model frozen; :meth:`frozen` has nothing more to do inside, in this thread."""
+        tensors = [*self.model.parameters(), *self.model.buffers()]
+        state = [(t.data_ptr(), 0 if t.is_inference() else t._version) for t in tensors]
+        if self.found.get("state") != state:
+            self.found.clear()
+        with super().frozen():
+            self.found.update(state=state, thread=threading.get_ident())
+            try:
+                yield
+            finally:
+                self.found.pop("thread", None)
+
+    def frozen(self) -> AbstractContextManager[None]:
+        """As of every model, unless it is held."""
+        if self.found.get("thread") != threading.get_ident():
+            return super().frozen()
+        return same_random_state(modules_of(self.model))
+
+
 def known_facts(explained: ExplainedModel) -> dict[str, Any]:
     """What is known about a model besides its level, by name."""
-    others = ("model", "level", "model_config", "featurise")
+    others = ("model", "level", "model_config", "featurise", "found")
     names = [field.name for field in fields(explained) if field.name not in others]
     return {name: value for name in names if (value := getattr(explained, name)) is not None}
 

@@ -23,9 +23,6 @@ class HeteroGNN(TargetGNN):
 
     What reaches a node along edges of all types is added up; every layer is followed by row-wise
     L2 normalisation and ReLU. The readout joins maximum and mean over the nodes of every type.
-
-    Args:
-        task: ``"classification"`` or ``"regression"``.
     """
 
     hetero: ClassVar[bool] = True
@@ -126,12 +123,7 @@ class HeteroGNN(TargetGNN):
 
 
 class NodeHeteroGNN(HeteroGNN):
-    """:class:`HeteroGNN` with a prediction for every node of one type.
-
-    Args:
-        task: ``"classification"`` or ``"regression"``.
-        node_type: The type; by default the first.
-    """
+    """:class:`HeteroGNN` with a prediction for every node of one type, by default the first."""
 
     level: ClassVar[Level] = "node"
 

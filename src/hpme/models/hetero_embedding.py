@@ -23,12 +23,7 @@ class HeteroEmbeddingProbe:
 
     A layer is one of PyG's that returns a dictionary by node type (``HeteroConv``, ``HGTConv``), or
     all of them that stand in one dictionary of modules (``to_hetero``), whose outputs are added up;
-    else a single layer. Embeddings of types of different widths
-    are filled with zeros.
-
-    Args:
-        level: ``"graph"`` or ``"node"``.
-        layer: Name of the layer whose output is the node embedding; found if ``None``.
+    else a single layer. Embeddings of types of different widths are filled with zeros.
     """
 
     def __init__(

@@ -12,11 +12,7 @@ from hpme.models.gnn import GAT, GCN, GIN, TargetGNN
 
 
 class NodeLevel(TargetGNN):
-    """Makes a model node-level: the outputs of all layers side by side, and a linear head.
-
-    Args:
-        task: ``"classification"`` or ``"regression"``.
-    """
+    """Makes a model node-level: the outputs of all layers side by side, and a linear head."""
 
     level: ClassVar[Level] = "node"
 

@@ -32,11 +32,7 @@ Change = Callable[[Replicas], GraphBatch]
 def replica_outputs(
     adapter: ModelAdapter, store: GraphStore, ids: Tensor, change: Change, /, **model_kwargs: Any
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Graph numbers and outputs of changed replicas of graphs, some at a time, in order.
-
-    Args:
-        change: Applied to every part of the replicas; how they are cut into parts changes nothing.
-    """
+    """Graph numbers and outputs of changed replicas of graphs, some at a time, in order."""
     first = 0
     for part in chunks(store, ids):
         number = torch.arange(first, first + part.numel(), device=part.device)

@@ -26,7 +26,7 @@ from hpme.page.entries import (
     text_or_none,
     truth_of,
 )
-from hpme.page.predictions import Predictions, Sizes, asked_task, side_names
+from hpme.page.predictions import Predictions, Sizes, model_name, side_names
 from hpme.page.proofs import proofs
 from hpme.page.template import decimals, render, whole_numbers
 from hpme.page.units import Units
@@ -92,10 +92,7 @@ def payload(
     truth = truth_of(graphs, pairs)
     if names is None:
         names = [text_or_none(graph.get("name")) or f"graph {i}" for i, graph in enumerate(graphs)]
-    model_name = getattr(explained.model, "title", None) or type(explained.model).__name__
-    task = asked_task(explained)
-    model_name = model_name if task is None else f"{model_name}, {task}"
-    title = title or f"Explanations of {model_name}"
+    title = title or f"Explanations of {model_name(explained)}"
     entries = [
         {
             **(entry(named[name], scores[name], graphs, truth) if name in named else {}),
@@ -110,7 +107,7 @@ def payload(
     ]
     return {
         "title": title,
-        "model": model_name,
+        "model": model_name(explained),
         "version": __version__,
         "classes": predictions.classes(class_names or side_names(explained)),
         "keep": _pooled_share(named, units) if keep is None else keep,

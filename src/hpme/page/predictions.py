@@ -136,6 +136,13 @@ def asked_task(model: ExplainedModel) -> str | None:
     return target if target in tasks else None
 
 
+def model_name(model: ExplainedModel) -> str:
+    """What a page calls a model: by its own title, else its class, and the task that is asked."""
+    name = str(getattr(model.model, "title", None) or type(model.model).__name__)
+    task = asked_task(model)
+    return name if task is None else f"{name}, {task}"
+
+
 def side_names(model: ExplainedModel) -> Sequence[str] | None:
     """Names of the classes on the page; what is asked about one class or task has two sides."""
     mode, task, several = model.view.mode, asked_task(model), len(model.tasks or ()) > 1

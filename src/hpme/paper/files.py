@@ -71,6 +71,10 @@ def _introduction(results: Results) -> str:
     text = f"{records} result{'s' * (records != 1)}"
     if failures:
         text += f", {failures} failed experiment{'s' * (failures != 1)}"
+    old = [record.experiment.explainer or "" for record in results.records if record.earlier]
+    if old:
+        text += f", {len(old)} of them of an earlier version of {join_words(sorted(set(old)))}"
+        text += ", which hpme bench computes again"
     versions: dict[str, set[str]] = defaultdict(set)
     for record in results.records:
         for name, version in record.versions.items():

@@ -157,10 +157,7 @@ def draw_cases(shown: Shown) -> Any:
 
 
 def case_picture(graphs: Sequence[Any], explanations: Mapping[str, Sequence[Any]]) -> Any:
-    """Ground truth beside the heaviest edges of each explainer, a row per graph.
-
-    Of every explanation as many edges are drawn as the ground truth has. Pooled nodes are marked.
-    """
+    """Ground truth beside as many of the heaviest edges of each explainer, a row per graph."""
     painter = painter_of(graphs, ".png")
     figure, rows = frame(len(graphs), ["Ground truth", *explanations], painter.panel)
     norm = Normalize(0.0, 1.0)

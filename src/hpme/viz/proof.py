@@ -92,8 +92,8 @@ def proof_picture(proof: Proof, suffix: str) -> bytes:
     if proof.graph is not None:
         left = 1
         page.head(0, proof.graph.get("name") or "explained", colour)
-        said = f"{proof.name} {_number(proof.output)}"
-        page.draw(0, max(len(rows) - 1, 0) / 2, proof.graph, proof.region, colour, said)
+        words = f"{proof.name} {_number(proof.output)}"
+        page.draw(0, max(len(rows) - 1, 0) / 2, proof.graph, proof.region, colour, words)
     other = "another molecule" if isinstance(painter, MoleculePainter) else "another graph"
     heads = (other, "with the region in it", "with a random region")
     for number, (text, tint) in enumerate(zip(heads, (INK, colour, CONTROL), strict=True)):

@@ -1,6 +1,7 @@
 """Evidence about molecules by transplants that chemistry allows."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -71,16 +72,19 @@ def test_featurisers_are_known_by_what_they_make():
     model = ExplainedModel(Chlorines(), mode="binary_classification")
     ours = GraphStore.from_graphs(graphs_of(RICH[:3]))
     found = Featuriser.of(model, ours)
-    assert found is not None and found.kind == "hpme"
+    assert found is not None and torch.equal(found(RICH[:3]).x, ours.x)
     theirs = [pyg_graph(text) for text in RICH[:3]]
     for graph in theirs:
         graph.x, graph.edge_attr = graph.x.float(), graph.edge_attr.float()
     found = Featuriser.of(model, GraphStore.from_graphs(theirs))
-    assert found is not None and found.kind == "pyg"
-    assert found(RICH[3:4]).x.dtype == torch.float
+    assert found is not None and found(RICH[3:4]).x.dtype == torch.float
+    own = replace(
+        model, featurise=lambda smiles: [graph.clone() for graph in theirs[: len(smiles)]]
+    )
     for graph in theirs:
         graph.x = graph.x + 1
     assert Featuriser.of(model, GraphStore.from_graphs(theirs)) is None
+    assert Featuriser.of(own, GraphStore.from_graphs(theirs)) is not None  # known from the model
 
 
 def test_effects_of_atoms_are_those_of_what_chemistry_can_exchange(fitted):

@@ -44,7 +44,7 @@ def test_ground_truth_is_accepted_and_masks_that_say_nothing_are_not(judged):
     words = {one.name: one.accepted for one in judged.masks}
     good = {"truth", "by edge", "occlusion", "hpme"}
     assert {name for name, accepted in words.items() if accepted} == good
-    assert judged["truth"].carried > 0.7 and judged["truth"].p < 1e-6
+    assert judged["truth"].carried > 0.7 and judged["truth"].numbers["p"] < 1e-6
     assert judged["all"].carried == 0 and judged["complement"].carried < 0.1
     assert judged["truth"].verdicts["carried"] > 30
     assert "accepted" in str(judged["truth"]) and "rejected" in str(judged["all"])
@@ -76,8 +76,8 @@ def test_a_slow_reference_agrees(fitted, graphs, judged):
 
 
 def test_soft_masks_get_the_size_of_the_own_region(judged, graphs):
-    assert judged["degree"].size == judged["hpme"].size
-    assert judged["all"].size == len(graphs[0].x)
+    assert judged["degree"].numbers["size"] == judged["hpme"].numbers["size"]
+    assert judged["all"].numbers["size"] == len(graphs[0].x)
 
 
 def test_masks_of_any_form_are_the_same(graphs):
@@ -126,11 +126,11 @@ def test_files_are_read(graphs, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "change, message",
+    ("change", "message"),
     [
         (lambda g: [truth(x)[1:] for x in g], "mask 0 of 'given' has 11 values"),
         (lambda g: [truth(x) for x in g][1:], "40 graphs need as many masks"),
-        (lambda g: torch.zeros(7), "have 7 rows"),
+        (lambda g: torch.zeros(7), "as many masks, or one with a row per node"),
         (lambda g: [truth(x) / 0 for x in g], "NaN or infinite"),
         (lambda g: {}, "no masks"),
         (lambda g: {"hpme": [truth(x) for x in g]}, "use another name"),
@@ -145,7 +145,7 @@ def test_bad_masks_are_refused(fitted, graphs, change, message):
 
 
 @pytest.mark.parametrize(
-    "header, row, message",
+    ("header", "row", "message"),
     [
         (("graph", "importance"), (0, 1), "no column source or target"),
         (("graph", "node"), (0, 1), "no column importance"),
@@ -172,7 +172,7 @@ def test_other_hosts_may_be_given(fitted, graphs):
     masks = [truth(g) for g in graphs[:5]]
     kept = fitted.judge(Finder(), graphs[:5], masks)["given"]
     other = fitted.judge(Finder(), graphs[:5], masks, hosts=graphs[20:])["given"]
-    assert other.accepted and other.lost != kept.lost
+    assert other.accepted and other.numbers["lost"] != kept.numbers["lost"]
 
 
 def test_tables_and_explanations(judged, graphs):

@@ -118,7 +118,7 @@ SAID = {
     "none": (replace(GOOD, p_value=0.4, disagreement=0.88, left_low=0.9), "no evidence"),
     "rare": (replace(GOOD, p_value=0.5, left_low=0.9, effects=(EFFECT, RARE)), "too few graphs"),
     "spread": (replace(GOOD, random_disagreement=0.3, left_high=0.7), "no evidence"),
-    "against": (replace(GOOD, effects=(EFFECT, AWAY)), "no evidence"),
+    "against": (replace(GOOD, effects=(EFFECT, AWAY), p_value=0.02), "no evidence"),
     "no class": (
         replace(GOOD, left_low=0.8, effects=(replace(EFFECT, p_value=0.2),)),
         "no evidence",
@@ -156,6 +156,7 @@ def test_much_is_not_called_small():
 def test_a_class_without_effect_is_no_reason_to_warn():
     nothing = ClassEffect("class 0", 20, 0.0, -0.1, 0.1, 0.5)
     report = replace(GOOD, effects=(nothing, EFFECT))
+    assert replace(GOOD, effects=(EFFECT, AWAY)).warnings == []  # what is certain comes first
     assert report.warnings == [] and report.effect == 0.6
     assert "effect on class 0 0.00 [-0.10, 0.10], effect on class 1 0.60" in report.summary()
 
@@ -288,16 +289,16 @@ def test_few_graphs_are_measured_by_halves(monkeypatch):
 
 @pytest.mark.slow
 def test_p_values_of_fits_are_uniform_or_conservative_under_the_null():
-    """200 fits to graphs about which the model says nothing that a region could carry."""
+    """80 fits to graphs about which the model says nothing that a region could carry."""
     options = {"k": 3, "restarts": 1, "rounds": 1, "subsets": 4, "epochs": 1}
     p = []
-    for seed in range(200):
+    for seed in range(80):
         graphs = red_pairs(60, seed=seed)
         report = HPMEExplainer(seed=seed, **options).fit(Hash(), graphs, **CLASSES).report
         p.append(report.p_value)
     p = torch.tensor(p)
     # Three standard errors above what is said.
-    for level, most in ((0.01, 0.031), (0.05, 0.096), (0.2, 0.285)):
+    for level, most in ((0.01, 0.043), (0.05, 0.123), (0.2, 0.334)):
         assert float((p <= level).float().mean()) <= most
 
 

@@ -48,15 +48,11 @@ def rdkit_module(name: str) -> Any:
 
 @dataclass(frozen=True)
 class Reading:
-    """How molecules are read; plain values, since it travels to other processes.
-
-    Patterns to look for, whether hydrogens become atoms, and whether to compute Crippen's
-    contribution of every atom to logP.
-    """
+    """How molecules are read; plain values, since it travels to other processes."""
 
     smarts: tuple[str, ...] = ()
     hydrogens: bool = False
-    contributions: bool = False
+    contributions: bool = False  # of every atom to logP, by Crippen
 
 
 @dataclass(frozen=True)

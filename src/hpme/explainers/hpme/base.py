@@ -14,12 +14,15 @@ import torch
 from torch import Tensor, nn
 
 from hpme.errors import InputError
+from hpme.explainers.hpme.grafting import Featuriser
 from hpme.explainers.hpme.guarantee import Guarantee, guarantee_of
+from hpme.explainers.hpme.method.hosts import Neighbor
 from hpme.explainers.hpme.method.mixup import Attach, mix_mask
 from hpme.explainers.hpme.method.pool import PoolSize, hop_features, tied, top_nodes
+from hpme.explainers.hpme.pairs import PairDifferences, check_pairs, differences
 from hpme.explainers.hpme.report import FitReport
 from hpme.explainers.hpme.search.distil import standardise
-from hpme.explainers.hpme.search.hardmix import HardMix, Neighbor
+from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.transplanting import TransplantingExplainer
 from hpme.explainers.shared.context import Context, frozen_context
 from hpme.explainers.shared.masks import Masks
@@ -159,7 +162,7 @@ class HPMEBase(TransplantingExplainer):
         """Hard mixes of the graphs of a context, as this explainer pools and joins them."""
         assert self.size is not None
         form = self.size, self.neighbor, self.attach
-        return HardMix.build(context, *form, generator, self.batch_size, self._represent)
+        return HardMix.build(context, *form, generator, self._represent)
 
     def _finish(self, report: FitReport) -> None:
         self.report = report
@@ -280,6 +283,31 @@ class HPMEBase(TransplantingExplainer):
         other = copy(self)
         other._buffers = {**self._buffers, "needed": torch.tensor(threshold)}
         return other
+
+    def pairs(self, model: Model, a: Iterable[Any], b: Iterable[Any]) -> PairDifferences:
+        """Why outputs differ between graphs and others that are much like them.
+
+        Both graphs of a pair have a common core: of molecules RDKit finds it, nodes of other graphs
+        are matched by what is around them. What is left falls into parts; each of them is exchanged
+        in place. Of molecules whose features are known to be made of SMILES, what results is a
+        molecule that RDKit sanitises, and all features are made anew; where there is none, all
+        parts count as one. It takes no fit.
+
+        Args:
+            model: The model; it is left exactly as it was.
+            a: The first graphs of the pairs: a dataset, a list of ``Data`` or a loader.
+            b: The second ones.
+
+        Raises:
+            InputError: If these are no pairs, or have types.
+        """
+        explained = self._leveled(model, None)
+        first, second = explained.read(a), explained.read(b)
+        check_pairs(first, second)
+        order = torch.arange(2 * len(first)).view(2, -1).T.flatten()
+        store = first.joined(second).subset(order)
+        with frozen_context(self, explained, store, self.task) as context:
+            return differences(context, store, Featuriser.of(explained, store))
 
     # Saving #####################################################################################
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 Verdict = Literal["carried", "part", "several", "absence", "unclear"]
 CONFIDENCE = 0.95
@@ -50,6 +51,11 @@ class Trials:
     spared: Tensor
     bounded: bool
 
+    def to(self, device: torch.device) -> Trials:
+        """The same on a device."""
+        found: Any = {k: v.to(device) for k, v in vars(self).items() if isinstance(v, Tensor)}
+        return replace(self, **found)
+
     def replaced(self, other: Trials, share: Tensor) -> Trials:
         """The same with trials of molecules; ``share`` of these is allowed, NaN for other graphs.
 
@@ -58,7 +64,10 @@ class Trials:
         rows, share = max(len(self.hosts), len(other.hosts)), share.to(self.hosts.device)
 
         def chosen(name: str) -> Tensor:
-            ours, theirs = (_rows(getattr(one, name).double(), rows) for one in (self, other))
+            ours, theirs = (getattr(one, name).double() for one in (self, other))
+            ours, theirs = (
+                pad(t, (0, 0, 0, rows - len(t)), value=math.nan) for t in (ours, theirs)
+            )
             if name in ("inserted", "random"):
                 ours = torch.where(share == 0, torch.nan, ours)
             return torch.where(share > 0, theirs.to(ours), ours)
@@ -98,12 +107,6 @@ class Grafted:
     trials: Trials
     share: Tensor
     made: dict[tuple[int, int], tuple[Any, Any, Any]] = field(default_factory=dict)
-
-
-def _rows(table: Tensor, count: int) -> Tensor:
-    """A table with further rows of NaN."""
-    more = table.new_full((count - len(table), table.shape[1]), torch.nan)
-    return torch.cat([table, more])
 
 
 @dataclass(frozen=True)
@@ -149,7 +152,7 @@ def degrees(trials: Trials) -> Degrees:
 
     hosts, inserted, random = map(chosen, (trials.hosts, trials.inserted, trials.random))
     removed, spared = chosen(trials.removed), chosen(trials.spared)
-    whole, rest = _mean(own - hosts), own - _mean(random)
+    whole, rest = (own - hosts).nanmean(0), own - random.nanmean(0)
     # Hosts make room for what is put into them, which alone may change them: what is left counts.
     way = torch.where(rest.abs() >= NEAR_ZERO * whole.abs(), rest, whole)
     stays = ~(way.abs() > NOWHERE * scale)
@@ -163,24 +166,16 @@ def degrees(trials: Trials) -> Degrees:
 
     carried, effect = nearer(inserted, random), interval(inserted - hosts)
     return Degrees(
-        carried=_with_zeros(interval(carried), stays),
+        carried=torch.where(stays.unsqueeze(1), 0.0, interval(carried)),
         p=torch.where(stays, 1.0, p_value(carried)),
-        lost=_with_zeros(interval(nearer(spared, removed)), stays),
+        lost=torch.where(stays.unsqueeze(1), 0.0, interval(nearer(spared, removed))),
         effect=effect.clamp(-1, 1) if trials.bounded else effect,
-        random=_mean(random - hosts),
+        random=(random - hosts).nanmean(0),
         removal=interval(removed - own),
         spared=nearer(spared, own.expand_as(spared)).nan_to_num(0.0).amin(0),
-        rest=_mean(nearer(removed, random)),
+        rest=nearer(removed, random).nanmean(0),
         way=whole,
     )
-
-
-def _with_zeros(table: Tensor, where: Tensor) -> Tensor:
-    return torch.where(where.unsqueeze(1), 0.0, table)
-
-
-def _mean(values: Tensor) -> Tensor:
-    return values.nanmean(0)
 
 
 def interval(change: Tensor) -> Tensor:
@@ -215,44 +210,25 @@ def _moments(change: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def verdicts(found: Degrees) -> list[Verdict]:
     """What predictions rest on."""
-    columns = [
-        *found.carried.T.tolist(),
-        *found.lost.T.tolist(),
-        found.rest.tolist(),
-        (1 + found.spared).tolist(),
-    ]
-    return [_verdict(*row) for row in zip(*columns, strict=True)]
+    rows = zip(found.carried.tolist(), found.lost.tolist(), found.rest.tolist(), strict=True)
+    kept = (1 + found.spared).tolist()
+    return [_verdict(*row, left) for row, left in zip(rows, kept, strict=True)]
 
 
-def _verdict(
-    carried: float,
-    carried_low: float,
-    carried_high: float,
-    lost: float,
-    lost_low: float,
-    lost_high: float,
-    rest: float,
-    kept: float,
-) -> Verdict:
+def _verdict(carried: list[float], lost: list[float], rest: float, kept: float) -> Verdict:
     """The verdict of one graph; comparisons with NaN are false.
 
     Args:
-        carried, carried_low, carried_high: See :class:`Degrees`.
-        lost, lost_low, lost_high: The same.
+        carried, lost: Shares and the ends of their intervals, see :class:`Degrees`.
         rest: Share of the way that the graph without the region is ahead of hosts with random ones.
         kept: Share of the way that is left without the random region that is needed most.
     """
-    if carried >= CARRIES and carried_low > 0:
-        return "several" if rest >= carried / 2 else "carried"
-    happens = max(_certain(carried, carried_low), _certain(lost, lost_low))
+    if carried[0] >= CARRIES and carried[1] > 0:
+        return "several" if rest >= carried[0] / 2 else "carried"
+    happens = max(share if low > 0 else 0.0 for share, low, _ in (carried, lost))
     if happens >= CONTRIBUTES:
         return "part"
-    ends = carried_low, carried_high, lost_low, lost_high
+    ends = *carried[1:], *lost[1:]
     if happens < LITTLE and all(abs(end) < NEAR_ZERO for end in ends) and kept >= KEPT:
         return "absence"
     return "unclear"
-
-
-def _certain(share: float, low: float) -> float:
-    """A share whose interval is above 0, else 0."""
-    return share if low > 0 else 0.0

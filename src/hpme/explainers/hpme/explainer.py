@@ -11,14 +11,15 @@ from torch import Tensor
 from hpme.explainers.hpme.base import HPMEBase
 from hpme.explainers.hpme.measuring import Measured
 from hpme.explainers.hpme.method.pool import PoolSize
+from hpme.explainers.hpme.method.training import fit_edge_mlp
 from hpme.explainers.hpme.refining import Local, Refine, chosen_weight, widened
 from hpme.explainers.hpme.report import FitReport, class_name, report_on
-from hpme.explainers.hpme.search.attributions import Attributions, attributions
-from hpme.explainers.hpme.search.chains import SubsetSearch
-from hpme.explainers.hpme.search.distil import LinearPool, fit_edge_mlp, importance
+from hpme.explainers.hpme.search.chains import Candidates, Known, SubsetSearch
+from hpme.explainers.hpme.search.distil import LinearPool, importance
 from hpme.explainers.hpme.search.hardmix import HardMix
+from hpme.explainers.hpme.search.occlusion import occlusion
 from hpme.explainers.hpme.search.ratio import (
-    RATIO_PASSES,
+    MIDDLE,
     RATIOS,
     TRIAL_GRAPHS,
     RatioPoint,
@@ -57,8 +58,8 @@ class HPMEExplainer(HPMEBase):
     :class:`HPMEPrintedExplainer` trains both together, as the paper does.
 
     Args:
-        restarts: Chains of the search: the first begins where occlusion or gradients point, the
-            others at random.
+        restarts: Chains of the search: the first begins where occlusion points, the others
+            at random.
         rounds: Rounds of each chain, fewer where nothing is left to find.
         subsets: Proposed subsets per graph and round.
         max_passes: How many forward passes over all given graphs a fit may take, about; for models
@@ -107,7 +108,7 @@ class HPMEExplainer(HPMEBase):
         searched, held_out = self._split(context, generator)
         automatic = self.ratio == "auto" and self.k is None
         if automatic:
-            self.size = PoolSize(RATIOS[0])  # each trial has its own
+            self.size = PoolSize(MIDDLE)  # each trial has its own
         # All that is read of nodes is computed once; every step takes the graphs it needs.
         mix = super().hard_mix(context.subset(torch.cat([searched, held_out])), generator)
         fresh = None
@@ -115,7 +116,7 @@ class HPMEExplainer(HPMEBase):
             fresh = mix.subset(torch.arange(len(searched), len(mix.context.store)))
             mix = mix.subset(torch.arange(len(searched)))
         few = replace(mix, alone=not self.mixup)
-        known, curve = attributions(mix.context), None
+        known, curve = occlusion(mix.context), None
         if automatic:
             curve = self._ratio_curve(few, known, progress)
             self.size = size = PoolSize(choose_ratio(curve))
@@ -153,31 +154,40 @@ class HPMEExplainer(HPMEBase):
         each = float(SubsetSearch(self.restarts, self.rounds, self.subsets).passes())
         each += float(store.sizes.sum() + store.edge_counts.sum() / 2) / len(store)  # occlusion
         if self.ratio == "auto" and self.k is None:
-            each += RATIO_PASSES
+            each += 12 * len(RATIOS)
         count = int(self.max_passes * len(store) / each)
         return min(self.search_graphs, max(FEWEST_GRAPHS, count))
 
-    def _ratio_curve(self, few: HardMix, known: Attributions, progress: bool) -> list[RatioPoint]:
+    def _ratio_curve(self, few: HardMix, known: Known, progress: bool) -> list[RatioPoint]:
         ids = torch.randperm(few.graphs.num_graphs, generator=few.generator)[:TRIAL_GRAPHS]
-        ids = ids.to(few.context.device)
-        trial, known = few.subset(ids), known.subset(few.graphs, ids)
+        trial = few.subset(ids.to(few.context.device))
+        # A scorer serves all ratios, so a short search with a middle one is enough.
+        middle = replace(few, size=PoolSize(MIDDLE))
+        found = SubsetSearch(1, 2, self.subsets).find(middle, known, advance=lambda _: None)
+        pools = torch.stack([found.weights[number] for number in found.order()[:3]])
         with progress_bar("choosing the ratio", len(RATIOS), enabled=progress) as advance:
-            return ratio_curve(trial, known, advance=advance)
+            return ratio_curve(trial, pools, advance=advance)
 
     def _search(
-        self, few: HardMix, known: Attributions, fresh: HardMix | None, progress: bool
+        self, few: HardMix, known: Known, fresh: HardMix | None, progress: bool
     ) -> FitReport:
         """Finds the pool on a few graphs, trains the edge MLP, reports on fresh graphs."""
         search = SubsetSearch(self.restarts, self.rounds, self.subsets)
         with progress_bar("searching the pool", search.steps(), enabled=progress) as advance:
             candidates = search.find(few, known, advance=advance)
-        pool, rival = candidates.pool(candidates.chosen()), candidates.rival()
-        parts = self._crossed(few) if fresh is None else [(fresh, pool)]
+        parts = self._crossed(few) if fresh is None else [(fresh, candidates)]
         few, parts = self._with_local(few), [(self._with_local(part), one) for part, one in parts]
+        pool, rival = candidates.pool(candidates.chosen()), candidates.rival()
         weight = 0.0 if self.refine is None else chosen_weight(few, pool)
-        self.pool = widened(pool, few, weight)
+
+        def result(one: Candidates) -> LinearPool:
+            """Interventions speak for the graph itself as occlusion does, and one is enough."""
+            return widened(one.pool(one.chosen()) if weight else one.blended(), few, weight)
+
+        self.pool = result(candidates)
         self.rival = None if rival is None else widened(candidates.pool(rival), few, weight)
-        found = [(part, widened(one, few, weight)) for part, one in parts] or [(few, self.pool)]
+        found = [(part, self.pool if one is candidates else result(one)) for part, one in parts]
+        found = found or [(few, self.pool)]
         report = report_on(few, Measured.on(*found), candidates, held_out=bool(parts))
         with progress_bar("training the edge MLP", self.epochs, enabled=progress) as advance:
             self.edge_mlp = fit_edge_mlp(
@@ -190,18 +200,18 @@ class HPMEExplainer(HPMEBase):
             )
         return report
 
-    def _crossed(self, few: HardMix) -> list[tuple[HardMix, LinearPool]]:
-        """Each half of few graphs with a pool that a short search finds on the other half."""
+    def _crossed(self, few: HardMix) -> list[tuple[HardMix, Candidates]]:
+        """Each half of few graphs with what a short search finds on the other half."""
         group, one = _different(few.context)
         if len(one) < LEAST_HALVES:
             return []
         search = SubsetSearch(1, self.rounds, self.subsets)
         halves = spread_over(few.context.values[one], len(one)).cpu()
-        found: list[tuple[HardMix, LinearPool]] = []
+        found: list[tuple[HardMix, Candidates]] = []
         for half in (one[halves[::2]], one[halves[1::2]]):
             other = few.subset((~torch.isin(group, group[half])).nonzero().view(-1))
-            candidates = search.find(other, attributions(other.context), advance=lambda _: None)
-            found.append((few.subset(half), candidates.pool(candidates.chosen())))
+            candidates = search.find(other, occlusion(other.context), advance=lambda _: None)
+            found.append((few.subset(half), candidates))
         return found
 
     @torch.no_grad()
@@ -209,7 +219,8 @@ class HPMEExplainer(HPMEBase):
         """Finds the importance from which on nodes are needed, from what some graphs need."""
         assert self.pool is not None
         self.needed = torch.zeros(())  # a new one: the old may be of inference mode
-        trial = self._with_local(mix.sample(TRIAL_GRAPHS, SEARCH_EDGES))
+        ids = sampled(mix.context.store.edge_counts, TRIAL_GRAPHS, SEARCH_EDGES, mix.generator)
+        trial = self._with_local(mix if ids is None else mix.subset(ids))
         score = trial.scores(self.pool)
         importance, pooled = self._ranked(score, trial.graphs)
         prefix = Transplants.among(trial, score).smallest_prefix()
@@ -261,8 +272,8 @@ class HPMEExplainer(HPMEBase):
         return self.reader.meta()
 
     def _empty_pool(self, meta: dict[str, Any]) -> LinearPool:
-        self.reader = NodeReader(meta["widths"], meta["codes"])
-        return LinearPool(torch.zeros(1, self.reader.representation.channels + 1))
+        self.reader = NodeReader(meta["widths"], meta["codes"], meta["widest"])
+        return LinearPool(torch.zeros(1, self.reader.map.shape[1] + 1))
 
 
 def _different(context: Context) -> tuple[Tensor, Tensor]:

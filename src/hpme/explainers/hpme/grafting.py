@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from importlib import import_module
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch_geometric.utils import from_smiles as pyg_from_smiles
 
 from hpme.data.molecules.grafts import (
     Anatomy,
@@ -25,15 +26,13 @@ from hpme.data.molecules.grafts import (
     remove,
 )
 from hpme.data.molecules.smiles import from_smiles
-from hpme.errors import HPMEError
+from hpme.errors import HPMEError, InputError
 from hpme.explainers.hpme.evidence import DIFFERENT, Grafted, Trials
 from hpme.explainers.hpme.search.criterion import outcome, value_of
 from hpme.explainers.shared.context import Context, batches
 from hpme.graphs import GraphStore
 from hpme.graphs.segment import exclusive_cumsum
-from hpme.models import chemprop
-from hpme.models.chemprop.ensemble import call as chemprop_call
-from hpme.models.explained import ExplainedModel
+from hpme.models.explained import ExplainedModel, HeldModel
 
 DRAWS = 16
 """Hosts per molecule, random regions, and fillers."""
@@ -42,6 +41,41 @@ FEWEST = 4
 BATCH = 512
 Asked = tuple[str, int, int, str]
 """Name of a trial, number of the draw, number of the graph, and the molecule to ask about."""
+Featurise = Callable[[Sequence[str]], Sequence[Any]]
+"""Graphs of SMILES, as the model was trained on them."""
+
+
+def default_featurise(
+    store: GraphStore, known: Featurise | None = None, *, hydrogens: bool = True
+) -> Featurise:
+    """What makes the first of the graphs again: hpme's own features, or PyG's ``from_smiles``.
+
+    Args:
+        store: Graphs with their SMILES.
+        known: Asked in place of these.
+        hydrogens: Whether hydrogens may be nodes.
+
+    Raises:
+        InputError: If the graphs have other features.
+    """
+
+    def ours(smiles: Sequence[str], whole: bool = False) -> Sequence[Any]:
+        labels = [0] * len(smiles)
+        return list(from_smiles(smiles, labels, hydrogens=whole, progress=False, on_error="raise"))
+
+    def theirs(smiles: Sequence[str]) -> Sequence[Any]:
+        return [pyg_from_smiles(text) for text in smiles]
+
+    asked: list[Featurise] = [ours, theirs, *[partial(ours, whole=True)] * hydrogens]
+    for featurise in [known] if known else asked:
+        made = GraphStore.from_graphs(list(featurise(store.text["smiles"][:1])))
+        given = store.subset(torch.tensor([0])).x
+        if made.x.shape == given.shape and torch.equal(made.x.to(given), given):
+            return featurise
+    raise InputError(
+        "the molecules have other features than hpme's own and those of PyG's from_smiles; pass "
+        "featurise=, a function from a list of SMILES to graphs as the model was trained on them"
+    )
 
 
 @dataclass(frozen=True)
@@ -49,41 +83,26 @@ class Featuriser:
     """Graphs of SMILES as a model was trained on them.
 
     Args:
-        model: The model, as it is explained.
         like: Graphs with their SMILES; what is made has their types.
-        kind: ``"chemprop"``, ``"hpme"`` or ``"pyg"``.
+        featurise: Makes graphs of SMILES.
     """
 
-    model: ExplainedModel
     like: GraphStore
-    kind: str
+    featurise: Featurise
 
     @classmethod
     def of(cls, model: ExplainedModel, store: GraphStore) -> Featuriser | None:
         """The one that makes the first of the graphs again; ``None`` if none does."""
         if not all(store.text.get("smiles", ("",))) or store.anchors is not None:
             return None
-        kinds = ["chemprop"] if model.call is chemprop_call else ["hpme", "pyg"]
-        for kind in kinds:
-            found = cls(model, store, kind)
-            if bool(found.fits(store.subset(torch.tensor([0])))[0]):
-                return found
-        return None
+        try:
+            return cls(store, default_featurise(store, model.featurise, hydrogens=False))
+        except (HPMEError, ValueError, RuntimeError):
+            return None
 
     def __call__(self, smiles: Sequence[str]) -> GraphStore:
         """The graphs of molecules."""
-        made: Any
-        if self.kind == "chemprop":
-            made = chemprop.molecules(smiles, self.model.model)
-        elif self.kind == "pyg":
-            made = [import_module("torch_geometric.utils").from_smiles(text) for text in smiles]
-            for graph in made:  # whole numbers, which models read as they were trained to
-                graph.x = graph.x.to(self.like.x)
-                if self.like.edge_attr is not None:
-                    graph.edge_attr = graph.edge_attr.to(self.like.edge_attr)
-        else:
-            made = from_smiles(smiles, [0] * len(smiles), progress=False, on_error="raise")
-        store = GraphStore.from_graphs(made)
+        store = GraphStore.from_graphs(list(self.featurise(smiles)))
         node, edge = (
             {k: v.to(known[k]) for k, v in group.items() if k in known}
             for group, known in ((store.node, self.like.node), (store.edge, self.like.edge))
@@ -118,17 +137,22 @@ class Grafting:
     ) -> None:
         self.context, self.featuriser, self.seed = context, featuriser, seed
         self.smiles = list(smiles)
-        self.anatomies = [Anatomy(_read(text)) for text in self.smiles]
+        self.anatomies = [anatomy_of(text) for text in self.smiles]
+        known = context.adapter.explained
+        self.found: dict[str, Any] = known.found if isinstance(known, HeldModel) else {}
 
     @cached_property
     def fillers(self) -> dict[int, list[Graft]]:
         """Alkyl and phenyl groups of the kept molecules."""
         return fillers_of(self.anatomies)
 
-    @cached_property
+    @property
     def outputs(self) -> Tensor:
-        """Outputs of the kept molecules ``[H, C]``."""
-        return self.ask(self.smiles)
+        """Outputs of the kept molecules ``[H, C]``, asked for once while a model is held."""
+        if "outputs of molecules" not in self.found:
+            self.found["outputs of molecules"] = self.ask(self.smiles)
+        known: Tensor = self.found["outputs of molecules"]
+        return known
 
     def ask(self, smiles: Sequence[str]) -> Tensor:
         """Outputs of the model on molecules."""
@@ -229,7 +253,7 @@ class Grafting:
         graphs, made, places = list[int](), list[str](), list[tuple[int, int, list[int]]]()
         for graph in self.featuriser.fits(store).nonzero().view(-1).tolist():
             smiles = store.text["smiles"][graph]
-            own = Anatomy(_read(smiles))
+            own = anatomy_of(smiles)
             generator = torch.Generator().manual_seed(zlib.crc32(smiles.encode()) + self.seed)
             asked = [(0, [graph], parts[graph].nonzero().view(-1).tolist())]
             for group, atoms in _groups(own).items() if nodes else ():
@@ -267,7 +291,7 @@ class Grafting:
         self, smiles: str, pooled: Tensor, chosen: list[int]
     ) -> list[tuple[str, int, Transplant, int]]:
         """What is made of one molecule: name, draw, molecule and host of each."""
-        own = Anatomy(_read(smiles))
+        own = anatomy_of(smiles)
         graft, _ = graft_of(own, pooled.nonzero().view(-1).tolist())
         if graft is None:
             return []
@@ -314,8 +338,10 @@ class Grafting:
         return beside, others
 
 
-def _read(smiles: str) -> Any:
-    return import_module("rdkit.Chem").MolFromSmiles(smiles)
+@lru_cache(maxsize=512)
+def anatomy_of(smiles: str) -> Anatomy:
+    """What grafts ask about a molecule; remembered, since kept ones are asked about every time."""
+    return Anatomy(import_module("rdkit.Chem").MolFromSmiles(smiles))
 
 
 def _groups(anatomy: Anatomy) -> dict[tuple[int, ...], list[int]]:

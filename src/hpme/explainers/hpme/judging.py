@@ -6,6 +6,7 @@ import csv
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -39,30 +40,36 @@ class JudgedMasks:
 
     Args:
         name: What they are called.
-        accepted: Whether their regions carry a good share of predictions beyond random regions as
-            large and as connected, over all graphs.
-        carried, carried_low, carried_high: Mean over graphs, and its 95 % confidence interval.
-        p: Chance of that or more if regions did no more than random ones.
-        lost, lost_low, lost_high: The same for what graphs lose without the regions.
-        size: Mean number of nodes of a region.
         quality: For each graph; ``None`` where the mask marks no node.
         regions: Nodes that were transplanted, all graphs end to end.
         scores: The masks by node, all graphs end to end.
     """
 
     name: str
-    accepted: bool
-    carried: float
-    carried_low: float
-    carried_high: float
-    p: float
-    lost: float
-    lost_low: float
-    lost_high: float
-    size: float
     quality: list[Quality | None] = field(repr=False)
     regions: Tensor = field(repr=False)
     scores: Tensor = field(repr=False)
+
+    @cached_property
+    def numbers(self) -> dict[str, float]:
+        """Means over graphs of ``carried`` and ``lost`` with 95 % intervals, ``p`` and ``size``."""
+        some = [(q.carried, q.lost, q.size) for q in self.quality if q is not None]
+        table = torch.tensor(some, dtype=torch.double).view(-1, 3)
+        shares = table[:, :2].clamp(-1, 1)  # of a short way, more than all of it says nothing
+        names = [f"{name}{end}" for name in ("carried", "lost") for end in ("", "_low", "_high")]
+        found = dict(zip(names, interval(shares).flatten().tolist(), strict=True))
+        return found | {"p": float(p_value(shares)[0]), "size": float(table[:, 2].mean())}
+
+    @property
+    def carried(self) -> float:
+        """Share of predictions that regions carry beyond random ones, the mean over graphs."""
+        return self.numbers["carried"]
+
+    @property
+    def accepted(self) -> bool:
+        """Whether that is a good share, and certainly more than none."""
+        enough = sum(one is not None for one in self.quality) >= FEWEST
+        return enough and self.carried >= CONTRIBUTES and self.numbers["carried_low"] > 0
 
     @property
     def verdicts(self) -> dict[str, int]:
@@ -71,23 +78,17 @@ class JudgedMasks:
 
     def row(self) -> dict[str, Any]:
         """All but single graphs."""
-        names = ("carried", "carried_low", "carried_high", "p", "lost", "lost_low", "lost_high")
-        found = {"masks": self.name, "accepted": self.accepted}
-        found |= {name: getattr(self, name) for name in names}
         words = " ".join(f"{word}:{count}" for word, count in self.verdicts.items())
-        graphs = sum(one is not None for one in self.quality)
-        return found | {"size": self.size, "graphs": graphs, "verdicts": words}
+        graphs = {"graphs": sum(self.verdicts.values()), "verdicts": words}
+        return {"masks": self.name, "accepted": self.accepted, **self.numbers, **graphs}
 
     def __str__(self) -> str:
-        word = "accepted" if self.accepted else "rejected"
+        word, known = "accepted" if self.accepted else "rejected", self.numbers
         shares = ", ".join(
-            f"{name} {mean:+.2f} [{low:+.2f}, {high:+.2f}]"
-            for name, mean, low, high in (
-                ("carried", self.carried, self.carried_low, self.carried_high),
-                ("lost", self.lost, self.lost_low, self.lost_high),
-            )
+            f"{name} {known[name]:+.2f} [{known[f'{name}_low']:+.2f}, {known[f'{name}_high']:+.2f}]"
+            for name in ("carried", "lost")
         )
-        return f"{self.name}: {word}; {shares}, p {self.p:.2g}, {self.size:.1f} nodes"
+        return f"{self.name}: {word}; {shares}, p {known['p']:.2g}, {known['size']:.1f} nodes"
 
 
 @dataclass(frozen=True)
@@ -170,63 +171,46 @@ def named_masks(masks: Any, store: GraphStore, by: By | None = None) -> dict[str
 
 def _scores(given: Any, store: GraphStore, by: By | None, name: str) -> Tensor:
     """One tensor for all nodes, of one for all nodes or edges, or of something for each graph."""
-    nodes, edges = store.sizes.tolist(), store.edge_counts.tolist()
+    counts: dict[By, list[int]] = {"node": store.sizes.tolist(), "edge": store.edge_counts.tolist()}
+    asked: list[By] = [by] if by else ["node", "edge"]
     if hasattr(given, "shape"):
-        parts, per = [torch.as_tensor(given)], _kind(len(given), sum(nodes), sum(edges), by)
-        if per is None:
-            raise InputError(
-                f"masks '{name}' have {len(given)} rows; {len(store)} graphs have {sum(nodes)} "
-                f"nodes and {sum(edges)} edges"
-            )
-        return _by_node([_one_column(parts[0])], per, store)
+        whole = torch.as_tensor(given)
+        per = next((one for one in asked if sum(counts[one]) == len(whole)), None)
+        if per is not None:
+            parts = whole.split(counts[per])  # type: ignore[no-untyped-call]
+            given, asked = parts, [per]
     if len(given) != len(store):
-        raise InputError(f"{len(store)} graphs need as many masks, '{name}' has {len(given)}")
-    parts, kinds = [], set()
-    for number, (one, size, count) in enumerate(zip(given, nodes, edges, strict=True)):
-        mask = _mask_of(one, size, by)
-        per = _kind(len(mask), size, count, by)
-        if per is None:
-            raise InputError(
-                f"mask {number} of '{name}' has {len(mask)} values; the graph has {size} nodes and "
-                f"{count} edges"
-            )
-        parts.append(_one_column(mask))
-        kinds.add((per, size == count))
-    sure = {per for per, either in kinds if not either} or {"node"}
-    if len(sure) > 1:
-        raise InputError(f"masks '{name}' are by node for some graphs and by edge for others")
-    return _by_node(parts, sure.pop(), store)
+        raise InputError(
+            f"{len(store)} graphs need as many masks, or one with a row per node or edge of all of "
+            f"them; '{name}' has {len(given)}"
+        )
+    masks = [_mask_of(one, size, by) for one, size in zip(given, counts["node"], strict=True)]
+    rows = [len(mask) for mask in masks]
+    per = next((one for one in asked if counts[one] == rows), None)
+    if per is None:
+        known = counts[asked[0]]
+        number = next(i for i in range(len(rows)) if rows[i] != known[i])
+        sizes = ", ".join(f"{counts[one][number]} {one}s" for one in counts)
+        raise InputError(f"mask {number} of '{name}' has {rows[number]} values for {sizes}")
+    # Features of a node count together, with their signs.
+    values = torch.cat([mask.double().reshape(len(mask), -1).sum(1) for mask in masks])
+    if per == "node":
+        return values
+    return edge_to_node(values.to(store.device), store.batch())[:, 0].cpu()
 
 
 def _mask_of(one: Any, size: int, by: By | None) -> Tensor:
     """What an explanation, or anything like a tensor, says about nodes or else about edges."""
-    if not hasattr(one, "get"):
-        return torch.as_tensor(one).detach().cpu()
     if hasattr(one, "node_types"):
         one = flattened([one])[1][0]
-    node_mask, edge_mask = one.get("node_mask"), one.get("edge_mask")
-    if node_mask is not None and len(node_mask) == size and by != "edge":
-        return torch.as_tensor(node_mask).detach().cpu()
-    if edge_mask is None:
+    if hasattr(one, "get"):
+        node_mask, edge_mask = one.get("node_mask"), one.get("edge_mask")
+        one = (
+            edge_mask if node_mask is None or len(node_mask) != size or by == "edge" else node_mask
+        )
+    if one is None:
         raise InputError("an explanation has neither a node_mask with a row per node nor edge_mask")
-    return torch.as_tensor(edge_mask).detach().cpu()
-
-
-def _kind(rows: int, nodes: int, edges: int, by: By | None) -> By | None:
-    known: dict[By, int] = {"node": nodes, "edge": edges}
-    return next((per for per in known if by in (None, per) and known[per] == rows), None)
-
-
-def _one_column(mask: Tensor) -> Tensor:
-    """Features of a node count together, with their signs."""
-    return mask.detach().cpu().double().reshape(len(mask), -1).sum(1)
-
-
-def _by_node(parts: list[Tensor], per: str, store: GraphStore) -> Tensor:
-    values = torch.cat(parts)
-    if per == "node":
-        return values
-    return edge_to_node(values.to(store.device), store.batch())[:, 0].cpu()
+    return torch.as_tensor(one).detach().cpu()
 
 
 def read_masks(path: str | Path, store: GraphStore, numbers: Sequence[int] | None = None) -> Tensor:
@@ -334,29 +318,5 @@ def judgement(parts: Sequence[Mapping[str, Any]], store: GraphStore) -> Judgemen
     for name in parts[0]:
         quality, region, score = zip(*(part[name] for part in parts), strict=True)
         every = list(chain.from_iterable(quality))
-        found.append(judged(name, every, torch.cat(region), torch.cat(score)))
+        found.append(JudgedMasks(name, every, torch.cat(region), torch.cat(score)))
     return Judgement(found, store)
-
-
-def judged(name: str, quality: list[Quality | None], region: Tensor, score: Tensor) -> JudgedMasks:
-    """Masks of one origin over all graphs."""
-    some = [one for one in quality if one is not None]
-    columns = torch.tensor([[q.carried, q.lost, q.size] for q in some], dtype=torch.double)
-    columns = columns.view(-1, 3)
-    shares = columns[:, :2].clamp(-1, 1)  # of a short way, more than all of it says nothing
-    (carried, low, high), (lost, lost_low, lost_high) = interval(shares).tolist()
-    return JudgedMasks(
-        name,
-        accepted=len(some) >= FEWEST and carried >= CONTRIBUTES and low > 0,
-        carried=carried,
-        carried_low=low,
-        carried_high=high,
-        p=float(p_value(shares)[0]),
-        lost=lost,
-        lost_low=lost_low,
-        lost_high=lost_high,
-        size=float(columns[:, 2].mean()),
-        quality=quality,
-        regions=region,
-        scores=score,
-    )

@@ -8,11 +8,11 @@ import torch
 
 from hpme.explainers.hpme.base import HPMEBase, Score
 from hpme.explainers.hpme.measuring import Measured
+from hpme.explainers.hpme.method.hosts import Neighbor
 from hpme.explainers.hpme.method.mixup import Attach
 from hpme.explainers.hpme.method.pool import MAX_LAYERS, Pool
 from hpme.explainers.hpme.method.training import Objective, train
 from hpme.explainers.hpme.report import report_on
-from hpme.explainers.hpme.search.hardmix import Neighbor
 from hpme.explainers.shared.context import Context
 from hpme.explainers.shared.options import one_of, real, table, whole
 from hpme.explainers.shared.parametric import EdgeMLP

@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 
 from hpme.data.molecules.chem import written
 from hpme.explainers.hpme.evidence import Grafted, Trials
-from hpme.explainers.hpme.method.pool import by_boundary
+from hpme.explainers.hpme.method.pool import Selection, by_boundary
 from hpme.explainers.hpme.transplants import Transplants
 from hpme.graphs import GraphBatch
 
@@ -174,19 +174,21 @@ def _mixes(transplants: Transplants, ids: Tensor, rows: Tensor) -> Drawn:
     give = store.batch(ids, with_pairs=True)
     take = store.batch(transplants.hosts[rows, ids], with_pairs=True)
 
+    def chosen(graphs: GraphBatch, regions: Tensor) -> Selection:
+        every = regions.expand(len(transplants.hosts), -1)
+        start = rows * transplants.graphs.num_nodes
+        assert graphs.node_ids is not None
+        places = start[graphs.batch] + graphs.node_ids
+        return by_boundary(every, transplants.graphs, None).at(places)
+
     def planted(regions: Tensor) -> list[Picture]:
-        parts = []
-        for graphs, some in ((give, regions), (take, transplants.pool)):
-            chosen = by_boundary(some.expand(len(transplants.hosts), -1), transplants.graphs, None)
-            assert graphs.node_ids is not None
-            start = rows * transplants.graphs.num_nodes
-            parts += [graphs, chosen.at(start[graphs.batch] + graphs.node_ids)]
-        made = transplants.mix.mixed(*parts, None)
+        ours, theirs = chosen(give, regions), chosen(take, transplants.pool)
+        made = transplants.mix.mixed(give, ours, take, theirs, None)
         inserted = made.origin >= take.num_nodes
         origin = made.origin - take.ptr[take.batch[made.origin.clamp(max=take.num_nodes - 1)]]
         origin = torch.where(inserted, -1, origin)
         sizes = made.graphs.sizes.tolist()
-        split = (column.cpu().split(sizes) for column in (inserted, origin))
+        split = (list(torch.split(column.cpu(), sizes)) for column in (inserted, origin))
         return list(zip(_graphs(made.graphs), *split, strict=True))
 
     found: Drawn = {}

@@ -121,10 +121,10 @@ class Quality:
         elsewhere = f"in other {'molecules' if atoms else 'graphs'}"
         removed = not math.isnan(self.removal)
         if math.isnan(self.effect):
-            why = (
-                "cannot be cut out and grafted as chemistry allows" if atoms else "cannot be moved"
-            )
-            said = [f"{these} {why}"] + [self._without(them, self.output, sure=True)] * removed
+            why = "cut out and grafted as chemistry allows" if atoms else "moved"
+            said = [f"{these} cannot be {why}"] + [
+                self._without(them, self.output, sure=True)
+            ] * removed
         elif removed and self.lost_low > 0 >= self.carried_low:
             change, random = self._moved(they, "it")
             said = [self._without(these, self.output, sure=True), f"{elsewhere} {change}{random}"]
@@ -139,11 +139,8 @@ class Quality:
         sign = (self.effect_low > 0) - (self.effect_high < 0)
         verb = ("change", "raise", "lower")[sign] + "s" * (they == "it" or self.size == 1)
         turned = [v * (sign or 1) for v in (self.effect, self.effect_low, self.effect_high)]
-        random = self._number(self.random * (sign or 1))
-        return (
-            f"{they} {verb} {output} by {self._number(*turned)}",
-            f"; random {self.nodes} by {random}",
-        )
+        random = f"; random {self.nodes} by {self._number(self.random * (sign or 1))}"
+        return f"{they} {verb} {output} by {self._number(*turned)}", random
 
     def _without(self, them: str, output: str, *, sure: bool = False) -> str:
         """What happens without the region."""
@@ -175,10 +172,9 @@ class Quality:
         """What the rest of the reason adds."""
         if not self.more:
             return ""
-        added = self.together > max(0.0, self.carried) + ADDED
-        return (
-            f"; with {self.more} {min(self.together, 1.0):.0%}" if added else f"; needs {self.more}"
-        )
+        if self.together > max(0.0, self.carried) + ADDED:
+            return f"; with {self.more} {min(self.together, 1.0):.0%}"
+        return f"; needs {self.more}"
 
     def __str__(self) -> str:
         return f"{self.verdict}: {self.sentence()}"
@@ -205,12 +201,15 @@ def quality_of(
     transplants = transplants.meeting(DRAWS)
 
     def measured(keep: Tensor) -> tuple[Trials, Grafted | None]:
-        trials = trials_of(transplants, keep)
         if grafting is None:
-            return trials, None
+            return trials_of(transplants, keep), None
         own = grafting.featuriser.like
         grafted = grafting.trials(own, keep[: len(own.x)])
-        return trials.replaced(grafted.trials, grafted.share), grafted
+        # Mixes would count for none of the graphs if all of them are molecules that can be grafted.
+        empty = transplants.sizes(keep)[: transplants.count].cpu() == 0
+        every = bool((empty | (grafted.share > 0)).all())
+        mixed = grafted.trials.to(keep.device) if every else trials_of(transplants, keep)
+        return mixed.replaced(grafted.trials, grafted.share), grafted
 
     trials, grafted = measured(transplants.pooled)
     found, names = degrees(trials), output_names(transplants.context, transplants.count)

@@ -45,13 +45,13 @@ class Local:
         form: ``"gradient"`` or ``"occlusion"``.
         adapter: Calls the model.
         task: What its output means.
-        neutral: Mean features of known graphs.
+        neutral: Mean features of known graphs, for occlusion.
     """
 
     form: Refine
     adapter: ModelAdapter
     task: Task
-    neutral: Tensor
+    neutral: Tensor | None = None
 
     def __call__(self, graphs: GraphBatch, **kwargs: Any) -> tuple[Embedding, Tensor]:
         """What the model computes of nodes, and the numbers ``[N]``."""
@@ -86,6 +86,7 @@ class Local:
             gone = replicas.number[part.batch] == part.node_ids
             if part.coded or part.schema is not None:
                 return part.without(gone)
+            assert self.neutral is not None
             return replace(part, x=torch.where(gone.unsqueeze(1), self.neutral.to(part.x), part.x))
 
         model = ReplicaModel(self.adapter, graphs, kwargs)

@@ -30,7 +30,8 @@ SIGNIFICANT, OF_A_CLASS = 0.01, 0.05
 ANYWAY = 0.4
 """Random regions that disagree less keep predictions by themselves."""
 AGAINST = 0.05
-"""A class whose effect is certainly below this, the other way, speaks against the pool."""
+"""A class whose effect is certainly below this, the other way, speaks against a pool that is not
+certain to save anything."""
 SMALL, MANY, SMALL_OF_MANY = 1 / 3, 60, 0.2
 """A pool that may save less than this of the disagreement of random regions may save little; of so
 many held-out graphs, which a model can hardly know by heart, less than the other."""
@@ -142,7 +143,6 @@ class FitReport:
     @property
     def _judged(self) -> tuple[Evidence, str]:
         """What the evidence is, and why."""
-        against = [one for one in self.effects if one.high < -AGAINST and one.graphs >= FEW]
         if self.only is not None:
             return "none", (
                 f"all graphs have the same prediction ({self.only}), so none can show what carries "
@@ -153,11 +153,6 @@ class FitReport:
                 "random regions of the same size keep predictions as well (disagreement "
                 f"{self.random_disagreement:.2f}). The model may read the whole graph, or the pool "
                 "is too large"
-            )
-        if against:
-            return "none", (
-                f"{', '.join(map(str, against))}, so the chosen nodes change outputs the same way "
-                "in graphs of all predictions. The model may count something"
             )
         ends = f"{1 - self.left_high:.0%} and {1 - self.left_low:.0%}"
         saved = f"the chosen nodes save between {ends} of the disagreement of random regions of "
@@ -171,6 +166,12 @@ class FitReport:
                 return "few", f"{saved}, but a model may know so few by heart. {more}"
             part = "They are a part of what the model reads; another ratio may hold more"
             return "small" if self.left_high > 1 - self._little else "good", f"{saved}. {part}"
+        against = [one for one in self.effects if one.high < -AGAINST and one.graphs >= FEW]
+        if against:
+            return "none", (
+                f"{', '.join(map(str, against))}, so the chosen nodes change outputs the same way "
+                "in graphs of all predictions. The model may count something"
+            )
         chance = "which may be chance" if found else "and no class has a certain effect"
         rare = min(one.graphs for one in self.effects) < FEW
         if rare or self.left_low < 1 - POSSIBLE:

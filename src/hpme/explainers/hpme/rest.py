@@ -15,9 +15,9 @@ from importlib import import_module
 import torch
 from torch import Tensor
 
-from hpme.data.molecules.grafts import Anatomy, graft_of, random_region, remove
+from hpme.data.molecules.grafts import graft_of, random_region, remove
 from hpme.explainers.hpme.evidence import CARRIES, CONTRIBUTES, Trials, degrees
-from hpme.explainers.hpme.grafting import DRAWS, FEWEST, Grafting
+from hpme.explainers.hpme.grafting import DRAWS, FEWEST, Grafting, anatomy_of
 from hpme.explainers.hpme.method.pool import by_boundary, top_nodes
 from hpme.explainers.hpme.search.criterion import outcome, value_of
 from hpme.explainers.hpme.transplants import Transplants
@@ -232,7 +232,7 @@ def _grafted(transplants: Transplants, parts: Parts, kept: Tensor, grafting: Gra
     chem, smiles = import_module("rdkit.Chem"), grafting.featuriser.like.text["smiles"]
     masks, made = transplants.split(kept), dict[tuple[int, int, int], str]()
     for number, graph in enumerate(parts.graph.tolist()):
-        own = Anatomy(chem.MolFromSmiles(smiles[graph]))
+        own = anatomy_of(smiles[graph])
         atoms, fixed = (
             set(m.nonzero().view(-1).tolist()) for m in (parts.nodes[number], masks[graph])
         )

@@ -19,6 +19,7 @@ from hpme.explainers.shared import masks as of_masks
 from hpme.explainers.shared import options, sources, targets
 from hpme.explainers.shared.context import (
     AskedRows,
+    Asking,
     Context,
     at_level,
     frozen_context,
@@ -234,9 +235,8 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
             model: The model; it is left exactly as it was.
             graphs: A dataset, a list of ``Data`` or a loader. With ``index`` a single ``Data``.
             index: Nodes to explain, for node-level models: one ``Explanation`` per node, of its ego
-                graph. ``anchors`` is the target node in it; ``node_ids`` and ``edge_ids`` are the
-                numbers of its nodes and edges in the given graph. Links ``[2, L]`` for models of
-                links.
+                graph. ``anchors`` is the target node in it; ``node_ids`` and ``edge_ids`` are its
+                nodes' and edges' numbers in the given graph. Links ``[2, L]`` for models of links.
             target: The class or task to explain, by name or number: one, or one for each graph.
                 By default what the explainer was fitted to, else the predicted class.
             progress: Whether to draw a progress bar (on terminals and in notebooks only).
@@ -273,6 +273,10 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         self._check_fitted()
         explained = self._leveled(model, graphs.anchors, **facts)
         return self._masks(explained, graphs.detached(everything=explained.reads_all).batch())
+
+    def on(self, model: Model, **facts: Any) -> Asking:
+        """With a model that is asked about many times: ``with explainer.on(model) as ask: ...``."""
+        return Asking(self, resolve(self, model, facts))
 
     def forward(
         self,

@@ -7,9 +7,10 @@ the model's output.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -27,11 +28,11 @@ from hpme.explainers.shared.sources import (
 )
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.ego import WholeGraph, link_index, node_index
-from hpme.models.adapter import ModelAdapter, device_of
+from hpme.models.adapter import ModelAdapter, Weighting, device_of
 from hpme.models.arguments import Tensors, joins_graphs
 from hpme.models.calling import Caller
 from hpme.models.copies import Copies, given_output
-from hpme.models.explained import ExplainedModel, Model, known_facts
+from hpme.models.explained import ExplainedModel, HeldModel, Model, known_facts
 from hpme.models.task import Task, check_answers
 
 if TYPE_CHECKING:
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("hpme")
 FEWEST_GRAPHS = 32
 """Fewer say little, however large they are."""
+QUESTIONS = ("explain", "masks", "quality", "effects", "alternatives", "rules", "counterfactuals",
+             "audit", "judge")  # fmt: skip
+"""What explainers are asked about a model, as far as they have it."""
 
 
 @dataclass(frozen=True)
@@ -64,18 +68,15 @@ class Context:
         batch_size: int,
         task: Task | None = None,
         width: int | None = None,
+        weighting: Weighting | None = None,
         **facts: Any,
     ) -> Context:
-        """Runs the model once over all graphs. Call inside :meth:`ExplainedModel.frozen`.
-
-        Args:
-            **facts: What else is known, see :class:`~hpme.models.ExplainedModel`.
-        """
+        """Runs the model once over all graphs. Call inside :meth:`ExplainedModel.frozen`."""
         if bool((store.sizes == 0).any()):
             graph = int((store.sizes == 0).nonzero()[0])
             raise InputError(f"graph {graph} has no nodes; remove empty graphs before fitting")
         explained = ExplainedModel.of(model, **facts)
-        adapter = explained.adapter()
+        adapter = explained.adapter(weighting=weighting)
         adapter.width = width
         # Else steps of explainers would leave gradients on users' tensors.
         seen = store.detached(everything=explained.reads_all)
@@ -85,7 +86,7 @@ class Context:
         embeddings = []
         for ids in batches(torch.arange(len(store)), batch_size):
             graphs = store.batch(ids)
-            adapter.ensure_probed(graphs)
+            adapter.ensure_probed(graphs, known=weighting is not None)
             embeddings.append(adapter.embed(graphs))
         output = torch.cat([embedding.output for embedding in embeddings])
         if task is None:
@@ -175,14 +176,47 @@ def frozen_context(
     explained: ExplainedModel,
     store: GraphStore,
     task: Task | None = None,
+    weighting: Weighting | None = None,
 ) -> Iterator[Context]:
     """The context of an explainer, while the model is frozen; it must be known as it is used."""
     with explained.frozen():
         explainer.to(device_of(explained.model) or store.device)
-        size, width = explainer.batch_size, explainer.width
-        context = Context.build(explained, store, batch_size=size, task=task, width=width)
+        known: dict[str, Any] = {"task": task, "width": explainer.width, "weighting": weighting}
+        context = Context.build(explained, store, batch_size=explainer.batch_size, **known)
         check_edges(explainer, context.adapter, context.store.batch(torch.tensor([0])))
         yield context
+
+
+class Asking:
+    """An explainer and a model that it is asked about again and again.
+
+    Inside ``with``, the model is frozen once, and what is found out about it stays known:
+    ``ask.explain(graphs)`` gives what ``explainer.explain(model, graphs)`` gives, and so do
+    ``ask.masks``, ``ask.quality`` and the others. A model that keeps something from one forward
+    pass to the next forgets it only in the end. What is known stays for the next ``with``, unless
+    weights have changed.
+
+    Args:
+        explainer: What explains.
+        explained: The model, with all that is known about it.
+    """
+
+    def __init__(self, explainer: GraphExplainer, explained: ExplainedModel) -> None:
+        known = {one.name: getattr(explained, one.name) for one in fields(ExplainedModel)}
+        self.explainer, self.model = explainer, HeldModel(**known)
+        self._held = ExitStack()
+
+    def __enter__(self) -> Asking:
+        self._held.enter_context(self.model.hold())
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._held.close()
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name not in QUESTIONS:
+            raise AttributeError(f"'{name}' is no question; those are: {', '.join(QUESTIONS)}")
+        return partial(getattr(self.explainer, name), self.model)
 
 
 def resolve(

@@ -163,11 +163,7 @@ class HeteroExplanation(_Drawn, PyGHeteroExplanation):  # type: ignore[misc]
     """
 
     def to_frame(self, rows: Rows = "edges") -> Any:
-        """A pandas table with a row per directed edge, or per node, of all types.
-
-        Args:
-            rows: As in :meth:`Explanation.to_frame`; numbers of nodes are those in their type.
-        """
+        """As :meth:`Explanation.to_frame`; numbers of nodes are those in their type."""
         schema, (graph,) = flattened([self])
         table = Explanation(**graph).to_frame(rows)
         names, kind = schema.node_types, graph[NODE_TYPE]
@@ -248,11 +244,7 @@ def shown(
 def by_type(
     masks: Mapping[str, Tensor], typed: TypeRows, data: HeteroData, *, common: bool = False
 ) -> HeteroExplanation:
-    """Masks of flat rows as an explanation with masks by type.
-
-    Args:
-        data: What was explained; types it lacks are left out.
-    """
+    """Masks of flat rows as an explanation by type; types that ``data`` lacks are left out."""
     explanation, schema = HeteroExplanation(), typed.schema
     for name, mask in masks.items():
         if name == "edge_mask":

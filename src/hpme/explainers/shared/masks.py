@@ -67,11 +67,7 @@ def joined_masks(parts: list[tuple[Masks, Tensor]], graphs: GraphBatch) -> Masks
 def spread(
     masks: Masks, store: GraphStore, whole: GraphBatch | WholeGraph, columns: dict[str, Tensor]
 ) -> None:
-    """Puts masks of parts of a graph where they belong in the whole; the highest stays.
-
-    Args:
-        store: The parts; ``node_ids`` and ``edge_ids`` are their rows in the whole.
-    """
+    """Puts masks of parts where their ``node_ids`` and ``edge_ids`` are; the highest stays."""
     for name, value in masks.given().items():
         per_edge = name == "edge_mask"
         place = store.edge["edge_ids"] if per_edge else store.node["node_ids"]
@@ -142,11 +138,7 @@ def feature_importance(
 
 
 def descriptor_means(explained: ExplainedModel, source: Any) -> list[float] | None:
-    """Mean of every descriptor over graphs; ``None`` if the model takes none, or these have none.
-
-    Args:
-        source: A store, or what holds one; ego graphs have no descriptors.
-    """
+    """Mean of every descriptor over graphs; ``None`` if the model or these have none."""
     store = getattr(source, "store", source) if explained.descriptors is not None else None
     values = None if store is None else store.graph.get(explained.descriptors)
     return None if values is None else values.double().mean(0).tolist()

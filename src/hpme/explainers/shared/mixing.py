@@ -147,10 +147,7 @@ def draw_partners(ids: Tensor, total: int, generator: torch.Generator) -> Tensor
 
 
 def matched(ids: Tensor, total: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Graphs in random pairs, each graph in one of them, one of an odd number in two.
-
-    A graph that is the only one given has any other for a partner.
-    """
+    """Graphs in random pairs, one of an odd number in two; a single one with any other."""
     if ids.numel() < 2:
         return ids, draw_partners(ids, total, generator)
     order = ids[torch.randperm(ids.numel(), generator=generator).to(ids.device)]

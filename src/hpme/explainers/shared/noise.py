@@ -44,11 +44,7 @@ def uniform(key: Tensor) -> Tensor:
 
 
 def pair_classes(graphs: GraphBatch, index: Tensor, of_edge: Tensor) -> Tensor:
-    """The class of every pair; no message passing tells pairs of one class of a graph apart.
-
-    Args:
-        index: Pairs :math:`[2, P]` of nodes of one graph each.
-    """
+    """The class of every pair; no message passing tells pairs of one class of a graph apart."""
     source, target = graphs.edge_index
     color = _looks(graphs)
     if graphs.anchor_order is not None:
@@ -68,11 +64,7 @@ def pair_classes(graphs: GraphBatch, index: Tensor, of_edge: Tensor) -> Tensor:
 
 
 def pair_normal(graphs: GraphBatch, index: Tensor, seed: int, classes: Tensor) -> Tensor:
-    """Standard normal :func:`pair_noise`, the same for all pairs of a class.
-
-    Args:
-        index: Pairs :math:`[2, P]` of nodes of one graph each.
-    """
+    """Standard normal :func:`pair_noise`, the same for all pairs of a class."""
     parted, plain = (pair_noise(graphs, index, seed, part_twins=part) for part in (True, False))
     alone = torch.bincount(classes)[classes] == 1
     return 2**0.5 * torch.erfinv(2 * torch.where(alone, parted, plain) - 1)

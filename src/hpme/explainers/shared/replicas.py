@@ -44,12 +44,9 @@ class ReplicaModel:
 
     @torch.no_grad()
     def __call__(self, ids: Tensor, change: Change) -> Tensor:
-        """Outputs of replicas, one row each, in double precision.
+        """Outputs of replicas of the graphs ``ids``, one row each, in double precision.
 
         Single precision rounds away what tells apart the parts of a graph whose class is sure.
-
-        Args:
-            ids: Graph number of every replica; graphs without nodes have none.
         """
 
         def reordered(replicas: Replicas) -> GraphBatch:
@@ -59,11 +56,7 @@ class ReplicaModel:
         return torch.cat([output.double() for _, output in outputs])
 
     def on_features_of(self, ids: Tensor, kept: Tensor) -> Tensor:
-        """Outputs of replicas without all but some nodes, see :meth:`GraphBatch.without`.
-
-        Args:
-            kept: Boolean :math:`[R, n]`, the nodes of every replica by their place in the graph.
-        """
+        """Outputs of replicas that keep some nodes ``[R, n]``, see :meth:`GraphBatch.without`."""
 
         def change(replicas: Replicas) -> GraphBatch:
             graphs = replicas.graphs
@@ -84,11 +77,7 @@ class ReplicaModel:
 
 
 def without_node(nodes: Tensor | None = None, *, spared: Tensor | None = None) -> Change:
-    """Replica ``i`` without node ``i`` of some of a batch, see :meth:`GraphBatch.without`.
-
-    Args:
-        nodes: Numbers of the nodes; by default all.
-    """
+    """Replica ``i`` without node ``i`` of all, or of ``nodes``, see :meth:`GraphBatch.without`."""
 
     def change(replicas: Replicas) -> GraphBatch:
         graphs = replicas.graphs

@@ -41,11 +41,7 @@ def as_list(target: Any) -> list[Target]:
 
 
 def of_rows(target: Targets | None, rows: Tensor, total: int) -> Targets | None:
-    """The targets of some rows of an output; PyG's ``Explainer`` gives those of all.
-
-    Args:
-        target: One for all rows, one for each of all rows, or one for each that is explained.
-    """
+    """The targets of some rows of an output; given is one, or those of all rows, or of these."""
     if not is_several(target):
         return target
     listed = as_list(target)

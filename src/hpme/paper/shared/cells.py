@@ -15,7 +15,6 @@ from hpme.bench.experiment import Experiment
 from hpme.bench.store import Record, ResultStore
 from hpme.paper.shared.names import dataset_title, method_title
 from hpme.paper.shared.suite import Suite, registered_elsewhere
-from hpme.storage import canonical_json
 
 Spread = Literal["seeds", "graphs"]
 CellKey = tuple[str | None, ...]
@@ -184,7 +183,7 @@ def _by_settings(
     for record in records:
         experiment, wanted = record.experiment, wanted_by(suite, record.experiment)
         if wanted is not None:
-            groups = found[cell_key(experiment)]
+            groups = found[experiment.cell]
             seeds = groups.setdefault(_settings(experiment, wanted), {})
             # A result with exactly the metrics of the suite wins over one that has others besides.
             if experiment.seed not in seeds or experiment.metrics == wanted.metrics:
@@ -198,7 +197,7 @@ def _messages(failures: Iterable[Mapping[str, Any]]) -> dict[CellKey, dict[int, 
     for failure in failures:
         experiment = Experiment.from_dict(failure["experiment"])
         message = f"{failure['error']}: {failure['message']}".strip().splitlines()[0]
-        messages[cell_key(experiment)][experiment.seed] = message
+        messages[experiment.cell][experiment.seed] = message
     return messages
 
 
@@ -224,28 +223,14 @@ def _titles(templates: Mapping[CellKey, Experiment]) -> list[tuple[str, str]]:
     return titles
 
 
-def cell_key(experiment: Experiment) -> CellKey:
-    """What an experiment is about: all that tells the cells of a suite apart."""
-    # Where nothing is explained, seeds are those of targets.
-    target = None if experiment.explainer is None else str(experiment.target_seed)
-    return (
-        experiment.dataset,
-        experiment.variant,
-        experiment.model,
-        experiment.explainer,
-        target,
-        canonical_json(dict(experiment.options)).decode(),
-    )
-
-
 @functools.lru_cache(maxsize=256)
 def _templates(suite: Suite, seed: int) -> dict[CellKey, Experiment]:
-    return {cell_key(experiment): experiment for experiment in suite.experiments((seed,))}
+    return {experiment.cell: experiment for experiment in suite.experiments((seed,))}
 
 
 def wanted_by(suite: Suite, experiment: Experiment) -> Experiment | None:
     """What a suite asks for where an experiment belongs; ``None`` if it belongs nowhere there."""
-    wanted = _templates(suite, experiment.seed).get(cell_key(experiment))
+    wanted = _templates(suite, experiment.seed).get(experiment.cell)
     enough = wanted is not None and set(wanted.metrics) <= set(experiment.metrics)
     return wanted if enough else None
 
@@ -268,7 +253,8 @@ class Results:
     @classmethod
     def read(cls, store: ResultStore, suites: Mapping[str, Suite]) -> Results:
         """What a folder holds."""
-        return cls(tuple(store.records()), tuple(store.failures()), suites, store.suites())
+        records = tuple(store.records(earlier=True))
+        return cls(records, tuple(store.failures()), suites, store.suites())
 
     @cached_property
     def cells(self) -> dict[str, Cells]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from scipy import stats
+from scipy import special
 
 from hpme.bench.store import Record
 from hpme.data import DATASETS
@@ -290,8 +291,11 @@ def is_better(ours: Mapping[int, float], theirs: Mapping[int, float], *, higher:
     """Whether a paired t-test on the seeds that both have tells that the first is better."""
     sign = 1 if higher else -1
     differences = [sign * (ours[seed] - theirs[seed]) for seed in ours if seed in theirs]
-    if len(differences) < 2 or statistics.fmean(differences) <= 0:
+    count = len(differences)
+    if count < 2 or (mean := statistics.fmean(differences)) <= 0:
         return False
-    if statistics.pstdev(differences) == 0:  # nothing was drawn at random
+    spread = statistics.stdev(differences)
+    if spread == 0:  # nothing was drawn at random
         return True
-    return float(stats.ttest_1samp(differences, 0.0).pvalue) < LEVEL
+    # As stats.ttest_1samp, which takes a millisecond, for each of thousands of pairs.
+    return bool(2 * special.stdtr(count - 1, -mean / spread * math.sqrt(count)) < LEVEL)

@@ -5,9 +5,10 @@ import torch
 
 from finder import Finder, mix_of, planted_graphs
 from hpme.explainers.hpme.search import chains
-from hpme.explainers.hpme.search.attributions import attributions
-from hpme.explainers.hpme.search.chains import ATTRIBUTION, Candidates, SubsetSearch
+from hpme.explainers.hpme.search.chains import OCCLUSION, Candidates, SubsetSearch
 from hpme.explainers.hpme.search.criterion import joint_rank
+from hpme.explainers.hpme.search.distil import LinearPool
+from hpme.explainers.hpme.search.occlusion import occlusion
 
 
 def quiet(_):
@@ -21,36 +22,31 @@ def mix():
 
 @pytest.fixture(scope="module")
 def found(mix):
-    return SubsetSearch().find(mix, attributions(mix.context), advance=quiet)
+    return SubsetSearch().find(mix, occlusion(mix.context), advance=quiet)
 
 
-def test_never_worse_than_the_best_attribution(found):
-    given = found.order(ATTRIBUTION)
-    assert len(given) == chains.STARTS
-    rank = joint_rank(torch.stack(found.values)[:, 1:])
+def test_never_worse_than_occlusion(found):
+    given = found.order(OCCLUSION)
+    assert len(given) == 1
+    rank = joint_rank(torch.stack(found.values))
     assert rank[found.chosen()] <= min(rank[n] for n in given)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_good_attribution_is_not_lost_by_bad_rounds(seed):
-    """One round of four proposals finds little, but the attributions are still there."""
+def test_good_occlusion_is_not_lost_by_bad_rounds(seed):
+    """One round of four proposals finds little, but occlusion is still there."""
     mix = mix_of(Finder(), planted_graphs(20, seed))
     search = SubsetSearch(chains=1, rounds=1, subsets=4)
-    found = search.find(mix, attributions(mix.context), advance=quiet)
-    assert found.order().index(found.chosen()) <= found.order().index(found.order(ATTRIBUTION)[0])
+    found = search.find(mix, occlusion(mix.context), advance=quiet)
+    assert found.order().index(found.chosen()) <= found.order().index(found.order(OCCLUSION)[0])
 
 
 def test_chains_share_no_start(found):
-    assert [found.chains[n] for n in found.finished()] == [0, 1]
+    assert {found.chains[n] for n in found.finished()} == {0, 1}
     assert found.chains[found.rival()] in (0, 1)
 
 
-def test_without_a_chain_the_best_attribution_is_taken(mix):
-    found = SubsetSearch(chains=0).find(mix, attributions(mix.context), advance=quiet)
-    assert set(found.chains) == {ATTRIBUTION} and found.rival() is None
-
-
-def test_without_attributions_chains_begin_at_random(mix):
+def test_without_occlusion_chains_begin_at_random(mix):
     found = SubsetSearch(chains=1, rounds=1).find(mix, None, advance=quiet)
     assert set(found.chains) == {0} and found.rival() is None
 
@@ -63,6 +59,24 @@ def test_pools_should_agree_with_occlusion(mix, found):
     assert [float(value[2]) for value in twice.values] == pytest.approx([-1, 1], abs=1e-3)
     twice.values = [torch.cat([torch.zeros(2), value[2:]]) for value in twice.values]
     assert twice.chosen() == 0
+
+
+def test_occlusion_counts_as_far_as_hosts_do_not_object(mix, found, monkeypatch):
+    def share_of(disagreement):
+        first = float(found.values[found.chosen()][0])
+        values = torch.tensor([[first + more, 1.0] for more in disagreement])
+        monkeypatch.setattr(chains, "criterion", lambda *_: values)
+        row = found.blended().weight[0].detach()
+        pair = torch.stack([found.weights[found.chosen()], found.occlusion])
+        parts = torch.linalg.lstsq(pair.T, row.unsqueeze(1)).solution[:, 0]
+        spread = mix.scores(LinearPool(pair)).std(1, unbiased=False)
+        return float(parts[1] * spread[1] / (parts[0] * spread[0]))
+
+    given = found.order(0)[0]  # not occlusion itself
+    monkeypatch.setattr(Candidates, "chosen", lambda _: given)
+    assert share_of([0.6, 0.6, 0.6]) == pytest.approx(0, abs=1e-3)
+    assert share_of([0.0, 0.03, 0.6]) == pytest.approx(0.5, abs=1e-2)
+    assert share_of([-0.1, -0.1, -0.1]) == pytest.approx(1, abs=1e-2)
 
 
 def test_the_planted_nodes_are_pooled(mix, found):
@@ -82,5 +96,5 @@ def test_chains_that_have_settled_end(mix, monkeypatch):
 def test_all_steps_are_counted(mix):
     done = []
     search = SubsetSearch(chains=2, rounds=2, subsets=4)
-    search.find(mix, attributions(mix.context), advance=done.append)
+    search.find(mix, occlusion(mix.context), advance=done.append)
     assert sum(done) == search.steps()

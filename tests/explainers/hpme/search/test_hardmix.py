@@ -38,4 +38,3 @@ def test_a_subset_is_what_would_be_built_of_its_graphs():
     torch.testing.assert_close(part.features, built.features)
     torch.testing.assert_close(part.h, built.h)
     assert torch.equal(part.m, built.m) and torch.equal(part.draw(4), built.draw(4))
-    assert part.sample(3, 10**6) is part

@@ -2,7 +2,7 @@
 
 import torch
 
-from hpme.explainers.hpme.search.hardmix import HostSampler
+from hpme.explainers.hpme.method.hosts import HostSampler
 
 
 def test_hosts():

@@ -5,7 +5,7 @@ import torch
 
 from hpme.data import GraphStore
 from hpme.errors import ModelError
-from hpme.explainers.hpme.search.representation import WIDEST, Representation, blocks_of
+from hpme.explainers.hpme.search.representation import WIDEST, NodeReader, blocks_of
 from hpme.explainers.shared.context import Context
 from small_models import Net, random_graph
 
@@ -20,7 +20,7 @@ def blocks(*widths, nodes=300):
 
 def test_blocks_have_the_same_total_variance():
     parts = blocks(3, 5, 2)
-    seen = Representation.of(parts)(parts)
+    seen = NodeReader.scaled(parts).seen(parts)
     assert seen.shape == (300, 10)
     for part in seen.split([3, 5, 2], dim=1):
         assert float(part.mean(0).abs().max()) < 1e-3
@@ -32,24 +32,23 @@ def test_a_rare_channel_keeps_its_proportion():
     one_hot[:, 0] = 1
     one_hot[0] = torch.tensor([0.0, 1.0])
     block = torch.cat([one_hot, torch.randn(100, 1, generator=torch.Generator())], dim=1)
-    spread = Representation.of([block])([block]).std(0)
+    spread = NodeReader.scaled([block]).seen([block]).std(0)
     assert float(spread[1] / spread[2]) == pytest.approx(
         float(block[:, 1].std() / block[:, 2].std())
     )
 
 
 def test_constant_blocks_say_nothing():
-    seen = Representation.of([torch.full((9, 2), 0.1), torch.randn(9, 2)])
-    result = seen([torch.full((9, 2), 0.1), torch.randn(9, 2)])
+    reader = NodeReader.scaled([torch.full((9, 2), 0.1), torch.randn(9, 2)])
+    result = reader.seen([torch.full((9, 2), 0.1), torch.randn(9, 2)])
     assert bool((result[:, :2] == 0).all()) and bool((result[:, 2:] != 0).any())
 
 
 def test_wide_blocks_are_seen_through_their_principal_directions():
     narrow = torch.randn(400, 4, generator=torch.Generator().manual_seed(1))
     wide = narrow @ torch.randn(4, 3 * WIDEST, generator=torch.Generator().manual_seed(2))
-    representation = Representation.of([wide])
-    assert representation.channels == WIDEST
-    seen = representation([wide])
+    seen = NodeReader.scaled([wide]).seen([wide])
+    assert seen.shape[1] == WIDEST
     # Four directions hold everything: narrow can be read off linearly.
     narrow, seen = narrow - narrow.mean(0), seen[:, -4:]
     error = narrow - seen @ torch.linalg.lstsq(seen, narrow).solution
@@ -58,16 +57,16 @@ def test_wide_blocks_are_seen_through_their_principal_directions():
 
 def test_is_saved_with_its_shapes():
     parts = blocks(3, WIDEST + 6)
-    first = Representation.of(parts)
-    second = Representation(first.widths)
+    first = NodeReader.scaled(parts)
+    second = NodeReader(**first.meta())
     second.load_state_dict(first.state_dict())
-    assert torch.equal(first(parts), second(parts))
+    assert torch.equal(first.seen(parts), second.seen(parts))
 
 
 def test_another_width_is_refused():
-    representation = Representation.of(blocks(3, 5))
+    reader = NodeReader.scaled(blocks(3, 5))
     with pytest.raises(ModelError, match="8 channels together, those of this one have 9"):
-        representation(blocks(3, 6))
+        reader.seen(blocks(3, 6))
 
 
 def test_every_layer_of_a_model_is_among_the_blocks():

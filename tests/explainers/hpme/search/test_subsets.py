@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from finder import PLANTED, planted_mix
+from hpme.explainers.hpme.search import subsets
 from hpme.explainers.hpme.search.subsets import propose_subsets, search_subsets
 
 
@@ -30,7 +31,21 @@ def test_proposals_have_the_pooled_size_and_mostly_hang_together(mix):
 
 
 def test_best_subsets_hold_planted_nodes(mix):
-    labels = search_subsets(mix, marks(mix).float(), subsets=16, draws=1)
+    labels, gain = search_subsets(mix, marks(mix).float(), 16)
     planted = marks(mix)
-    assert labels.advantage[planted].mean() > 0.2 > labels.advantage[~planted].mean()
-    assert labels.gain.shape == (40,)
+    assert labels[planted].mean() > 0.2 > labels[~planted].mean()
+    assert gain.shape == (40,)
+
+
+def test_the_best_third_meets_a_second_host(mix, monkeypatch):
+    """The worse of two hosts counts, so one lucky host does not make a subset one of the best."""
+    rows = []
+    real = subsets.bounded_loss
+
+    def counted(context, output, wanted):
+        rows.append(len(wanted))
+        return real(context, output, wanted)
+
+    monkeypatch.setattr(subsets, "bounded_loss", counted)
+    search_subsets(mix, marks(mix).float(), 16)
+    assert rows == [16, 5]

@@ -2,7 +2,7 @@ r"""Training by gradient: the losses (Eqs. bce_loss and finall_loss) and Algorit
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -35,6 +35,46 @@ def bce_loss(logits: Tensor, inside: Tensor) -> Tensor:
         inside: Boolean labels :math:`\tilde{\mathbf{M}}`, true inside the pooled subgraph.
     """
     return F.binary_cross_entropy_with_logits(logits, inside.to(logits.dtype))
+
+
+PAIRS = 20_000
+"""Pairs of nodes an edge MLP learns from when the pool is given; more teach it little."""
+
+
+def fit_edge_mlp(
+    mix: Mixer,
+    keep: Tensor,
+    *,
+    epochs: int,
+    lr: float,
+    weight_decay: float,
+    advance: Callable[[int], None],
+) -> EdgeMLP:
+    r"""Edge MLP that tells pairs inside the pooled subgraph from others (Eq. bce_loss).
+
+    Args:
+        mix: The graphs.
+        keep: Pooled nodes, boolean ``[N]`` over all nodes of the store.
+        epochs: Steps, each with all of at most :data:`PAIRS` pairs.
+        lr: Learning rate of Adam.
+        weight_decay: Weight decay of Adam.
+        advance: Called after every step.
+    """
+    pairs = mix.context.store.batch().pairs.proper.index
+    if pairs.shape[1] > PAIRS:
+        order = torch.randperm(pairs.shape[1], generator=mix.generator)[:PAIRS]
+        pairs = pairs[:, order.to(pairs.device)]
+    inside = keep[pairs].all(0)
+    nodes, pairs = torch.unique(pairs, return_inverse=True)
+    h = mix.h[nodes]
+    edge_mlp = EdgeMLP(h.shape[1], generator=mix.generator).to(h.device)
+    optimiser = torch.optim.Adam(edge_mlp.parameters(), lr=lr, weight_decay=weight_decay)
+    for _ in range(epochs if pairs.numel() else 0):
+        optimiser.zero_grad()
+        bce_loss(edge_mlp(h, pairs), inside).backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+        advance(1)
+    return edge_mlp
 
 
 def summed_bce_loss(logits: Tensor, inside: Tensor, num_graphs: int) -> Tensor:

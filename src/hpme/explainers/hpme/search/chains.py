@@ -1,4 +1,4 @@
-r"""How a pool is found: distilled attributions and searched subsets compete in hard mixes."""
+r"""How a pool is found: distilled occlusion and searched subsets compete in hard mixes."""
 
 from __future__ import annotations
 
@@ -8,28 +8,25 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from hpme.explainers.hpme.search.attributions import Attributions
 from hpme.explainers.hpme.search.criterion import criterion, joint_rank
-from hpme.explainers.hpme.search.distil import (
-    Distiller,
-    LinearPool,
-    side_by_side,
-    standardise,
-)
+from hpme.explainers.hpme.search.distil import Distiller, LinearPool, standardise
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.search.subsets import search_subsets
 
 PENALTIES = (0.3, 3.0, 30.0)
-"""How strongly a distilled pool is smoothed; hard mixes decide which is best."""
-START_PENALTIES = (3.0,)
-STARTS = 5
-"""Attributions, each distilled with these penalties."""
+"""How strongly a distilled pool is smoothed; hard mixes decide which is best. Occlusion takes the
+middle one."""
 SETTLED = 0.02
 """A chain whose pool disagrees less than this has nothing left to find."""
 DRAWS = 2
 """Hosts that every graph meets when pools are compared."""
-ATTRIBUTION = -1
-"""In place of a chain's number: a pool distilled from an attribution."""
+BLENDS, OBJECTION = (0.25, 0.5, 1.0), 0.04
+"""How much distilled occlusion may count beside the best pool, and how much disagreement that may
+cost."""
+Known = tuple[Tensor, Tensor]
+"""What :func:`~hpme.explainers.hpme.search.occlusion.occlusion` says."""
+OCCLUSION = -1
+"""In place of a chain's number: the pool distilled from occlusion."""
 
 
 @dataclass
@@ -39,9 +36,9 @@ class Candidates:
     Args:
         mix: The graphs.
         hosts: The shared draws.
-        weights: Weights of the pools.
-        chains: The chain each comes from, or :data:`ATTRIBUTION`.
         occlusion: Weights ``[D]`` of distilled occlusion, if that is known.
+        weights: Weights of the pools.
+        chains: The chain each comes from, or :data:`OCCLUSION`.
         values: Disagreement, loss and minus the correlation with ``occlusion`` of each, low is
             good.
     """
@@ -72,8 +69,7 @@ class Candidates:
 
     def order(self, *chains: int) -> list[int]:
         """Numbers of candidates of some chains, or of all, by the sum of ranks, best first."""
-        values = torch.stack(self.values)
-        order: list[int] = joint_rank(values).argsort().tolist()
+        order: list[int] = joint_rank(torch.stack(self.values)).argsort().tolist()
         return [n for n in order if not chains or self.chains[n] in chains]
 
     def pool(self, number: int) -> LinearPool:
@@ -81,18 +77,35 @@ class Candidates:
         return LinearPool(self.weights[number].unsqueeze(0))
 
     def finished(self) -> list[int]:
-        """The best candidate of every chain; no two of them share a start."""
-        chains = sorted({chain for chain in self.chains if chain >= 0})
-        return [self.order(chain)[0] for chain in chains]
+        """The best candidate of every chain, no two of which share a start; best first."""
+        chains = {chain for chain in self.chains if chain >= 0}
+        return sorted((self.order(chain)[0] for chain in chains), key=self.order().index)
 
     def chosen(self) -> int:
         """The best candidate."""
         return self.order()[0]
 
+    def blended(self) -> LinearPool:
+        """The best candidate with as much of distilled occlusion as hosts do not object to.
+
+        What carries a prediction elsewhere and what the graph cannot do without are two views of
+        the same reason; where one of them is misled, hosts tell, if it is not their own.
+        """
+        if self.occlusion is None:
+            return self.pool(self.chosen())
+        number = self.chosen()
+        both = torch.stack([self.weights[number], self.occlusion])
+        spread = self.mix.scores(LinearPool(both)).std(1, keepdim=True, unbiased=False)
+        best, occlusion = both / spread.clamp(min=1e-12)
+        rows = torch.stack([best, *(best + share * occlusion for share in BLENDS)])
+        scores = self.mix.scores(LinearPool(rows[1:]))
+        values = criterion(self.mix, self.mix.select(scores), self.hosts)[:, 0]
+        fine = (values <= self.values[number][0] + OBJECTION).nonzero()
+        return LinearPool(rows[1 + int(fine[-1]) if len(fine) else 0].unsqueeze(0))
+
     def rival(self) -> int | None:
         """The best candidate of the second best chain, if there are two."""
-        chains = sorted(self.finished(), key=self.order().index)
-        return None if len(chains) < 2 else chains[1]
+        return next(iter(self.finished()[1:]), None)
 
 
 @dataclass(frozen=True)
@@ -101,20 +114,18 @@ class SubsetSearch:
 
     A round proposes subsets of every graph, tries them in hard mixes where the current pool tells
     which nodes of the other graph make room, and distils the best ones. The first chain begins
-    where the best attribution points, the others at random, so no two share a start: that they
-    meet again is evidence. Attributions, distilled, compete themselves.
+    where occlusion points, the others at random, so no two share a start: that they meet again is
+    evidence. Distilled occlusion competes itself.
 
     Args:
-        chains: Chains; without any the best attribution is taken.
+        chains: Chains.
         rounds: Rounds of each, fewer where hard mixes keep all predictions.
         subsets: Proposed subsets per graph and round.
-        draws: Hosts per subset, the worst of which counts.
     """
 
     chains: int = 2
     rounds: int = 4
     subsets: int = 16
-    draws: int = 2
 
     def steps(self) -> int:
         """Rounds of all chains."""
@@ -122,49 +133,35 @@ class SubsetSearch:
 
     def passes(self) -> int:
         """Forward passes over the graphs that it takes at most, without attributions."""
-        pools = len(START_PENALTIES) * STARTS + len(PENALTIES) * self.steps()
-        return pools * DRAWS + self.steps() * self.subsets * self.draws
+        compared = 1 + len(PENALTIES) * self.steps() + len(BLENDS)
+        return compared * DRAWS + self.steps() * (self.subsets + self.subsets // 3)
 
     def find(
-        self,
-        mix: HardMix,
-        attributions: Attributions | None,
-        known: Tensor | None = None,
-        *,
-        advance: Callable[[int], None],
+        self, mix: HardMix, known: Known | None, *, advance: Callable[[int], None]
     ) -> Candidates:
         """All candidates of all chains.
 
         Args:
             mix: The graphs.
-            attributions: Where some pools and the first chain begin; if ``None``, all begin at
-                random.
-            known: Weights ``[P, D]`` of other pools to begin with.
+            known: Where the first chain begins; if ``None``, all begin at random.
             advance: Called after every round.
         """
         candidates = Candidates(mix, mix.draw(DRAWS))
-        distiller = Distiller(side_by_side(mix.features), mix.graphs)
-        if attributions is not None:
-            labels, seen = attributions.occlusion(mix.graphs)
-            if bool(seen.any()):
-                candidates.occlusion = distiller.fit(labels, seen, START_PENALTIES)[0]
-            for score, graphs in zip(attributions.scores, attributions.graphs, strict=True):
-                weights = distiller.fit(score, graphs.to(score), START_PENALTIES)
-                # One that says nothing about any node would be a pool of the first nodes.
-                if bool(graphs.any() & weights.any()):
-                    candidates.add(weights, ATTRIBUTION)
-            if not candidates.weights and not self.chains:
-                candidates.add(torch.zeros_like(weights), ATTRIBUTION)
+        distiller = Distiller(mix.features[0], mix.graphs)
         if known is not None:
-            candidates.add(known, ATTRIBUTION)
+            weights = distiller.fit(*known, PENALTIES[1:2])
+            if bool(weights.any()):  # else it would be a pool of the first nodes
+                candidates.occlusion = weights[0]
+                candidates.add(weights, OCCLUSION)
         for chain in range(self.chains):
             score = torch.rand(mix.graphs.num_nodes, generator=mix.generator).to(mix.features)
             if chain == 0 and candidates.weights:
-                score = mix.scores(candidates.pool(candidates.order()[0]))[0]
+                score = mix.scores(candidates.pool(candidates.chosen()))[0]
             for number in range(self.rounds):
-                found = search_subsets(mix, score, subsets=self.subsets, draws=self.draws)
-                candidates.add(distiller.fit(found.advantage, found.gain, PENALTIES), chain)
-                best = candidates.order(chain)[0]
+                labels, gain = search_subsets(mix, score, self.subsets)
+                candidates.add(distiller.fit(labels, gain, PENALTIES), chain)
+                newest = len(candidates.weights) - len(PENALTIES)
+                best = next(n for n in candidates.order(chain) if n >= newest)
                 score = mix.scores(candidates.pool(best))[0]
                 if float(candidates.values[best][0]) < SETTLED:
                     advance(self.rounds - number)

@@ -41,16 +41,9 @@ def criterion(
     wanted = context.values[ids].view(count, draws * graphs, -1)
     kept = context.task.values(flat).view_as(wanted)
     loss = prediction_loss(context, flat, ids).view(count, -1).mean(1)
-    return torch.stack([1 - correlation(kept, wanted), loss], dim=1)
-
-
-def correlation(kept: Tensor, wanted: Tensor) -> Tensor:
-    """Pearson correlation over all but the first dimension, columns centred apart."""
-    kept = kept - kept.mean(1, keepdim=True)
-    wanted = wanted - wanted.mean(1, keepdim=True)
-    norm = kept.flatten(1).norm(dim=1) * wanted.flatten(1).norm(dim=1)
-    result: Tensor = (kept * wanted).flatten(1).sum(1) / (norm + 1e-9)
-    return result
+    kept, wanted = ((part - part.mean(1, keepdim=True)).flatten(1) for part in (kept, wanted))
+    correlation = (kept * wanted).sum(1) / (kept.norm(dim=1) * wanted.norm(dim=1) + 1e-9)
+    return torch.stack([1 - correlation, loss], dim=1)
 
 
 def joint_rank(values: Tensor) -> Tensor:
@@ -71,7 +64,8 @@ def closeness(context: Context, output: Tensor, wanted: Tensor) -> Tensor:
         output: Outputs ``[R, B, C]``.
         wanted: Numbers ``[R, B]`` of the graphs whose predictions are wanted.
     """
-    values, predicted = _compared(context, output, wanted)
+    values = context.task.values(output.flatten(0, 1)).view(*wanted.shape, -1)
+    predicted = context.prediction[wanted]
     if context.task.classification:
         return values.gather(2, predicted.unsqueeze(2)).squeeze(2)
     return (1 - (values - predicted).abs().mean(2)).clamp(min=0)
@@ -99,16 +93,11 @@ def value_of(context: Context, values: Tensor, ids: Tensor) -> Tensor:
 
 
 def bounded_loss(context: Context, output: Tensor, wanted: Tensor) -> Tensor:
-    r""":math:`\mathcal{L}_{pred}` with a bound, 1 for classes and 4 for values; as :func:`closeness`.
+    r""":math:`\mathcal{L}_{pred}`, at most 1 for classes and 4 for values; as :func:`closeness`.
 
     A confident model makes unbounded losses depend on a few graphs.
-    """  # noqa: E501
+    """
     if context.task.classification:
         return 1 - closeness(context, output, wanted)
-    values, predicted = _compared(context, output, wanted)
-    return ((values - predicted) ** 2).mean(2).clamp(max=4)
-
-
-def _compared(context: Context, output: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
     values = context.task.values(output.flatten(0, 1)).view(*wanted.shape, -1)
-    return values, context.prediction[wanted]
+    return ((values - context.prediction[wanted]) ** 2).mean(2).clamp(max=4)

@@ -1,20 +1,12 @@
-"""Scorers and the edge MLP that generalise over graphs what was found graph by graph."""
+"""Scorers that generalise over graphs what was found graph by graph."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
-from hpme.explainers.hpme.method.training import bce_loss
-from hpme.explainers.hpme.search.hardmix import HardMix
-from hpme.explainers.shared.parametric import EdgeMLP
 from hpme.graphs import GraphBatch
 from hpme.graphs.segment import segment_mean, standardise_in_segment
-
-PAIRS = 20_000
-"""Pairs of nodes the edge MLP learns from; more teach it little."""
 
 
 def standardise(scores: Tensor, graphs: GraphBatch) -> Tensor:
@@ -38,7 +30,7 @@ class LinearPool(nn.Module):
     averaged, and the average is one of them.
 
     Args:
-        weight: Weights ``[P, K d]``.
+        weight: Weights ``[P, D]``.
     """
 
     def __init__(self, weight: Tensor) -> None:
@@ -49,16 +41,11 @@ class LinearPool(nn.Module):
         """Scores ``[P, N]``; the ``m`` highest of every graph are its pooled nodes.
 
         Args:
-            features: What pools see of the nodes, ``[K, N, d]``.
+            features: What pools see of the nodes, ``[1, N, D]``.
             graphs: The graphs.
             m: Preserved nodes of every graph; scores do not depend on it.
         """
-        return (side_by_side(features) @ self.weight.T).T
-
-
-def side_by_side(features: Tensor) -> Tensor:
-    """Features ``[K, N, d]`` as ``[N, K d]``."""
-    return features[0] if len(features) == 1 else torch.cat(features.unbind(), dim=1)
+        return (features[0] @ self.weight.T).T
 
 
 class Distiller:
@@ -96,41 +83,3 @@ class Distiller:
         unit = values.mean().clamp(min=1e-12)
         rows = [vectors @ (projected / (values + penalty * unit)) for penalty in penalties]
         return torch.stack(rows).to(wanted)
-
-
-def fit_edge_mlp(
-    mix: HardMix,
-    keep: Tensor,
-    *,
-    epochs: int,
-    lr: float,
-    weight_decay: float,
-    advance: Callable[[int], None],
-) -> EdgeMLP:
-    r"""Edge MLP that tells pairs inside the pooled subgraph from others (Eq. bce_loss).
-
-    It learns from :data:`PAIRS` pairs of nodes at most, all of them in every step.
-
-    Args:
-        mix: The graphs.
-        keep: Pooled nodes, boolean ``[N]`` over all nodes of the store.
-        epochs: Steps.
-        lr: Learning rate of Adam.
-        weight_decay: Weight decay of Adam.
-        advance: Called after every step.
-    """
-    pairs = mix.graphs.pairs.proper.index
-    if pairs.shape[1] > PAIRS:
-        order = torch.randperm(pairs.shape[1], generator=mix.generator)[:PAIRS]
-        pairs = pairs[:, order.to(pairs.device)]
-    inside = keep[pairs].all(0)
-    nodes, pairs = torch.unique(pairs, return_inverse=True)
-    h = mix.h[nodes]
-    edge_mlp = EdgeMLP(h.shape[1], generator=mix.generator).to(h.device)
-    optimiser = torch.optim.Adam(edge_mlp.parameters(), lr=lr, weight_decay=weight_decay)
-    for _ in range(epochs if pairs.numel() else 0):
-        optimiser.zero_grad()
-        bce_loss(edge_mlp(h, pairs), inside).backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
-        advance(1)
-    return edge_mlp

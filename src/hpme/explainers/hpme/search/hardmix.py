@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from hpme.explainers.hpme.method.hosts import HostSampler, Neighbor
 from hpme.explainers.hpme.method.mixer import Mixer
 from hpme.explainers.hpme.method.mixup import Attach
 from hpme.explainers.hpme.method.pool import (
@@ -20,82 +19,11 @@ from hpme.explainers.hpme.method.pool import (
     hop_features,
     top_nodes,
 )
-from hpme.explainers.shared.context import Context, batches, sampled
+from hpme.explainers.shared.context import Context, batches
 from hpme.graphs import GraphBatch
 
-Neighbor = Literal["contrast", "random", "near", "far"]
 Represent = Callable[[tuple[Tensor, ...], Tensor, GraphBatch], Tensor]
 r"""What pools read ``[K, N, D]``, of the layers' outputs, H and the graphs."""
-
-
-def read_by_paper(layers: tuple[Tensor, ...], h: Tensor, graphs: GraphBatch) -> Tensor:
-    r"""What the paper's pool reads: :math:`\hat{\mathbf{A}}^k\mathbf{H}`."""
-    return hop_features(h, graphs)
-
-
-@dataclass(frozen=True)
-class HostSampler:
-    r"""Draws one :math:`G'` for every graph.
-
-    Args:
-        graph_embedding: :math:`\mathbf{h}_G` of all graphs.
-        values: Predictions of all graphs, see :meth:`~hpme.models.task.Task.values`.
-        generator: Source of randomness.
-        neighbor: ``"contrast"`` takes a graph of another prediction: on a host of the same one,
-            every selection looks right. It is the one whose prediction is farthest of a few
-            random graphs; few, lest extreme predictions host everything. ``"random"`` draws
-            uniformly; ``"near"`` and ``"far"`` take the most and the least similar (cosine) of a
-            few random graphs, so the cost stays linear.
-        tries: How many random graphs a choice by similarity is made from; half as many for one by
-            prediction.
-        apart: Whether only graphs on the other side of a yes or no are drawn: a question "why this
-            class, not that one" takes hosts of that one.
-    """
-
-    graph_embedding: Tensor
-    values: Tensor
-    generator: torch.Generator
-    neighbor: Neighbor = "contrast"
-    tries: int = 8
-    apart: bool = False
-
-    def __call__(self, ids: Tensor) -> Tensor:
-        """Graph numbers of the hosts of the graphs ``ids``."""
-        ids = ids.to(self.values.device)
-        if self.neighbor == "random":
-            return self._random(ids, 1)[0]
-        if self.neighbor == "contrast":
-            drawn = self._random(ids, self.tries // 2)
-            return _pick(drawn, (self.values[drawn] - self.values[ids]).norm(dim=-1))
-        drawn = self._random(ids, self.tries)
-        similarity = F.cosine_similarity(
-            self.graph_embedding[drawn], self.graph_embedding[ids].unsqueeze(0), dim=-1
-        )
-        return _pick(drawn, similarity if self.neighbor == "near" else -similarity)
-
-    def _random(self, ids: Tensor, tries: int) -> Tensor:
-        total = self.values.shape[0]
-        if self.apart:
-            return self._across(ids, tries)
-        return torch.randint(total, (tries, ids.numel()), generator=self.generator).to(ids.device)
-
-    def _across(self, ids: Tensor, tries: int) -> Tensor:
-        """Random graphs of the other side; where that is empty, of both."""
-        side = self.values.argmax(1)
-        order, total = side.argsort(stable=True), side.numel()
-        zeros = int((side == 0).sum())
-        if zeros in (0, total):
-            first, count = torch.zeros_like(ids), torch.full_like(ids, total)
-        else:
-            at_zero = side[ids] == 0
-            first = torch.where(at_zero, zeros, 0)
-            count = torch.where(at_zero, total - zeros, zeros)
-        share = torch.rand(tries, ids.numel(), generator=self.generator).to(ids.device)
-        return order[first + (share * count).long()]
-
-
-def _pick(drawn: Tensor, preference: Tensor) -> Tensor:
-    return drawn.gather(0, preference.argmax(0, keepdim=True)).squeeze(0)
 
 
 @dataclass(frozen=True)
@@ -118,21 +46,14 @@ class HardMix(Mixer):
         neighbor: Neighbor,
         attach: Attach,
         generator: torch.Generator,
-        batch_size: int,
-        represent: Represent = read_by_paper,
+        represent: Represent = lambda layers, h, graphs: hop_features(h, graphs),
     ) -> HardMix:
-        """Prepares the graphs of a context, a part at a time."""
-        parts = []
-        for ids in batches(torch.arange(len(context.store)), batch_size):
-            graphs = context.store.batch(ids)
-            rows = graphs.node_ids
-            layers = tuple(layer[rows] for layer in context.layers)
-            parts.append(represent(layers, context.h[rows], graphs))
+        """Prepares the graphs of a context; by default pools read what the paper's do."""
         apart = context.adapter.view.contrast is not None
         hosts = HostSampler(
             context.graph_embedding, context.values, generator, neighbor, apart=apart
         )
-        features = torch.cat(parts, dim=1)
+        features = represent(context.layers, context.h, context.store.batch())
         return cls(context, features, size, hosts, generator, attach)
 
     def subset(self, ids: Tensor) -> HardMix:
@@ -145,11 +66,6 @@ class HardMix(Mixer):
         )
         features = self.features.index_select(1, rows)
         return replace(self, context=context, features=features, draw_hosts=hosts)
-
-    def sample(self, count: int, edges: int) -> HardMix:
-        """At most ``count`` of the graphs, see :meth:`Context.sample`; itself if that is all."""
-        ids = sampled(self.context.store.edge_counts, count, edges, self.generator)
-        return self if ids is None else self.subset(ids)
 
     @cached_property
     def graphs(self) -> GraphBatch:
@@ -209,16 +125,10 @@ class HardMix(Mixer):
                 continue
             take = self._batch("take", host[rows].flatten())
             assert take.node_ids is not None
-            mix = self.mixed(
-                give,
-                inserted,
-                take,
-                removed.at(start.index_select(0, take.batch) + take.node_ids),
-                self.generator if drawn else None,
-            )
+            gap = removed.at(start.index_select(0, take.batch) + take.node_ids)
+            mix = self.mixed(give, inserted, take, gap, self.generator if drawn else None)
             outputs.append(self.context.predict(mix.graphs))
-        output = torch.cat(outputs)
-        return output.view(source.shape[0], source.shape[1], -1)
+        return torch.cat(outputs).view(*source.shape, -1)
 
     @cached_property
     def _batches(self) -> dict[str, tuple[Tensor, GraphBatch]]:

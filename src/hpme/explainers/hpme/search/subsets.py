@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
@@ -13,19 +11,6 @@ from hpme.explainers.hpme.search.distil import standardise
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.graphs import GraphBatch
 from hpme.graphs.segment import rank_in_segment
-
-
-@dataclass(frozen=True)
-class SubsetLabels:
-    """What the best subsets say about nodes.
-
-    Args:
-        advantage: Share of the best subsets that hold a node, minus that of all proposals, ``[N]``.
-        gain: How much better the best subsets of a graph are than its average one, ``[B]``.
-    """
-
-    advantage: Tensor
-    gain: Tensor
 
 
 def propose_subsets(mix: HardMix, score: Tensor, count: int) -> Tensor:
@@ -38,8 +23,7 @@ def propose_subsets(mix: HardMix, score: Tensor, count: int) -> Tensor:
     number = torch.arange(count, device=score.device)
     sharpness = torch.where(number % 2 == 0, 2.0, 1.0)
     guide = torch.where(number < 0.4 * count, 0.0, sharpness)
-    die = torch.randint(6, (count, graphs.num_graphs), generator=mix.generator)
-    die = die.to(score.device)
+    die = torch.randint(6, (count, graphs.num_graphs), generator=mix.generator).to(m)
     seeds = torch.where((number < 0.8 * count).unsqueeze(1), (die - 2).clamp(min=1), m)
     guided = standardise(score.unsqueeze(0), graphs) * guide.unsqueeze(1)
     keep = _grow(guided, graphs, m, seeds, mix.generator)
@@ -85,31 +69,41 @@ def _grow(
 
 
 @torch.no_grad()
-def search_subsets(mix: HardMix, score: Tensor, *, subsets: int, draws: int) -> SubsetLabels:
+def search_subsets(mix: HardMix, score: Tensor, subsets: int) -> tuple[Tensor, Tensor]:
     """One round: proposes subsets, inserts each into other graphs, labels the nodes.
 
     Inserted into a host whose region (by ``score``) was removed, a good subset brings the
-    prediction of its graph. All subsets of all graphs are one batch.
+    prediction of its graph. The best third meets a second host, and the worse of the two counts: a
+    host that has half of a reason itself makes the other half look like all of it. All subsets of
+    all graphs are one batch.
 
     Args:
         mix: The graphs.
         score: Node scores ``[N]`` that define the region of every other graph.
         subsets: Proposals per graph.
-        draws: Hosts per graph, shared by its proposals; the worst counts.
+
+    Returns:
+        Labels ``[N]``, the share of the best subsets that hold a node minus that of all proposals,
+        and how much better the best subsets of a graph are than its average one, ``[B]``.
     """
     graphs = mix.graphs
     keep = propose_subsets(mix, score, subsets)
-    candidate = by_boundary(keep, graphs, mix.generator)
-    region = mix.select(score.unsqueeze(0))[torch.zeros(subsets, dtype=torch.long)]
-    own = torch.arange(graphs.num_graphs, device=score.device).expand(subsets, -1)
-    loss = score.new_zeros(subsets, graphs.num_graphs)
-    for _ in range(draws):
-        hosts = mix.draw(1).expand(subsets, -1)
-        output = mix.predict(own, candidate, hosts, region)
-        loss = torch.maximum(loss, bounded_loss(mix.context, output, own))
+    region = mix.select(score.unsqueeze(0))
+    own = torch.arange(graphs.num_graphs, device=score.device)
+
+    def lost(keep: Tensor) -> Tensor:
+        """Loss of subsets in one host of every graph."""
+        rows = torch.zeros(len(keep), dtype=torch.long, device=score.device)
+        ids, hosts = (row.expand(len(keep), -1) for row in (own, mix.draw(1)[0]))
+        inserted = by_boundary(keep, graphs, mix.generator)
+        return bounded_loss(mix.context, mix.predict(ids, inserted, hosts, region[rows]), ids)
+
+    loss = lost(keep)
+    better = loss.argsort(dim=0)[: max(2, subsets // 3)]
+    again = lost(keep.gather(0, better.index_select(1, graphs.batch)))
+    loss = loss.scatter(0, better, torch.maximum(loss.gather(0, better), again))
     best = loss <= loss.kthvalue(max(2, subsets // 8), dim=0).values
-    share = best / best.sum(0)
-    kept = keep.to(score.dtype)
+    share, kept = best / best.sum(0), keep.to(score.dtype)
     frequency = (share.index_select(1, graphs.batch) * kept).sum(0)
     gain = (loss.mean(0) - (share * loss).sum(0)).clamp(min=0) + 1e-3
-    return SubsetLabels(frequency - kept.mean(0), gain)
+    return frequency - kept.mean(0), gain

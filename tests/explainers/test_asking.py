@@ -1,0 +1,154 @@
+"""A model that is asked about many times gives the answers of one that is asked once."""
+
+import threading
+
+import pytest
+import torch
+
+from hpme.data import from_smiles, load_dataset
+from hpme.explainers import GradExplainer, HPMEExplainer
+from hpme.explainers.hpme import quality
+from hpme.graphs import GraphStore
+from hpme.models import GCN
+from small_models import traces
+
+QUICK = {"ratio": 0.4, "restarts": 1, "rounds": 1, "subsets": 4, "epochs": 2}
+SMILES = ["CCO", "c1ccccc1", "CC(=O)O", "CCN", "CCCC", "O=C(O)c1ccccc1", "C1CCCCC1", "CC(C)O",
+          "c1ccncc1", "CCOC(=O)C", "NCC(=O)O", "CC#N"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def asked():
+    """An explainer of molecules, its model, and molecules."""
+    pytest.importorskip("rdkit")
+    torch.manual_seed(0)
+    graphs = list(from_smiles(SMILES, [0] * len(SMILES), progress=False))
+    model = GCN(14, 2)
+    return HPMEExplainer(**QUICK).fit(model, graphs, progress=False), model, graphs
+
+
+def same(one, other):
+    return all(
+        torch.equal(a[name], b[name])
+        for a, b in zip(one, other, strict=True)
+        for name in ("edge_mask", "node_mask", "pooled")
+    )
+
+
+def test_bit_by_bit_the_same_answers(asked):
+    explainer, model, graphs = asked
+    parts = [graphs[:5], graphs[5:6], graphs[6:]]
+    before = traces(model)
+    alone = [explainer.explain(model, part, progress=False) for part in parts]
+    quality = [explainer.quality(model, part) for part in parts]
+    changes = explainer.counterfactuals(model, graphs, progress=False)
+    with explainer.on(model) as ask:
+        together = [ask.explain(part, progress=False) for part in parts]
+        assert repr([ask.quality(part) for part in parts]) == repr(quality)  # NaN is NaN
+        found = ask.counterfactuals(graphs, progress=False)
+    assert all(same(*pair) for pair in zip(alone, together, strict=True))
+    assert [[str(one) for one in some] for some in found] == [
+        [str(one) for one in some] for some in changes
+    ]
+    assert traces(model) == before
+
+
+def test_masks_and_several_targets():
+    graphs = load_dataset("ba-2motifs", size=12)
+    model = GCN(10, 2)
+    explainer = HPMEExplainer(**QUICK).fit(model, graphs, target=[0, 1], progress=False)
+    targets, store = [0, 1] * 6, GraphStore.from_graphs(graphs)
+    with explainer.on(model) as ask:
+        found = ask.explain(graphs, target=targets, progress=False)
+        masks = ask.masks(store)
+    assert same(found, explainer.explain(model, graphs, target=targets, progress=False))
+    assert torch.equal(
+        masks.edge_mask, explainer.masks(model, GraphStore.from_graphs(graphs)).edge_mask
+    )
+
+
+def test_mixes_are_asked_about_only_where_grafts_do_not_count(asked, monkeypatch):
+    explainer, model, graphs = asked
+    times, real = [], quality.trials_of
+    monkeypatch.setattr(quality, "trials_of", lambda *given: times.append(1) or real(*given))
+    alone = explainer.quality(model, graphs[:1])[0]
+    assert alone.grafted > 0 and not times
+    beside = explainer.quality(model, graphs[:2])  # the second one is a ring, nothing but a ring
+    assert times and not beside[1].grafted > 0
+    for name in ("carried", "lost", "effect", "random", "removal", "way"):
+        assert getattr(beside[0], name) == pytest.approx(
+            getattr(alone, name), rel=1e-4, nan_ok=True
+        )
+
+
+def test_the_model_is_frozen_once_and_left_as_it_was(asked, monkeypatch):
+    from hpme.models import explained
+
+    explainer, model, graphs = asked
+    times, real = [], explained.frozen
+    monkeypatch.setattr(explained, "frozen", lambda model: times.append(1) or real(model))
+    weights = {name: value.clone() for name, value in model.state_dict().items()}
+    model.train()
+
+    def fail():
+        with explainer.on(model) as ask:
+            for graph in graphs[:3]:
+                ask.explain([graph], progress=False)
+                ask.quality([graph])
+            assert not model.training
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert len(times) == 1 and model.training
+    assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
+
+
+def test_what_is_known_goes_with_the_weights(asked):
+    explainer, model, graphs = asked
+    ask = explainer.on(model)
+    with ask:
+        first = ask.quality(graphs[:2])
+        assert "outputs of molecules" in ask.model.found
+    with ask:
+        assert "outputs of molecules" in ask.model.found
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.mul_(-1.5)
+    try:
+        with ask:
+            assert "outputs of molecules" not in ask.model.found
+            again = repr(ask.quality(graphs[:2]))
+            assert again == repr(explainer.quality(model, graphs[:2])) != repr(first)
+    finally:
+        model.load_state_dict(state)
+
+
+def test_outside_and_in_other_threads_it_freezes_as_ever(asked):
+    explainer, model, graphs = asked
+    ask, found = explainer.on(model), []
+    wanted = explainer.explain(model, graphs, progress=False)
+    assert same(ask.explain(graphs, progress=False), wanted)
+
+    def other():
+        found.append(ask.explain(graphs, progress=False))
+
+    thread = threading.Thread(target=other)
+    with ask:
+        thread.start()
+        thread.join(0.2)
+        assert not found  # it waits, since the model is held here
+    thread.join(20)
+    assert same(found[0], wanted)
+
+
+def test_only_questions_about_a_model():
+    explainer = GradExplainer()
+    ask = explainer.on(GCN(10, 2))
+    graphs = load_dataset("ba-2motifs", size=4)
+    with ask:
+        assert len(ask.explain(graphs, progress=False)) == 4
+    for name in ("fit", "save", "nothing", "quality"):
+        with pytest.raises(AttributeError):
+            getattr(ask, name)
