@@ -82,6 +82,14 @@ class Measured:
         chance = _chance(_signs(len(gain), generator) @ gain)
         return float(gain.mean() / way.mean()), low, high, chance
 
+    def shares(self, chosen: Tensor) -> dict[str, tuple[float, ...]]:
+        """Shares of the way from hosts to each graph's own output, with the pool and random."""
+        host, own = (self._near(v)[chosen] for v in (self.hosts, self.wanted.unsqueeze(0)))
+        way = (own - host).clamp(min=max(NOWHERE, NEAR_ZERO * float((own - host).mean())))
+        found = [((self._near(v)[chosen] - host) / way).tolist() for v in self.kept]
+        names = "chosen", "random"
+        return {n: tuple(round(s, 3) for s in some) for n, some in zip(names, found, strict=True)}
+
     @property
     def _sums(self) -> Tensor:
         """Of every graph all that correlations are computed from ``[2, B, 2 C + 3]``."""
