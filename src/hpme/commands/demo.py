@@ -64,6 +64,6 @@ def demo(
     for path in files:
         typer.echo(f"  {path}")
     typer.echo(
-        f"\nOpen {files[3]} in a browser: every graph has a house or a ring of five, which takes the "
-        "prediction along when it is moved into other graphs."
+        f"\nOpen {files[3]} in a browser: every graph has a house or a ring of five, which takes "
+        "the prediction along when it is moved into other graphs."
     )

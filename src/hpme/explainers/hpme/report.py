@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import torch
@@ -268,10 +268,7 @@ def _effects(
     if (classes := measured.classes) is not None:
         groups = {class_name(context, i): classes == i for i in sorted(set(classes.tolist()))}
     return tuple(
-        replace(
-            ClassEffect(name, int(own.sum()), *measured.effect(own, generator)),
-            **measured.shares(own),
-        )
+        ClassEffect(name, int(own.sum()), *measured.effect(own, generator), *measured.shares(own))
         for name, own in groups.items()
     )
 
