@@ -59,6 +59,7 @@ def payload(
     steps: int = 20,
     seed: int = 0,
     store: GraphStore | None = None,
+    model_name: str | None = None,
     progress: bool = False,
 ) -> dict[str, Any]:
     """What the page's script reads, as JSON; arguments are those of :func:`write_page`."""
@@ -91,8 +92,10 @@ def payload(
     predictions = Predictions.of(explained, store, pairs, of_pairs, sizes, progress=progress)
     truth = truth_of(graphs, pairs)
     if names is None:
-        names = [text_or_none(graph.get("name")) or f"graph {i}" for i, graph in enumerate(graphs)]
-    model_name = getattr(explained.model, "title", None) or type(explained.model).__name__
+        known = [[text_or_none(graph.get(key)) for key in ("name", "smiles")] for graph in graphs]
+        names = [name or smiles or f"graph {i}" for i, (name, smiles) in enumerate(known)]
+    model_name = model_name or getattr(explained.model, "title", None)
+    model_name = model_name or type(explained.model).__name__
     task = asked_task(explained)
     model_name = model_name if task is None else f"{model_name}, {task}"
     title = title or f"Explanations of {model_name}"
@@ -176,6 +179,7 @@ def write_page(
         steps: Largest number of steps of a slider.
         seed: Decides the order of equal scores and of the random edges.
         store: The same graphs as flat tensors, if the model's reader has made them already.
+        model_name: What the model is called; by default its ``title``, else its class.
         progress: Whether to draw progress bars (on terminals only).
 
     Raises:
