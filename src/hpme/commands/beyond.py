@@ -93,7 +93,8 @@ def counterfactual(
 ) -> None:
     """Find what would change the answer: small regions replaced by those of other real graphs.
 
-    Molecules stay molecules; atoms that come from elsewhere are marked with :1.
+    Molecules stay molecules that a chemist would keep, and near twins among the given ones come
+    first; atoms that come from elsewhere are marked with :1.
 
     Exit codes: 0 done, 1 failed while running, 2 wrong usage.
     """
@@ -112,7 +113,9 @@ def counterfactual(
         for one in some:
             row = {"graph": number, "original": graph.get("smiles"), "smiles": one.smiles}
             row |= {"marked": one.marked, "before": one.before, "after": one.after}
-            rows.append(row | {"size": one.size, "similarity": one.similarity})
+            row |= dict(zip(("output", "new_output"), one.outputs, strict=True))
+            row |= {"exchanged": one.exchanged, "known": one.known, "size": one.size}
+            rows.append(row | {"similarity": one.similarity, "accessibility": one.accessibility})
             tell(f"graph {number}: {one}", quiet=inputs.quiet)
     if not inputs.quiet:
         hits = sum(bool(some) for some in found)
@@ -130,7 +133,8 @@ def audit(
     should_not: ShouldNotOption = None,
     graphs: GraphsOption = 500,
 ) -> None:
-    """Ask whether your model reads what it should, by transplants of a pattern.
+    """Ask whether your model reads what it should: average effects of putting a pattern in alone,
+    and of taking it out, with intervals and random fragments beside them.
 
     Exit codes: 0 done, 1 failed while running, 2 wrong usage.
     """
@@ -140,13 +144,7 @@ def audit(
     explainer.fit(read.model, read.fitted, target=read.model.target, progress=not inputs.quiet)
     found = explainer.audit(read.model, read.store, should, should_not)
     tell(str(found), quiet=inputs.quiet)
-    result = found.to_dict()
-    rows = [
-        {"role": role, "verdict": found.finding, **result[role]}
-        for role in ("should", "should_not")
-        if result[role] is not None
-    ]
-    _write(answer, inputs, read, explainer, result, rows, audit=found)
+    _write(answer, inputs, read, explainer, found.to_dict(), found.rows(), audit=found)
 
 
 @command

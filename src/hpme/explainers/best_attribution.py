@@ -10,8 +10,8 @@ from torch import Tensor
 from hpme.data.dataset import DEFAULT_POOL_RATIO
 from hpme.explainers.distilled_occlusion import DistilledOcclusionExplainer
 from hpme.explainers.hpme.method.pool import PoolSize
-from hpme.explainers.hpme.search.attributions import Attributions
-from hpme.explainers.hpme.search.chains import SubsetSearch
+from hpme.explainers.hpme.refining import Local
+from hpme.explainers.hpme.search.chains import DRAWS, OCCLUSION, PENALTIES, Candidates
 from hpme.explainers.hpme.search.distil import Distiller
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.shared.context import Context
@@ -39,16 +39,19 @@ class BestAttributionExplainer(DistilledOcclusionExplainer):
         super().__init__(**options)
         self.ratio = ratio
 
-    def _weight(
-        self,
-        context: Context,
-        distiller: Distiller,
-        known: Attributions,
-        generator: torch.Generator,
-    ) -> Tensor:
-        reader = self.reader
+    def _weight(self, context: Context, distiller: Distiller, generator: torch.Generator) -> Tensor:
+        reader, gradients = self.reader, Local("gradient", context.adapter, context.task)
         assert reader is not None
         size, seen = PoolSize(self.ratio), lambda *given: reader(*given).unsqueeze(0)
         mix = HardMix.build(context, size, "contrast", "swap", generator, seen)
-        found = SubsetSearch(chains=0).find(mix, known, advance=lambda _: None)
-        return found.weights[found.chosen()]
+        slopes, every = gradients(mix.graphs)[1], torch.ones_like(mix.graphs.sizes)
+        weights = torch.stack([
+            super()._weight(context, distiller, generator),
+            distiller.fit(slopes, every.to(slopes), PENALTIES[1:2])[0],
+        ])  # fmt: skip
+        says = weights.any(1).nonzero().view(-1)
+        if len(says) < 2:  # a scorer of zeros would be one of the first nodes
+            return weights[int(says[0]) if len(says) else 0]
+        found = Candidates(mix, mix.draw(DRAWS))
+        found.add(weights, OCCLUSION)
+        return weights[found.chosen()]

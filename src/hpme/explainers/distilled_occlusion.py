@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hpme.explainers.hpme.search.attributions import Attributions, attributions
-from hpme.explainers.hpme.search.chains import distilled
+from hpme.explainers.hpme.search.chains import PENALTIES
 from hpme.explainers.hpme.search.distil import Distiller, LinearPool, importance
+from hpme.explainers.hpme.search.occlusion import occlusion
 from hpme.explainers.hpme.search.representation import NodeReader
 from hpme.explainers.shared.base import GraphExplainer
 from hpme.explainers.shared.context import Context
@@ -54,20 +54,14 @@ class DistilledOcclusionExplainer(GraphExplainer):
         few = context.sample(self.fit_graphs, every, generator)
         graphs = few.store.batch()
         features = self.reader(few.layers, few.h, graphs)
-        weight = self._weight(few, Distiller(features, graphs), attributions(few), generator)
+        weight = self._weight(few, Distiller(features, graphs), generator)
         spread = float((features @ weight).std(unbiased=False))
         self.scorer = LinearPool(weight.unsqueeze(0) / (spread if spread > 0 else 1.0))
         self.requires_grad_(False)
 
-    def _weight(
-        self,
-        context: Context,
-        distiller: Distiller,
-        known: Attributions,
-        generator: torch.Generator,
-    ) -> Tensor:
+    def _weight(self, context: Context, distiller: Distiller, generator: torch.Generator) -> Tensor:
         """Weights ``[D]`` of the scorer."""
-        return distilled(distiller, known)[0]
+        return distiller.fit(*occlusion(context), PENALTIES[1:2])[0]
 
     @torch.no_grad()
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:

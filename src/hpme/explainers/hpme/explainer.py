@@ -14,11 +14,12 @@ from hpme.explainers.hpme.method.pool import PoolSize
 from hpme.explainers.hpme.method.training import fit_edge_mlp
 from hpme.explainers.hpme.refining import Local, Refine, chosen_weight, widened
 from hpme.explainers.hpme.report import FitReport, class_name, report_on
-from hpme.explainers.hpme.search.attributions import Attributions, attributions
-from hpme.explainers.hpme.search.chains import Candidates, SubsetSearch, distilled, telling
-from hpme.explainers.hpme.search.distil import Distiller, LinearPool, importance
+from hpme.explainers.hpme.search.chains import Candidates, Known, SubsetSearch
+from hpme.explainers.hpme.search.distil import LinearPool, importance
 from hpme.explainers.hpme.search.hardmix import HardMix
+from hpme.explainers.hpme.search.occlusion import occlusion
 from hpme.explainers.hpme.search.ratio import (
+    MIDDLE,
     RATIOS,
     TRIAL_GRAPHS,
     RatioPoint,
@@ -107,7 +108,7 @@ class HPMEExplainer(HPMEBase):
         searched, held_out = self._split(context, generator)
         automatic = self.ratio == "auto" and self.k is None
         if automatic:
-            self.size = PoolSize(RATIOS[0])  # each trial has its own
+            self.size = PoolSize(MIDDLE)  # each trial has its own
         # All that is read of nodes is computed once; every step takes the graphs it needs.
         mix = super().hard_mix(context.subset(torch.cat([searched, held_out])), generator)
         fresh = None
@@ -115,7 +116,7 @@ class HPMEExplainer(HPMEBase):
             fresh = mix.subset(torch.arange(len(searched), len(mix.context.store)))
             mix = mix.subset(torch.arange(len(searched)))
         few = replace(mix, alone=not self.mixup)
-        known, curve = attributions(mix.context), None
+        known, curve = occlusion(mix.context), None
         if automatic:
             curve = self._ratio_curve(few, known, progress)
             self.size = size = PoolSize(choose_ratio(curve))
@@ -157,15 +158,18 @@ class HPMEExplainer(HPMEBase):
         count = int(self.max_passes * len(store) / each)
         return min(self.search_graphs, max(FEWEST_GRAPHS, count))
 
-    def _ratio_curve(self, few: HardMix, known: Attributions, progress: bool) -> list[RatioPoint]:
+    def _ratio_curve(self, few: HardMix, known: Known, progress: bool) -> list[RatioPoint]:
         ids = torch.randperm(few.graphs.num_graphs, generator=few.generator)[:TRIAL_GRAPHS]
         trial = few.subset(ids.to(few.context.device))
-        pools = telling(distilled(Distiller(few.features[0], few.graphs), known))
+        # A scorer serves all ratios, so a short search with a middle one is enough.
+        middle = replace(few, size=PoolSize(MIDDLE))
+        found = SubsetSearch(1, 2, self.subsets).find(middle, known, advance=lambda _: None)
+        pools = torch.stack([found.weights[number] for number in found.order()[:3]])
         with progress_bar("choosing the ratio", len(RATIOS), enabled=progress) as advance:
             return ratio_curve(trial, pools, advance=advance)
 
     def _search(
-        self, few: HardMix, known: Attributions, fresh: HardMix | None, progress: bool
+        self, few: HardMix, known: Known, fresh: HardMix | None, progress: bool
     ) -> FitReport:
         """Finds the pool on a few graphs, trains the edge MLP, reports on fresh graphs."""
         search = SubsetSearch(self.restarts, self.rounds, self.subsets)
@@ -206,7 +210,7 @@ class HPMEExplainer(HPMEBase):
         found: list[tuple[HardMix, Candidates]] = []
         for half in (one[halves[::2]], one[halves[1::2]]):
             other = few.subset((~torch.isin(group, group[half])).nonzero().view(-1))
-            candidates = search.find(other, attributions(other.context), advance=lambda _: None)
+            candidates = search.find(other, occlusion(other.context), advance=lambda _: None)
             found.append((few.subset(half), candidates))
         return found
 

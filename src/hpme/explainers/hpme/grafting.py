@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from importlib import import_module
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch_geometric.utils import from_smiles as pyg_from_smiles
 
 from hpme.data.molecules.grafts import (
     Anatomy,
@@ -24,9 +25,9 @@ from hpme.data.molecules.grafts import (
     random_region,
     remove,
 )
-from hpme.errors import HPMEError
+from hpme.data.molecules.smiles import from_smiles
+from hpme.errors import HPMEError, InputError
 from hpme.explainers.hpme.evidence import Grafted, Trials, far
-from hpme.explainers.hpme.molecules import Featurise, default_featurise
 from hpme.explainers.hpme.search.criterion import outcome, value_of
 from hpme.explainers.shared.context import Context, batches
 from hpme.graphs import GraphStore
@@ -40,6 +41,41 @@ FEWEST = 4
 BATCH = 512
 Asked = tuple[str, int, int, str]
 """Name of a trial, number of the draw, number of the graph, and the molecule to ask about."""
+Featurise = Callable[[Sequence[str]], Sequence[Any]]
+"""Graphs of SMILES, as the model was trained on them."""
+
+
+def default_featurise(
+    store: GraphStore, known: Featurise | None = None, *, hydrogens: bool = True
+) -> Featurise:
+    """What makes the first of the graphs again: hpme's own features, or PyG's ``from_smiles``.
+
+    Args:
+        store: Graphs with their SMILES.
+        known: Asked in place of these.
+        hydrogens: Whether hydrogens may be nodes.
+
+    Raises:
+        InputError: If the graphs have other features.
+    """
+
+    def ours(smiles: Sequence[str], whole: bool = False) -> Sequence[Any]:
+        labels = [0] * len(smiles)
+        return list(from_smiles(smiles, labels, hydrogens=whole, progress=False, on_error="raise"))
+
+    def theirs(smiles: Sequence[str]) -> Sequence[Any]:
+        return [pyg_from_smiles(text) for text in smiles]
+
+    asked: list[Featurise] = [ours, theirs, *[partial(ours, whole=True)] * hydrogens]
+    for featurise in [known] if known else asked:
+        made = GraphStore.from_graphs(list(featurise(store.text["smiles"][:1])))
+        given = store.subset(torch.tensor([0])).x
+        if made.x.shape == given.shape and torch.equal(made.x.to(given), given):
+            return featurise
+    raise InputError(
+        "the molecules have other features than hpme's own and those of PyG's from_smiles; pass "
+        "featurise=, a function from a list of SMILES to graphs as the model was trained on them"
+    )
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ import torch
 
 from finder import Finder, mix_of, planted_graphs
 from hpme.explainers.hpme.search import chains
-from hpme.explainers.hpme.search.attributions import attributions
-from hpme.explainers.hpme.search.chains import ATTRIBUTION, Candidates, SubsetSearch
+from hpme.explainers.hpme.search.chains import OCCLUSION, Candidates, SubsetSearch
 from hpme.explainers.hpme.search.criterion import joint_rank
 from hpme.explainers.hpme.search.distil import LinearPool
+from hpme.explainers.hpme.search.occlusion import occlusion
 
 
 def quiet(_):
@@ -22,23 +22,23 @@ def mix():
 
 @pytest.fixture(scope="module")
 def found(mix):
-    return SubsetSearch().find(mix, attributions(mix.context), advance=quiet)
+    return SubsetSearch().find(mix, occlusion(mix.context), advance=quiet)
 
 
-def test_never_worse_than_the_best_attribution(found):
-    given = found.order(ATTRIBUTION)
+def test_never_worse_than_occlusion(found):
+    given = found.order(OCCLUSION)
     assert len(given) == 1
     rank = joint_rank(torch.stack(found.values))
     assert rank[found.chosen()] <= min(rank[n] for n in given)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_good_attribution_is_not_lost_by_bad_rounds(seed):
-    """One round of four proposals finds little, but the attributions are still there."""
+def test_good_occlusion_is_not_lost_by_bad_rounds(seed):
+    """One round of four proposals finds little, but occlusion is still there."""
     mix = mix_of(Finder(), planted_graphs(20, seed))
     search = SubsetSearch(chains=1, rounds=1, subsets=4)
-    found = search.find(mix, attributions(mix.context), advance=quiet)
-    assert found.order().index(found.chosen()) <= found.order().index(found.order(ATTRIBUTION)[0])
+    found = search.find(mix, occlusion(mix.context), advance=quiet)
+    assert found.order().index(found.chosen()) <= found.order().index(found.order(OCCLUSION)[0])
 
 
 def test_chains_share_no_start(found):
@@ -46,12 +46,7 @@ def test_chains_share_no_start(found):
     assert found.chains[found.rival()] in (0, 1)
 
 
-def test_without_a_chain_the_best_attribution_is_taken(mix):
-    found = SubsetSearch(chains=0).find(mix, attributions(mix.context), advance=quiet)
-    assert found.chains == [ATTRIBUTION] * 2 and found.rival() is None
-
-
-def test_without_attributions_chains_begin_at_random(mix):
+def test_without_occlusion_chains_begin_at_random(mix):
     found = SubsetSearch(chains=1, rounds=1).find(mix, None, advance=quiet)
     assert set(found.chains) == {0} and found.rival() is None
 
@@ -101,5 +96,5 @@ def test_chains_that_have_settled_end(mix, monkeypatch):
 def test_all_steps_are_counted(mix):
     done = []
     search = SubsetSearch(chains=2, rounds=2, subsets=4)
-    search.find(mix, attributions(mix.context), advance=done.append)
+    search.find(mix, occlusion(mix.context), advance=done.append)
     assert sum(done) == search.steps()

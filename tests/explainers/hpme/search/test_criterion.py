@@ -8,10 +8,10 @@ from finder import planted_mix
 from hpme.explainers.hpme.search.criterion import (
     bounded_loss,
     closeness,
-    correlation,
     criterion,
     joint_rank,
 )
+from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.models.task import Task
 
 
@@ -25,10 +25,13 @@ def test_criterion_prefers_the_planted_nodes():
     assert values[0, 0] < 0.1 < values[1:, 0].min()
 
 
-def test_correlation_is_pearson():
-    a, b = torch.randn(1, 50, 1), torch.randn(1, 50, 1)
-    expected = torch.corrcoef(torch.stack([a.view(-1), b.view(-1)]))[0, 1]
-    torch.testing.assert_close(correlation(a, b)[0], expected)
+def test_disagreement_is_one_minus_the_correlation(monkeypatch):
+    mix = planted_mix("random")
+    output = torch.randn(3, mix.graphs.num_graphs, 1, generator=torch.Generator().manual_seed(1))
+    monkeypatch.setattr(HardMix, "predict", lambda *_: output)
+    values = criterion(mix, mix.select(mix.graphs.x[:, :1].T), mix.draw(3))
+    both = torch.stack([output.flatten(), mix.context.values[:, 0].repeat(3)])
+    torch.testing.assert_close(values[0, 0], 1 - torch.corrcoef(both)[0, 1])
 
 
 def test_bounded_and_close_for_classes():

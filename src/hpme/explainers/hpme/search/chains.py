@@ -8,15 +8,14 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from hpme.explainers.hpme.search.attributions import Attributions
 from hpme.explainers.hpme.search.criterion import criterion, joint_rank
 from hpme.explainers.hpme.search.distil import Distiller, LinearPool, standardise
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.search.subsets import search_subsets
 
 PENALTIES = (0.3, 3.0, 30.0)
-"""How strongly a distilled pool is smoothed; hard mixes decide which is best. Attributions take
-the middle one."""
+"""How strongly a distilled pool is smoothed; hard mixes decide which is best. Occlusion takes the
+middle one."""
 SETTLED = 0.02
 """A chain whose pool disagrees less than this has nothing left to find."""
 DRAWS = 2
@@ -24,8 +23,10 @@ DRAWS = 2
 BLENDS, OBJECTION = (0.25, 0.5, 1.0), 0.04
 """How much distilled occlusion may count beside the best pool, and how much disagreement that may
 cost."""
-ATTRIBUTION = -1
-"""In place of a chain's number: a pool distilled from an attribution."""
+Known = tuple[Tensor, Tensor]
+"""What :func:`~hpme.explainers.hpme.search.occlusion.occlusion` says."""
+OCCLUSION = -1
+"""In place of a chain's number: the pool distilled from occlusion."""
 
 
 @dataclass
@@ -37,7 +38,7 @@ class Candidates:
         hosts: The shared draws.
         occlusion: Weights ``[D]`` of distilled occlusion, if that is known.
         weights: Weights of the pools.
-        chains: The chain each comes from, or :data:`ATTRIBUTION`.
+        chains: The chain each comes from, or :data:`OCCLUSION`.
         values: Disagreement, loss and minus the correlation with ``occlusion`` of each, low is
             good.
     """
@@ -107,20 +108,6 @@ class Candidates:
         return next(iter(self.finished()[1:]), None)
 
 
-def distilled(distiller: Distiller, known: Attributions) -> Tensor:
-    """Weights ``[2, D]`` of pools of occlusion and of gradients; zero where these say nothing."""
-    weights = [
-        distiller.fit(score, graphs.to(score), PENALTIES[1:2])
-        for score, graphs in zip(known.scores, known.graphs, strict=True)
-    ]
-    return torch.cat(weights)
-
-
-def telling(weights: Tensor) -> Tensor:
-    """Without pools of zeros, which are of the first nodes; one of them if there is no other."""
-    return weights[weights.any(1)] if bool(weights.any()) else weights[:1]
-
-
 @dataclass(frozen=True)
 class SubsetSearch:
     r"""Alternates between searching subsets of every graph and distilling them into one pool.
@@ -131,7 +118,7 @@ class SubsetSearch:
     evidence. Distilled occlusion competes itself.
 
     Args:
-        chains: Chains; without any the better of occlusion and gradients is taken.
+        chains: Chains.
         rounds: Rounds of each, fewer where hard mixes keep all predictions.
         subsets: Proposed subsets per graph and round.
     """
@@ -150,24 +137,22 @@ class SubsetSearch:
         return compared * DRAWS + self.steps() * (self.subsets + self.subsets // 3)
 
     def find(
-        self, mix: HardMix, known: Attributions | None, *, advance: Callable[[int], None]
+        self, mix: HardMix, known: Known | None, *, advance: Callable[[int], None]
     ) -> Candidates:
         """All candidates of all chains.
 
         Args:
             mix: The graphs.
-            known: Where some pools and the first chain begin; if ``None``, all begin at random.
+            known: Where the first chain begins; if ``None``, all begin at random.
             advance: Called after every round.
         """
         candidates = Candidates(mix, mix.draw(DRAWS))
         distiller = Distiller(mix.features[0], mix.graphs)
         if known is not None:
-            weights = distilled(distiller, known)
-            candidates.occlusion = weights[0] if bool(weights[0].any()) else None
-            if not self.chains:
-                candidates.add(telling(weights), ATTRIBUTION)
-            elif candidates.occlusion is not None:  # gradients lead chains astray
-                candidates.add(weights[:1], ATTRIBUTION)
+            weights = distiller.fit(*known, PENALTIES[1:2])
+            if bool(weights.any()):  # else it would be a pool of the first nodes
+                candidates.occlusion = weights[0]
+                candidates.add(weights, OCCLUSION)
         for chain in range(self.chains):
             score = torch.rand(mix.graphs.num_nodes, generator=mix.generator).to(mix.features)
             if chain == 0 and candidates.weights:

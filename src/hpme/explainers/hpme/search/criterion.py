@@ -41,16 +41,9 @@ def criterion(
     wanted = context.values[ids].view(count, draws * graphs, -1)
     kept = context.task.values(flat).view_as(wanted)
     loss = prediction_loss(context, flat, ids).view(count, -1).mean(1)
-    return torch.stack([1 - correlation(kept, wanted), loss], dim=1)
-
-
-def correlation(kept: Tensor, wanted: Tensor) -> Tensor:
-    """Pearson correlation over all but the first dimension, columns centred apart."""
-    kept = kept - kept.mean(1, keepdim=True)
-    wanted = wanted - wanted.mean(1, keepdim=True)
-    norm = kept.flatten(1).norm(dim=1) * wanted.flatten(1).norm(dim=1)
-    result: Tensor = (kept * wanted).flatten(1).sum(1) / (norm + 1e-9)
-    return result
+    kept, wanted = ((part - part.mean(1, keepdim=True)).flatten(1) for part in (kept, wanted))
+    correlation = (kept * wanted).sum(1) / (kept.norm(dim=1) * wanted.norm(dim=1) + 1e-9)
+    return torch.stack([1 - correlation, loss], dim=1)
 
 
 def joint_rank(values: Tensor) -> Tensor:

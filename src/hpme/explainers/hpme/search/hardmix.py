@@ -125,16 +125,10 @@ class HardMix(Mixer):
                 continue
             take = self._batch("take", host[rows].flatten())
             assert take.node_ids is not None
-            mix = self.mixed(
-                give,
-                inserted,
-                take,
-                removed.at(start.index_select(0, take.batch) + take.node_ids),
-                self.generator if drawn else None,
-            )
+            gap = removed.at(start.index_select(0, take.batch) + take.node_ids)
+            mix = self.mixed(give, inserted, take, gap, self.generator if drawn else None)
             outputs.append(self.context.predict(mix.graphs))
-        output = torch.cat(outputs)
-        return output.view(source.shape[0], source.shape[1], -1)
+        return torch.cat(outputs).view(*source.shape, -1)
 
     @cached_property
     def _batches(self) -> dict[str, tuple[Tensor, GraphBatch]]:

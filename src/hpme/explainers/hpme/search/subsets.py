@@ -23,8 +23,7 @@ def propose_subsets(mix: HardMix, score: Tensor, count: int) -> Tensor:
     number = torch.arange(count, device=score.device)
     sharpness = torch.where(number % 2 == 0, 2.0, 1.0)
     guide = torch.where(number < 0.4 * count, 0.0, sharpness)
-    die = torch.randint(6, (count, graphs.num_graphs), generator=mix.generator)
-    die = die.to(score.device)
+    die = torch.randint(6, (count, graphs.num_graphs), generator=mix.generator).to(m)
     seeds = torch.where((number < 0.8 * count).unsqueeze(1), (die - 2).clamp(min=1), m)
     guided = standardise(score.unsqueeze(0), graphs) * guide.unsqueeze(1)
     keep = _grow(guided, graphs, m, seeds, mix.generator)
@@ -104,8 +103,7 @@ def search_subsets(mix: HardMix, score: Tensor, subsets: int) -> tuple[Tensor, T
     again = lost(keep.gather(0, better.index_select(1, graphs.batch)))
     loss = loss.scatter(0, better, torch.maximum(loss.gather(0, better), again))
     best = loss <= loss.kthvalue(max(2, subsets // 8), dim=0).values
-    share = best / best.sum(0)
-    kept = keep.to(score.dtype)
+    share, kept = best / best.sum(0), keep.to(score.dtype)
     frequency = (share.index_select(1, graphs.batch) * kept).sum(0)
     gain = (loss.mean(0) - (share * loss).sum(0)).clamp(min=0) + 1e-3
     return frequency - kept.mean(0), gain

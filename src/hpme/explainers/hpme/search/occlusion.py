@@ -1,14 +1,11 @@
-"""What cheap methods say about nodes: where the search begins, and what pools should agree with."""
+"""What occlusion says about nodes: where the search begins, and what pools should agree with."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from hpme.explainers.hpme.refining import Local
-from hpme.explainers.shared.context import Context, batches
+from hpme.explainers.shared.context import Context
 from hpme.explainers.shared.replicas import (
     Change,
     ReplicaModel,
@@ -22,39 +19,23 @@ OCCLUDED_NODES = 2_000_000
 """Nodes of all graphs with a part gone, together: a few seconds. Larger graphs are left out."""
 
 
-@dataclass(frozen=True)
-class Attributions:
-    """Node scores by occlusion and by gradients.
-
-    Args:
-        scores: Scores ``[2, N]``.
-        graphs: Boolean ``[2, B]``: the graphs each was applied to.
-    """
-
-    scores: Tensor
-    graphs: Tensor
-
-
-def attributions(context: Context) -> Attributions:
-    """Occlusion of the graphs of a context, the small ones first, and gradients of all.
+def occlusion(context: Context) -> tuple[Tensor, Tensor]:
+    """How much every node matters where it is, ``[N]``, and in which graphs ``[B]`` that is known.
 
     The explained quantity is the log odds of the predicted class, which do not flatten where the
     model is sure, or the value. A part that speaks against the predicted class does not carry it,
     so for classes signs count; a value is carried by what raises and by what lowers it.
     """
     graphs = context.store.batch()
-    gradients = Local("gradient", context.adapter, context.task)
-    parts = batches(torch.arange(len(context.store)), 512)
-    slopes = torch.cat([gradients(context.store.batch(part))[1] for part in parts])
-    occluded, seen = torch.zeros_like(slopes), torch.zeros_like(graphs.sizes, dtype=torch.bool)
     cost = graphs.sizes * (graphs.sizes + graphs.pairs.counts)
     order = cost.argsort(stable=True)
     ids = order[cost[order].cumsum(0) <= OCCLUDED_NODES].sort().values
+    scores = torch.zeros(graphs.num_nodes, device=context.device)
+    seen = torch.zeros(graphs.num_graphs, device=context.device)
     if ids.numel():
         rows = concatenated_ranges(graphs.ptr[ids], graphs.sizes[ids])[0]
-        occluded[rows] = _occlusion(context.subset(ids)).to(slopes)
-        seen[ids] = True
-    return Attributions(torch.stack([occluded, slopes]), torch.stack([seen, torch.ones_like(seen)]))
+        scores[rows] = _occlusion(context.subset(ids)).to(scores)
+    return scores, seen.index_fill(0, ids, 1.0)
 
 
 def _occlusion(context: Context) -> Tensor:
