@@ -68,8 +68,7 @@ def main() -> None:
         folder = Path(name)
         save_model(model, folder / "model.safetensors")
         save_graphs(folder / "graphs.safetensors", graphs[30:])
-        explainer = HPMEExplainer(k=5, rounds=1)  # a short search will do here
-        explainer.fit(model, graphs[:30]).save(folder / "explainer.safetensors")
+        HPMEExplainer(k=5).fit(model, graphs[:30]).save(folder / "explainer.safetensors")
         here = masks(folder)
         subprocess.run([sys.executable, __file__, "reuse", name], check=True)
         there = load_file(folder / "masks.safetensors")["masks"]

@@ -58,7 +58,7 @@ def test_rows_are_those_of_the_explainer(invoke, table, saved):
         output = model(explanation.x, explanation.edge_index, one).softmax(1)[0]
         assert row["prediction"] == pytest.approx(output.tolist(), abs=1e-5)
         assert row["class"] == int(output.argmax())
-        assert row["verdict"] is None
+        assert row["verdict"] is None and row["rest_nodes"] is None
 
 
 def test_verdicts_on_request(invoke, table, saved):
@@ -69,8 +69,10 @@ def test_verdicts_on_request(invoke, table, saved):
     explainer, model = HPMEExplainer.load(saved), my_molecules.build()
     found = rows()
     graphs = list(from_smiles([row["smiles"] for row in found], [0] * len(found), progress=False))
-    assert [row["verdict"] for row in found] == [
-        q.verdict for q in explainer.quality(model, graphs)
+    wanted = explainer.quality(model, graphs)
+    assert [row["verdict"] for row in found] == [q.verdict for q in wanted]
+    assert [row["rest_nodes"] for row in found] == [
+        q.rest.nonzero().view(-1).tolist() for q in wanted
     ]
 
 

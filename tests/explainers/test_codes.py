@@ -13,7 +13,7 @@ from hetero import make_graph as make_hetero
 from hpme.data import GraphStore
 from hpme.errors import InputError
 from hpme.explainers import OcclusionExplainer
-from hpme.explainers.hpme.molecules import default_featurise
+from hpme.explainers.hpme.grafting import default_featurise
 from hpme.explainers.hpme.patterns import Vocabulary
 from hpme.explainers.shared.parametric import Categories
 from hpme.metrics import fidelity

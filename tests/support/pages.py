@@ -74,8 +74,8 @@ def quality(verdict="carried", *, up=True, trials=2, nodes=2, **changes):
     region = torch.arange(5) < nodes
     proof = Proof(region, 0.5 + 0.45 * sign, "p(<b>class</b>)", *outputs, shown, True)
     found = Quality(
-        verdict, 0.9, 0.8, 1.0, 0.001, 0.5, 0.4, 0.6, *effect, 0.1 * sign, -0.4 * sign, 0.7,
-        size=nodes, way=0.85 * sign, proof=proof,
+        verdict, 0.9, 0.8, 1.0, 0.001, 0.5, 0.4, 0.6, *effect, 0.1 * sign, -0.4 * sign, -0.5, -0.3,
+        0.7, size=nodes, way=0.85 * sign, proof=proof,
     )  # fmt: skip
     return replace(found, **changes)
 

@@ -65,6 +65,7 @@ class ShardRows:
             "edge_weights": pa.list_(pa.float32()),
             "node_weights": pa.list_(pa.float32()),
             "verdict": pa.string(),
+            "rest_nodes": pa.list_(pa.int32()),
         }
         self._part = part
         self._batches: list[Any] = []

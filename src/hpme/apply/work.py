@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from safetensors.torch import load, save
+from torch import Tensor
 
 from hpme.apply.rows import Part
 from hpme.apply.shards import Column, Lists, ShardRows
@@ -19,7 +20,7 @@ from hpme.execute.jobs import Done, Failure
 from hpme.explainers.registry import load_explainer
 from hpme.explainers.shared.base import GraphExplainer
 from hpme.explainers.shared.context import Asking
-from hpme.explainers.shared.masks import Masks, edge_to_node
+from hpme.explainers.shared.masks import edge_to_node
 from hpme.graphs import GraphStore
 from hpme.models.explained import ExplainedModel
 from hpme.models.task import check_rows
@@ -196,12 +197,14 @@ class ShardWork:
         task = view.task(output)
         task.check(output)
         values = task.values(output) if task.classification else output.view(len(store), -1)
-        ones, quality = torch.ones_like(store.sizes), None
+        ones, quality, rest = torch.ones_like(store.sizes), None, None
         if self.verdict:
             judge: Any = explainer
             text = {"smiles": [part.smiles[i] for i in numbers]} if part.smiles else {}
             named = replace(store, text=text)
-            quality = [one.verdict for one in judge.quality(explained, named, proofs=False)]
+            judged = judge.quality(explained, named, proofs=False)
+            quality = [one.verdict for one in judged]
+            rest = torch.cat([one.rest for one in judged]) if store.schema is None else None
         nodes = masks.node_mask
         if nodes is None:
             nodes = edge_to_node(masks.edge_mask, store.batch())
@@ -211,10 +214,11 @@ class ShardWork:
             "smiles": part.smiles and [part.smiles[i] for i in numbers],
             "prediction": Lists(values.flatten(), ones * values.shape[1]),
             "class": values.argmax(1) if task.classification else None,
-            "pooled_nodes": _pooled(masks, store),
+            "pooled_nodes": _numbers(masks.pooled, store),
             "edge_weights": Lists(masks.edge_mask, store.edge_counts),
             "node_weights": Lists(nodes.amax(1), store.sizes),
             "verdict": quality,
+            "rest_nodes": _numbers(rest, store),
         }
 
 
@@ -246,10 +250,10 @@ def _usable(one: GraphStore) -> bool:
     return False
 
 
-def _pooled(masks: Masks, store: GraphStore) -> Column:
-    """Numbers of the pooled nodes of every graph."""
-    if masks.pooled is None:
+def _numbers(mask: Tensor | None, store: GraphStore) -> Column:
+    """Numbers of the masked nodes of every graph."""
+    if mask is None:
         return None
-    graph, nodes = store.node_graph, masks.pooled.nonzero().view(-1)
+    graph, nodes = store.node_graph, mask.nonzero().view(-1)
     counts = torch.bincount(graph[nodes], minlength=len(store))
     return Lists((nodes - store.node_start[graph[nodes]]).int(), counts)

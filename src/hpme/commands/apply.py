@@ -105,9 +105,10 @@ def apply(
 ) -> None:
     """Explain any number of graphs or molecules with a saved explainer.
 
-    Writes one row per graph: id, prediction, class, pooled_nodes, edge_weights, node_weights and
-    verdict. Rows that cannot be read or explained are listed in _skipped.csv. Memory does not grow
-    with their number. A run that was stopped, or killed, goes on where it was when started again.
+    Writes one row per graph: id, prediction, class, pooled_nodes, edge_weights, node_weights,
+    verdict and rest_nodes. Rows that cannot be read or explained are listed in _skipped.csv. Memory
+    does not grow with their number. A run that was stopped, or killed, goes on where it was when
+    started again.
 
     Exit codes: 0 done, 1 failed while running, 2 wrong usage, 130 interrupted.
     """

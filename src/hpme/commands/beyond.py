@@ -5,19 +5,25 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 from hpme.commands.explain import explanations_of, save_page
 from hpme.commands.options import (
     AnswerOptions,
+    ChempropFiles,
     ChempropOptions,
     GraphsOption,
+    HydrogensOption,
     InputOptions,
+    ModelOptions,
     ShouldNotOption,
     TableOptions,
     ThresholdOption,
+    about_molecules,
     beyond_one_graph,
 )
 from hpme.commands.shared import (
@@ -87,7 +93,8 @@ def counterfactual(
 ) -> None:
     """Find what would change the answer: small regions replaced by those of other real graphs.
 
-    Molecules stay molecules; atoms that come from elsewhere are marked with :1.
+    Molecules stay molecules that a chemist would keep, and near twins among the given ones come
+    first; atoms that come from elsewhere are marked with :1.
 
     Exit codes: 0 done, 1 failed while running, 2 wrong usage.
     """
@@ -106,7 +113,9 @@ def counterfactual(
         for one in some:
             row = {"graph": number, "original": graph.get("smiles"), "smiles": one.smiles}
             row |= {"marked": one.marked, "before": one.before, "after": one.after}
-            rows.append(row | {"size": one.size, "similarity": one.similarity})
+            row |= dict(zip(("output", "new_output"), one.outputs, strict=True))
+            row |= {"exchanged": one.exchanged, "known": one.known, "size": one.size}
+            rows.append(row | {"similarity": one.similarity, "accessibility": one.accessibility})
             tell(f"graph {number}: {one}", quiet=inputs.quiet)
     if not inputs.quiet:
         hits = sum(bool(some) for some in found)
@@ -124,7 +133,8 @@ def audit(
     should_not: ShouldNotOption = None,
     graphs: GraphsOption = 500,
 ) -> None:
-    """Ask whether your model reads what it should, by transplants of a pattern.
+    """Ask whether your model reads what it should: average effects of putting a pattern in alone,
+    and of taking it out, with intervals and random fragments beside them.
 
     Exit codes: 0 done, 1 failed while running, 2 wrong usage.
     """
@@ -134,13 +144,7 @@ def audit(
     explainer.fit(read.model, read.fitted, target=read.model.target, progress=not inputs.quiet)
     found = explainer.audit(read.model, read.store, should, should_not)
     tell(str(found), quiet=inputs.quiet)
-    result = found.to_dict()
-    rows = [
-        {"role": role, "verdict": found.finding, **result[role]}
-        for role in ("should", "should_not")
-        if result[role] is not None
-    ]
-    _write(answer, inputs, read, explainer, result, rows, audit=found)
+    _write(answer, inputs, read, explainer, found.to_dict(), found.rows(), audit=found)
 
 
 @command
@@ -182,40 +186,40 @@ def judge(
 
 @command
 def pairs(
-    inputs: InputOptions,
-    table: TableOptions,
-    chemprop: ChempropOptions,
+    asked: ModelOptions,
+    chemprop: ChempropFiles,
     answer: AnswerOptions,
-    second_column: Annotated[
-        str, beyond_one_graph(help="Column of the second SMILES of --data.")
-    ] = "smiles_b",
+    smiles_column: Annotated[
+        str, about_molecules(help="Column of the first molecule of every pair.")
+    ] = "smiles_a",
+    second_column: Annotated[str, about_molecules(help="Column of the second.")] = "smiles_b",
+    hydrogens: HydrogensOption = False,
 ) -> None:
     """Say why the model tells near twins apart: differing parts, exchanged one by one.
 
-    --data is a table with two molecules per row, by default in smiles_a and smiles_b.
+    --data is a table with two molecules per row.
 
     Exit codes: 0 done, 1 failed while running, 2 wrong usage.
     """
-    _check(answer, inputs, chemprop)
-    import tempfile
-    from dataclasses import replace
-
+    inputs, files = InputOptions(**vars(asked)), ChempropOptions(**vars(chemprop))
+    _check(answer, inputs, files)
     from hpme.data.molecules.columns import read_columns
     from hpme.errors import InputError
 
-    names, path = (table.smiles_column or "smiles_a", second_column), Path(inputs.data)
+    path = Path(inputs.data)
     if path.suffix.lower() not in (".csv", ".tsv"):
         refuse("pairs are read from a table of SMILES (.csv, .tsv)", "--data")
     sides = [
-        usage("--data", partial(read_columns, path, smiles_column=name)).smiles for name in names
+        usage("--data", partial(read_columns, path, smiles_column=name)).smiles
+        for name in (smiles_column, second_column)
     ]
-    with tempfile.TemporaryDirectory() as folder:
+    texts = [text for pair in zip(*sides, strict=True) for text in pair]
+    with TemporaryDirectory() as folder:
         both = Path(folder) / "pairs.csv"
-        texts = [text for pair in zip(*sides, strict=True) for text in pair]
         both.write_text("\n".join(["smiles", *texts]) + "\n")
-        alone = replace(inputs, data=str(both))
-        plain = replace(table, smiles_column=None, name_column=None, label_column=None)
-        read, explainer = _read(alone, plain, chemprop, answer, max(1, len(texts)))
+        inputs = replace(inputs, data=str(both))
+        table = TableOptions(hydrogens=hydrogens)
+        read, explainer = _read(inputs, table, files, answer, max(1, len(texts)))
     if len(read.graphs) != len(texts):
         raise InputError("some molecules cannot be read; leave their rows out of the table")
     found = explainer.pairs(read.model, read.graphs[::2], read.graphs[1::2])

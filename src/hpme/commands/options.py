@@ -102,8 +102,8 @@ class ModeName(str, Enum):
 
 
 @dataclass(frozen=True)
-class InputOptions:
-    """Of commands that explain a user's own model: the graphs, the model, and how it is read."""
+class ModelOptions:
+    """Of commands that ask a user's own model: the graphs, the model, and how it is read."""
 
     data: Annotated[
         str,
@@ -126,20 +126,6 @@ class InputOptions:
         ),
     ] = None
     weights: WeightsOption = None
-    background: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE|MODULE:FUNCTION",
-            help="Graphs to learn from, as --data (default: those of --data).",
-        ),
-    ] = None
-    seed: Annotated[
-        int,
-        typer.Option(
-            min=0, max=MAX_SEED, help="Seed of the explainers and of the choice of graphs."
-        ),
-    ] = 0
-    option: OptionsOption = None
     device: DeviceOption = None
     quiet: QuietOption = False
     mode: Annotated[
@@ -167,6 +153,26 @@ class InputOptions:
         str | None,
         about_model(help="Names of the classes, with commas (default: class 0, class 1, ...)."),
     ] = None
+
+
+@dataclass(frozen=True)
+class InputOptions(ModelOptions):
+    """Of commands that explain a user's own model."""
+
+    background: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|MODULE:FUNCTION",
+            help="Graphs to learn from, as --data (default: those of --data).",
+        ),
+    ] = None
+    seed: Annotated[
+        int,
+        typer.Option(
+            min=0, max=MAX_SEED, help="Seed of the explainers and of the choice of graphs."
+        ),
+    ] = 0
+    option: OptionsOption = None
 
 
 @dataclass(frozen=True)
@@ -228,6 +234,15 @@ class ChempropFiles:
             refuse("give one of --model and --chemprop", "--model")
         if not self.chemprop and self.trust_model_file:
             refuse("belongs to --chemprop", "--trust-model-file")
+
+    @property
+    def model_name(self) -> str | None:
+        """What the files are called: by the package they came with, or by their own name."""
+        if not self.chemprop:
+            return None
+        path = self.chemprop[0].resolve()
+        _, package, inside = str(path).replace("\\", "/").partition("/site-packages/")
+        return inside.partition("/")[0].replace("_", "-") if package else path.stem
 
 
 @dataclass(frozen=True)

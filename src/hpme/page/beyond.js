@@ -8,10 +8,15 @@ function answerText(value) {
 
 function changeFigure(graph, change) {
   const name = report.names[graph];
-  const near = change.similarity === null ? "" : ` · similarity ${change.similarity.toFixed(2)}`;
+  const words = [counted(change.size, report.molecule[graph] ? "changed atom" : "changed node")];
+  if (report.classes) words.push(`p ${change.outputs.map((one) => one.toFixed(2)).join(" → ")}`);
+  if (change.similarity !== null) words.push(`similarity ${change.similarity.toFixed(2)}`);
+  if (change.accessibility !== null) words.push(`accessibility ${change.accessibility.toFixed(1)} of 10`);
   return el("figure", { class: "change" },
     el("figcaption", {}, el("span", { class: "chip prediction" }, `→ ${answerText(change.after)}`),
-      el("span", { class: "muted" }, `${counted(change.size, report.molecule[graph] ? "changed atom" : "changed node")}${near}`)),
+      change.known ? el("span", { class: "chip" }, "you have this one already") : null,
+      change.exchanged ? el("span", {}, change.exchanged.replace("->", "→")) : null,
+      el("span", { class: "muted" }, words.join(" · "))),
     el("div", { class: "pair" },
       sketch(report, graph, change.removed, "gone", `${name}: what goes`),
       el("span", { class: "arrow", "aria-hidden": "true" }, "→"),
@@ -66,36 +71,46 @@ function buildChanges(container, changes) {
 
 /** Verdicts of an audit in words. */
 const AUDITS = {
-  "reads it": "The predictions rest on what should matter.",
-  "reads the other": "The predictions rest on what should not matter.",
-  "reads both": "Each of the two patterns is enough for the prediction.",
+  "reads it": "What should matter moves the predictions.",
+  "reads the other": "What should not matter moves the predictions, and what should does not.",
+  "reads both": "Both patterns move the predictions.",
   "needs both": "The predictions need both patterns together; neither is enough.",
-  "reads neither": "Neither pattern carries the predictions.",
+  "reads neither": "Neither pattern moves the predictions.",
+  "cannot tell": "The intervals are too wide, or random fragments do as much; give more graphs.",
   "one prediction only": "The model gives all graphs the same class, so nothing can be said.",
   "too few graphs": "A pattern is in too few graphs to say anything.",
 };
 
+/** An average effect with its interval, and what random fragments do. */
+function effectCell(one, strong) {
+  if (!one) return el("td", { class: "muted" }, "not possible");
+  const span = (values) => values[1] === null ? signedNumber(values[0])
+    : `${signedNumber(values[0])} [${signedNumber(values[1])}, ${signedNumber(values[2])}]`;
+  return el("td", { class: strong ? "strong" : "" }, span(one.effect),
+    el("br"), el("span", { class: "muted" }, one.control[0] === null ? "no random fragment fits" : `random ${span(one.control)}`));
+}
+
 function evidenceRow(role, one) {
-  const number = (value, strong) => el("td", { class: strong ? "strong" : "" }, signedNumber(value));
   return el("tr", {}, el("th", { scope: "row" }, role, el("br"), el("code", {}, one.name)),
     el("td", {}, one.graphs.toLocaleString("en")),
     el("td", {}, report.classes && Number.isInteger(one.prediction) ? answerText(one.prediction) : decimal(one.prediction ?? NaN)),
-    number(one.inserted, one.enough), number(one.lost, one.needed));
+    effectCell(one.inserted, one.enough), effectCell(one.removed, one.needed), effectCell(one.replaced, one.needed));
 }
 
 /** Whether the model reads what it should. */
 function buildAudit(container, audit) {
-  const head = ["Pattern", "Graphs with it", "Their prediction", "Put into others", "Replaced"];
+  const head = ["Pattern", "Graphs with it", "Their prediction", "Put in alone", "Beside hydrogens", "Beside neutral fragments"];
   const alone = audit.should_not === null && audit.verdict === "reads neither";
   container.append(el("section", { class: "trust", "aria-labelledby": "audit-title" },
     el("h2", { id: "audit-title" }, "Does the model read what it should?"),
-    el("p", { class: "verdict-line" }, el("span", { class: audit.passed ? "badge good" : "badge care" }, audit.verdict),
-      ` ${alone ? "The pattern does not carry the predictions." : AUDITS[audit.verdict] ?? ""}`),
+    el("p", { class: "verdict-line" }, el("span", { class: audit.passed && !audit.warning ? "badge good" : "badge care" }, audit.verdict),
+      ` ${alone ? "The pattern does not move the predictions." : AUDITS[audit.verdict] ?? ""}`),
+    audit.warning ? el("p", { class: "warning" }, `Careful: ${audit.warning}.`) : null,
     el("div", { class: "scroll" }, el("table", {},
       el("thead", {}, el("tr", {}, ...head.map((text) => el("th", { scope: "col" }, text)))),
       el("tbody", {}, evidenceRow("should matter", audit.should),
         audit.should_not ? evidenceRow("should not", audit.should_not) : null))),
-    el("p", { class: "muted" }, "Put into others: how much nearer its nodes bring graphs of other predictions to the prediction than as many random nodes do. Replaced: how far its own graphs move from the prediction without it, beyond random nodes. From 0.5 on (bold) a pattern counts as enough, or as needed.")));
+    el("p", { class: "muted" }, `Averages over graphs of how much higher the output for their prediction is with the pattern, with 95 % intervals, and the same for random fragments as large. Put in alone: into graphs of other predictions that have neither pattern. Beside: its own graphs beside the same with something else in its place. A pattern is read (bold) if the interval lies beyond ${decimal(audit.should.bound)} and random fragments do less; it is not if the interval lies inside. These are averages: single graphs may differ.`)));
 }
 
 const TABS = [["rules", "Rules"], ["changes", "What would change it"], ["audit", "Audit"], ["graphs", "Explanations"]];

@@ -103,6 +103,10 @@ def _changes(changes: Changes, drawn: Drawn) -> list[list[dict[str, Any]]]:
                 "size": one.size,
                 "smiles": one.smiles,
                 "similarity": one.similarity,
+                "outputs": [_number(value) for value in one.outputs],
+                "exchanged": one.exchanged,
+                "accessibility": one.accessibility,
+                "known": one.known,
             }
             for one in some
         ]

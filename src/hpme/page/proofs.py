@@ -23,7 +23,7 @@ def proofs(named: Mapping[str, Sequence[Any]], *, progress: bool = False) -> dic
     A trial is a list: number of the drawn host and its output, then both with the region, then
     with a random region.
     """
-    drawn, found = Drawn(), {}
+    drawn, found = Drawn(), dict[str, Any]()
     for name, explanations in named.items():
         qualities = [explanation.get("quality") for explanation in explanations]
         known = [q.proof if isinstance(q, Quality) else None for q in qualities]
@@ -34,7 +34,7 @@ def proofs(named: Mapping[str, Sequence[Any]], *, progress: bool = False) -> dic
                 "names": [None if proof is None else proof.name for proof in known],
                 "best": _best(qualities),
             }
-    return (found and {"of": found, "drawn": drawn.to_dict(progress=progress)}) or None
+    return {"of": found, "drawn": drawn.to_dict(progress=progress)} if found else None
 
 
 def _trials(proof: Proof, drawn: Drawn) -> list[list[float]]:

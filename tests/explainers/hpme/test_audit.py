@@ -10,6 +10,8 @@ from torch_geometric.nn import global_add_pool
 from hpme.data import from_smiles
 from hpme.errors import InputError
 from hpme.explainers import HPMEExplainer
+from hpme.explainers.hpme.audit import Audit
+from hpme.explainers.hpme.pattern_effects import NOTHING, Estimate, PatternEvidence
 
 CHEAP = {"epochs": 2, "restarts": 1, "rounds": 2, "subsets": 8}
 FLUORINE, CHLORINE = 4, 6
@@ -93,3 +95,74 @@ def test_all_matches_of_a_pattern_are_asked_about():
     model = Reads(FLUORINE)
     explainer = HPMEExplainer(k=2, **CHEAP).fit(model, graphs, progress=False)
     assert explainer.audit(model, graphs, "F").should.needed  # one of two would not be
+
+
+class Sum(nn.Module):
+    """A value: so much for every atom of an element, and a little for every atom."""
+
+    def __init__(self, column, weight):
+        super().__init__()
+        self.column, self.weight = column, weight
+
+    def forward(self, x, edge_index, batch):
+        count = global_add_pool(x, batch)
+        return self.weight * count[:, self.column] + 0.01 * count.sum(1)
+
+
+def test_effects_have_the_size_of_matched_pairs():
+    smiles = [
+        f"{start}{'C' * n}{end}" for n in range(3, 15) for start in "CO" for end in ("F", "N")
+    ]
+    graphs = list(from_smiles(smiles, [0] * len(smiles), progress=False))
+    model = Sum(FLUORINE, 3.0)
+    explainer = HPMEExplainer(k=2, **CHEAP).fit(model, graphs, mode="regression", progress=False)
+    found = explainer.audit(model, graphs, "F", "O")
+    assert found.finding == "reads it" and found.warning is None
+    for one in (found.should.inserted, found.should.removed):
+        assert one.effect == pytest.approx((3.01,) * 3, abs=1e-4)  # F for H, and H for F
+    assert found.should.replaced.effect[0] == pytest.approx(3.0, abs=0.05)
+    assert abs(found.should.inserted.control[0]) < 0.1
+    assert found.should_not.inserted.effect == pytest.approx((0.01,) * 3, abs=1e-4)
+    assert found.should.grafted and f"bound {found.should.bound:.2g}" in str(found)
+    table = found.rows()
+    assert [row["role"] for row in table] == ["should", "should_not"]
+    assert table[0]["inserted_low"] == pytest.approx(3.01, abs=1e-4)
+
+
+class Weakly(nn.Module):
+    """Probabilities: fluorine is enough, chlorine alone brings three in ten."""
+
+    def forward(self, x, edge_index, batch):
+        count = global_add_pool(x, batch)[:, [FLUORINE, CHLORINE]].clamp(max=1)
+        p = (0.05 + 0.9 * count[:, 0] + 0.3 * count[:, 1] * (1 - count[:, 0])).view(-1, 1)
+        return torch.cat([1 - p, p], 1).log()
+
+
+def test_what_comes_with_a_pattern_is_tested_without_it(graphs):
+    """Taken out it seems to do nothing; put in alone it is seen to be read, too."""
+    model = Weakly()
+    explainer = HPMEExplainer(k=2, **CHEAP).fit(model, graphs, progress=False)
+    audit = explainer.audit(model, graphs, "F", "Cl")
+    assert (audit.finding, audit.passed) == ("reads both", False)
+    assert audit.should_not.needed is False and audit.should_not.enough is True
+    assert audit.should_not.inserted.effect[0] == pytest.approx(0.3, abs=0.01)
+
+
+def test_intervals_decide():
+    def estimate(mean, half, random=0.0):
+        spans = [(m, m - half, m + half) for m in (mean, random, mean - random)]
+        return Estimate(*spans, 20)
+
+    assert estimate(0.3, 0.1).reads(0.1) is True
+    assert estimate(-0.3, 0.1).reads(0.1) is True
+    assert estimate(0.0, 0.05).reads(0.1) is False
+    assert estimate(0.12, 0.1).reads(0.1) is None
+    assert estimate(0.3, 0.1, random=0.25).reads(0.1) is None  # random fragments do as much
+    assert NOTHING.reads(0.1) is None and str(NOTHING) == "not possible"
+    sure, edge = (
+        PatternEvidence("F", 20, 1.0, estimate(mean, 0.1), NOTHING, NOTHING, 0.1, True)
+        for mean in (0.5, 0.21)
+    )
+    assert (sure.read, sure.near, edge.read, edge.near) == (True, False, True, True)
+    assert "near the bound of 0.1: F" in str(Audit(edge, None, "reads it"))
+    assert Audit(sure, None, "reads it").warning is None

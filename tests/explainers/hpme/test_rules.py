@@ -6,12 +6,15 @@ import networkx as nx
 import pytest
 import torch
 from torch import nn
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 from torch_geometric.nn import global_add_pool
 
-from hpme.data import from_smiles
+from hpme.data import GraphStore, from_smiles
+from hpme.data.molecules.fragments import smarts_of
 from hpme.errors import InputError, NotFittedError
 from hpme.explainers import HPMEExplainer
+from hpme.explainers.hpme.decisions import DecisionList
+from hpme.explainers.hpme.patterns import Catalogue, Vocabulary, add_contexts
 from hpme.explainers.hpme.rulebook import RuleBook
 
 CHEAP = {"epochs": 2, "restarts": 1, "rounds": 2, "subsets": 8}
@@ -118,6 +121,79 @@ def test_molecules_have_smarts_and_a_picture(tmp_path):
     picture = book.draw(tmp_path / "rules.svg").read_text()
     assert picture.startswith("<?xml") and picture.count("</svg>") >= 1
     assert book._repr_html_()
+
+
+class Atoms(nn.Module):
+    """Logits: whether a molecule has two fluorines, or one and no chlorine."""
+
+    def forward(self, x, edge_index, batch):
+        count = global_add_pool(x, batch)
+        yes = (count[:, 4:5] >= 2) | ((count[:, 4:5] == 1) & (count[:, 6:7] == 0))
+        return torch.cat([2 - 4.0 * yes, 4.0 * yes - 2], 1)
+
+
+def test_counts_and_absence_are_conditions_and_none_is_there_twice():
+    ends = ("F", "O", "C(F)F", "C(F)Cl", "Cl", "N")
+    smiles = [f"{'C' * n}{end}" for n in range(2, 22) for end in ends]
+    graphs = list(from_smiles(smiles, [0] * len(smiles), progress=False))
+    explainer = HPMEExplainer(k=2, **CHEAP).fit(Atoms(), graphs, progress=False)
+    book = explainer.rules(Atoms(), graphs, progress=False)
+    assert book.fidelity == 1.0 and len({rule.name for rule in book}) == len(book)
+    assert any("NOT " in name or "2 x " in name for rule in book for name in rule.names)
+    assert all(rule.lift > 1 and rule.coverage * 36 >= 6 for rule in book)
+    assert book.predict(graphs).tolist() == Atoms()(*_inputs(graphs)).argmax(1).tolist()
+
+
+def _inputs(graphs):
+    batch = Batch.from_data_list(graphs)
+    return batch.x, batch.edge_index, batch.batch
+
+
+def test_without_a_pattern_there_is_no_rulebook_but_contributors():
+    class Chance(nn.Module):  # of the size alone, up and down
+        def forward(self, x, edge_index, batch):
+            odd = global_add_pool(0 * x + 1, batch)[:, :1] % 2
+            return torch.cat([1 - 2 * odd, 2 * odd - 1], 1)
+
+    sizes = torch.randint(8, 20, (40,), generator=torch.Generator().manual_seed(0)).tolist()
+    smiles = [f"{'C' * n}{end}" for n in sizes for end in "OFN"]
+    graphs = list(from_smiles(smiles, [0] * len(smiles), progress=False))
+    explainer = HPMEExplainer(k=2, **CHEAP).fit(Chance(), graphs, progress=False)
+    book = explainer.rules(Chance(), graphs, progress=False)
+    assert len(book) == 0 and book.fidelity == book.always
+    assert str(book).startswith("no rulebook: the best short list sets right")
+    assert all(rule.lift > 1 and len(rule.conditions) == 1 for rule in book.contributors)
+    assert len(book.to_dict()["contributors"]) == len(book.contributors)
+    assert "no rulebook" in str(book.draw())
+
+
+def test_smarts_of_surroundings_match_the_same_molecules():
+    chem = pytest.importorskip("rdkit.Chem")
+    smiles = ["c1ccccc1[N+](=O)[O-]", "CC[N+](=O)[O-]", "Nc1ccccc1", "CNc1ccc2ccccc2c1", "C1CCNC1"]
+    store = GraphStore.from_graphs(from_smiles(smiles, [0] * 5, progress=False))
+    graphs, found = Vocabulary.of(store).read(store), Catalogue()
+    add_contexts(found, store, graphs, torch.ones(len(store.x), dtype=torch.bool))
+    names = {smarts_of(pattern): pattern for pattern in found.patterns}
+    assert {"[NH2]c", "O[N+;H0;!R](=O)c", "c1ccc2ccccc2c1", "C[NH;R]C", "[CH3]"} <= {*names}
+    for name, pattern in names.items():
+        query = chem.MolFromSmarts(name)
+        matched = [chem.MolFromSmiles(text).HasSubstructMatch(query) for text in smiles]
+        assert graphs.has(pattern).tolist() == matched, name
+
+
+def test_a_list_takes_no_banned_condition_and_no_rule_without_gain():
+    generator = torch.Generator().manual_seed(0)
+    has = torch.rand(4, 200, generator=generator) < 0.5
+    has = torch.stack([has, ~has], 1).flatten(0, 1)
+    wanted = torch.eye(2, dtype=torch.double)[(has[0] & has[2]).long()]
+    cost, free = torch.full((8,), 2.0), torch.zeros(8, 2, dtype=torch.bool)
+    found = DecisionList(has, cost, wanted, True, free, 5).learn()
+    assert [(sorted(some), told) for some, told in found.rules] == [([0, 2], 1.0)]
+    free[0, 1] = True  # the first must not speak for class 1
+    other = DecisionList(has, cost, wanted, True, free, 5).learn()
+    assert all(0 not in some for some, told in other.rules if told == 1)
+    noise = torch.eye(2, dtype=torch.double)[(torch.arange(200) % 2)]
+    assert len(DecisionList(has[:2], cost[:2], noise, True, free[:2], 5).learn().rules) <= 1
 
 
 def test_what_cannot_be_learned_from_is_refused(fitted):

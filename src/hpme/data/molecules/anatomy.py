@@ -225,12 +225,16 @@ class Anatomy:
         return found
 
     @cached_property
+    def substituents(self) -> list[Graft]:
+        """Substituents as regions that can be moved."""
+        found = [graft_of(self, side)[0] for side in sorted({*self.sides.values()}, key=sorted)]
+        return [graft for graft in found if graft is not None]
+
+    @cached_property
     def fillers(self) -> list[Graft]:
         """Substituents made of carbon alone, which say little: alkyl, phenyl and the like."""
         element = [atom.GetAtomicNum() for atom in self.molecule.GetAtoms()]
-        sets = {s for s in self.sides.values() if all(element[number] == 6 for number in s)}
-        found = [graft_of(self, side)[0] for side in sorted(sets, key=sorted)]
-        return [graft for graft in found if graft is not None]
+        return [graft for graft in self.substituents if all(element[a] == 6 for a in graft.atoms)]
 
 
 def graft_of(anatomy: Anatomy, atoms: Iterable[int]) -> tuple[Graft | None, str]:

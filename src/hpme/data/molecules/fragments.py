@@ -17,6 +17,8 @@ from hpme.graphs.patterns import Pattern
 
 ORGANIC = ("B", "C", "N", "O", "P", "S", "F", "Cl", "Br", "I")
 """Elements that need no brackets."""
+CHAIN = {"C": 2, "N": 1, "P": 1, "B": 1, "F": -1, "Cl": -1, "Br": -1, "I": -1, "H": -1}
+"""Hydrogens up to which atoms may be in a ring; of other elements, none."""
 _read = lru_cache(maxsize=4096)(read_molecule)
 
 
@@ -87,7 +89,8 @@ def _symbol(label: int) -> tuple[int, bool, str]:
     text = written + ("" if not hydrogens else "H" if hydrogens == 1 else f"H{hydrogens}")
     text += "" if charge == 8 else f"{charge - 8:+d}".removesuffix("1")
     text += "" if hydrogens or number == 1 else ";H0"
-    return number, bool(aromatic), f"[{text}{';R' if code % 2 else ''}]"
+    chain = not aromatic and hydrogens <= CHAIN.get(symbol, 0)
+    return number, bool(aromatic), f"[{text}{';R' if code % 2 else ';!R' if chain else ''}]"
 
 
 def ring_systems(

@@ -92,7 +92,7 @@ def insert(
     """
     if replace not in ("hydrogen", "substituent", "any"):
         raise InputError(f"replace is 'hydrogen', 'substituent' or 'any', got {replace!r}")
-    assembly = _Assembly(host)
+    assembly = Assembly(host)
     for piece in graft.pieces:
         places = _between(piece, assembly, generator) or _beside(
             piece, assembly, generator, replace
@@ -169,7 +169,7 @@ def remove(
             :func:`fillers_of`; a chain of carbons where it was between others. By default hydrogens
             do.
     """
-    assembly = _Assembly(anatomy)
+    assembly = Assembly(anatomy)
     for piece in graft.pieces:
         for part in anatomy.parts(piece.atoms):
             ends = [b for a, b in piece.joints if a in part]
@@ -207,9 +207,7 @@ def _near(fillers: Fillers, size: int, generator: torch.Generator | None) -> Gra
     )
 
 
-def _between(
-    piece: Piece, assembly: _Assembly, generator: torch.Generator
-) -> dict[int, int] | None:
+def _between(piece: Piece, assembly: Assembly, generator: torch.Generator) -> dict[int, int] | None:
     """Ends of a bond of the host for a region that was bound to two atoms; the bond is cut."""
     if [one.joints for one in piece.surroundings] != [(1,), (1,)]:
         return None
@@ -227,7 +225,7 @@ def _between(
 
 
 def _beside(
-    piece: Piece, assembly: _Assembly, generator: torch.Generator, replace: Replace
+    piece: Piece, assembly: Assembly, generator: torch.Generator, replace: Replace
 ) -> dict[int, int] | None:
     """Atoms of the host for one of the surroundings; what they lose is gone."""
     order = torch.randperm(len(piece.surroundings), generator=generator).tolist()
@@ -262,7 +260,7 @@ def _closing(one: Surrounding) -> bool:
     return sum(map(bool, one.joints)) > 1
 
 
-def _with_hydrogens(one: Surrounding, assembly: _Assembly) -> list[tuple[int, ...]]:
+def _with_hydrogens(one: Surrounding, assembly: Assembly) -> list[tuple[int, ...]]:
     """All atoms of the host that match, each with as many hydrogens as there are bonds to come."""
     host = assembly.anatomy
     if one.pattern is None:
@@ -288,7 +286,7 @@ def _with_hydrogens(one: Surrounding, assembly: _Assembly) -> list[tuple[int, ..
     ]
 
 
-class _Assembly:
+class Assembly:
     """A molecule under way; where its atoms come from is known by their order."""
 
     def __init__(self, anatomy: Anatomy) -> None:

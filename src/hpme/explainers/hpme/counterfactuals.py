@@ -33,9 +33,15 @@ class Counterfactual:
         removed: Boolean mask of the given graph's nodes that it lacks.
         before: The prediction for the given graph: a class, or a value.
         after: The prediction for the changed one.
+        outputs: What changed, before and after: the probability of the class that was predicted
+            for the given graph, or the value.
         smiles: The changed molecule; ``None`` for other graphs.
         marked: The same with ``:1`` at atoms that come from elsewhere.
         similarity: Tanimoto similarity of Morgan fingerprints; ``None`` if it is no molecule.
+        exchanged: Which groups of a molecule give way to which, in words or as SMILES.
+        accessibility: How hard the molecule is to make, from 1 to 10 (RDKit's
+            synthetic-accessibility score).
+        known: Whether it is a molecule of the given ones or of the donors.
     """
 
     graph: Any
@@ -43,9 +49,13 @@ class Counterfactual:
     removed: Tensor
     before: float
     after: float
+    outputs: tuple[float, float]
     smiles: str | None = None
     marked: str | None = None
     similarity: float | None = None
+    exchanged: str | None = None
+    accessibility: float | None = None
+    known: bool = False
 
     @property
     def size(self) -> int:
@@ -54,9 +64,16 @@ class Counterfactual:
 
     def __str__(self) -> str:
         what = self.marked or f"{self.graph.num_nodes} nodes"
-        near = "" if self.similarity is None else f", similarity {self.similarity:.2f}"
         change = f"{self.before:.4g} -> {self.after:.4g}"
-        return f"{change} by {self.size} changed nodes: {what}{near}"
+        if (self.before, self.after) != self.outputs:
+            change += " (p {:.2f} -> {:.2f})".format(*self.outputs)
+        words = [f"{change} by {self.size} changed nodes"]
+        words += [self.exchanged] if self.exchanged else []
+        words += [f"similarity {self.similarity:.2f}"] if self.similarity is not None else []
+        hard = self.accessibility
+        words += [f"accessibility {hard:.1f}"] if hard is not None else []
+        words += ["you have this one already"] if self.known else []
+        return f"{', '.join(words)}: {what}"
 
 
 @dataclass(frozen=True)
@@ -83,12 +100,19 @@ class Flip:
             return values.argmax(1).double()
         return values[:, 0].double() * self.context.task.scale
 
+    def output(self, values: Tensor, before: Tensor) -> Tensor:
+        """The probability of the classes ``before``, or the value."""
+        if not self.context.task.classification:
+            return self.answer(values)
+        return values.double().gather(1, before.long().view(-1, 1)).squeeze(1)
+
+    def side(self, answers: Tensor) -> Tensor:
+        """The same number for all answers that do not count as different."""
+        return answers if self.threshold is None else (answers > self.threshold).double()
+
     def other(self, before: Tensor, after: Tensor) -> Tensor:
         """Whether two answers differ."""
-        if self.context.task.classification:
-            return before != after
-        assert self.threshold is not None
-        return (before > self.threshold) != (after > self.threshold)
+        return self.side(before) != self.side(after)
 
     def differ(self, count: int | None = None) -> bool:
         """Whether the first graphs, or all with the hosts, get more than one answer."""
@@ -268,7 +292,11 @@ def _made(swaps: Swaps, transplants: Transplants, flip: Flip) -> list[tuple[int,
     mix = swaps.mixed(transplants.mix)
     output = context.predict(mix.graphs)
     after = flip.answer(context.task.values(output))
-    before = flip.answer(context.values)[swaps.graph]
+    own = context.values[swaps.graph]
+    before = flip.answer(own)
+    outputs = torch.stack(
+        [flip.output(values, before) for values in (own, context.task.values(output))], 1
+    ).tolist()
     new = mix.origin >= int(store.sizes[swaps.graph].sum())
     graphs = GraphStore.from_graphs(mix.graphs.grouped().to(torch.device("cpu"))).to_data_list()
     changed = torch.split(new.cpu(), mix.graphs.sizes.tolist())
@@ -276,7 +304,14 @@ def _made(swaps: Swaps, transplants: Transplants, flip: Flip) -> list[tuple[int,
     return [
         (
             int(swaps.graph[i]),
-            Counterfactual(graphs[i], changed[i], removed[i], float(before[i]), float(after[i])),
+            Counterfactual(
+                graphs[i],
+                changed[i],
+                removed[i],
+                float(before[i]),
+                float(after[i]),
+                (outputs[i][0], outputs[i][1]),
+            ),
         )
         for i in range(len(graphs))
     ]

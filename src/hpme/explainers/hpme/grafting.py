@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from importlib import import_module
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch_geometric.utils import from_smiles as pyg_from_smiles
 
 from hpme.data.molecules.grafts import (
     Anatomy,
@@ -24,9 +25,9 @@ from hpme.data.molecules.grafts import (
     random_region,
     remove,
 )
-from hpme.errors import HPMEError
-from hpme.explainers.hpme.evidence import DIFFERENT, Grafted, Trials
-from hpme.explainers.hpme.molecules import Featurise, default_featurise
+from hpme.data.molecules.smiles import from_smiles
+from hpme.errors import HPMEError, InputError
+from hpme.explainers.hpme.evidence import Grafted, Trials, far
 from hpme.explainers.hpme.search.criterion import outcome, value_of
 from hpme.explainers.shared.context import Context, batches
 from hpme.graphs import GraphStore
@@ -40,6 +41,41 @@ FEWEST = 4
 BATCH = 512
 Asked = tuple[str, int, int, str]
 """Name of a trial, number of the draw, number of the graph, and the molecule to ask about."""
+Featurise = Callable[[Sequence[str]], Sequence[Any]]
+"""Graphs of SMILES, as the model was trained on them."""
+
+
+def default_featurise(
+    store: GraphStore, known: Featurise | None = None, *, hydrogens: bool = True
+) -> Featurise:
+    """What makes the first of the graphs again: hpme's own features, or PyG's ``from_smiles``.
+
+    Args:
+        store: Graphs with their SMILES.
+        known: Asked in place of these.
+        hydrogens: Whether hydrogens may be nodes.
+
+    Raises:
+        InputError: If the graphs have other features.
+    """
+
+    def ours(smiles: Sequence[str], whole: bool = False) -> Sequence[Any]:
+        labels = [0] * len(smiles)
+        return list(from_smiles(smiles, labels, hydrogens=whole, progress=False, on_error="raise"))
+
+    def theirs(smiles: Sequence[str]) -> Sequence[Any]:
+        return [pyg_from_smiles(text) for text in smiles]
+
+    asked: list[Featurise] = [ours, theirs, *[partial(ours, whole=True)] * hydrogens]
+    for featurise in [known] if known else asked:
+        made = GraphStore.from_graphs(list(featurise(store.text["smiles"][:1])))
+        given = store.subset(torch.tensor([0])).x
+        if made.x.shape == given.shape and torch.equal(made.x.to(given), given):
+            return featurise
+    raise InputError(
+        "the molecules have other features than hpme's own and those of PyG's from_smiles; pass "
+        "featurise=, a function from a list of SMILES to graphs as the model was trained on them"
+    )
 
 
 @dataclass(frozen=True)
@@ -146,10 +182,11 @@ class Grafting:
         made: dict[tuple[int, int], tuple[Any, Any, Any]] = {}
         write = import_module("rdkit.Chem").MolToSmiles
         numbers = torch.zeros(DRAWS, count, dtype=torch.long)
+        there = far(own - hosts)
         for graph in chosen.nonzero().view(-1).tolist():
-            far = self._far(own[graph] - hosts[:, graph])
-            numbers[:, graph] = torch.tensor(far).repeat(DRAWS)[:DRAWS]
-            for name, draw, one, host in self._made(smiles[graph], parts[graph], far):
+            some = there[:, graph].nonzero().view(-1)
+            numbers[:, graph] = some.repeat(DRAWS)[:DRAWS]
+            for name, draw, one, host in self._made(smiles[graph], parts[graph], some.tolist()):
                 asked.append((name, draw, graph, write(one.molecule)))
                 if name == "inserted":
                     numbers[draw, graph] = host
@@ -242,14 +279,6 @@ class Grafting:
         some += [remove(graft, own, generator, fillers=self.fillers) for _ in range(draws - 1)]
         write = import_module("rdkit.Chem").MolToSmiles
         return list(dict.fromkeys(write(one.molecule) for one in some if one is not None))
-
-    @staticmethod
-    def _far(apart: Tensor) -> list[int]:
-        """Kept molecules whose outputs are far enough, by how much lower each is."""
-        farthest = apart[apart.abs().argmax()]
-        far = apart * farthest.sign() >= DIFFERENT * farthest.abs()
-        found: list[int] = far.nonzero().view(-1).tolist()
-        return found
 
     def _made(
         self, smiles: str, pooled: Tensor, chosen: list[int]

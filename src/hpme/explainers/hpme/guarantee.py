@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from hpme.errors import InputError
-from hpme.explainers.hpme.audit import pattern_nodes
 from hpme.explainers.hpme.evidence import DIFFERENT, NOWHERE
+from hpme.explainers.hpme.pattern_effects import NamedPattern
 from hpme.explainers.hpme.search.criterion import outcome, value_of
 from hpme.explainers.hpme.transplants import SEEN, Transplants
 from hpme.explainers.shared.context import read_graphs
@@ -173,7 +173,10 @@ def guarantee_of(
     """The guarantee of an explainer on graphs that it was not fitted on; see its method."""
     check_alpha(alpha)
     store = read_graphs(explainer, explainer._leveled(model, None), graphs).store
-    marked = None if truth is None else pattern_nodes(store, truth, "truth")
+    marked = None
+    if truth is not None:
+        starts = store.node_start.tolist()
+        marked = NamedPattern.of(store, truth, "truth").nodes(starts, len(store.x))
 
     def ask(transplants: Transplants, _: GraphStore, rows: Tensor) -> list[tuple[Tensor, ...]]:
         known = None if marked is None else marked[rows].to(transplants.score.device)

@@ -1,49 +1,52 @@
-"""Counterfactuals of molecules: regions of real molecules change places, and RDKit says whether
-the result is one."""
+"""Counterfactuals of molecules: groups of real molecules change places, as chemists would do it."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.utils import from_smiles as pyg_from_smiles
 
-from hpme.data.molecules.chem import read_molecule
-from hpme.data.molecules.edits import (
+from hpme.data.molecules.chem import rdkit_module, read_molecule
+from hpme.data.molecules.exchanges import (
     Edit,
-    Fragment,
-    Region,
+    accessibility,
+    exchanged,
     fingerprint,
-    fragment_of,
-    regions_of,
-    similarity,
-    smaller_edits,
-    transplanted,
+    group_name,
+    objection,
+    shared_atoms,
+    similarities,
+    swapped,
 )
-from hpme.data.molecules.smiles import from_smiles
-from hpme.errors import InputError
+from hpme.data.molecules.grafts import Anatomy, Graft
 from hpme.explainers.hpme.counterfactuals import Counterfactual, Flip
+from hpme.explainers.hpme.grafting import Featurise, anatomy_of
 from hpme.explainers.shared.context import batches
 from hpme.graphs import GraphStore
 
-Featurise = Callable[[Sequence[str]], Sequence[Any]]
-"""Graphs of SMILES, as the model was trained on them."""
-DONORS, FRAGMENTS = 150, 250
-"""Molecules that give fragments, and fragments kept of them."""
+LARGEST = 8
+"""Heavy atoms of a group that is exchanged."""
+DONORS, GROUPS = 150, 300
+"""Molecules that give groups, and groups kept of them."""
 ROUNDS, PER_ROUND = 6, 60
 """Edits of a molecule that are tried at a time, the most promising first."""
-STEPS, BEAM, PER_STEP = 5, 3, 60
+STEPS, BEAM, PER_STEP = 4, 3, 60
 """Edits in a row where one is not enough, ways that are followed, and next edits tried of each."""
-Planned = tuple[float, Any, Region, Fragment, bool]
-"""An edit to try: its priority (the least first), the molecule, what goes, what comes, turned."""
-Found = tuple[Edit, float]
-"""An edit that changes the answer, and the new answer."""
+TWIN, FARTHEST, NEAREST = 0.5, 16, 4
+"""Similarity from which on a molecule of the library is a near twin, atoms that may differ, and so
+few that it is one in any case."""
+Planned = tuple[float, Edit, Callable[[], Any]]
+"""An edit to try: its priority (the least first), what is edited, and how."""
+Library = Sequence[tuple[float, str, Graft]]
+"""Groups that may come: how telling each is, and its name."""
+Found = tuple[Edit, float, float, bool]
+"""An edit, its answer and output, and whether it is a molecule of the library."""
 
 
 @dataclass
@@ -51,9 +54,11 @@ class _Molecule:
     """A molecule that is to be changed, and what was found for it."""
 
     number: int
-    molecule: Any
+    anatomy: Anatomy
     answer: float
+    output: float
     weight: Sequence[float]
+    library: Library
     queue: list[Planned] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
     near: list[tuple[float, Edit]] = field(default_factory=list)
@@ -61,44 +66,71 @@ class _Molecule:
 
     def removed(self, edit: Edit) -> frozenset[int]:
         """Atoms that an edited molecule lacks."""
-        return frozenset(range(self.molecule.GetNumAtoms())).difference(edit.origin)
+        return frozenset(range(self.anatomy.size)).difference(edit.origin)
 
     def cost(self, edit: Edit) -> int:
         """Atoms removed and inserted."""
         return len(self.removed(edit)) + len(edit.new)
 
+    def similarity(self, edit: Edit) -> float:
+        """Tanimoto similarity to an edited form."""
+        other = fingerprint(read_molecule(edit.smiles))
+        return similarities(self.anatomy.molecule, [other])[0]
 
-def default_featurise(
-    store: GraphStore, known: Featurise | None = None, *, hydrogens: bool = True
-) -> Featurise:
-    """What makes the first of the graphs again: hpme's own features, or PyG's ``from_smiles``.
+    def plan(self, edit: Edit, anatomy: Anatomy) -> list[Planned]:
+        """Edits of an edited form: small changes of important groups by telling ones first.
 
-    Args:
-        store: Graphs with their SMILES.
-        known: Asked in place of these.
-        hydrogens: Whether hydrogens may be nodes.
+        What came before stays where it is.
+        """
+        queue: list[Planned] = []
 
-    Raises:
-        InputError: If the graphs have other features.
-    """
+        def matter(*atoms: int) -> float:
+            return 3.0 * sum(self.weight[edit.origin[a]] for a in atoms) / len(atoms)
 
-    def ours(smiles: Sequence[str], whole: bool = False) -> Sequence[Any]:
-        labels = [0] * len(smiles)
-        return list(from_smiles(smiles, labels, hydrogens=whole, progress=False, on_error="raise"))
+        sites = [(k, x, frozenset[int]()) for k, some in anatomy.places.items() for x in some]
+        sites += [(k, x, side) for k, some in anatomy.stumps.items() for x, side in some]
+        for kind, end, gone in sites:
+            if len(gone) > LARGEST or any(edit.origin[atom] < 0 for atom in gone or (end,)):
+                continue
+            own = group_name(anatomy, gone)
+            worth = matter(*gone) if gone else matter(end) / 2
+            if gone:
+                make = partial(exchanged, anatomy, end, gone, None)
+                queue.append((0.5 * len(gone) - worth, edit, make))
+            for odds, name, group in self.library:
+                if name != own and group.pieces[0].surroundings[0].kinds[0] == kind:
+                    cost = 0.5 * (len(gone) + len(group.atoms)) - odds - worth
+                    queue.append((cost, edit, partial(exchanged, anatomy, end, gone, group)))
+        for number in range(anatomy.size):
+            if edit.origin[number] >= 0:
+                for made in swapped(anatomy, number):
+                    queue.append((1 - matter(number), edit, partial(_same, made)))
+        return sorted(queue, key=lambda item: item[0])
 
-    def theirs(smiles: Sequence[str]) -> Sequence[Any]:
-        return [pyg_from_smiles(text) for text in smiles]
+    def follow(self) -> None:
+        """Plans one more edit of the edited forms that are nearest to another answer."""
+        ways: dict[frozenset[int], Edit] = {}
+        for _, edit in sorted(self.near, key=lambda item: item[0]):
+            if len(ways) < BEAM:
+                ways.setdefault(self.removed(edit), edit)
+        self.near, self.queue = [], []
+        for edit in ways.values():
+            self.queue += self.plan(edit, Anatomy(read_molecule(edit.smiles)))[:PER_STEP]
 
-    asked: list[Featurise] = [ours, theirs, *[partial(ours, whole=True)] * hydrogens]
-    for featurise in [known] if known else asked:
-        made = GraphStore.from_graphs(list(featurise(store.text["smiles"][:1])))
-        given = store.subset(torch.tensor([0])).x
-        if made.x.shape == given.shape and torch.equal(made.x.to(given), given):
-            return featurise
-    raise InputError(
-        "the molecules have other features than hpme's own and those of PyG's from_smiles; pass "
-        "featurise=, a function from a list of SMILES to graphs as the model was trained on them"
-    )
+    def best(self, n: int) -> list[Found]:
+        """The smallest changes, of equal size the most similar; places differ if possible."""
+        smallest = sorted(self.found, key=lambda item: self.cost(item[0]))[: 10 * n]
+        key = {item: (self.cost(item[0]), -self.similarity(item[0])) for item in smallest}
+        ranked = sorted(smallest, key=lambda item: key[item])
+        first: dict[frozenset[int], Found] = {}
+        for item in ranked:
+            first.setdefault(self.removed(item[0]), item)
+        chosen = list(first.values())
+        return (chosen + [item for item in ranked if item not in chosen])[:n]
+
+
+def _same(made: Any) -> Any:
+    return made
 
 
 def molecule_counterfactuals(
@@ -113,7 +145,7 @@ def molecule_counterfactuals(
     """At most ``n`` for each of the first ``count`` molecules of a store.
 
     Args:
-        store: The molecules, then others that may give regions, too.
+        store: The molecules, then others that may give groups, too.
         count: Number of molecules that are changed.
         importance: Importance of all nodes.
         flip: What counts as another answer.
@@ -121,19 +153,19 @@ def molecule_counterfactuals(
         featurise: Graphs of SMILES.
         advance: Called with the number of molecules done.
     """
-    answers = flip.answer(flip.context.values).cpu()[: len(store)]
-    molecules = [read_molecule(smiles) for smiles in store.text["smiles"]]
-    starts = store.node_start.tolist()
-    libraries = _libraries(molecules, answers, flip)
-    open_ = []
-    for i in range(count):
-        weight = importance[starts[i] : starts[i] + molecules[i].GetNumAtoms()].tolist()
-        one = _Molecule(i, molecules[i], float(answers[i]), weight)
-        own = range(molecules[i].GetNumAtoms())
-        library = libraries[_side(answers[i], flip)]
-        one.queue = _queue(one, one.molecule, own, library)[: ROUNDS * PER_ROUND]
-        open_.append(one)
-    everyone = list(open_)
+    values = flip.context.values[: len(store)].cpu()
+    answers = flip.answer(values)
+    outputs, sides = flip.output(values, answers).tolist(), flip.side(answers).tolist()
+    texts, starts = store.text["smiles"], store.node_start.tolist()
+    anatomies = [anatomy_of(text) for text in texts]
+    libraries = _libraries(texts, sides)
+    everyone = []
+    for i, own in enumerate(anatomies[:count]):
+        weight = importance[starts[i] : starts[i] + own.size].tolist()
+        one = _Molecule(i, own, float(answers[i]), outputs[i], weight, libraries[sides[i]])
+        one.queue = one.plan(Edit(texts[i], tuple(range(own.size))), own)[: ROUNDS * PER_ROUND]
+        everyone.append(one)
+    open_ = everyone
     for _ in range(ROUNDS):
         _round(open_, PER_ROUND, flip, featurise)
         left = [one for one in open_ if len(one.found) < n and one.queue]
@@ -141,196 +173,122 @@ def molecule_counterfactuals(
         open_ = left
     advance(len(open_))
     for _ in range(STEPS - 1):
-        left = [one for one in everyone if not one.found]
-        for one in left:
-            _follow(one, libraries[_side(answers[one.number], flip)])
-        _round(left, BEAM * PER_STEP, flip, featurise)
+        open_ = [one for one in everyone if not one.found]
+        for one in open_:
+            one.follow()
+        _round(open_, BEAM * PER_STEP, flip, featurise)
+    prints, written = zip(*(_donor(text)[1:] for text in texts), strict=True)
     for one in everyone:
-        one.found = _different(one, n)
-    _prune(everyone, flip, featurise)
+        other = [i for i, side in enumerate(sides) if side != sides[one.number]]
+        near = similarities(one.anatomy.molecule, [prints[i] for i in other])
+        twins: list[Found] = []
+        for similarity, i in sorted(zip(near, other, strict=True), reverse=True)[: 2 * n]:
+            edit = Edit(texts[i], shared_atoms(one.anatomy.molecule, anatomies[i].molecule))
+            if one.cost(edit) <= (FARTHEST if similarity >= TWIN else NEAREST):
+                output = flip.output(values[i : i + 1], answers[one.number : one.number + 1])
+                twins.append((edit, float(answers[i]), float(output), True))
+        twins.sort(key=lambda item: one.cost(item[0]))
+        # What the library has is not to be made.
+        one.found = [item for item in one.found if item[0].smiles not in written] or one.found
+        one.found = twins[: (n + 1) // 2] + one.best(n - len(twins[: (n + 1) // 2]))
     return _made(everyone, store.sizes, featurise)
 
 
-def _side(answer: Tensor, flip: Flip) -> float:
-    return float(answer) if flip.threshold is None else float(answer > flip.threshold)
+@lru_cache(maxsize=512)
+def _donor(smiles: str) -> tuple[dict[str, tuple[str, Graft]], Any, str]:
+    """Groups a molecule may give, its fingerprint, and its SMILES as RDKit writes it.
+
+    They are remembered, since kept molecules give to every one that is asked about.
+    """
+    anatomy, found = anatomy_of(smiles), {}
+    for graft in anatomy.substituents:
+        if len(graft.atoms) <= LARGEST and len(graft.pieces[0].joints) == 1:
+            name = group_name(anatomy, graft.atoms)
+            found[f"{name} {graft.pieces[0].surroundings[0].kinds[0]}"] = name, graft
+    write = rdkit_module("Chem").MolToSmiles
+    return found, fingerprint(anatomy.molecule), write(anatomy.molecule)
 
 
-def _libraries(
-    molecules: Sequence[Any], answers: Tensor, flip: Flip
-) -> dict[float, list[tuple[float, Fragment]]]:
-    """For every answer, fragments of molecules with other answers, the most telling first."""
-    sides = [_side(answer, flip) for answer in answers]
+def _libraries(texts: Sequence[str], sides: Sequence[float]) -> dict[float, Library]:
+    """For every answer, groups of molecules with other answers, the most telling first."""
     counts: dict[float, Counter[str]] = {side: Counter() for side in sides}
     size: Counter[float] = Counter()
-    known: dict[str, Fragment] = {}
-    for molecule, side in zip(molecules, sides, strict=True):
-        if size[side] >= DONORS:
-            continue
-        size[side] += 1
-        fragments = {f.name: f for f in (fragment_of(molecule, r) for r in regions_of(molecule))}
-        known |= fragments
-        counts[side].update(fragments.keys())
-    result = {}
-    for side in counts:
-        others = sum(size[s] for s in counts if s != side)
+    known: dict[str, tuple[str, Graft]] = {}
+    for text, side in zip(texts, sides, strict=True):
+        if size[side] < DONORS:
+            size[side] += 1
+            own = _donor(text)[0]
+            known |= own
+            counts[side].update(own.keys())
+    result: dict[float, Library] = {}
+    for side, ours in counts.items():
+        ratio = (size[side] + 1) / (sum(size.values()) - size[side] + 1)
         scored = []
-        for name, fragment in known.items():
-            theirs = sum(counts[s][name] for s in counts if s != side)
+        for key, (name, graft) in known.items():
+            theirs = sum(some[key] for other, some in counts.items() if other != side)
             if theirs:
-                odds = (
-                    (theirs + 0.5) / (others + 1) / ((counts[side][name] + 0.5) / (size[side] + 1))
-                )
-                scored.append((math.log(odds), fragment))
-        scored.sort(key=lambda item: -(item[0] - 0.1 * len(item[1].atoms)))
-        result[side] = scored[:FRAGMENTS]
+                odds = math.log((theirs + 0.5) * ratio / (ours[key] + 0.5))
+                scored.append((odds, name, graft))
+        scored.sort(key=lambda item: 0.1 * len(item[2].atoms) - item[0])
+        result[side] = scored[:GROUPS]
     return result
 
 
-def _queue(
-    one: _Molecule, molecule: Any, origin: Sequence[int], library: Sequence[tuple[float, Fragment]]
-) -> list[Planned]:
-    """Edits of a molecule: small changes of important regions by telling fragments first.
-
-    Args:
-        one: What is asked about.
-        molecule: It, or an edited form of it.
-        origin: For each atom of the latter, the number in the former; -1 stays where it is.
-        library: Fragments, and how telling they are.
-    """
-    by_joints: dict[tuple[int, ...], list[tuple[float, Fragment]]] = {}
-    for odds, fragment in library:
-        by_joints.setdefault(tuple(kind for _, kind in fragment.joints), []).append(
-            (odds, fragment)
-        )
-    queue = []
-    for region in regions_of(molecule):
-        if any(origin[atom] < 0 for atom in region.atoms or (region.bonds[0][1],)):
-            continue
-        ours = fragment_of(molecule, region).name
-        inside = [one.weight[origin[a]] for a in region.atoms] or [
-            0.5 * one.weight[origin[region.bonds[0][1]]]
-        ]
-        matter = sum(inside) / len(inside)
-        for odds, fragment in by_joints.get(region.joints, ()):
-            if fragment.name == ours:
-                continue
-            cost = len(region.atoms) + len(fragment.atoms)
-            priority = 0.5 * cost - odds - 3.0 * matter
-            queue.append((priority, molecule, region, fragment, False))
-            if len(region.bonds) > 1:
-                queue.append((priority + 0.5, molecule, region, fragment, True))
-    queue.sort(key=lambda item: item[0])
-    return queue
-
-
-def _follow(one: _Molecule, library: Sequence[tuple[float, Fragment]]) -> None:
-    """Plans one more edit of the edited molecules that are nearest to another answer."""
-    one.near.sort(key=lambda item: item[0])
-    ways: dict[frozenset[int], Edit] = {}
-    for _, edit in one.near:
-        if len(ways) < BEAM:
-            ways.setdefault(one.removed(edit), edit)
-    one.near, one.queue = [], []
-    for edit in ways.values():
-        one.queue += _queue(one, edit.molecule, edit.origin, library)[:PER_STEP]
-
-
 def _round(open_: Sequence[_Molecule], size: int, flip: Flip, featurise: Featurise) -> None:
-    """Tries the next edits of all molecules, in batches."""
+    """Tries the next edits of all molecules that a chemist would keep, in batches."""
     tried: list[tuple[_Molecule, Edit]] = []
     for one in open_:
         part, one.queue = one.queue[:size], one.queue[size:]
-        for _, molecule, region, fragment, turned in part:
-            edit = transplanted(molecule, region, fragment, turned=turned)
+        for _, form, make in part:
+            edit = form.then(make())
             if edit is not None and edit.smiles not in one.seen:
                 one.seen.add(edit.smiles)
-                tried.append((one, edit))
-    answers = _answers(tried, flip, featurise)
-    for (one, edit), (after, other, distance) in zip(tried, answers, strict=True):
-        if other:
-            one.found.append((edit, after))
+                if objection(one.anatomy.molecule, read_molecule(edit.smiles)) is None:
+                    tried.append((one, edit))
+    if not tried:
+        return
+    once = {text: place for place, text in enumerate(dict.fromkeys(e.smiles for _, e in tried))}
+    context = flip.context
+    assert context.adapter.explained is not None
+    store = context.adapter.explained.read(list(featurise(list(once))))
+    ids = batches(torch.arange(len(store)), 2048)
+    output = torch.cat([context.predict(store.batch(some)).cpu() for some in ids])
+    output = output[torch.tensor([once[edit.smiles] for _, edit in tried])]
+    before = torch.tensor([one.answer for one, _ in tried], dtype=torch.double)
+    values = context.task.values(output)
+    after = flip.answer(values)
+    columns = (after, flip.output(values, before), flip.distance(before, output))
+    rows = zip(tried, *(column.tolist() for column in columns), strict=True)
+    other = flip.other(before, after).tolist()
+    for ((one, edit), answer, number, distance), flipped in zip(rows, other, strict=True):
+        if flipped:
+            one.found.append((edit, answer, number, False))
         else:
             one.near.append((distance, edit))
-
-
-def _answers(
-    tried: Sequence[tuple[_Molecule, Edit]], flip: Flip, featurise: Featurise
-) -> list[tuple[float, bool, float]]:
-    """Of edited molecules the answer, whether it is another, and how far from another it is."""
-    if not tried:
-        return []
-    once = list(dict.fromkeys(edit.smiles for _, edit in tried))
-    assert flip.context.adapter.explained is not None
-    store = flip.context.adapter.explained.read(list(featurise(once)))
-    output = torch.cat(
-        [
-            flip.context.predict(store.batch(ids)).cpu()
-            for ids in batches(torch.arange(len(store)), 2048)
-        ]
-    )
-    place = {text: i for i, text in enumerate(once)}
-    output = output[torch.tensor([place[edit.smiles] for _, edit in tried])]
-    before = torch.tensor([one.answer for one, _ in tried], dtype=torch.double)
-    after = flip.answer(flip.context.task.values(output))
-    other, distance = flip.other(before, after), flip.distance(before, output)
-    return list(zip(after.tolist(), other.tolist(), distance.tolist(), strict=True))
-
-
-def _different(one: _Molecule, n: int) -> list[Found]:
-    """The smallest changes, of equal size the most similar molecules; places differ if possible."""
-    own = fingerprint(one.molecule)
-    smallest = sorted(one.found, key=lambda item: one.cost(item[0]))[: 10 * n]
-    near = {
-        edit.smiles: similarity(own, fingerprint(read_molecule(edit.smiles)))
-        for edit, _ in smallest
-    }
-    ranked = sorted(smallest, key=lambda item: (one.cost(item[0]), -near[item[0].smiles]))
-    first: dict[frozenset[int], Found] = {}
-    for item in ranked:
-        first.setdefault(one.removed(item[0]), item)
-    chosen = list(first.values())
-    return (chosen + [item for item in ranked if item not in chosen])[:n]
-
-
-def _prune(molecules: Sequence[_Molecule], flip: Flip, featurise: Featurise) -> None:
-    """Leaves out atoms as long as the answer stays changed: in the end, no single one can be."""
-    open_ = [(one, place) for one in molecules for place in range(len(one.found))]
-    while open_:
-        trials: list[tuple[_Molecule, Edit]] = []
-        owner: list[int] = []
-        for number, (one, place) in enumerate(open_):
-            less = list(smaller_edits(one.found[place][0], one.molecule))
-            trials += [(one, edit) for edit in less]
-            owner += [number] * len(less)
-        first: dict[int, Found] = {}
-        answers = _answers(trials, flip, featurise)
-        for number, (_, edit), (after, other, _) in zip(owner, trials, answers, strict=True):
-            if other:
-                first.setdefault(number, (edit, after))
-        for number, found in first.items():
-            one, place = open_[number]
-            one.found[place] = found
-        open_ = [open_[number] for number in first]
 
 
 def _made(
     molecules: Sequence[_Molecule], sizes: Tensor, featurise: Featurise
 ) -> list[list[Counterfactual]]:
-    texts = [edit.smiles for one in molecules for edit, _ in one.found]
+    texts = [item[0].smiles for one in molecules for item in one.found]
     graphs = iter(featurise(texts) if texts else [])
-    result = []
+    result: list[list[Counterfactual]] = []
     for one in molecules:
-        made: dict[str, Counterfactual] = {}
-        own = fingerprint(one.molecule)
-        for edit, after in one.found:
-            graph = next(graphs)
+        result.append([])
+        for edit, answer, output, known in one.found:
+            graph, after = next(graphs), Anatomy(read_molecule(edit.smiles))
             changed = torch.zeros(graph.num_nodes, dtype=torch.bool)
-            changed[list(edit.new)] = True
+            changed[edit.new] = True
             removed = torch.zeros(int(sizes[one.number]), dtype=torch.bool)
             removed[list(one.removed(edit))] = True
-            near = similarity(own, fingerprint(read_molecule(edit.smiles)))
-            made[edit.smiles] = Counterfactual(
-                graph, changed, removed, one.answer, after, edit.smiles, edit.marked, near
-            )
-        result.append(sorted(made.values(), key=lambda c: (c.size, -(c.similarity or 0.0))))
+            gone, come = group_name(one.anatomy, one.removed(edit)), group_name(after, edit.new)
+            answers, outputs = (one.answer, answer), (one.output, output)
+            made = Counterfactual(graph, changed, removed, *answers, outputs, edit.smiles)
+            more: dict[str, Any] = {
+                "similarity": one.similarity(edit),
+                "exchanged": f"{gone} -> {come}",
+            }
+            hard = accessibility(after.molecule)
+            more |= {"marked": edit.marked, "accessibility": hard, "known": known}
+            result[-1].append(replace(made, **more))
     return result

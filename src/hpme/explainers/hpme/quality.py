@@ -206,7 +206,8 @@ def quality_of(
         own = grafting.featuriser.like
         grafted = grafting.trials(own, keep[: len(own.x)])
         # Mixes would count for none of the graphs if all of them are molecules that can be grafted.
-        every = bool((grafted.share > 0).all())
+        empty = transplants.sizes(keep)[: transplants.count].cpu() == 0
+        every = bool((empty | (grafted.share > 0)).all())
         mixed = grafted.trials.to(keep.device) if every else trials_of(transplants, keep)
         return mixed.replaced(grafted.trials, grafted.share), grafted
 

@@ -55,6 +55,9 @@ class ClassEffect:
             a share of what is left to these; 1 is all, 0 nothing, below 0 away from it.
         low, high: Ends of its 95 % interval over graphs.
         p_value: How probable so much is by chance, by random signs of the graphs' differences.
+        chosen: Of every graph, the share of the way from hosts as they are that the pool brings
+            them nearer to its output.
+        random: The same of random regions.
     """
 
     name: str | None
@@ -63,6 +66,8 @@ class ClassEffect:
     low: float
     high: float
     p_value: float
+    chosen: tuple[float, ...] = ()
+    random: tuple[float, ...] = ()
 
     def __str__(self) -> str:
         name = "" if self.name is None else f" on {self.name}"
@@ -201,7 +206,13 @@ class FitReport:
         return SMALL if self.held_out < MANY else SMALL_OF_MANY
 
     def _repr_html_(self) -> str:
-        return report_html(self.summary(), self.warnings)
+        words = report_html(self.summary(), self.warnings)
+        if not any(one.chosen for one in self.effects):
+            return words
+        from hpme.viz.charts import evidence_chart  # charts are built on reports
+        from hpme.viz.style import render
+
+        return words + render(evidence_chart(self.effects), ".svg").decode()
 
     def _where(self) -> str:
         return f"{self.held_out} held-out graphs" if self.held_out else "the searched graphs"
@@ -219,6 +230,8 @@ class FitReport:
             given["ratio_curve"] = [RatioPoint(**point) for point in given["ratio_curve"]]
         if given.get("guarantee"):
             given["guarantee"] = Guarantee(**given["guarantee"])
+        for one in given["effects"]:
+            one.update({name: tuple(one.get(name, ())) for name in ("chosen", "random")})
         given["effects"] = tuple(ClassEffect(**one) for one in given["effects"])
         return cls(**given)
 
@@ -256,7 +269,7 @@ def _effects(
     if (classes := measured.classes) is not None:
         groups = {class_name(context, i): classes == i for i in sorted(set(classes.tolist()))}
     return tuple(
-        ClassEffect(name, int(own.sum()), *measured.effect(own, generator))
+        ClassEffect(name, int(own.sum()), *measured.effect(own, generator), *measured.shares(own))
         for name, own in groups.items()
     )
 

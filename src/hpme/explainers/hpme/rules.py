@@ -29,8 +29,9 @@ LEAST_SKILL = 0.2
 SEARCHED, TRIED, ASKED = 150, 24, 24
 """Graphs in which parts of pooled subgraphs are looked for, equally good patterns tried, and graphs
 asked about each."""
-MOST_TIMES, KEPT = 4, 200
-"""Places in which a condition may ask for a pattern, and conditions that lists are made of."""
+MOST_TIMES, KEPT, ALIKE = 4, 300, 0.9
+"""Places in which a condition may ask for a pattern, conditions that lists are made of, and the
+correlation from which on two of them are too much alike."""
 COST, ABSENT = 2.0, 3.0
 """Description length of a condition, in graphs that it must set right; absence is harder to see."""
 LEAST_GAIN, EQUAL_GAIN, EQUAL_EFFECT = 0.01, 0.03, 0.03
@@ -156,10 +157,10 @@ class Learner:
         if not rows:
             return [], torch.zeros(0, graphs.count).bool(), torch.zeros(0, 1).bool()
         gain = _gain(torch.stack(rows[::2])[:, learned], self.on.wanted[learned])
-        best = gain.argsort(descending=True, stable=True)[:KEPT].tolist()
+        best = _different(gain, torch.stack(rows[::2])[:, learned])
         chosen = [number for one in best for number in (2 * one, 2 * one + 1)]
-        tables = (torch.stack([some[n] for n in chosen]) for some in (rows, banned))
-        return [conditions[n] for n in chosen], *tables
+        has, refused = (torch.stack([some[n] for n in chosen]) for some in (rows, banned))
+        return [conditions[n] for n in chosen], has, refused
 
     def told_apart(self, found: DecisionList, conditions: Sequence[Condition]) -> None:
         """In place of each pattern the smallest of equally good ones that carry most."""
@@ -300,6 +301,17 @@ def _speaks_for(has: Tensor, y: Tensor) -> Tensor:
     """The column of ``y`` that is largest where conditions hold; of one, whether it is high."""
     more = has.double() @ (y - y.mean(0))
     return more.argmax(1) if y.shape[1] > 1 else (more[:, 0] > 0).long()
+
+
+def _different(gain: Tensor, has: Tensor) -> list[int]:
+    """Numbers of the conditions of the largest gain, none much like one before."""
+    centred = has.double() - has.double().mean(1, keepdim=True)
+    centred = centred / centred.norm(dim=1, keepdim=True)
+    chosen: list[int] = []
+    for number in gain.argsort(descending=True, stable=True).tolist():
+        if len(chosen) < KEPT and bool(((centred[chosen] @ centred[number]).abs() <= ALIKE).all()):
+            chosen.append(number)
+    return chosen
 
 
 def _gain(has: Tensor, y: Tensor) -> Tensor:

@@ -12,16 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from hpme.errors import InputError
-from hpme.explainers.hpme.audit import Audit, audit_of, named_pattern
+from hpme.explainers.hpme.audit import Audit, audit_of
 from hpme.explainers.hpme.counterfactuals import Counterfactual, Flip, graph_counterfactuals
 from hpme.explainers.hpme.effects import Effect, effects_of
-from hpme.explainers.hpme.grafting import Featuriser, Grafting
+from hpme.explainers.hpme.grafting import Featurise, Featuriser, Grafting, default_featurise
 from hpme.explainers.hpme.judging import By, Judgement, judge_regions, judgement, named_masks
-from hpme.explainers.hpme.molecules import (
-    Featurise,
-    default_featurise,
-    molecule_counterfactuals,
-)
+from hpme.explainers.hpme.molecules import molecule_counterfactuals
+from hpme.explainers.hpme.pattern_effects import NamedPattern
 from hpme.explainers.hpme.patterns import LARGEST, Vocabulary
 from hpme.explainers.hpme.quality import Alternative, Quality, alternatives_of, quality_of
 from hpme.explainers.hpme.report import FitReport
@@ -283,8 +280,9 @@ class TransplantingExplainer(MixingExplainer):
         with self._transplants(model, store) as transplants:
             flip = Flip(transplants.context, threshold)
             molecules = Vocabulary.of(store).molecules
-            known = featurise or explained.featurise
-            made = known or default_featurise(store) if molecules else None
+            made = None
+            if molecules:
+                made = featurise or explained.featurise or default_featurise(store)
             if not flip.differ(len(store) if molecules else None):
                 logger.warning(ONE_ANSWER)
                 return [[] for _ in range(count)]
@@ -301,7 +299,7 @@ class TransplantingExplainer(MixingExplainer):
         should: str | Sequence[Tensor],
         should_not: str | Sequence[Tensor] | None = None,
     ) -> Audit:
-        """Does the model read what it should? Transplants of given patterns say so.
+        """Does the model read what it should? Average effects of moving given patterns say so.
 
         Args:
             model: The model the explainer was fitted to; it is left exactly as it was.
@@ -313,10 +311,14 @@ class TransplantingExplainer(MixingExplainer):
             InputError: If a pattern is no SMARTS, or masks do not fit the graphs.
         """
         store = self._leveled(model, None).read(graphs)
-        ours = named_pattern(store, should, "should")
-        other = None if should_not is None else named_pattern(store, should_not, "should_not")
+        ours = NamedPattern.of(store, should, "should")
+        other = None if should_not is None else NamedPattern.of(store, should_not, "should_not")
         with self._transplants(model, store) as transplants:
-            return audit_of(transplants, ours, other)
+            known = Featuriser.of(self._leveled(model, None), store)
+            if known is None:
+                return audit_of(transplants, ours, other)
+            grafting = Grafting(transplants.context, known, store.text["smiles"], self.seed)
+            return audit_of(transplants, ours, other, grafting, known.fits(store))
 
     def _for_each(
         self, model: Model, graphs: Iterable[Any], ask: Callable[[Transplants, GraphStore], list[T]]
