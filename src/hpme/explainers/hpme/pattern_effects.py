@@ -281,7 +281,7 @@ class _Grafts:
                 graft, _ = graft_of(anatomies[donor], self._drawn(self.pattern.matches[donor]))
                 if graft is not None and random:
                     graft = random_region(anatomies[self._drawn(others)], graft, self.generator)
-                one = graft and insert(graft, anatomies[host], self.generator)
+                one = insert(graft, anatomies[host], self.generator) if graft else None
                 if one is not None and _plain(one):
                     return _text(one)
             return ""
