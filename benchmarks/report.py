@@ -162,7 +162,8 @@ def main() -> None:
 
 `python benchmarks/report.py --graphs {arguments.graphs} --rounds {arguments.rounds}`:
 {arguments.graphs:,} molecules of Benzene, two explainers side by side, every molecule with a
-proof (those of {MEASURED} molecules, again and again), headless Chromium. The machine has {os.cpu_count()} cores and was shared: its load was {busy:.1f} at the end, so elapsed
+proof (those of {MEASURED} molecules, again and again), headless Chromium. The machine has
+{os.cpu_count()} cores and was shared: its load was {busy:.1f} at the end, so elapsed
 times are those of a busy computer. Processor time is that of all processes of the browser.
 
 The file has {size / 2**20:.1f} MiB, {size / arguments.graphs:.0f} bytes per molecule, and took
