@@ -1,4 +1,4 @@
-"""The rulebook on models whose reasons are known, or that chemists know: fidelity, and what it says.
+"""The rulebook on models whose reasons are known, or that chemists know.
 
     python benchmarks/rules.py planted [--sets ba-2motifs,benzene] [--targets 0,1,2]
     python benchmarks/rules.py admet [--half odd] [--graphs 3639]
@@ -6,8 +6,8 @@
     python benchmarks/rules.py values [--sets n,crippen]
         all with [--seed 0] [--graphs 1000] [--json FILE] [--pictures DIR]
 
-``planted``: the paper's targets, one for each seed in ``--targets``; ``found`` says whether what the
-set was made of is among the conditions. ``admet``: the first AMES network of ADMET-AI, with what
+``planted``: the paper's targets, one for each seed in ``--targets``; ``found`` says whether what
+the set was made of is among the conditions. ``admet``: the first AMES network of ADMET-AI, with what
 ``benchmarks/grafts.py`` needs. ``gine``: a GINE trained on the Ames table as in
 ``benchmarks/real_molecules.py``. Of both, rules are learned from molecules of one half of the
 table, 30 % of them unseen, and measured also on molecules of that half that were not given at all;
@@ -15,7 +15,7 @@ beside them a list of Kazius's toxicophores and a linear model on the same condi
 a GINE for the number of nitrogens, and the paper's model of Crippen's logP.
 
 HPME is fitted to 300 graphs without labels. Settings were chosen on molecules of odd index; those
-of even index are for reporting.
+of even index are for reporting; ``--cache`` may hold an explainer that was fitted to the others.
 """
 
 from __future__ import annotations
@@ -75,6 +75,7 @@ class Spy:
         learning.Learner.conditions = lambda *given: self.keep(*given)  # type: ignore[method-assign]
 
     def keep(self, *given: Any) -> Any:
+        """As the learner does."""
         found = self.original(*given)
         self.conditions = found[0]
         return found

@@ -128,19 +128,19 @@ class Atoms(nn.Module):
 
     def forward(self, x, edge_index, batch):
         count = global_add_pool(x, batch)
-        yes = (count[:, 4:5] >= 2) | ((count[:, 4:5] == 1) & (count[:, 7:8] == 0))
+        yes = (count[:, 4:5] >= 2) | ((count[:, 4:5] == 1) & (count[:, 6:7] == 0))
         return torch.cat([2 - 4.0 * yes, 4.0 * yes - 2], 1)
 
 
 def test_counts_and_absence_are_conditions_and_none_is_there_twice():
     ends = ("F", "O", "C(F)F", "C(F)Cl", "Cl", "N")
-    smiles = [f"{'C' * n}{end}" for n in range(2, 32) for end in ends]
+    smiles = [f"{'C' * n}{end}" for n in range(2, 22) for end in ends]
     graphs = list(from_smiles(smiles, [0] * len(smiles), progress=False))
     explainer = HPMEExplainer(k=2, **CHEAP).fit(Atoms(), graphs, progress=False)
     book = explainer.rules(Atoms(), graphs, progress=False)
     assert book.fidelity == 1.0 and len({rule.name for rule in book}) == len(book)
     assert any("NOT " in name or "2 x " in name for rule in book for name in rule.names)
-    assert all(rule.lift > 1 and rule.coverage * 54 >= 9 for rule in book)
+    assert all(rule.lift > 1 and rule.coverage * 36 >= 6 for rule in book)
     assert book.predict(graphs).tolist() == Atoms()(*_inputs(graphs)).argmax(1).tolist()
 
 
@@ -155,7 +155,7 @@ def test_without_a_pattern_there_is_no_rulebook_but_contributors():
             odd = global_add_pool(0 * x + 1, batch)[:, :1] % 2
             return torch.cat([1 - 2 * odd, 2 * odd - 1], 1)
 
-    sizes = torch.randint(4, 40, (80,), generator=torch.Generator().manual_seed(0)).tolist()
+    sizes = torch.randint(8, 20, (40,), generator=torch.Generator().manual_seed(0)).tolist()
     smiles = [f"{'C' * n}{end}" for n in sizes for end in "OFN"]
     graphs = list(from_smiles(smiles, [0] * len(smiles), progress=False))
     explainer = HPMEExplainer(k=2, **CHEAP).fit(Chance(), graphs, progress=False)
