@@ -25,7 +25,7 @@ def test_records_are_written_as_they_were_read():
         lines = ResultStore(RESULTS / "records").path(name).read_bytes().splitlines()
         records = [Record.from_bytes(line) for line in lines]
         assert [record.to_bytes() for record in records] == lines
-        own = [record.experiment.key for record in records]
+        own = [record.key for record in records]
         assert own == sorted(set(own) - keys), "in order, and stored once"
         assert all(wanted_by(suite, record.experiment) for record in records)
         kinds |= {record.experiment.explainer for record in records}

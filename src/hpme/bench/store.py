@@ -60,9 +60,14 @@ class Record:
     versions: dict[str, str]
     earlier: bool = False
 
+    @property
+    def key(self) -> str:
+        """That of the experiment when it was run."""
+        return self.experiment.earlier_key if self.earlier else self.experiment.key
+
     def to_dict(self) -> dict[str, Any]:
         """The record as JSON values, with a digest of all the others."""
-        content = {"experiment": self.experiment.to_dict(), "key": self.experiment.key}
+        content = {"experiment": self.experiment.to_dict(), "key": self.key}
         stored = {name: value for name, value in asdict(self).items() if name != "earlier"}
         return sealed(json_values({**stored, **content}))
 
