@@ -153,15 +153,15 @@ class FitReport:
                 f"all graphs have the same prediction ({self.only}), so none can show what carries "
                 "it. Fit to graphs of several predictions"
             )
-        if self.random_disagreement < ANYWAY and self.left_high > 1 - MUCH:
-            return "none", (
-                "random regions of the same size keep predictions as well (disagreement "
-                f"{self.random_disagreement:.2f}). The model may read the whole graph, or the pool "
-                "is too large"
-            )
         ends = f"{1 - self.left_high:.0%} and {1 - self.left_low:.0%}"
         saved = f"the chosen nodes save between {ends} of the disagreement of random regions of "
         saved += f"the same size (p = {self.p_value:.2g}, {self._where()})"
+        if self.random_disagreement < ANYWAY and self.left_high > 1 - MUCH:
+            whole = "The model may read the whole graph, or the pool is too large"
+            keep = f"keep predictions by themselves (disagreement {self.random_disagreement:.2f})"
+            if self.p_value <= SIGNIFICANT and all(one.low > 0 for one in self.effects):
+                return "small", f"{saved}, but these {keep}. {whole}"
+            return "none", f"random regions of the same size {keep}. {whole}"
         more = "Fit to more different graphs, of all predictions"
         if not self.held_out:
             return "few", f"{saved}, but none of them could be kept from the search. {more}"
