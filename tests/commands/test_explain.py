@@ -272,7 +272,10 @@ def readings(monkeypatch):
 def test_graphs_are_read_once(user, readings, data):
     result = run(*MODEL, "--data", data, "-e", "hpme,random,occlusion", "--graphs", 5, *QUICK)
     assert result.exit_code == 0, result.output
-    assert [len(graphs) for graphs in readings] == [12]
+    given = [
+        graphs for graphs in readings if graphs[0].x.shape[1] > 1
+    ]  # others are drawn in proofs
+    assert [len(graphs) for graphs in given] == [12]
 
 
 @pytest.mark.parametrize(("options", "times"), [([], 0), (["--rule", "carbonyl=[CX3]=O"], 1)])
