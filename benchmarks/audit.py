@@ -44,6 +44,8 @@ from hpme.explainers import HPMEExplainer
 from hpme.explainers.hpme.audit import FINDINGS
 
 INPUTS = ("x", "edge_index", "edge_attr", "smiles")
+SHORT: dict[str, Any] = {"restarts": 1, "rounds": 1, "subsets": 4, "epochs": 2}
+"""Options of a short search, since grafts use no pool."""
 
 
 def rows_of(name: str) -> list[dict[str, str]]:
@@ -82,7 +84,8 @@ def one(
     if max(alone) <= 0.5 < float(positive[a & b].float().mean()):
         behaviour = "needs both"
     some = [graphs[i] for i in shown.tolist()]
-    explainer = HPMEExplainer(seed=seed).fit(model, some[:300], progress=False)
+    explainer = HPMEExplainer(seed=seed, **SHORT)
+    explainer.fit(model, some[:60], progress=False)
     found = explainer.audit(model, some, smarts["A"], smarts["B"])
     result = {"set": name, "trained": label, "accuracy": score, "A only": alone[0],
               "B only": alone[1], "behaviour": behaviour, **found.to_dict()}  # fmt: skip
@@ -207,8 +210,7 @@ def matched(endpoint: str, half: str, count: int, others: int, limit: int) -> li
     classes = kind == "classification"
     texts, draw = tabled(half), random.Random(1)
     graphs = ours.molecules(texts[:count], network)
-    explainer = HPMEExplainer(restarts=1, rounds=1, subsets=4, epochs=2)
-    explainer.fit(model, graphs[:40], progress=False)  # grafts use no pool
+    explainer = HPMEExplainer(**SHORT).fit(model, graphs[:40], progress=False)
     effects.ASKED = 40
     store = model.read(graphs)
     rest = [(text, chem.MolFromSmiles(text)) for text in texts[count : count + others]]

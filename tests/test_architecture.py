@@ -27,8 +27,12 @@ ALIASES = {
     ("hpme.viz", "hpme.page"),
     ("hpme.explainers.shared.explanation", "hpme.viz.gallery"),
     ("hpme.explainers.hpme.rulebook", "hpme.viz.rules"),
+    ("hpme.explainers.hpme.proof", "hpme.viz.proof"),
+    ("hpme.explainers.hpme.report", "hpme.viz.charts"),
+    ("hpme.explainers.hpme.report", "hpme.viz.style"),
 }
-"""Users find the page as ``hpme.viz.write_page``, and explanations and rulebooks draw themselves;
+"""Users find the page as ``hpme.viz.write_page``, and explanations, proofs, reports and rulebooks
+draw themselves;
 these names are looked up when they are asked for."""
 
 

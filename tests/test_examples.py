@@ -30,10 +30,12 @@ EXPECTED = {
     "ogb_style": (r"edge ROC-AUC of nitriles: (\d\.\d+)", 0.9),
     "confounded_series": (r"rules say what the model says: (\d\.\d+)", 0.95),
     "own_explainer": (r"hpme +" + AUC, 0.9),
+    "answers": (r"share of the fluorine: (\d\.\d+)", 0.99),
 }
 """What each example prints, and a bound for the number in it."""
 
 NEEDED = {
+    "answers": ["rdkit"],
     "gine_molecules": ["rdkit"],
     "confounded_series": ["rdkit"],
     "habits": ["pandas"],

@@ -171,11 +171,14 @@ def test_masks_of_others_are_judged(ask):
     assert wrong.exit_code == 2 and "no column" in wrong.output
 
 
-def test_pairs_say_why_twins_differ(ask):
+def test_pairs_say_why_twins_differ(ask, invoke):
+    def pairs(data, *more):
+        return invoke("pairs", "--data", data, "--model", "fluorine_models:build", *more)
+
     rows = [("CCCF", "CCCO"), ("Oc1ccccc1", "Fc1ccccc1"), ("CC(F)CCl", "CC(C)CCl")]
     text = "\n".join(["smiles_a,smiles_b", *(",".join(row) for row in rows)])
     Path("pairs.csv").write_text(text + "\n")
-    result = ask("pairs", "--data", "pairs.csv", "--out", "found.csv", "--page", "pairs.html")
+    result = pairs("pairs.csv", "--out", "found.csv", "--page", "pairs.html")
     assert result.exit_code == 0, result.output
     assert "pair 0: p(class 1)" in result.stdout and "1 nodes in place of 1" in result.stdout
     with open("found.csv", newline="") as file:
@@ -183,9 +186,9 @@ def test_pairs_say_why_twins_differ(ask):
     assert [row["first_nodes"] for row in found] == ["[3]", "[0]", "[2]"]
     assert all(abs(float(row["share"]) - 1) < 1e-6 for row in found)
     assert len(page_data(Path("pairs.html"))["smiles"]) == 6
-    wrong = ask("pairs", "--data", "pairs.csv", "--second-column", "none")
+    wrong = pairs("pairs.csv", "--second-column", "none")
     assert wrong.exit_code == 2 and "none" in wrong.output
     Path("pairs.csv").write_text("smiles_a,smiles_b\nCC,C1CC\n")
-    bad = ask("pairs", "--data", "pairs.csv")
+    bad = pairs("pairs.csv")
     assert bad.exit_code == 1 and "cannot be read" in bad.output
-    assert ask("pairs", "--data", "fluorine_models:build").exit_code == 2
+    assert pairs("fluorine_models:build").exit_code == 2

@@ -23,6 +23,7 @@ from chemprop_networks import CHEAP, SMILES, chemprops_own, network, ours, point
 from hpme.commands.chemprop import chemprop_graphs, chemprop_model  # noqa: E402
 from hpme.commands.options import ChempropFiles  # noqa: E402
 from hpme.models.chemprop import explained, molecules, read_model  # noqa: E402
+from hpme.models.chemprop.ensemble import _Views  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +40,13 @@ def test_predictions_are_chemprops_own():
     assert torch.allclose(ours(known, molecules(found, model)), own, atol=1e-5)
     assert torch.allclose(ours(known, molecules(SMILES)), own, atol=1e-5)
     assert float(own.std()) > 1e-3
+
+
+def test_indices_are_not_copied_for_every_feature():
+    with _Views():
+        index, other = torch.tensor([[0], [2]]).repeat(1, 3), torch.ones(2, 2).repeat(1, 2)
+    assert index.stride() == (1, 0) and index.tolist() == [[0, 0, 0], [2, 2, 2]]
+    assert other.shape == (2, 4)
 
 
 @pytest.mark.parametrize("passing", ["Bond", "Atom"])

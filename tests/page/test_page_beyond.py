@@ -108,7 +108,11 @@ def test_what_would_change_the_answer(browser, answers):
     come = first[0].find_elements(By.CSS_SELECTOR, ".come .marks circle")
     assert len(gone) == int(found[0][0].removed.sum())
     assert len(come) == int(found[0][0].changed.sum())
-    assert found[0][0].smiles in first[0].text and "changed atom" in first[0].text
+    change = found[0][0]
+    assert change.smiles in first[0].text and "changed atom" in first[0].text
+    assert change.exchanged.replace("->", "→") in first[0].text and "accessibility" in first[0].text
+    assert ("you have this one already" in first[0].text) == change.known
+    assert f"p {change.outputs[0]:.2f} → {change.outputs[1]:.2f}" in first[0].text
     for _ in range(3):
         many(browser, "#view-changes .pager button")[1].click()
     last = many(browser, "#view-changes .card")[-1]  # those without a change come last
@@ -118,7 +122,8 @@ def test_what_would_change_the_answer(browser, answers):
 def test_an_audit(browser):
     one(browser, "#tab-audit").click()
     text = one(browser, "#view-audit").text
-    assert "reads it" in text and "rest on what should matter" in text
+    assert "reads it" in text and "What should matter moves the predictions" in text
+    assert "random" in text and "95 % intervals" in text and "single graphs may differ" in text
     rows = many(browser, "#view-audit tbody tr")
     assert [row.find_element(By.TAG_NAME, "code").text for row in rows] == ["F", "Cl"]
     assert rows[0].find_elements(By.CSS_SELECTOR, "td.strong")

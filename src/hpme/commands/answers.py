@@ -18,7 +18,7 @@ from hpme.data.molecules.smiles import parse_smiles, read_smiles
 from hpme.errors import HPMEError, InputError
 from hpme.graphs import GraphStore
 from hpme.models.explained import ExplainedModel
-from hpme.page.predictions import model_name
+from hpme.page.predictions import called
 from hpme.storage import read_json
 
 MOST_GRAPHS, MOST_NODES = 20, 5_000
@@ -61,7 +61,7 @@ class Answers:
     def texts(self) -> dict[str, str]:
         """What the page of questions shows."""
         example = EXAMPLE if self.donors is None else self.explainer.molecules[0]
-        return {"title": model_name(self.model), "example": example}
+        return {"title": called(self.model), "example": example}
 
     def __call__(self, kind: str, text: str, number: int) -> tuple[Path, str]:
         """The page that answers a question, and what it leaves out."""

@@ -7,9 +7,13 @@ from typing import Annotated
 
 import typer
 
+from hpme.commands.explain import EFFECT_DRAWS
 from hpme.commands.options import GraphsOption, SizeOption, StepsOption
 from hpme.commands.run import announce, draw, prepare, show, summary, write_summary
 from hpme.commands.shared import check_writable, command, usage
+
+HOUSE = "p(class 1)"
+"""The class of graphs with a house."""
 
 
 @command
@@ -21,12 +25,12 @@ def demo(
     graphs: GraphsOption = 200,
     train_steps: StepsOption = None,
 ) -> None:
-    """Explain a GCN on BA-2Motifs with HPME: a page, a picture, a result file, the explainer."""
+    """Explain a GCN on BA-2Motifs with HPME: a page, pictures, a result file, the explainer."""
     from hpme.bench import Experiment, run_on
     from hpme.data import load_dataset
     from hpme.page import write_page
 
-    names = ("gallery.png", "result.json", "explainer.safetensors", "page.html")
+    names = ("gallery.png", "result.json", "explainer.safetensors", "page.html", "transplant.png")
     files = [out / name for name in names]
     for path in files:
         usage("--out", check_writable, path)
@@ -41,14 +45,25 @@ def demo(
     write_summary(summary([record]), files[1])
     assert outcome.explainer is not None
     outcome.explainer.save(files[2])
-    explained = {"hpme": outcome.explanations}
-    evidence = {"hpme": outcome.explainer.report}
-    write_page(target.model, outcome.graphs, explained, files[3], reports=evidence, progress=True)
+    explained = list(outcome.explanations)
+    found = outcome.explainer.quality(target.model, explained)
+    outcome.explainer.effects(target.model, explained, draws=EFFECT_DRAWS)
+    houses = [one.carried_low * (one.output == HOUSE) for one in found]
+    explained[houses.index(max(houses))].proof(files[4])
+    write_page(
+        target.model,
+        outcome.graphs,
+        {"hpme": explained},
+        files[3],
+        reports={"hpme": outcome.explainer.report},
+        title="Explanations of a GCN on BA-2Motifs",
+        progress=True,
+    )
     show(summary([record]))
     typer.echo("\nwritten:")
     for path in files:
         typer.echo(f"  {path}")
     typer.echo(
-        f"\nOpen {files[3]} in a browser: every graph has a house or a ring of five, and its "
-        "heaviest edges should be there."
+        f"\nOpen {files[3]} in a browser: every graph has a house or a ring of five, which takes "
+        "the prediction along when it is moved into other graphs."
     )

@@ -123,7 +123,8 @@ def explain(
         except HPMEError as error:  # a page without this answer is better than none
             say(f"{name}: left out of the page", style="yellow")
             failed = failed or error
-    save_page(read, explainers, explanations, out, inputs, title=title, **answers)
+    named = {"title": title, "model_name": chemprop.model_name}
+    save_page(read, explainers, explanations, out, inputs, **named, **answers)
     if failed is not None:
         raise failed
 
@@ -197,7 +198,9 @@ def save_page(
         explanations,
         out,
         names=[
-            text_or_none(graph.get("name")) or f"graph {number}"
+            text_or_none(graph.get("name"))
+            or text_or_none(graph.get("smiles"))
+            or f"graph {number}"
             for graph, number in zip(read.graphs, read.numbers, strict=True)
         ],
         metrics=_spread(read, quiet=options.quiet),

@@ -7,6 +7,8 @@ const VERDICTS = {
   unclear: "unclear",
 };
 const MOST_CLASSES = 6;
+/** Random regions that are behind by less do as well. */
+const AS_WELL = 0.05;
 
 function verdictBadge(verdict) {
   return el("span", { class: `badge verdict-badge v-${verdict}` }, el("i", { class: "dot", "aria-hidden": "true" }), VERDICTS[verdict] ?? verdict);
@@ -76,11 +78,15 @@ function distributions(explainer, graphs) {
     ...tick(0, "0 %: as it was"), ...tick(1, `100 %: as the explained ${WORDS.graph}`), ...tick(0.5, "50 %"), ...lines);
 }
 
-/** What the two distributions say. */
+/** What the two distributions say, the class with the largest difference first. */
 function evidenceWords(explainer, graphs) {
-  const [chosen, random] = explainer.points.map((column) => median(graphs.map((g) => column[g]).filter(Number.isFinite)));
-  if (!Number.isFinite(chosen)) return `No region of these ${WORDS.graph}s could be moved.`;
-  return `Moved into other ${WORDS.graph}s, the chosen regions take them ${percent(chosen, 0)} of the way to the prediction (median), random regions ${percent(random, 0)}.`;
+  const known = graphs.filter((g) => explainer.points.every((column) => Number.isFinite(column[g])));
+  if (!known.length) return `No region of these ${WORDS.graph}s could be moved.`;
+  const groups = byClass(known).map(([name, some]) => [name, ...explainer.points.map((column) => median(some.map((g) => column[g])))]);
+  const [first, ...others] = groups.sort((a, b) => b[1] - b[2] - (a[1] - a[2]));
+  const of = (name) => (report.classes ? ` of ${name}` : "");
+  const rest = others.map(([name, chosen, random]) => ` Those${of(name)}: ${percent(chosen, 0)}, random regions ${percent(random, 0)}${chosen - random < AS_WELL ? (random > 0.5 ? ", so it rests on what is missing" : ", so they do not carry it") : ""}.`);
+  return `Moved into other ${WORDS.graph}s, the chosen regions${of(first[0])} take them ${percent(first[1], 0)} of the way to the prediction (median), random regions ${percent(first[2], 0)}.${rest.join("")}`;
 }
 
 /** One card per explainer; returns what shows the evidence for some graphs. */

@@ -26,7 +26,7 @@ from hpme.page.entries import (
     text_or_none,
     truth_of,
 )
-from hpme.page.predictions import Predictions, Sizes, model_name, side_names
+from hpme.page.predictions import Predictions, Sizes, called, side_names
 from hpme.page.proofs import proofs
 from hpme.page.template import decimals, render, whole_numbers
 from hpme.page.units import Units
@@ -59,6 +59,7 @@ def payload(
     steps: int = 20,
     seed: int = 0,
     store: GraphStore | None = None,
+    model_name: str | None = None,
     progress: bool = False,
 ) -> dict[str, Any]:
     """What the page's script reads, as JSON; arguments are those of :func:`write_page`."""
@@ -91,8 +92,10 @@ def payload(
     predictions = Predictions.of(explained, store, pairs, of_pairs, sizes, progress=progress)
     truth = truth_of(graphs, pairs)
     if names is None:
-        names = [text_or_none(graph.get("name")) or f"graph {i}" for i, graph in enumerate(graphs)]
-    title = title or f"Explanations of {model_name(explained)}"
+        known = [[text_or_none(graph.get(key)) for key in ("name", "smiles")] for graph in graphs]
+        names = [name or smiles or f"graph {i}" for i, (name, smiles) in enumerate(known)]
+    model_name = called(explained, model_name)
+    title = title or f"Explanations of {model_name}"
     entries = [
         {
             **(entry(named[name], scores[name], graphs, truth) if name in named else {}),
@@ -107,7 +110,7 @@ def payload(
     ]
     return {
         "title": title,
-        "model": model_name(explained),
+        "model": model_name,
         "version": __version__,
         "classes": predictions.classes(class_names or side_names(explained)),
         "keep": _pooled_share(named, units) if keep is None else keep,
@@ -173,6 +176,7 @@ def write_page(
         steps: Largest number of steps of a slider.
         seed: Decides the order of equal scores and of the random edges.
         store: The same graphs as flat tensors, if the model's reader has made them already.
+        model_name: What the model is called; by default its ``title``, else its class.
         progress: Whether to draw progress bars (on terminals only).
 
     Raises:

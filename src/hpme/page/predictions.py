@@ -136,9 +136,9 @@ def asked_task(model: ExplainedModel) -> str | None:
     return target if target in tasks else None
 
 
-def model_name(model: ExplainedModel) -> str:
+def called(model: ExplainedModel, name: str | None = None) -> str:
     """What a page calls a model: by its own title, else its class, and the task that is asked."""
-    name = str(getattr(model.model, "title", None) or type(model.model).__name__)
+    name = name or str(getattr(model.model, "title", None) or type(model.model).__name__)
     task = asked_task(model)
     return name if task is None else f"{name}, {task}"
 

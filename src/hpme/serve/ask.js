@@ -23,7 +23,7 @@ async function post(path, kind, text, signal) {
 
 function show(address, button) {
   byId("answer").hidden = false;
-  byId("answer").src = `${address}#graphs`;
+  byId("answer").src = `${address}#graph-0`;
   for (const other of byId("earlier").querySelectorAll("button")) other.setAttribute("aria-current", other === button);
 }
 

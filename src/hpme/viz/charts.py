@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 
+from hpme.explainers.hpme.report import ClassEffect
 from hpme.viz.style import BORDER, FAINT, INK, plain
 
 OURS, SECOND = "#0072B2", "#D55E00"
@@ -182,6 +183,32 @@ def cost_chart(
     axes.set_xlabel(xlabel, color=INK, fontsize=NORMAL)
     axes.set_ylabel(ylabel, color=INK, fontsize=NORMAL)
     _quiet(axes)
+    return figure
+
+
+def evidence_chart(effects: Sequence[ClassEffect]) -> Any:
+    """Two rows per class, a point per graph: how far pools and random regions carry outputs."""
+    figure: Any = Figure(figsize=(6.4, 0.75 + 0.75 * len(effects)), layout="constrained")
+    axes = figure.subplots()
+    names = []
+    for place, one in enumerate(effects):
+        for row, (values, colour) in enumerate(((one.chosen, OURS), (one.random, INK))):
+            at = -(2.4 * place + row)
+            known = sorted(min(max(value, -0.5), 1.5) for value in values)
+            spread = [0.3 * ((0.618 * number) % 1 - 0.5) for number in range(len(known))]
+            axes.scatter(known, [at + s for s in spread], s=12, color=colour, alpha=0.55, lw=0)
+            if known:
+                middle = statistics.median(known)
+                axes.plot([middle] * 2, [at - 0.34, at + 0.34], color=colour, lw=2)
+            names.append((at, f"{one.name or 'all'}: {('chosen', 'random')[row]} regions"))
+    axes.axvline(0, color=BORDER, lw=0.9, ls=(0, (3, 3)), zorder=0)
+    axes.set_yticks([at for at, _ in names], [plain(text) for _, text in names])
+    axes.set_xlim(-0.55, 1.55)
+    axes.set_xticks(
+        [0, 0.5, 1], ["0 %\nas other graphs are", "50 %", "100 %\nas the explained graph"]
+    )
+    _quiet(axes, grid="x")
+    axes.tick_params(length=0)
     return figure
 
 

@@ -129,6 +129,27 @@ def test_effects_have_the_size_of_matched_pairs():
     assert table[0]["inserted_low"] == pytest.approx(3.01, abs=1e-4)
 
 
+class Aromatic(nn.Module):
+    """Logits: whether a molecule has an aromatic bond."""
+
+    def forward(self, x, edge_index, batch, edge_attr):
+        bonds = x.new_zeros(len(x), 1).index_add(0, edge_index[0], edge_attr[:, 3:4])
+        count = global_add_pool(torch.cat([x, bonds], 1), batch)[:, -1:]
+        return torch.cat([4 - 8 * count, 8 * count - 4], 1)
+
+
+def test_nothing_else_comes_with_a_pattern():
+    """An ester between a ring and a chain is put into chains without a ring for its other end."""
+    smiles = [f"c1ccccc1C(=O)O{'C' * n}" for n in range(2, 14)]
+    smiles += [f"{'C' * n}{end}" for n in range(3, 15) for end in ("O", "N", "C(C)C")]
+    graphs = list(from_smiles(smiles, [0] * len(smiles), progress=False))
+    model = Aromatic()
+    explainer = HPMEExplainer(k=2, **CHEAP).fit(model, graphs, progress=False)
+    audit = explainer.audit(model, graphs, "C(=O)O[#6]", "c1ccccc1")
+    assert audit.should.enough is not True and audit.should_not.read is True
+    assert not audit.passed
+
+
 class Weakly(nn.Module):
     """Probabilities: fluorine is enough, chlorine alone brings three in ten."""
 

@@ -74,9 +74,9 @@ def test_what_a_fit_reads_of_graphs_is_computed_once(count, monkeypatch):
 
     count_calls(HardMix, "build")
     count_calls(HPMEExplainer, "_represent")
-    count_calls(explainer, "attributions")
+    count_calls(explainer, "occlusion")
     HPMEExplainer().fit(Finder(), planted_graphs(count), mode="regression", progress=False)
-    assert made == {"build": 1, "_represent": 1, "attributions": 1}
+    assert made == {"build": 1, "_represent": 1, "occlusion": 1}
 
 
 def test_fewer_passes_search_fewer_graphs(graphs):

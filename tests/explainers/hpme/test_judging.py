@@ -166,6 +166,7 @@ def test_graphs_without_a_region_are_not_judged(fitted, graphs):
     assert found.accepted and found.row()["graphs"] == 10
     nothing = fitted.judge(Finder(), graphs[:4], [truth(g) * 0 for g in graphs[:4]])["given"]
     assert not nothing.accepted and nothing.row()["graphs"] == 0
+    assert nothing.row()["carried"] is None and "carried unknown" in str(nothing)
 
 
 def test_other_hosts_may_be_given(fitted, graphs):

@@ -117,7 +117,8 @@ SAID = {
     "seen": (replace(GOOD, held_out=0), "too few graphs"),
     "none": (replace(GOOD, p_value=0.4, disagreement=0.88, left_low=0.9), "no evidence"),
     "rare": (replace(GOOD, p_value=0.5, left_low=0.9, effects=(EFFECT, RARE)), "too few graphs"),
-    "spread": (replace(GOOD, random_disagreement=0.3, left_high=0.7), "no evidence"),
+    "spread": (replace(GOOD, random_disagreement=0.3, left_high=0.7, p_value=0.02), "no evidence"),
+    "large": (replace(GOOD, random_disagreement=0.3, left_high=0.7), "certain, but perhaps small"),
     "against": (replace(GOOD, effects=(EFFECT, AWAY), p_value=0.02), "no evidence"),
     "no class": (
         replace(GOOD, left_low=0.8, effects=(replace(EFFECT, p_value=0.2),)),

@@ -64,10 +64,8 @@ class Trials:
         rows, share = max(len(self.hosts), len(other.hosts)), share.to(self.hosts.device)
 
         def chosen(name: str) -> Tensor:
-            ours, theirs = (getattr(one, name).double() for one in (self, other))
-            ours, theirs = (
-                pad(t, (0, 0, 0, rows - len(t)), value=math.nan) for t in (ours, theirs)
-            )
+            tables = (getattr(one, name).double() for one in (self, other))
+            ours, theirs = (pad(t, (0, 0, 0, rows - len(t)), value=math.nan) for t in tables)
             if name in ("inserted", "random"):
                 ours = torch.where(share == 0, torch.nan, ours)
             return torch.where(share > 0, theirs.to(ours), ours)
@@ -79,17 +77,19 @@ class Trials:
     @property
     def differ(self) -> Tensor:
         """Hosts that differ enough from their graphs, to the side of the farthest ``[D, B]``."""
-        apart = self.own.double() - self.hosts.double()
-        size = torch.nan_to_num(apart.abs(), nan=-1.0)
-        farthest = apart.gather(0, size.argmax(0, keepdim=True))
-        far: Tensor = apart * farthest.sign() >= DIFFERENT * farthest.abs()
-        return far & apart.isfinite()
+        return far(self.own.double() - self.hosts.double())
 
     @property
     def pairs(self) -> Tensor:
         """Number of regions beside random ones, inserted or replaced, whichever is more ``[B]``."""
         inserted = (self.inserted.isfinite() & self.random.isfinite()).sum(0)
         return torch.maximum(inserted, (self.removed.isfinite() & self.spared.isfinite()).sum(0))
+
+
+def far(apart: Tensor) -> Tensor:
+    """Differences ``[D, B]`` that are large enough, and to the side of the largest."""
+    farthest = apart.gather(0, apart.abs().nan_to_num(-1.0).argmax(0, keepdim=True))
+    return (apart * farthest.sign() >= DIFFERENT * farthest.abs()) & apart.isfinite()
 
 
 @dataclass(frozen=True)

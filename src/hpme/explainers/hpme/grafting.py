@@ -27,7 +27,7 @@ from hpme.data.molecules.grafts import (
 )
 from hpme.data.molecules.smiles import from_smiles
 from hpme.errors import HPMEError, InputError
-from hpme.explainers.hpme.evidence import DIFFERENT, Grafted, Trials
+from hpme.explainers.hpme.evidence import Grafted, Trials, far
 from hpme.explainers.hpme.search.criterion import outcome, value_of
 from hpme.explainers.shared.context import Context, batches
 from hpme.graphs import GraphStore
@@ -182,10 +182,11 @@ class Grafting:
         made: dict[tuple[int, int], tuple[Any, Any, Any]] = {}
         write = import_module("rdkit.Chem").MolToSmiles
         numbers = torch.zeros(DRAWS, count, dtype=torch.long)
+        there = far(own - hosts)
         for graph in chosen.nonzero().view(-1).tolist():
-            far = self._far(own[graph] - hosts[:, graph])
-            numbers[:, graph] = torch.tensor(far).repeat(DRAWS)[:DRAWS]
-            for name, draw, one, host in self._made(smiles[graph], parts[graph], far):
+            some = there[:, graph].nonzero().view(-1)
+            numbers[:, graph] = some.repeat(DRAWS)[:DRAWS]
+            for name, draw, one, host in self._made(smiles[graph], parts[graph], some.tolist()):
                 asked.append((name, draw, graph, write(one.molecule)))
                 if name == "inserted":
                     numbers[draw, graph] = host
@@ -278,14 +279,6 @@ class Grafting:
         some += [remove(graft, own, generator, fillers=self.fillers) for _ in range(draws - 1)]
         write = import_module("rdkit.Chem").MolToSmiles
         return list(dict.fromkeys(write(one.molecule) for one in some if one is not None))
-
-    @staticmethod
-    def _far(apart: Tensor) -> list[int]:
-        """Kept molecules whose outputs are far enough, by how much lower each is."""
-        farthest = apart[apart.abs().argmax()]
-        far = apart * farthest.sign() >= DIFFERENT * farthest.abs()
-        found: list[int] = far.nonzero().view(-1).tolist()
-        return found
 
     def _made(
         self, smiles: str, pooled: Tensor, chosen: list[int]

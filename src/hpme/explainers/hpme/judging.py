@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -80,12 +81,15 @@ class JudgedMasks:
         """All but single graphs."""
         words = " ".join(f"{word}:{count}" for word, count in self.verdicts.items())
         graphs = {"graphs": sum(self.verdicts.values()), "verdicts": words}
-        return {"masks": self.name, "accepted": self.accepted, **self.numbers, **graphs}
+        known = {k: v if math.isfinite(v) else None for k, v in self.numbers.items()}
+        return {"masks": self.name, "accepted": self.accepted, **known, **graphs}
 
     def __str__(self) -> str:
         word, known = "accepted" if self.accepted else "rejected", self.numbers
         shares = ", ".join(
             f"{name} {known[name]:+.2f} [{known[f'{name}_low']:+.2f}, {known[f'{name}_high']:+.2f}]"
+            if math.isfinite(known[name])
+            else f"{name} unknown: regions cannot be moved"
             for name in ("carried", "lost")
         )
         return f"{self.name}: {word}; {shares}, p {known['p']:.2g}, {known['size']:.1f} nodes"

@@ -64,7 +64,9 @@ class Measured:
         )
         return _chance(theirs - ours)
 
-    def effect(self, chosen: Tensor, generator: torch.Generator) -> tuple[float, ...]:
+    def effect(
+        self, chosen: Tensor, generator: torch.Generator
+    ) -> tuple[float, float, float, float]:
         """Effect of the pool in some graphs, the ends of its interval, and its p-value.
 
         It is the share of the way from hosts with random regions to the graph's own output that
@@ -81,6 +83,14 @@ class Measured:
         low, high = _ends((weights @ gain) / (weights @ way).clamp(min=NEAR_ZERO * way.mean()))
         chance = _chance(_signs(len(gain), generator) @ gain)
         return float(gain.mean() / way.mean()), low, high, chance
+
+    def shares(self, chosen: Tensor) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Shares of the way from hosts to each graph's own output, with the pool and random."""
+        host, own = (self._near(v)[chosen] for v in (self.hosts, self.wanted.unsqueeze(0)))
+        way = (own - host).clamp(min=max(NOWHERE, NEAR_ZERO * float((own - host).mean())))
+        found = [((self._near(v)[chosen] - host) / way).tolist() for v in self.kept]
+        pool, random = (tuple(round(share, 3) for share in some) for some in found)
+        return pool, random
 
     @property
     def _sums(self) -> Tensor:

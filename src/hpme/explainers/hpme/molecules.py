@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
@@ -26,7 +26,7 @@ from hpme.data.molecules.exchanges import (
 )
 from hpme.data.molecules.grafts import Anatomy, Graft
 from hpme.explainers.hpme.counterfactuals import Counterfactual, Flip
-from hpme.explainers.hpme.grafting import Featurise
+from hpme.explainers.hpme.grafting import Featurise, anatomy_of
 from hpme.explainers.shared.context import batches
 from hpme.graphs import GraphStore
 
@@ -157,8 +157,8 @@ def molecule_counterfactuals(
     answers = flip.answer(values)
     outputs, sides = flip.output(values, answers).tolist(), flip.side(answers).tolist()
     texts, starts = store.text["smiles"], store.node_start.tolist()
-    anatomies = [Anatomy(read_molecule(text)) for text in texts]
-    libraries, write = _libraries(anatomies, sides), rdkit_module("Chem").MolToSmiles
+    anatomies = [anatomy_of(text) for text in texts]
+    libraries = _libraries(texts, sides)
     everyone = []
     for i, own in enumerate(anatomies[:count]):
         weight = importance[starts[i] : starts[i] + own.size].tolist()
@@ -177,8 +177,7 @@ def molecule_counterfactuals(
         for one in open_:
             one.follow()
         _round(open_, BEAM * PER_STEP, flip, featurise)
-    prints = [fingerprint(one.molecule) for one in anatomies]
-    written = [write(one.molecule) for one in anatomies]
+    prints, written = zip(*(_donor(text)[1:] for text in texts), strict=True)
     for one in everyone:
         other = [i for i, side in enumerate(sides) if side != sides[one.number]]
         near = similarities(one.anatomy.molecule, [prints[i] for i in other])
@@ -195,19 +194,30 @@ def molecule_counterfactuals(
     return _made(everyone, store.sizes, featurise)
 
 
-def _libraries(anatomies: Sequence[Anatomy], sides: Sequence[float]) -> dict[float, Library]:
+@lru_cache(maxsize=512)
+def _donor(smiles: str) -> tuple[dict[str, tuple[str, Graft]], Any, str]:
+    """Groups a molecule may give, its fingerprint, and its SMILES as RDKit writes it.
+
+    They are remembered, since kept molecules give to every one that is asked about.
+    """
+    anatomy, found = anatomy_of(smiles), {}
+    for graft in anatomy.substituents:
+        if len(graft.atoms) <= LARGEST and len(graft.pieces[0].joints) == 1:
+            name = group_name(anatomy, graft.atoms)
+            found[f"{name} {graft.pieces[0].surroundings[0].kinds[0]}"] = name, graft
+    write = rdkit_module("Chem").MolToSmiles
+    return found, fingerprint(anatomy.molecule), write(anatomy.molecule)
+
+
+def _libraries(texts: Sequence[str], sides: Sequence[float]) -> dict[float, Library]:
     """For every answer, groups of molecules with other answers, the most telling first."""
     counts: dict[float, Counter[str]] = {side: Counter() for side in sides}
     size: Counter[float] = Counter()
     known: dict[str, tuple[str, Graft]] = {}
-    for anatomy, side in zip(anatomies, sides, strict=True):
+    for text, side in zip(texts, sides, strict=True):
         if size[side] < DONORS:
             size[side] += 1
-            own = {}
-            for graft in anatomy.substituents:
-                if len(graft.atoms) <= LARGEST and len(graft.pieces[0].joints) == 1:
-                    name = group_name(anatomy, graft.atoms)
-                    own[f"{name} {graft.pieces[0].surroundings[0].kinds[0]}"] = name, graft
+            own = _donor(text)[0]
             known |= own
             counts[side].update(own.keys())
     result: dict[float, Library] = {}

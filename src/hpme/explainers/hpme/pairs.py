@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -78,14 +77,13 @@ class PairDifference:
 
     def rows(self) -> list[dict[str, Any]]:
         """A row per part."""
-        way = self.difference or math.nan
         return [
             {
                 "part": number,
                 "first_nodes": part.first.nonzero().view(-1).tolist(),
                 "second_nodes": part.second.nonzero().view(-1).tolist(),
                 "change": part.change,
-                "share": part.change / way,
+                "share": part.change / self.difference if self.difference else None,
                 "alone": part.alone,
                 "before": self.before,
                 "after": self.after,

@@ -12,7 +12,15 @@ from torch import Tensor
 
 from hpme.data.molecules.chem import compile_smarts, rdkit_module, read_molecule
 from hpme.data.molecules.fragments import whole_molecule
-from hpme.data.molecules.grafts import Anatomy, fillers_of, graft_of, insert, random_region, remove
+from hpme.data.molecules.grafts import (
+    Anatomy,
+    Transplant,
+    fillers_of,
+    graft_of,
+    insert,
+    random_region,
+    remove,
+)
 from hpme.errors import InputError
 from hpme.explainers.hpme.evidence import interval
 from hpme.explainers.hpme.grafting import Grafting
@@ -273,8 +281,8 @@ class _Grafts:
                 graft, _ = graft_of(anatomies[donor], self._drawn(self.pattern.matches[donor]))
                 if graft is not None and random:
                     graft = random_region(anatomies[self._drawn(others)], graft, self.generator)
-                one = graft and insert(graft, anatomies[host], self.generator)
-                if one is not None:
+                one = insert(graft, anatomies[host], self.generator) if graft else None
+                if one is not None and _plain(one):
                     return _text(one)
             return ""
 
@@ -302,6 +310,13 @@ class _Grafts:
                 # In more pieces than before it would be more than one molecule.
                 made[name].append(text if text.count(".") <= before.count(".") else "")
         return made
+
+
+def _plain(made: Transplant) -> bool:
+    """Whether at most methyl groups stand for what the host does not have: nothing else came."""
+    rows = zip(made.molecule.GetAtoms(), made.region, made.host, strict=True)
+    new = [atom for atom, region, host in rows if region < 0 and host < 0]
+    return all(atom.GetAtomicNum() == 6 and atom.GetTotalNumHs() == 3 for atom in new)
 
 
 def _text(made: Any) -> str:

@@ -63,7 +63,7 @@ class Proof:
         region: Nodes of the explained graph that are moved, boolean.
         output: What the model says about the graph.
         name: What the output is called, such as ``"p(class 1)"``.
-        hosts: Outputs of all hosts that were asked about ``[D]``, NaN where nothing was moved.
+        hosts: Outputs of all hosts that differ enough from the graph ``[D]``, NaN for others.
         chosen: With the region ``[D]``.
         random: With random regions ``[D]``.
         trials: Some of the hosts, to be drawn; none where regions could not be moved.
@@ -116,7 +116,10 @@ def proofs_of(
     drawn = {} if grafted is None else _grafts(grafted, ids, rows)
     left = torch.tensor([number not in drawn for number in ids.tolist()], dtype=torch.bool)
     drawn |= _mixes(transplants, ids[left], rows[left])
-    tables = [t.double().cpu().T for t in (trials.hosts, trials.inserted, trials.random)]
+    tables = [
+        torch.where(trials.differ, table.double(), torch.nan).cpu().T
+        for table in (trials.hosts, trials.inserted, trials.random)
+    ]
     own, regions = trials.own.tolist(), transplants.split(transplants.pooled)
     found = []
     for number, region in enumerate(regions):

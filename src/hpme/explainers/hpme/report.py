@@ -55,6 +55,9 @@ class ClassEffect:
             a share of what is left to these; 1 is all, 0 nothing, below 0 away from it.
         low, high: Ends of its 95 % interval over graphs.
         p_value: How probable so much is by chance, by random signs of the graphs' differences.
+        chosen: Of every graph, the share of the way from hosts as they are that the pool brings
+            them nearer to its output.
+        random: The same of random regions.
     """
 
     name: str | None
@@ -63,6 +66,8 @@ class ClassEffect:
     low: float
     high: float
     p_value: float
+    chosen: tuple[float, ...] = ()
+    random: tuple[float, ...] = ()
 
     def __str__(self) -> str:
         name = "" if self.name is None else f" on {self.name}"
@@ -148,15 +153,15 @@ class FitReport:
                 f"all graphs have the same prediction ({self.only}), so none can show what carries "
                 "it. Fit to graphs of several predictions"
             )
-        if self.random_disagreement < ANYWAY and self.left_high > 1 - MUCH:
-            return "none", (
-                "random regions of the same size keep predictions as well (disagreement "
-                f"{self.random_disagreement:.2f}). The model may read the whole graph, or the pool "
-                "is too large"
-            )
         ends = f"{1 - self.left_high:.0%} and {1 - self.left_low:.0%}"
         saved = f"the chosen nodes save between {ends} of the disagreement of random regions of "
         saved += f"the same size (p = {self.p_value:.2g}, {self._where()})"
+        if self.random_disagreement < ANYWAY and self.left_high > 1 - MUCH:
+            whole = "The model may read the whole graph, or the pool is too large"
+            keep = f"keep predictions by themselves (disagreement {self.random_disagreement:.2f})"
+            if self.p_value <= SIGNIFICANT and all(one.low > 0 for one in self.effects):
+                return "small", f"{saved}, but these {keep}. {whole}"
+            return "none", f"random regions of the same size {keep}. {whole}"
         more = "Fit to more different graphs, of all predictions"
         if not self.held_out:
             return "few", f"{saved}, but none of them could be kept from the search. {more}"
@@ -201,7 +206,13 @@ class FitReport:
         return SMALL if self.held_out < MANY else SMALL_OF_MANY
 
     def _repr_html_(self) -> str:
-        return report_html(self.summary(), self.warnings)
+        words = report_html(self.summary(), self.warnings)
+        if not any(one.chosen for one in self.effects):
+            return words
+        from hpme.viz.charts import evidence_chart  # charts are built on reports
+        from hpme.viz.style import render
+
+        return words + render(evidence_chart(self.effects), ".svg").decode()
 
     def _where(self) -> str:
         return f"{self.held_out} held-out graphs" if self.held_out else "the searched graphs"
@@ -219,6 +230,8 @@ class FitReport:
             given["ratio_curve"] = [RatioPoint(**point) for point in given["ratio_curve"]]
         if given.get("guarantee"):
             given["guarantee"] = Guarantee(**given["guarantee"])
+        for one in given["effects"]:
+            one.update({name: tuple(one.get(name, ())) for name in ("chosen", "random")})
         given["effects"] = tuple(ClassEffect(**one) for one in given["effects"])
         return cls(**given)
 
@@ -256,7 +269,7 @@ def _effects(
     if (classes := measured.classes) is not None:
         groups = {class_name(context, i): classes == i for i in sorted(set(classes.tolist()))}
     return tuple(
-        ClassEffect(name, int(own.sum()), *measured.effect(own, generator))
+        ClassEffect(name, int(own.sum()), *measured.effect(own, generator), *measured.shares(own))
         for name, own in groups.items()
     )
 

@@ -13,9 +13,8 @@ from hpme.explainers.hpme.search.distil import Distiller, LinearPool, standardis
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.search.subsets import search_subsets
 
-PENALTIES = (0.3, 3.0, 30.0)
-"""How strongly a distilled pool is smoothed; hard mixes decide which is best. Occlusion takes the
-middle one."""
+PENALTY = 3.0
+"""How strongly a distilled pool is smoothed."""
 SETTLED = 0.02
 """A chain whose pool disagrees less than this has nothing left to find."""
 DRAWS = 2
@@ -133,7 +132,7 @@ class SubsetSearch:
 
     def passes(self) -> int:
         """Forward passes over the graphs that it takes at most, without attributions."""
-        compared = 1 + len(PENALTIES) * self.steps() + len(BLENDS)
+        compared = 1 + self.steps() + len(BLENDS)
         return compared * DRAWS + self.steps() * (self.subsets + self.subsets // 3)
 
     def find(
@@ -149,7 +148,7 @@ class SubsetSearch:
         candidates = Candidates(mix, mix.draw(DRAWS))
         distiller = Distiller(mix.features[0], mix.graphs)
         if known is not None:
-            weights = distiller.fit(*known, PENALTIES[1:2])
+            weights = distiller.fit(*known, (PENALTY,))
             if bool(weights.any()):  # else it would be a pool of the first nodes
                 candidates.occlusion = weights[0]
                 candidates.add(weights, OCCLUSION)
@@ -159,11 +158,9 @@ class SubsetSearch:
                 score = mix.scores(candidates.pool(candidates.chosen()))[0]
             for number in range(self.rounds):
                 labels, gain = search_subsets(mix, score, self.subsets)
-                candidates.add(distiller.fit(labels, gain, PENALTIES), chain)
-                newest = len(candidates.weights) - len(PENALTIES)
-                best = next(n for n in candidates.order(chain) if n >= newest)
-                score = mix.scores(candidates.pool(best))[0]
-                if float(candidates.values[best][0]) < SETTLED:
+                candidates.add(distiller.fit(labels, gain, (PENALTY,)), chain)
+                score = mix.scores(candidates.pool(-1))[0]
+                if float(candidates.values[-1][0]) < SETTLED:
                     advance(self.rounds - number)
                     break
                 advance(1)
