@@ -7,8 +7,8 @@
         all with [--seed 0] [--graphs 1000] [--json FILE] [--pictures DIR]
 
 ``planted``: the paper's targets, one for each seed in ``--targets``; ``found`` says whether what
-the set was made of is among the conditions. ``admet``: the first AMES network of ADMET-AI, with what
-``benchmarks/grafts.py`` needs. ``gine``: a GINE trained on the Ames table as in
+the set was made of is among the conditions. ``admet``: the first AMES network of ADMET-AI, with
+what ``benchmarks/grafts.py`` needs. ``gine``: a GINE trained on the Ames table as in
 ``benchmarks/real_molecules.py``. Of both, rules are learned from molecules of one half of the
 table, 30 % of them unseen, and measured also on molecules of that half that were not given at all;
 beside them a list of Kazius's toxicophores and a linear model on the same conditions. ``values``:

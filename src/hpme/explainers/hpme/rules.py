@@ -309,7 +309,7 @@ def _different(gain: Tensor, has: Tensor) -> list[int]:
     centred = centred / centred.norm(dim=1, keepdim=True)
     chosen: list[int] = []
     for number in gain.argsort(descending=True, stable=True).tolist():
-        if len(chosen) < KEPT and bool(((centred[chosen] @ centred[number]).abs() <= ALIKE).all()):
+        if len(chosen) < KEPT and bool((centred[chosen] @ centred[number] <= ALIKE).all()):
             chosen.append(number)
     return chosen
 
