@@ -216,6 +216,15 @@ def test_wrong_usage(fitted, monkeypatch):
     assert result.exit_code == 1 and "nothing.safetensors" in result.output
 
 
+def test_without_the_extra(fitted, monkeypatch):
+    monkeypatch.chdir(fitted.folder)
+    monkeypatch.delitem(sys.modules, "hpme.serve.server")
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    command = ["serve", "explainer.safetensors", "-m", "my_molecules:build"]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 1 and "pip install 'hpme[serve]'" in result.output
+
+
 def start(fitted, *options):
     """The command as a process of its own, and how to ask it."""
     line = ["serve", "explainer.safetensors", "-m", "my_molecules:build", "--no-open", *options]
