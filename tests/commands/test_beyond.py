@@ -49,8 +49,13 @@ def test_rules_are_printed_written_and_drawn(ask):
 
 
 def test_counterfactuals_are_a_table(ask):
-    result = ask("counterfactual", "--graphs", "8", "-n", "1", "--out", "found.csv")
+    rows = Path("table.csv").read_text().split()[1:]
+    table = ["smiles,id", *(f"{text},molecule {number}" for number, text in enumerate(rows))]
+    Path("table.csv").write_text("\n".join(table) + "\n")
+    named = ("--name-column", "id")
+    result = ask("counterfactual", "--graphs", "8", "-n", "1", "--out", "found.csv", *named)
     assert result.exit_code == 0, result.output
+    assert result.output.count("molecule ") >= 8
     with open("found.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 8

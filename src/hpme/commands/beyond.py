@@ -100,6 +100,7 @@ def counterfactual(
     """
     _check(answer, inputs, chemprop)
     from hpme.commands.inputs import check_threshold, read_unlabelled
+    from hpme.page.entries import text_or_none
 
     read, explainer = _read(inputs, table, chemprop, answer, graphs)
     check_threshold(read, threshold)
@@ -116,7 +117,8 @@ def counterfactual(
             row |= dict(zip(("output", "new_output"), one.outputs, strict=True))
             row |= {"exchanged": one.exchanged, "known": one.known, "size": one.size}
             rows.append(row | {"similarity": one.similarity, "accessibility": one.accessibility})
-            tell(f"graph {number}: {one}", quiet=inputs.quiet)
+            name = text_or_none(graph.get("name")) or f"graph {number}"
+            tell(f"{name}: {one}", quiet=inputs.quiet)
     if not inputs.quiet:
         hits = sum(bool(some) for some in found)
         say(f"the answer was changed for {hits:,} of {len(found):,} graphs")
