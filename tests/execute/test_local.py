@@ -76,19 +76,20 @@ def in_time():
 
 
 def test_a_process_that_dies_while_it_starts_fails_its_job(monkeypatch, in_time):
-    spawn, killed = multiprocessing.util.spawnv_passfds, []
+    spawn, held = multiprocessing.util.spawnv_passfds, []
 
-    def kill_first(*arguments):
+    def hold_first(*arguments):
         process = spawn(*arguments)
-        if not killed:
-            os.kill(process, signal.SIGKILL)
-            killed.append(process)
+        if not held:
+            os.kill(process, signal.SIGSTOP)  # so that it lives when the job is given, and no longer
+            held.append(process)
         return process
 
     multiprocessing.resource_tracker.ensure_running()
-    monkeypatch.setattr(multiprocessing.util, "spawnv_passfds", kill_first)
+    monkeypatch.setattr(multiprocessing.util, "spawnv_passfds", hold_first)
     executor = LocalExecutor(1, LARGE)
     executor.submit("first")
+    os.kill(held[0], signal.SIGKILL)
     (done,) = _wait(executor)
     assert (done.job, done.failure.error) == ("first", "WorkerDied")
     executor.submit("second")  # which finds another process
