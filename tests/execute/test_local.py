@@ -81,7 +81,7 @@ def test_a_process_that_dies_while_it_starts_fails_its_job(monkeypatch, in_time)
     def hold_first(*arguments):
         process = spawn(*arguments)
         if not held:
-            os.kill(process, signal.SIGSTOP)  # so that it lives when the job is given, and no longer
+            os.kill(process, signal.SIGSTOP)  # it lives until it has its job
             held.append(process)
         return process
 
