@@ -115,9 +115,11 @@ class Featuriser:
         except (HPMEError, ValueError, RuntimeError):
             return torch.zeros(len(store), dtype=torch.bool)
         same = (made.sizes == store.sizes.cpu()) & (made.edge_counts == store.edge_counts.cpu())
-        for number in same.nonzero().view(-1).tolist():
-            one, other = (s.subset(torch.tensor([number])) for s in (made, store))
-            same[number] = one.x.shape == other.x.shape and torch.equal(one.x, other.x)
+        one, other = (s.x.cpu()[same[s.node_graph.cpu()]] for s in (made, store))
+        if one.shape != other.shape:
+            return torch.zeros_like(same)
+        graph = made.node_graph[same[made.node_graph]]
+        same[graph[(one != other).flatten(1).any(1)]] = False
         return same
 
 
