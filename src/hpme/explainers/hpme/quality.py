@@ -204,8 +204,10 @@ def quality_of(
         rest: Whether the rest of the reason is looked for.
         proofs: Whether the transplants are kept, to be drawn.
     """
-    transplants = transplants.meeting(DRAWS)
     count, graphs = transplants.count, transplants.graphs
+    transplants = Transplants.of(
+        transplants.mix, count, transplants.score, transplants.pooled, draws=DRAWS
+    )
 
     def measured(keep: Tensor) -> Trials:
         if grafting is None:
@@ -266,8 +268,8 @@ def trials_of(transplants: Transplants, keep: Tensor) -> Trials:
         hosts=value_of(context, context.values[transplants.hosts], ids),
         inserted=number(transplants.into_hosts(keep, ids)),
         random=number(transplants.into_hosts(random, ids)),
-        removed=number(torch.stack(transplants.replaced(keep))),
-        spared=number(torch.stack(transplants.replaced(random))),
+        removed=number(transplants.replaced(keep)),
+        spared=number(transplants.replaced(random)),
         bounded=context.task.classification,
     )
 
