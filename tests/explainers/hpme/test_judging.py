@@ -71,7 +71,7 @@ def test_a_slow_reference_agrees(fitted, graphs, judged):
             random = trials.random[there, 0].double()
             nearer = (random - own).abs() - (trials.inserted[there, 0].double() - own).abs()
             carried = float(nearer.mean() / (own - random.mean()).abs())
-            assert degrees(trials).carried[0, 0] == pytest.approx(carried, abs=1e-4)
+            assert degrees(trials)["carried"][0, 0] == pytest.approx(carried, abs=1e-4)
         assert judged["truth"].quality[number].carried == pytest.approx(carried, abs=1e-4)
 
 
