@@ -235,15 +235,6 @@ class ChempropFiles:
         if not self.chemprop and self.trust_model_file:
             refuse("belongs to --chemprop", "--trust-model-file")
 
-    @property
-    def model_name(self) -> str | None:
-        """What the files are called: by the package they came with, or by their own name."""
-        if not self.chemprop:
-            return None
-        path = self.chemprop[0].resolve()
-        _, package, inside = str(path).replace("\\", "/").partition("/site-packages/")
-        return inside.partition("/")[0].replace("_", "-") if package else path.stem
-
 
 @dataclass(frozen=True)
 class ChempropOptions(ChempropFiles):
