@@ -34,7 +34,7 @@ def replica_outputs(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Graph numbers and outputs of changed replicas of graphs, some at a time, in order."""
     first = 0
-    for part in chunks(store, ids):
+    for part in chunks(store, ids, adapter.channels):
         number = torch.arange(first, first + part.numel(), device=part.device)
         first += part.numel()
         replicas = Replicas(store.batch(part), part, store.edges_of(part)[0], number)
