@@ -18,6 +18,7 @@ from hpme.graphs.transforms import elements_per_pass
 from hpme.models import build_model
 from hpme.models.adapter import ModelAdapter
 from hpme.models.freezing import frozen
+from hpme.models.replicas import channels_of
 from small_models import Net, Wrapped, without
 
 pytestmark = pytest.mark.usefixtures("seeded")
@@ -130,7 +131,7 @@ def test_errors_of_the_model_are_named_and_kept(graphs):
 
 def test_wide_models_read_fewer_graphs_at_once():
     table, wide = nn.Embedding(10_000, 16), nn.Linear(300, 400)
-    assert ModelAdapter(nn.Sequential(table, nn.LazyLinear(8))).channels == 16
-    assert ModelAdapter(nn.Sequential(table, wide, nn.Linear(400, 1))).channels == 300
-    assert ModelAdapter(nn.Identity()).channels == 1
+    assert channels_of(nn.Sequential(table, nn.LazyLinear(8))) == 16
+    assert channels_of(nn.Sequential(table, wide, nn.Linear(400, 1))) == 300
+    assert channels_of(nn.Identity()) == 1
     assert elements_per_pass(300) == elements_per_pass(16) // 6 == 5_000

@@ -12,13 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import is_lazy
 
 from hpme.data.info import Level
 from hpme.errors import InputError, ModelError
@@ -105,12 +103,6 @@ class ModelAdapter:
             call=call,
             view=self.view,
         )
-
-    @cached_property
-    def channels(self) -> int:
-        """The smaller side of the model's largest matrix: a long table of embeddings is narrow."""
-        known = (weight for weight in self.model.parameters() if not is_lazy(weight))
-        return max((min(weight.shape[-2:]) for weight in known if weight.dim() > 1), default=1)
 
     def task(self, output: Tensor) -> Task:
         """What an output means, see :meth:`~hpme.models.output.OutputView.task`."""

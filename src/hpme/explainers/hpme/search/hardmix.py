@@ -22,6 +22,7 @@ from hpme.explainers.hpme.method.pool import (
 from hpme.explainers.shared.context import Context, batches
 from hpme.graphs import GraphBatch
 from hpme.graphs.transforms import elements_per_pass
+from hpme.models.replicas import channels_of
 
 Represent = Callable[[tuple[Tensor, ...], Tensor, GraphBatch], Tensor]
 r"""What pools read ``[K, N, D]``, of the layers' outputs, H and the graphs."""
@@ -131,7 +132,7 @@ class HardMix(Mixer):
 
     def per_pass(self, ids: Tensor) -> int:
         """How many graphs as large as these a forward pass may read: rows of them, or a share."""
-        most = elements_per_pass(self.context.adapter.channels)
+        most = elements_per_pass(channels_of(self.context.adapter.model))
         total, count = int((self.graphs.sizes + self.graphs.edge_counts)[ids].sum()), len(ids)
         return most // max(1, total) * count or -(-count // -(-total // most))
 
