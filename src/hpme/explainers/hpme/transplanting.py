@@ -278,7 +278,7 @@ class TransplantingExplainer(MixingExplainer):
                 )
             store = store.joined(others)
         with self._transplants(model, store) as transplants:
-            flip = Flip(transplants.context, threshold)
+            flip = Flip(transplants.context, threshold, explained.classes)
             molecules = Vocabulary.of(store).molecules
             made = None
             if molecules:
