@@ -26,7 +26,12 @@ def page(tmp_path_factory):
     graphs = [cycle(5, seed=i, name=f"cycle {i}") for i in range(5)]
     graphs[1].name = HOSTILE
     explanations = [
-        explain(graph, i, pooled=torch.arange(5) < 2 + i % 2, quality=quality(verdict, up=i != 1, trials=i != 4 and 2))
+        explain(
+            graph,
+            i,
+            pooled=torch.arange(5) < 2 + i % 2,
+            quality=quality(verdict, up=i != 1, trials=i != 4 and 2),
+        )
         for i, (graph, verdict) in enumerate(zip(graphs, VERDICTS, strict=True))
     ]
     explanations[2].quality = quality("part", carried_low=0.3, way=math.nan)

@@ -191,7 +191,7 @@ def molecule_counterfactuals(
         # What the library has is not to be made.
         one.found = [item for item in one.found if item[0].smiles not in written] or one.found
         one.found = twins[: (n + 1) // 2] + one.best(n - len(twins[: (n + 1) // 2]))
-    return _made(everyone, store.sizes, featurise)
+    return _made(everyone, store.sizes, flip, featurise)
 
 
 @lru_cache(maxsize=512)
@@ -268,7 +268,7 @@ def _round(open_: Sequence[_Molecule], size: int, flip: Flip, featurise: Featuri
 
 
 def _made(
-    molecules: Sequence[_Molecule], sizes: Tensor, featurise: Featurise
+    molecules: Sequence[_Molecule], sizes: Tensor, flip: Flip, featurise: Featurise
 ) -> list[list[Counterfactual]]:
     texts = [item[0].smiles for one in molecules for item in one.found]
     graphs = iter(featurise(texts) if texts else [])
@@ -287,6 +287,7 @@ def _made(
             more: dict[str, Any] = {
                 "similarity": one.similarity(edit),
                 "exchanged": f"{gone} -> {come}",
+                "classes": flip.words(*answers),
             }
             hard = accessibility(after.molecule)
             more |= {"marked": edit.marked, "accessibility": hard, "known": known}

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from hpme.data.molecules.chem import written
-from hpme.explainers.hpme.evidence import Grafted, Trials
+from hpme.explainers.hpme.evidence import Trials
 from hpme.explainers.hpme.method.pool import by_boundary
 from hpme.explainers.hpme.transplants import Transplants
 from hpme.graphs import GraphBatch
@@ -93,19 +93,16 @@ class Proof:
 
 
 @torch.no_grad()
-def proofs_of(
-    transplants: Transplants, trials: Trials, grafted: Grafted | None, names: Sequence[str]
-) -> list[Proof]:
+def proofs_of(transplants: Transplants, trials: Trials, names: Sequence[str]) -> list[Proof]:
     """Proofs of graphs, of the same transplants that verdicts rest on.
 
     Args:
         transplants: The graphs and their hosts.
         trials: What the model said.
-        grafted: Molecules that were made, if the graphs are molecules.
         names: What the outputs of graphs are called.
     """
     ids, rows = _shown(trials)
-    drawn = {} if grafted is None else _grafts(grafted, ids, rows)
+    drawn = _grafts(trials, ids, rows) if trials.made else {}
     left = torch.tensor([number not in drawn for number in ids.tolist()], dtype=torch.bool)
     drawn |= _mixes(transplants, ids[left], rows[left])
     tables = [
@@ -180,12 +177,12 @@ def _graphs(batch: GraphBatch) -> list[Data]:
     return found
 
 
-def _grafts(grafted: Grafted, ids: Tensor, rows: Tensor) -> Drawn:
+def _grafts(trials: Trials, ids: Tensor, rows: Tensor) -> Drawn:
     """Molecules that the model was asked about."""
     found: Drawn = {}
     for number, row in zip(ids.tolist(), rows.tolist(), strict=True):
-        if grafted.share[number] > 0:
-            host, *both = (_molecule(one) for one in grafted.made[number, row])
+        if trials.share[number] > 0:
+            host, *both = (_molecule(one) for one in trials.made[number, row])
             found.setdefault(number, []).append((row, _trial(host[0], *both)))
     return found
 

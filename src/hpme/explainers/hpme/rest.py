@@ -7,7 +7,6 @@ place come nodes of hosts that are unlike it and unlike the region, or groups th
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -17,7 +16,7 @@ from torch import Tensor
 
 from hpme.data.molecules.grafts import graft_of, random_region, remove
 from hpme.explainers.hpme.evidence import CARRIES, CONTRIBUTES, Trials, degrees
-from hpme.explainers.hpme.grafting import DRAWS, FEWEST, Grafting, anatomy_of
+from hpme.explainers.hpme.grafting import DRAWS, FEWEST, Grafting, text_of
 from hpme.explainers.hpme.method.pool import by_boundary, top_nodes
 from hpme.explainers.hpme.search.criterion import outcome, value_of
 from hpme.explainers.hpme.transplants import Transplants
@@ -188,7 +187,7 @@ def _lost(
     trials = Trials(own, values, nothing, nothing, removed,
                     own.expand_as(removed) if spared is None else spared,
                     context.task.classification)  # fmt: skip
-    return degrees(trials).lost
+    return degrees(trials)["lost"]
 
 
 def _without(
@@ -201,7 +200,7 @@ def _without(
         fixed[graphs.anchors.flatten()] = True
     noise = transplants.noise() - 4.0 * fixed
     draw, part = torch.ones_like(hosts).nonzero().unbind(1)
-    size = max(1, transplants.mix.max_nodes * len(graphs.sizes) // max(1, graphs.num_nodes))
+    size = transplants.mix.per_pass(torch.arange(graphs.num_graphs, device=part.device))
     found = []
     for rows in batches(torch.arange(len(part), device=part.device), size):
         give = store.batch(parts.graph[part[rows]], with_pairs=True)
@@ -229,17 +228,16 @@ def _without(
 
 def _grafted(transplants: Transplants, parts: Parts, kept: Tensor, grafting: Grafting) -> Tensor:
     """Outputs ``[2, D, U]`` with groups that chemistry allows; NaN where there are none."""
-    chem, smiles = import_module("rdkit.Chem"), grafting.featuriser.like.text["smiles"]
-    masks, made = transplants.split(kept), dict[tuple[int, int, int], str]()
+    smiles, masks = grafting.featuriser.like.text["smiles"], transplants.split(kept)
+    made: dict[tuple[int, ...], str] = {}
     for number, graph in enumerate(parts.graph.tolist()):
-        own = anatomy_of(smiles[graph])
+        own, generator = grafting.drawn_for(smiles[graph])
         atoms, fixed = (
             set(m.nonzero().view(-1).tolist()) for m in (parts.nodes[number], masks[graph])
         )
         graft = graft_of(own, atoms)[0]
         if graft is None or {*graft.atoms} != atoms:
             continue
-        generator = torch.Generator().manual_seed(zlib.crc32(smiles[graph].encode()))
         for draw in range(DRAWS):
             beside = random_region(own, graft, generator, avoid=fixed | atoms)
             for row, one in enumerate((graft, beside)):
@@ -248,10 +246,6 @@ def _grafted(transplants: Transplants, parts: Parts, kept: Tensor, grafting: Gra
                     fillers = None if carbon else grafting.fillers  # others would be no change
                     new = remove(one, own, generator, fillers=fillers)
                     if new is not None:
-                        made[row, draw, number] = chem.MolToSmiles(new.molecule)
-    tables = torch.full((2, DRAWS, len(parts.graph)), torch.nan, device=kept.device)
-    if made:
-        where = torch.tensor(list(made), device=kept.device).unbind(1)
-        values = grafting.values(parts.graph[where[2]].tolist(), list(made.values()))
-        tables[where] = torch.tensor(values).to(tables)
-    return tables
+                        made[row, draw, number] = text_of(new)
+    of = parts.graph.tolist()
+    return grafting.table((2, DRAWS, len(of)), made, [of[number] for *_, number in made])
