@@ -6,6 +6,7 @@ import logging
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import torch
@@ -93,7 +94,10 @@ class TransplantingExplainer(MixingExplainer):
 
         found = self._by_parts(model, graphs, ask)
         if self.report is not None and self.report.evidence == "none":
-            found = [one.doubted(UNPROVEN) for one in found]
+            unclear = [replace(one, verdict="unclear", doubt=UNPROVEN) for one in found]
+            found = [
+                o if o.verdict == "absence" else u for o, u in zip(found, unclear, strict=True)
+            ]
         if isinstance(graphs, list):
             for explanation, quality in zip(graphs, found, strict=True):
                 set_quality(explanation, quality)
