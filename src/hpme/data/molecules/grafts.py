@@ -44,6 +44,7 @@ __all__ = [
     "graft_of",
     "insert",
     "insert_many",
+    "pick",
     "random_region",
     "remove",
 ]

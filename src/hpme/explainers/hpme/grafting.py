@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -22,6 +22,7 @@ from hpme.data.molecules.grafts import (
     graft_of,
     insert,
     insert_many,
+    pick,
     random_region,
     remove,
 )
@@ -29,7 +30,7 @@ from hpme.data.molecules.smiles import from_smiles
 from hpme.errors import HPMEError, InputError
 from hpme.explainers.hpme.evidence import Trials, far
 from hpme.explainers.hpme.search.criterion import outcome, value_of
-from hpme.explainers.shared.context import Context, batches
+from hpme.explainers.shared.context import Context
 from hpme.graphs import GraphStore
 from hpme.graphs.segment import exclusive_cumsum
 from hpme.models.explained import ExplainedModel, HeldModel
@@ -65,11 +66,11 @@ def default_featurise(
     def theirs(smiles: Sequence[str]) -> Sequence[Any]:
         return [pyg_from_smiles(text) for text in smiles]
 
+    given = store.subset(torch.tensor([0]))
     asked: list[Featurise] = [ours, theirs, *[partial(ours, whole=True)] * hydrogens]
     for featurise in [known] if known else asked:
-        made = GraphStore.from_graphs(list(featurise(store.text["smiles"][:1])))
-        given = store.subset(torch.tensor([0])).x
-        if made.x.shape == given.shape and torch.equal(made.x.to(given), given):
+        made = GraphStore.from_graphs(list(featurise(given.text["smiles"]))).x
+        if made.shape == given.x.shape and torch.equal(made.to(given.x), given.x):
             return featurise
     raise InputError(
         "the molecules have other features than hpme's own and those of PyG's from_smiles; pass "
@@ -152,18 +153,13 @@ class Grafting:
         """Outputs of the kept molecules ``[H, C]``, asked for once while a model is held."""
         if "outputs of molecules" not in self.found:
             self.found["outputs of molecules"] = self.ask(self.smiles)
-        known: Tensor = self.found["outputs of molecules"]
-        return known
+        return cast(Tensor, self.found["outputs of molecules"])
 
     def ask(self, smiles: Sequence[str]) -> Tensor:
         """Outputs of the model on molecules."""
-        found = []
-        for start in range(0, len(smiles), BATCH):
-            store = self.featuriser(smiles[start : start + BATCH])
-            device = self.context.device
-            for ids in batches(torch.arange(len(store)), BATCH):
-                found.append(self.context.predict(store.batch(ids).to(device)))
-        return torch.cat(found)
+        parts = (smiles[start : start + BATCH] for start in range(0, len(smiles), BATCH))
+        graphs = (self.featuriser(part).batch().to(self.context.device) for part in parts)
+        return torch.cat([self.context.predict(some) for some in graphs])
 
     def trials(self, store: GraphStore, pooled: Tensor) -> Trials:
         """Transplants of pooled atoms of the first graphs of the context.
@@ -278,14 +274,23 @@ class Grafting:
         if graft is None:
             return
         hosts = Hosts(self.anatomies[number] for number in chosen)
-        beside, others = self._controls(own, graft, hosts, generator)
+        # Random regions of the molecule itself, beside the graft, else of hosts: those show what
+        # grafting as such does, others with the prediction of the graph would bring its reasons.
+        beside, others = [], []
+        for _ in range(DRAWS):
+            one = random_region(own, graft, generator, avoid=graft.atoms)
+            if one is not None and 2 * len({*one.atoms} & {*graft.atoms}) <= len(one.atoms):
+                beside.append(one)
+            other = random_region(pick(hosts.anatomies, generator), graft, generator)
+            if other is not None:
+                others.append(other)
         inserted, _ = insert_many(graft, hosts, DRAWS, generator)
-        for draw, (place, one) in enumerate(inserted):
-            yield "inserted", draw, one, chosen[place]
+        for draw, (place, mixed) in enumerate(inserted):
+            yield "inserted", draw, mixed, chosen[place]
             for control in beside[draw:] + beside[:draw] + others[draw:] + others[:draw]:
-                other = insert(control, hosts.anatomies[place], generator)
-                if other is not None:
-                    yield "random", draw, other, chosen[place]
+                beyond = insert(control, hosts.anatomies[place], generator)
+                if beyond is not None:
+                    yield "random", draw, beyond, chosen[place]
                     break
         for draw in range(DRAWS):
             gone = remove(graft, own, generator, fillers=self.fillers) or remove(graft, own)
@@ -296,25 +301,6 @@ class Grafting:
                 gone = remove(control, own, generator, fillers=self.fillers)
                 if gone is not None:
                     yield "spared", draw, gone, -1
-
-    def _controls(
-        self, own: Anatomy, graft: Graft, hosts: Hosts, generator: torch.Generator
-    ) -> tuple[list[Graft], list[Graft]]:
-        """Random regions of the molecule itself, beside the graft, and of other hosts.
-
-        Those of hosts show what grafting as such does: molecules with the prediction of the graph
-        would bring its reasons with them.
-        """
-        beside, others = [], []
-        for _ in range(DRAWS):
-            one = random_region(own, graft, generator, avoid=graft.atoms)
-            if one is not None and 2 * len({*one.atoms} & {*graft.atoms}) <= len(one.atoms):
-                beside.append(one)
-            place = int(torch.randint(len(hosts.anatomies), (1,), generator=generator))
-            other = random_region(hosts.anatomies[place], graft, generator)
-            if other is not None:
-                others.append(other)
-        return beside, others
 
 
 @lru_cache(maxsize=512)

@@ -311,11 +311,9 @@ class TransplantingExplainer(MixingExplainer):
         ours = NamedPattern.of(store, should, "should")
         other = None if should_not is None else NamedPattern.of(store, should_not, "should_not")
         with self._transplants(model, store) as transplants:
-            known = Featuriser.of(self._leveled(model, None), store)
-            if known is None:
-                return audit_of(transplants, ours, other)
-            grafting = Grafting(transplants.context, known, store.text["smiles"], self.seed)
-            return audit_of(transplants, ours, other, grafting, known.fits(store))
+            grafting = self._grafting(model, transplants, store, store)
+            fits = None if grafting is None else grafting.featuriser.fits(store)
+            return audit_of(transplants, ours, other, grafting, fits)
 
     def _read(self, model: Model, graphs: Iterable[Any]) -> GraphStore:
         return read_graphs(self, self._leveled(model, None), graphs).store
