@@ -63,13 +63,8 @@ def effects_of(
 ) -> list[Effect]:
     """Effects in graphs; hosts are drawn at random, since intervals are about chance.
 
-    Args:
-        transplants: The graphs and the kept hosts.
-        draws: Hosts per graph.
-        nodes: Whether single nodes are asked about.
-        without: Outputs of molecules without pooled atoms ``[draws, B]`` and without each atom
-            ``[draws, N]``, see :meth:`~hpme.explainers.hpme.grafting.Grafting.without`; where all
-            are NaN, graphs are mixed.
+    Molecules are mixed as graphs where all outputs ``without`` atoms are NaN, see
+    :meth:`~hpme.explainers.hpme.grafting.Grafting.without`.
     """
     mix, count = transplants.mix, transplants.count
     graphs, total = mix.graphs, mix.graphs.num_graphs

@@ -48,12 +48,7 @@ Featurise = Callable[[Sequence[str]], Sequence[Any]]
 def default_featurise(
     store: GraphStore, known: Featurise | None = None, *, hydrogens: bool = True
 ) -> Featurise:
-    """What makes the first of the graphs again: hpme's own features, or PyG's ``from_smiles``.
-
-    Args:
-        store: Graphs with their SMILES.
-        known: Asked in place of these.
-        hydrogens: Whether hydrogens may be nodes.
+    """What makes the first of the graphs again: ``known``, or hpme's own features, or PyG's.
 
     Raises:
         InputError: If the graphs have other features.
@@ -80,12 +75,7 @@ def default_featurise(
 
 @dataclass(frozen=True)
 class Featuriser:
-    """Graphs of SMILES as a model was trained on them.
-
-    Args:
-        like: Graphs with their SMILES; what is made has their types.
-        featurise: Makes graphs of SMILES.
-    """
+    """Graphs of SMILES as a model was trained on them; what is made has the types of those like."""
 
     like: GraphStore
     featurise: Featurise
@@ -127,11 +117,7 @@ class Featuriser:
 class Grafting:
     """Kept molecules as hosts, and what the model says about them.
 
-    Args:
-        context: The frozen model.
-        featuriser: Makes graphs of SMILES.
-        smiles: The kept molecules.
-        seed: Draws places, hosts and random regions, together with the molecule.
+    The seed draws places, hosts and random regions, together with the molecule.
     """
 
     def __init__(
@@ -162,12 +148,7 @@ class Grafting:
         return torch.cat([self.context.predict(some) for some in graphs])
 
     def trials(self, store: GraphStore, pooled: Tensor) -> Trials:
-        """Transplants of pooled atoms of the first graphs of the context.
-
-        Args:
-            store: The graphs.
-            pooled: Their pooled nodes, boolean.
-        """
+        """Transplants of pooled nodes, boolean, of a store, the first graphs of the context."""
         count, smiles, context = len(store), store.text["smiles"], self.context
         ids, chosen = torch.arange(count, device=context.device), self.featuriser.fits(store)
         spread = self.outputs.view(len(self.smiles), 1, -1).expand(-1, count, -1)
@@ -199,13 +180,7 @@ class Grafting:
     def table(
         self, shape: Sequence[int], made: Mapping[tuple[int, ...], str], graphs: Sequence[int]
     ) -> Tensor:
-        """The explained number of molecules by their places.
-
-        Args:
-            shape: Shape of the table, NaN where there is none.
-            made: Molecules by place.
-            graphs: Numbers of the graphs they were made of.
-        """
+        """The explained number of molecules by their places, and NaN, as :meth:`values`."""
         table = torch.full(tuple(shape), torch.nan, dtype=torch.double, device=self.context.device)
         if made:
             values = torch.tensor(self.values(graphs, list(made.values())), dtype=torch.double)
@@ -225,17 +200,10 @@ class Grafting:
     def without(
         self, store: GraphStore, pooled: Tensor, draws: int, *, nodes: bool
     ) -> tuple[Tensor, Tensor]:
-        """Outputs with neutral groups in place of atoms, NaN where none can take their place.
+        """Outputs without pooled atoms ``[draws, B]``, and without each atom ``[draws, N]``.
 
-        Args:
-            store: The first graphs of the context.
-            pooled: Their pooled nodes, boolean.
-            draws: Groups that take their place, as far as there are different ones.
-            nodes: Whether single atoms are asked about; each goes with what it cannot be cut off
-                from, an atom of a ring with its ring.
-
-        Returns:
-            Without the pooled atoms ``[draws, B]``, and without each atom ``[draws, N]``.
+        Different neutral groups take their place, as far as there are any; else it is NaN. A single
+        atom goes with what it cannot be cut off from, an atom of a ring with its ring.
         """
         parts = pooled.cpu().split(store.sizes.tolist())  # type: ignore[no-untyped-call]
         first = (len(store) + exclusive_cumsum(store.sizes)).tolist()

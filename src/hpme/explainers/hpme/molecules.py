@@ -136,16 +136,9 @@ def molecule_counterfactuals(
     featurise: Featurise,
     advance: Callable[[int], None],
 ) -> list[list[Counterfactual]]:
-    """At most ``n`` for each of the first ``count`` molecules of a store; the others give groups.
+    """At most ``n`` for each of the first ``count`` molecules of a store; all of it gives groups.
 
-    Args:
-        store: The molecules.
-        count: Number of molecules that are changed.
-        importance: Importance of all nodes.
-        flip: What counts as another answer.
-        n: How many are wanted.
-        featurise: Graphs of SMILES.
-        advance: Called with the number of molecules done.
+    The most important atoms are changed first; ``advance`` is told how many molecules are done.
     """
     values = flip.context.values[: len(store)].cpu()
     answers = flip.answer(values)

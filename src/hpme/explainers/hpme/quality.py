@@ -182,15 +182,7 @@ def quality_of(
     rest: bool = True,
     proofs: bool = False,
 ) -> list[Quality]:
-    """Quality for the graphs of the transplants.
-
-    Args:
-        transplants: The graphs and their hosts.
-        rival: The pool of another chain.
-        grafting: Transplants of molecules, if the graphs are such.
-        rest: Whether the rest of the reason is looked for.
-        proofs: Whether the transplants are kept, to be drawn.
-    """
+    """Quality for the graphs of the transplants; the rival is the pool of another chain."""
     count, graphs = transplants.count, transplants.graphs
     transplants = Transplants.of(
         transplants.mix, count, transplants.score, transplants.pooled, draws=DRAWS

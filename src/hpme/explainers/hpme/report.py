@@ -231,14 +231,7 @@ class FitReport:
 def report_on(
     mix: HardMix, measured: Measured, candidates: Candidates | None, *, held_out: bool
 ) -> FitReport:
-    """What was measured, in numbers.
-
-    Args:
-        mix: The graphs of the search.
-        measured: The chosen pool, or pools found in the same way, on graphs.
-        candidates: What it was chosen from.
-        held_out: Whether it was measured on graphs that the search did not use.
-    """
+    """What was measured of the chosen pool, or of pools found in the same way, in numbers."""
     context, generator = mix.context, mix.generator
     return FitReport(
         *measured.disagreement,
