@@ -54,13 +54,10 @@ class Piece:
 
 @dataclass(frozen=True)
 class Graft:
-    """A region that can be moved.
+    """A region that can be moved: numbers of atoms that are, and the pieces they are in.
 
-    Args:
-        atoms: Numbers of the atoms that are moved.
-        frame: Atoms of the region that are not moved, but matched by atoms of the host.
-        sizes: Number of atoms of either kind in every connected part.
-        pieces: The parts that are moved.
+    Atoms of the frame are not moved, but matched by atoms of the host. Sizes are those of connected
+    parts, of atoms of either kind.
     """
 
     atoms: tuple[int, ...]
@@ -221,10 +218,6 @@ def graft_of(anatomy: Anatomy, atoms: Iterable[int]) -> tuple[Graft | None, str]
 
     Atoms at the other end of multiple bonds come along. Where all would be frame, whole rings come
     along if the region at most doubles. Parts that are bound to nothing else are left out.
-
-    Args:
-        anatomy: The molecule.
-        atoms: Numbers of atoms, connected or not.
     """
     region, reason = _movable(anatomy, {int(number) for number in atoms})
     return (None if region is None else _graft(anatomy, *region)), reason
@@ -312,12 +305,6 @@ def random_region(
 
     Of several draws the first is taken that shares fewest atoms with those to avoid and, among
     these, moves the most similar number of atoms.
-
-    Args:
-        anatomy: The molecule to draw from.
-        like: The region that it is to be like.
-        generator: Draws atoms.
-        avoid: Atoms that it should not hold.
     """
     avoid = set(avoid)
     best: tuple[tuple[int, int], set[int], set[int]] | None = None

@@ -44,6 +44,7 @@ __all__ = [
     "graft_of",
     "insert",
     "insert_many",
+    "pick",
     "random_region",
     "remove",
 ]
@@ -60,12 +61,8 @@ LONGEST_CHAIN = 4
 class Transplant:
     """A sanitised molecule made of two.
 
-    Args:
-        molecule: RDKit's molecule.
-        region: For each of its atoms the number in the molecule of the region, -1 if it is not of
-            the region.
-        host: For each of its atoms the number in the host, -1 if it is not of the host. Atoms that
-            are of neither are new.
+    Of each of its atoms the number in the molecule of the region, and in the host; -1 where it is
+    not of it. Atoms that are of neither are new.
     """
 
     molecule: Any
@@ -80,12 +77,7 @@ def insert(graft: Graft, host: Anatomy, generator: torch.Generator) -> Transplan
     such. Else one atom of the host is matched and a small group stands for each of the others: a
     phenyl group for an aromatic atom, acetyl for C=O, mesyl for S=O, methyl for all else. A
     hydrogen of the host goes, or where it has none of the right kind a substituent of about the
-    same number of atoms.
-
-    Args:
-        graft: The region.
-        host: The molecule that takes it; its counter-ions stay as they are.
-        generator: Draws the place.
+    same number of atoms. Counter-ions of the host stay as they are.
     """
     assembly = Assembly(host)
     for piece in graft.pieces:
@@ -143,15 +135,10 @@ def remove(
     *,
     fillers: Fillers | None = None,
 ) -> Transplant | None:
-    """A molecule without a region; ``None`` if nothing can take its place.
+    """A molecule without a region of its own; ``None`` if nothing can take its place.
 
-    Args:
-        graft: A region of the molecule.
-        anatomy: The molecule; it is the host of the mix.
-        generator: Draws among fillers.
-        fillers: What takes the place of the region, of about as many atoms, see
-            :func:`fillers_of`; a chain of carbons where it was between others. By default hydrogens
-            do.
+    Hydrogens do, or fillers of about as many atoms if there are any, see :func:`fillers_of`; a
+    chain of carbons where the region was between others.
     """
     assembly = Assembly(anatomy)
     for piece in graft.pieces:

@@ -58,18 +58,11 @@ def rest_of(
 ) -> tuple[Tensor, Tensor]:
     """Nodes that pooled regions rely on, boolean ``[N]``, and what they carry together ``[count]``.
 
-    The worst part is added and others are looked for, as long as too little is carried.
-
-    Args:
-        transplants: The graphs and their hosts.
-        chosen: Graphs that are asked about, boolean ``[count]``.
-        carried: Share of the way that nodes ``[N]`` carry.
-        grafting: Replaces parts of molecules.
+    The worst part is added and others are looked for, as long as too little is carried. The chosen
+    graphs are asked about, boolean ``[count]``.
     """
-    kept, together = (
-        transplants.pooled.clone(),
-        torch.full_like(chosen, torch.nan, dtype=torch.double),
-    )
+    kept = transplants.pooled.clone()
+    together = torch.full_like(chosen, torch.nan, dtype=torch.double)
     for _ in range(ROUNDS):
         parts = parts_of(transplants, kept, ~kept & transplants.of_graphs(chosen))
         graph, place = parts[_needed(transplants, parts, kept, grafting)].flat()

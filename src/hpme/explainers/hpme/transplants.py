@@ -133,11 +133,9 @@ class Transplants:
         return torch.cat([keep, keep.new_zeros(self.graphs.num_nodes - len(keep))])
 
     def inserted(self, keep: Tensor, ids: Tensor | None = None) -> Tensor:
-        """How well nodes of graphs keep their predictions in the hosts, ``[count]``.
+        """How well nodes of graphs, by default of all, keep their predictions in hosts ``[B]``.
 
-        Args:
-            keep: Boolean ``[N]``, or ``[D, N]`` with other nodes for every host.
-            ids: Numbers of the graphs; by default all.
+        They are a mask ``[N]``, or ``[D, N]`` with other nodes for every host.
         """
         if ids is None:
             ids = torch.arange(self.count, device=self.hosts.device)
@@ -228,12 +226,7 @@ class Transplants:
         return torch.bincount(owner, minlength=graphs.num_graphs)
 
     def carried(self, keep: Tensor, ids: Tensor) -> Tensor:
-        """How much nearer nodes bring hosts to predictions than as many random nodes do.
-
-        Args:
-            keep: Boolean mask of the graphs' own nodes.
-            ids: Numbers of the graphs.
-        """
+        """How much nearer graphs' own nodes bring hosts to predictions than as many random ones."""
         nodes = self.with_hosts(keep)
         return self.inserted(nodes, ids) - self.inserted(self.random(nodes), ids)
 
@@ -247,10 +240,8 @@ class Transplants:
         """The first nodes of every graph's ranking, as few as keep the prediction, boolean ``[N]``.
 
         Few enough that one less would not keep it to within :data:`TOLERANCE` of what the whole
-        pool keeps, found by halving; anchors are always among them. Hosts keep their pool.
-
-        Args:
-            allowed: Boolean ``[N]``: other nodes come last; by default all nodes are allowed.
+        pool keeps, found by halving; anchors are always among them, nodes that are not allowed come
+        last. Hosts keep their pool.
         """
         graphs, m, score = self.graphs, self.mix.m, self.score
         if allowed is not None:
@@ -280,10 +271,6 @@ def least_needed(importance: Tensor, needed: Tensor) -> float:
     One that is needed and left out counts :data:`MISSED` times. What one graph needs is found with
     few hosts; over all graphs the noise averages out, so the bound picks more truly than a prefix
     of each graph does, and it costs no mix.
-
-    Args:
-        importance: Importance of pooled nodes of many graphs.
-        needed: Whether they are in the smallest prefix of theirs.
     """
     if not bool(needed.any()):
         return 0.0
