@@ -102,7 +102,7 @@ def test_explained_takes_all_when_there_are_few(load):
 
 
 def test_graphs_of_tables_are_never_drawn_in_development(load):
-    """Nothing that is explained or fitted on with seeds from 400 on was seen with seeds below 100."""
+    """What seeds from 400 on explain or fit on was never seen with seeds below 100."""
     for name in ("ba-houseandgrid", "ba-2motifs"):
         dataset = load(name, size=300)
         seen, kept = (
