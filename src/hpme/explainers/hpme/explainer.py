@@ -160,10 +160,10 @@ class HPMEExplainer(HPMEBase):
 
     def _ratio_curve(self, few: HardMix, known: Known, progress: bool) -> list[RatioPoint]:
         ids = torch.randperm(few.graphs.num_graphs, generator=few.generator)[:TRIAL_GRAPHS]
-        trial = few.subset(ids.to(few.context.device))
+        trial, rows = few.subset(ids.to(few.context.device)), few.context.store.batch(ids).node_ids
         # A scorer serves all ratios, so a short search with a middle one is enough.
-        middle = replace(few, size=PoolSize(MIDDLE))
-        found = SubsetSearch(1, 2, self.subsets).find(middle, known, advance=lambda _: None)
+        known = known[0][rows], known[1][ids]
+        found = SubsetSearch(1, 2, self.subsets).find(trial, known, advance=lambda _: None)
         pools = torch.stack([found.weights[number] for number in found.order()[:3]])
         with progress_bar("choosing the ratio", len(RATIOS), enabled=progress) as advance:
             return ratio_curve(trial, pools, advance=advance)

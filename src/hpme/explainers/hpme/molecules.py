@@ -178,7 +178,7 @@ def molecule_counterfactuals(
         # What the library has is not to be made.
         one.found = [item for item in one.found if item[0].smiles not in written] or one.found
         one.found = twins + one.best(n - len(twins))
-    return _made(everyone, store.sizes, featurise)
+    return _made(everyone, store.sizes, flip, featurise)
 
 
 @lru_cache(maxsize=512)
@@ -254,7 +254,7 @@ def _round(open_: Sequence[_Molecule], size: int, flip: Flip, featurise: Featuri
 
 
 def _made(
-    molecules: Sequence[_Molecule], sizes: Tensor, featurise: Featurise
+    molecules: Sequence[_Molecule], sizes: Tensor, flip: Flip, featurise: Featurise
 ) -> list[list[Counterfactual]]:
     texts = [item[0].smiles for one in molecules for item in one.found]
     graphs = iter(featurise(texts) if texts else [])
@@ -270,7 +270,10 @@ def _made(
             gone, come = group_name(one.anatomy, one.removed(edit)), group_name(after, edit.new)
             answers, outputs = (one.answer, answer), (one.output, output)
             made = Counterfactual(graph, changed, removed, *answers, outputs, edit.smiles)
-            made = replace(made, similarity=one.similarity(edit), exchanged=f"{gone} -> {come}")
+            words, exchanged = flip.words(*answers), f"{gone} -> {come}"
+            made = replace(
+                made, similarity=one.similarity(edit), exchanged=exchanged, classes=words
+            )
             hard = accessibility(after.molecule)
             result[-1].append(replace(made, marked=edit.marked, accessibility=hard, known=known))
     return result

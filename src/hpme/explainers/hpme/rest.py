@@ -192,7 +192,7 @@ def _without(
         fixed[graphs.anchors.flatten()] = True
     noise = transplants.noise() - 4.0 * fixed
     draw, part = torch.ones_like(hosts).nonzero().unbind(1)
-    size = max(1, transplants.mix.max_nodes * len(graphs.sizes) // max(1, graphs.num_nodes))
+    size = transplants.mix.per_pass(torch.arange(graphs.num_graphs, device=part.device))
     found = []
     for rows in batches(torch.arange(len(part), device=part.device), size):
         give = store.batch(parts.graph[part[rows]], with_pairs=True)

@@ -276,14 +276,14 @@ class TransplantingExplainer(MixingExplainer):
                 )
             store = store.joined(others)
         with self._transplants(model, store) as transplants:
-            flip = Flip(transplants.context, threshold)
-            made = featurise or explained.featurise
-            if molecules and made is None:
-                made = default_featurise(store)
+            flip = Flip(transplants.context, threshold, explained.classes)
+            made = None
+            if molecules:
+                made = featurise or explained.featurise or default_featurise(store)
             if not flip.differ(len(store) if molecules else None):
                 logger.warning(ONE_ANSWER)
                 return [[] for _ in range(count)]
-            if not molecules or made is None:
+            if made is None:
                 return graph_counterfactuals(transplants, flip, n)
             score = transplants.score[0, : len(store.x)].sigmoid().cpu()
             with progress_bar("editing molecules", count, enabled=progress) as advance:
