@@ -6,7 +6,6 @@ import logging
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import torch
@@ -94,10 +93,7 @@ class TransplantingExplainer(MixingExplainer):
 
         found = self._by_parts(model, graphs, ask)
         if self.report is not None and self.report.evidence == "none":
-            unclear = [replace(one, verdict="unclear", doubt=UNPROVEN) for one in found]
-            found = [
-                o if o.verdict == "absence" else u for o, u in zip(found, unclear, strict=True)
-            ]
+            found = [one.doubted(UNPROVEN) for one in found]
         if isinstance(graphs, list):
             for explanation, quality in zip(graphs, found, strict=True):
                 set_quality(explanation, quality)
