@@ -44,11 +44,11 @@ class Audit:
         should: Evidence on the pattern that should matter.
         should_not: Evidence on the one that should not, if there is any.
         finding: Which pattern is read: ``"reads it"``, ``"reads the other"``, ``"reads both"``,
-            ``"reads neither"``. What patterns do alone decides; where none surely does anything,
-            what their own graphs lose without them: ``"needs both"`` if they lose it without
-            either. ``"cannot tell"`` if an interval holds the bound. ``"too few graphs"`` if a
-            pattern is in fewer than three of them, ``"one prediction only"`` if the model gives
-            all graphs the same class.
+            ``"reads neither"``; ``"needs both"`` if either does less than half alone of what is
+            lost without it. Else what patterns do alone decides; where none surely does anything,
+            what their own graphs lose without them. ``"cannot tell"`` if an interval holds the
+            bound. ``"too few graphs"`` if a pattern is in fewer than three of them,
+            ``"one prediction only"`` if the model gives all graphs the same class.
     """
 
     should: PatternEvidence
@@ -149,10 +149,10 @@ def audit_of(
         finding: Finding = "one prediction only"
     elif any(one.graphs < LEAST_GRAPHS for one in both):
         finding = "too few graphs"
+    elif len(both) == 2 and all(one.helped for one in both):
+        finding = "needs both"
     elif True in alone and None not in alone:
         finding = FINDINGS[bool(alone[0]), len(both) > 1 and bool(alone[1])]
-    elif len(both) == 2 and all(one.needed and one.enough is False for one in both):
-        finding = "needs both"
     elif None in read:
         finding = "cannot tell"
     else:

@@ -116,6 +116,13 @@ class PatternEvidence:
         return found.pop() if len(found) == 1 else None
 
     @property
+    def helped(self) -> bool:
+        """Whether it does less than half alone of what its own graphs lose without it."""
+        lost = [abs(one.effect[0]) for one in (self.removed, self.replaced) if one.graphs]
+        alone = abs(self.inserted.effect[0])
+        return self.needed is True and alone < sum(lost) / len(lost) / 2
+
+    @property
     def read(self) -> bool | None:
         """Whether the model reads it."""
         found = self.enough, self.needed
