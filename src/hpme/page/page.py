@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +17,12 @@ from hpme.graphs.schema import NODE_TYPE
 from hpme.graphs.transforms import on_cpu
 from hpme.models.explained import ExplainedModel, Model
 from hpme.models.task import Mode
-from hpme.page.beyond import Changes, beyond
+from hpme.page.beyond import Changes, beyond, proofs
 from hpme.page.drawing import draw_graphs
-from hpme.page.entries import entry, evidence, numbers, text_or_none, truth_of
-from hpme.page.predictions import Predictions, Sizes, called, side_names
-from hpme.page.proofs import proofs
-from hpme.page.template import decimals, render, whole_numbers
-from hpme.page.units import Units
+from hpme.page.entries import entry, evidence, numbers, scores_of, text_or_none, truth_of
+from hpme.page.predictions import Predictions, called, ranked, side_names, sizes_of
+from hpme.page.template import decimals, render, shares, whole_numbers
+from hpme.progress import progress_bar
 from hpme.storage import write_atomically
 
 if TYPE_CHECKING:
@@ -67,21 +67,27 @@ def payload(
     if bool((store.sizes == 0).any()):
         number = int((store.sizes == 0).nonzero()[0])
         raise InputError(f"graph {number} has no nodes; leave empty graphs out")
-    units = Units.of(graphs, named, store)
-    pairs = units.pairs
-    scores = {name: units.scores(e, name) for name, e in named.items()}
-    generator = torch.Generator().manual_seed(seed)
-    random = "random atoms" if units.atoms else "random edges"
+    pairs = store.pairs.proper
+    atoms, scores = scores_of(named, graphs, store)
+    counts, owner = (store.sizes, store.node_graph) if atoms else (pairs.counts, pairs.graph)
+    random = "random atoms" if atoms else "random edges"
     while random in named:
         random += " again"
-    scores[random] = torch.rand(int(units.counts.sum()), generator=generator).double()
-    ranks = {
-        name: units.ranks(score, torch.Generator().manual_seed(seed))
-        for name, score in scores.items()
-    }
-    sizes = Sizes.grid(units.counts, steps)
-    of_pairs = {name: units.of_pairs(rank) for name, rank in ranks.items()}
-    predictions = Predictions.of(explained, store, pairs, of_pairs, sizes, progress=progress)
+    generator = torch.Generator().manual_seed(seed)
+    scores[random] = torch.rand(len(owner), generator=generator).double()
+    ranks = {name: ranked(score, owner, counts, seed) for name, score in scores.items()}
+    kept, step_counts = sizes_of(counts, steps)
+    # A bond comes with the later of its two atoms.
+    ends = pairs.index + store.node_start[pairs.graph]
+    parts = {}
+    with explained.frozen(), torch.no_grad():
+        predictions = Predictions(explained, store)
+        with progress_bar("deleting edges", len(ranks), enabled=progress) as advance:
+            for name, rank in ranks.items():
+                order = rank[ends].amax(0) if atoms else rank
+                parts[name] = predictions.parts(pairs, order, kept, step_counts)
+                advance(1)
+    values = partial(shares, low=0.0, high=1.0) if predictions.task.classification else decimals
     truth = truth_of(graphs, pairs)
     if names is None:
         known = [[text_or_none(graph.get(key)) for key in ("name", "smiles")] for graph in graphs]
@@ -95,8 +101,8 @@ def payload(
             "name": name,
             "baseline": name not in named,
             "rank": whole_numbers(ranks[name]),
-            "alone": predictions.column(predictions.alone[name]),
-            "without": predictions.column(predictions.without[name]),
+            "alone": values(parts[name][0]),
+            "without": values(parts[name][1]),
         }
         for name in scores
     ]
@@ -106,7 +112,7 @@ def payload(
         "version": __version__,
         "classes": predictions.classes(class_names or side_names(explained)),
         "keep": keep,
-        "unit": "atom" if units.atoms else "edge",
+        "unit": "atom" if atoms else "edge",
         "names": [str(name) for name in names],
         "smiles": [text_or_none(graph.get("smiles")) for graph in graphs],
         "nodes": whole_numbers(store.sizes),
@@ -116,9 +122,9 @@ def payload(
         "types": list(store.schema.node_types) if store.schema else None,
         "type": whole_numbers(store.node[NODE_TYPE]) if store.schema else None,
         "truth": {k: whole_numbers(v) for k, v in truth.items()} if truth else None,
-        "stepCounts": whole_numbers(sizes.counts),
-        "steps": whole_numbers(sizes.kept),
-        "prediction": predictions.column(predictions.full),
+        "stepCounts": whole_numbers(step_counts),
+        "steps": whole_numbers(kept),
+        "prediction": values(predictions.full),
         "y": None if store.y is None else decimals(store.y),
         "metrics": {name: numbers(values) for name, values in (metrics or {}).items()},
         "explainers": entries,
@@ -196,15 +202,14 @@ def _check(
         raise InputError("no graphs to show; pass at least one")
     if not named:
         raise InputError("no explanations to show; pass those of at least one explainer")
-    for what, some in (("names", names), ("lists of counterfactuals", counterfactuals)):
+    lists: dict[str, Any] = {"names": names, "lists of counterfactuals": counterfactuals}
+    lists |= {f"values of metric '{name}'": values for name, values in (metrics or {}).items()}
+    for what, some in lists.items():
         if some is not None and len(some) != len(graphs):
             raise InputError(f"{len(graphs)} graphs need as many {what}, got {len(some)}")
     for name in reports or {}:
         if name not in named:
             raise InputError(f"a report of '{name}', but no explanations; use the same names")
-    for name, values in (metrics or {}).items():
-        if len(values) != len(graphs):
-            raise InputError(f"metric '{name}' has {len(values)} values for {len(graphs)} graphs")
     if keep is not None and not 0 <= keep <= 1:
         raise InputError(f"keep is a share between 0 and 1, got {keep}")
     if steps < 1:
