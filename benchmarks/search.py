@@ -238,7 +238,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], Callable[[], Patches]]] = {
     "no host": ({"mixup": False}, list),
     "sees H only": ({}, lambda: reading(lambda n, last: n == last)),
     "all graphs every round": ({}, constant(chains, "ROUND_GRAPHS", 10**6)),
-    "own size, searched as small": ({"ratio": "auto"}, constant(explainer, "LEAST", 0.0)),
+    "searched with a small own size": ({"ratio": "auto"}, constant(explainer, "LEAST", 0.0)),
     "three chains": ({"restarts": 3}, list),
 }  # fmt: skip
 

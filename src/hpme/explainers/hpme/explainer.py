@@ -206,6 +206,7 @@ class HPMEExplainer(HPMEBase):
 
     def _crossed(self, few: HardMix) -> list[tuple[HardMix, Candidates]]:
         """Each half of few graphs with what a short search finds on the other half."""
+        assert self.size is not None
         group, one = _different(few.context)
         if len(one) < LEAST_HALVES:
             return []
