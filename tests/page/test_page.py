@@ -231,14 +231,13 @@ def test_quality_as_the_explainer_gives_it(tmp_path):
     assert {"carried", "lost", "effect", "stable"} <= set(mine["metrics"])
 
 
-def test_kept_share_follows_the_pooled_nodes(tmp_path):
+def test_sliders_begin_at_the_pooled_nodes_or_at_a_share(tmp_path):
     graph = cycle(10)
-    pooled = torch.arange(10) < 4  # three of ten edges lie between them
+    pooled = torch.arange(10) < 4
     explanations = [explain(graph, pooled=pooled)]
     data = page_data(make(tmp_path, [graph], explanations=explanations))
-    assert data["keep"] == 0.3
+    assert data["keep"] is None
     assert decode(data["explainers"][0]["pooled"]).tolist() == pooled.long().tolist()
-    assert page_data(make(tmp_path))["keep"] == 0.2
     assert page_data(make(tmp_path, keep=0.5))["keep"] == 0.5
 
 

@@ -34,10 +34,14 @@ from hpme.errors import HPMEError
 if TYPE_CHECKING:
     from hpme.commands.inputs import Inputs
     from hpme.explainers import GraphExplainer
+    from hpme.graphs import GraphStore
+    from hpme.models.explained import ExplainedModel
 
 HPME, ANSWERS = "hpme", ("rules", "counterfactuals")
 EFFECT_DRAWS = 4
 """What takes the place of each node, to see whether it raises or lowers the output."""
+MISSING = 40
+"""Graphs for which what is missing is looked for, unless counterfactuals of all are asked."""
 SAID = 3
 """Graphs whose evidence is printed; the page tells that of all."""
 
@@ -123,8 +127,7 @@ def explain(
         except HPMEError as error:  # a page without this answer is better than none
             say(f"{name}: left out of the page", style="yellow")
             failed = failed or error
-    named = {"title": title, "model_name": chemprop.model_name}
-    save_page(read, explainers, explanations, out, inputs, **named, **answers)
+    save_page(read, explainers, explanations, out, inputs, title=title, **answers)
     if failed is not None:
         raise failed
 
@@ -180,6 +183,28 @@ def explanations_of(explainer: GraphExplainer, read: Inputs, *, quiet: bool) -> 
     return found
 
 
+def what_is_missing(
+    explainer: Any, model: ExplainedModel, store: GraphStore, explanations: Sequence[Any]
+) -> list[Any] | None:
+    """The smallest counterfactual of graphs in which nothing carries the prediction, to show what
+    would have to be there; ``None`` for others."""
+    import torch
+
+    verdicts = [getattr(one.get("quality"), "verdict", None) for one in explanations]
+    absent = [number for number, verdict in enumerate(verdicts) if verdict == "absence"][:MISSING]
+    if not absent or model.view.mode == "regression":  # values have no nearest other answer
+        return None
+    part = store.subset(torch.tensor(absent))
+    changes: list[Any] = [None] * len(store)
+    try:
+        found = explainer.counterfactuals(model, part, 1, donors=store, progress=False)
+    except HPMEError:  # the page says how to ask for them
+        return None
+    for number, some in zip(absent, found, strict=True):
+        changes[number] = some
+    return changes
+
+
 def save_page(
     read: Inputs,
     explainers: Mapping[str, GraphExplainer],
@@ -192,6 +217,9 @@ def save_page(
     from hpme.page import write_page
     from hpme.page.entries import text_or_none
 
+    if more.get("counterfactuals") is None and HPME in explainers:
+        given = explainers[HPME], read.model, read.store, explanations[HPME]
+        more["counterfactuals"] = what_is_missing(*given)
     write_page(
         read.model,
         read.graphs,

@@ -20,7 +20,7 @@ from torch import nn
 from torch_geometric.data import Data
 
 from hpme.commands.chemprop import chemprop_graphs, chemprop_model
-from hpme.commands.options import ChempropOptions, InputOptions, ModeName, TableOptions
+from hpme.commands.options import ChempropOptions, InputOptions, TableOptions
 from hpme.commands.shared import (
     check_device,
     list_skipped,
@@ -68,7 +68,7 @@ def read_inputs(
     """Reads model and graphs, and calls the model once."""
     place = None if options.device is None else usage("--device", check_device, options.device)
     arguments, progress = table.arguments(), not options.quiet
-    if options.mode is ModeName.regression and table.label_column:
+    if options.mode == "regression" and table.label_column:
         arguments["task"] = "regression"
     if chemprop.chemprop:
         model = chemprop_model(chemprop, hydrogens=table.hydrogens)
@@ -79,7 +79,7 @@ def read_inputs(
     classes = options.classes
     model = ExplainedModel.of(
         model,
-        mode=None if options.mode is None else options.mode.value,
+        mode=options.mode,
         call=None if options.call is None else usage("--call", find_function, options.call),
         output=name_or_number(options.output),
         classes=None if classes is None else [name.strip() for name in classes.split(",")],
@@ -238,6 +238,12 @@ def build_model(reference: str, weights: Path | None) -> nn.Module:
             f"the weights of '{weights}' do not fit the model of {reference}(): {error}"
         ) from error
     return model
+
+
+def named_model(reference: str, call: str | None, weights: Path | None = None) -> ExplainedModel:
+    """The model a factory returns and the function that calls it, in any process."""
+    function = None if call is None else find_function(call)
+    return ExplainedModel(build_model(reference, weights), call=function)
 
 
 def _check_weights(path: Path) -> None:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from hpme.explainers.hpme.counterfactuals import Counterfactual
     from hpme.explainers.hpme.rulebook import RuleBook
 
-Changes = Sequence[Sequence["Counterfactual"]]
-"""Counterfactuals of each graph of the page."""
+Changes = Sequence[Sequence["Counterfactual"] | None]
+"""Counterfactuals of each graph of the page; ``None`` where they were not looked for."""
 
 
 class Drawn:
@@ -91,9 +91,11 @@ def _rules(book: RuleBook, drawn: Drawn) -> dict[str, Any]:
     return found
 
 
-def _changes(changes: Changes, drawn: Drawn) -> list[list[dict[str, Any]]]:
+def _changes(changes: Changes, drawn: Drawn) -> list[list[dict[str, Any]] | None]:
     return [
-        [
+        None
+        if some is None
+        else [
             {
                 "graph": drawn.add(one.graph, one.smiles),
                 "changed": _places(one.changed),

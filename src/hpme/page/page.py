@@ -18,14 +18,7 @@ from hpme.models.explained import ExplainedModel, Model
 from hpme.models.task import Mode
 from hpme.page.beyond import Changes, beyond
 from hpme.page.drawing import draw_graphs
-from hpme.page.entries import (
-    entry,
-    evidence,
-    numbers,
-    pooled_nodes,
-    text_or_none,
-    truth_of,
-)
+from hpme.page.entries import entry, evidence, numbers, text_or_none, truth_of
 from hpme.page.predictions import Predictions, Sizes, called, side_names
 from hpme.page.proofs import proofs
 from hpme.page.template import decimals, render, whole_numbers
@@ -36,7 +29,6 @@ if TYPE_CHECKING:
     from hpme.explainers.hpme.audit import Audit
     from hpme.explainers.hpme.rulebook import RuleBook
 
-DEFAULT_KEEP = 0.2
 Metrics = Mapping[str, Sequence[float]]
 
 
@@ -113,7 +105,7 @@ def payload(
         "model": model_name,
         "version": __version__,
         "classes": predictions.classes(class_names or side_names(explained)),
-        "keep": _pooled_share(named, units) if keep is None else keep,
+        "keep": keep,
         "unit": "atom" if units.atoms else "edge",
         "names": [str(name) for name in names],
         "smiles": [text_or_none(graph.get("smiles")) for graph in graphs],
@@ -171,8 +163,8 @@ def write_page(
         rules: What ``explainer.rules`` returned, for a tab of its own.
         counterfactuals: What ``explainer.counterfactuals`` returned for these graphs; another tab.
         audit: What ``explainer.audit`` returned; another tab.
-        keep: Share of edges kept when the page opens; by default that between pooled nodes if
-            explanations have them, else 0.2.
+        keep: Share of edges kept when the page opens; by default as many as every graph has between
+            pooled nodes, if explanations have them, else 0.2.
         steps: Largest number of steps of a slider.
         seed: Decides the order of equal scores and of the random edges.
         store: The same graphs as flat tensors, if the model's reader has made them already.
@@ -188,15 +180,6 @@ def write_page(
     data = payload(model, graphs, explanations, **options)
     write_atomically(path, render(data).encode())
     return path
-
-
-def _pooled_share(named: Mapping[str, Sequence[Any]], units: Units) -> float:
-    """Mean share of units in pooled regions, by the first explainer that has them."""
-    for explanations in named.values():
-        pooled = pooled_nodes(explanations)
-        if pooled is not None and len(units.pairs):
-            return round(min(max(units.share(pooled), 0.02), 0.98), 2)
-    return DEFAULT_KEEP
 
 
 def _check(

@@ -76,11 +76,3 @@ class Units:
         if not self.atoms:
             return rank
         return rank[self.pairs.index + self.store.node_start[self.pairs.graph]].amax(0)
-
-    def share(self, pooled: Tensor) -> float:
-        """Mean share of units in, or between, pooled nodes."""
-        ends = self.pairs.index + self.store.node_start[self.pairs.graph]
-        inside = (pooled if self.atoms else pooled[ends].all(0)).double()
-        total = torch.zeros(len(self.store), dtype=torch.double).index_add(0, self.graph, inside)
-        there = self.counts > 0
-        return float((total[there] / self.counts[there]).mean()) if bool(there.any()) else 0.0

@@ -44,6 +44,7 @@ __all__ = [
     "graft_of",
     "insert",
     "insert_many",
+    "pick",
     "random_region",
     "remove",
 ]
@@ -60,12 +61,8 @@ LONGEST_CHAIN = 4
 class Transplant:
     """A sanitised molecule made of two.
 
-    Args:
-        molecule: RDKit's molecule.
-        region: For each of its atoms the number in the molecule of the region, -1 if it is not of
-            the region.
-        host: For each of its atoms the number in the host, -1 if it is not of the host. Atoms that
-            are of neither are new.
+    Of each of its atoms the number in the molecule of the region, and in the host; -1 where it is
+    not of it. Atoms that are of neither are new.
     """
 
     molecule: Any
@@ -80,12 +77,7 @@ def insert(graft: Graft, host: Anatomy, generator: torch.Generator) -> Transplan
     such. Else one atom of the host is matched and a small group stands for each of the others: a
     phenyl group for an aromatic atom, acetyl for C=O, mesyl for S=O, methyl for all else. A
     hydrogen of the host goes, or where it has none of the right kind a substituent of about the
-    same number of atoms.
-
-    Args:
-        graft: The region.
-        host: The molecule that takes it; its counter-ions stay as they are.
-        generator: Draws the place.
+    same number of atoms. Counter-ions of the host stay as they are.
     """
     assembly = Assembly(host)
     for piece in graft.pieces:
@@ -97,11 +89,7 @@ def insert(graft: Graft, host: Anatomy, generator: torch.Generator) -> Transplan
 
 
 class Hosts:
-    """Molecules that take regions, and which of them have atoms of a kind.
-
-    Args:
-        anatomies: The molecules.
-    """
+    """Molecules that take regions, and which of them have atoms of a kind."""
 
     def __init__(self, anatomies: Iterable[Anatomy]) -> None:
         self.anatomies = list(anatomies)
@@ -114,12 +102,12 @@ class Hosts:
         """Numbers of hosts that have atoms for a region; no others can take it."""
         fit = set(range(len(self.anatomies)))
         for piece in graft.pieces:
-            fit &= set[int]().union(*map(self._matching, piece.surroundings))
+            takes = set[int]()
+            for one in piece.surroundings:
+                bound = [kind for kind, count in zip(one.kinds, one.joints, strict=True) if count]
+                takes |= set.intersection(*(self.having.get(kind, set()) for kind in bound))
+            fit &= takes
         return sorted(fit)
-
-    def _matching(self, one: Surrounding) -> set[int]:
-        bound = [kind for kind, count in zip(one.kinds, one.joints, strict=True) if count]
-        return set.intersection(*(self.having.get(kind, set()) for kind in bound))
 
 
 def insert_many(
@@ -147,15 +135,10 @@ def remove(
     *,
     fillers: Fillers | None = None,
 ) -> Transplant | None:
-    """A molecule without a region; ``None`` if nothing can take its place.
+    """A molecule without a region of its own; ``None`` if nothing can take its place.
 
-    Args:
-        graft: A region of the molecule.
-        anatomy: The molecule; it is the host of the mix.
-        generator: Draws among fillers.
-        fillers: What takes the place of the region, of about as many atoms, see
-            :func:`fillers_of`; a chain of carbons where it was between others. By default hydrogens
-            do.
+    Hydrogens do, or fillers of about as many atoms if there are any, see :func:`fillers_of`; a
+    chain of carbons where the region was between others.
     """
     assembly = Assembly(anatomy)
     for piece in graft.pieces:
@@ -190,9 +173,8 @@ def _near(fillers: Fillers, size: int, generator: torch.Generator | None) -> Gra
     if not sizes:
         raise InputError("no fillers; take hosts with alkyl or phenyl groups, or fillers=None")
     nearest = max(1, min(abs(other - size) for other in sizes))
-    return pick(
-        [f for other in sizes if abs(other - size) <= nearest for f in fillers[other]], generator
-    )
+    near = [other for other in sizes if abs(other - size) <= nearest]
+    return pick([filler for other in near for filler in fillers[other]], generator)
 
 
 def _between(piece: Piece, assembly: Assembly, generator: torch.Generator) -> dict[int, int] | None:
@@ -200,11 +182,8 @@ def _between(piece: Piece, assembly: Assembly, generator: torch.Generator) -> di
     if [one.joints for one in piece.surroundings] != [(1,), (1,)]:
         return None
     first, second = piece.surroundings
-    options = [
-        link
-        for link in assembly.anatomy.links.get((first.kinds[0], second.kinds[0]), ())
-        if assembly.free(link)
-    ]
+    known = assembly.anatomy.links.get((first.kinds[0], second.kinds[0]), ())
+    options = [link for link in known if assembly.free(link)]
     if not options:
         return None
     x, y = pick(options, generator)
@@ -227,12 +206,9 @@ def _beside(piece: Piece, assembly: Assembly, generator: torch.Generator) -> dic
                 assembly.hydrogens(number, -count)
             return dict(zip(one.atoms, chosen, strict=True))
         if one.joints == (1,):
-            size = len(piece.atoms)
-            stumps = [
-                (site, side)
-                for site, side in assembly.anatomy.stumps.get(one.kinds[0], ())
-                if abs(len(side) - size) <= max(1, size // 2) and assembly.free({site, *side})
-            ]
+            size, known = len(piece.atoms), assembly.anatomy.stumps.get(one.kinds[0], ())
+            like = [s for s in known if abs(len(s[1]) - size) <= max(1, size // 2)]
+            stumps = [(site, side) for site, side in like if assembly.free({site, *side})]
             if stumps:
                 site, side = pick(stumps, generator)
                 assembly.gone |= side

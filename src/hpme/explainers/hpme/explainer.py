@@ -15,7 +15,7 @@ from hpme.explainers.hpme.method.pool import PoolSize
 from hpme.explainers.hpme.method.training import fit_edge_mlp
 from hpme.explainers.hpme.refining import Local, Refine, chosen_weight, widened
 from hpme.explainers.hpme.report import FitReport, class_name, report_on
-from hpme.explainers.hpme.search.chains import OCCLUSION, PENALTY, Candidates, Known, SubsetSearch
+from hpme.explainers.hpme.search.chains import OCCLUSION, Candidates, Known, SubsetSearch
 from hpme.explainers.hpme.search.distil import Distiller, LinearPool, importance
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.search.occlusion import occlusion
@@ -39,7 +39,7 @@ from hpme.progress import progress_bar
 
 SEARCH_EDGES = 50_000
 """A scorer for all graphs needs no more to be found, and large graphs would take long."""
-QUICK = 32, RATIOS[::2], 1
+QUICK = 24, RATIOS[::2], 1
 """Where nothing is searched: graphs and ratios that are tried, and pools to try them with."""
 FEWEST_GRAPHS = 8
 """Searched on however few passes a fit may take."""
@@ -164,10 +164,10 @@ class HPMEExplainer(HPMEBase):
     def _ratio_curve(self, few: HardMix, known: Known, progress: bool) -> list[RatioPoint]:
         count, ratios, pools = (TRIAL_GRAPHS, RATIOS, 3) if self.restarts else QUICK
         ids = torch.randperm(few.graphs.num_graphs, generator=few.generator)[:count]
-        trial = few.subset(ids.to(few.context.device))
+        trial, rows = few.subset(ids.to(few.context.device)), few.context.store.batch(ids).node_ids
         # A scorer serves all ratios, so a short search with a middle one is enough.
-        middle = replace(few, size=PoolSize(MIDDLE))
-        found = self._found(SubsetSearch(min(1, self.restarts), 2, self.subsets), middle, known)
+        known = known[0][rows], known[1][ids]
+        found = self._found(SubsetSearch(min(1, self.restarts), 2, self.subsets), trial, known)
         weights = torch.stack([found.weights[number] for number in found.order()[:pools]])
         with progress_bar("choosing the ratio", len(ratios), enabled=progress) as advance:
             return ratio_curve(trial, weights, ratios, advance=advance)
@@ -218,7 +218,7 @@ class HPMEExplainer(HPMEBase):
             if not slopes.any() and not found.weights:  # nothing matters, so any pool will do
                 slopes = torch.rand(len(slopes), generator=mix.generator).to(slopes)
             distiller = Distiller(mix.features[0], mix.graphs)
-            weights = distiller.fit(slopes, torch.ones_like(mix.m).to(slopes), (PENALTY,))
+            weights = distiller.fit(slopes, torch.ones_like(mix.m).to(slopes))
             if bool(weights.any()):
                 found.add(weights, OCCLUSION)
         return found

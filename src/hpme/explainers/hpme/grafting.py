@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -22,6 +22,7 @@ from hpme.data.molecules.grafts import (
     graft_of,
     insert,
     insert_many,
+    pick,
     random_region,
     remove,
 )
@@ -29,7 +30,7 @@ from hpme.data.molecules.smiles import from_smiles
 from hpme.errors import HPMEError, InputError
 from hpme.explainers.hpme.evidence import Trials, far
 from hpme.explainers.hpme.search.criterion import outcome, value_of
-from hpme.explainers.shared.context import Context, batches
+from hpme.explainers.shared.context import Context
 from hpme.graphs import GraphStore
 from hpme.graphs.segment import exclusive_cumsum
 from hpme.models.explained import ExplainedModel, HeldModel
@@ -47,12 +48,7 @@ Featurise = Callable[[Sequence[str]], Sequence[Any]]
 def default_featurise(
     store: GraphStore, known: Featurise | None = None, *, hydrogens: bool = True
 ) -> Featurise:
-    """What makes the first of the graphs again: hpme's own features, or PyG's ``from_smiles``.
-
-    Args:
-        store: Graphs with their SMILES.
-        known: Asked in place of these.
-        hydrogens: Whether hydrogens may be nodes.
+    """What makes the first of the graphs again: ``known``, or hpme's own features, or PyG's.
 
     Raises:
         InputError: If the graphs have other features.
@@ -65,11 +61,11 @@ def default_featurise(
     def theirs(smiles: Sequence[str]) -> Sequence[Any]:
         return [pyg_from_smiles(text) for text in smiles]
 
+    given = store.subset(torch.tensor([0]))
     asked: list[Featurise] = [ours, theirs, *[partial(ours, whole=True)] * hydrogens]
     for featurise in [known] if known else asked:
-        made = GraphStore.from_graphs(list(featurise(store.text["smiles"][:1])))
-        given = store.subset(torch.tensor([0])).x
-        if made.x.shape == given.shape and torch.equal(made.x.to(given), given):
+        made = GraphStore.from_graphs(list(featurise(given.text["smiles"]))).x
+        if made.shape == given.x.shape and torch.equal(made.to(given.x), given.x):
             return featurise
     raise InputError(
         "the molecules have other features than hpme's own and those of PyG's from_smiles; pass "
@@ -79,12 +75,7 @@ def default_featurise(
 
 @dataclass(frozen=True)
 class Featuriser:
-    """Graphs of SMILES as a model was trained on them.
-
-    Args:
-        like: Graphs with their SMILES; what is made has their types.
-        featurise: Makes graphs of SMILES.
-    """
+    """Graphs of SMILES as a model was trained on them; what is made has the types of those like."""
 
     like: GraphStore
     featurise: Featurise
@@ -126,11 +117,7 @@ class Featuriser:
 class Grafting:
     """Kept molecules as hosts, and what the model says about them.
 
-    Args:
-        context: The frozen model.
-        featuriser: Makes graphs of SMILES.
-        smiles: The kept molecules.
-        seed: Draws places, hosts and random regions, together with the molecule.
+    The seed draws places, hosts and random regions, together with the molecule.
     """
 
     def __init__(
@@ -152,26 +139,16 @@ class Grafting:
         """Outputs of the kept molecules ``[H, C]``, asked for once while a model is held."""
         if "outputs of molecules" not in self.found:
             self.found["outputs of molecules"] = self.ask(self.smiles)
-        known: Tensor = self.found["outputs of molecules"]
-        return known
+        return cast(Tensor, self.found["outputs of molecules"])
 
     def ask(self, smiles: Sequence[str]) -> Tensor:
         """Outputs of the model on molecules."""
-        found = []
-        for start in range(0, len(smiles), BATCH):
-            store = self.featuriser(smiles[start : start + BATCH])
-            device = self.context.device
-            for ids in batches(torch.arange(len(store)), BATCH):
-                found.append(self.context.predict(store.batch(ids).to(device)))
-        return torch.cat(found)
+        parts = (smiles[start : start + BATCH] for start in range(0, len(smiles), BATCH))
+        graphs = (self.featuriser(part).batch().to(self.context.device) for part in parts)
+        return torch.cat([self.context.predict(some) for some in graphs])
 
     def trials(self, store: GraphStore, pooled: Tensor) -> Trials:
-        """Transplants of pooled atoms of the first graphs of the context.
-
-        Args:
-            store: The graphs.
-            pooled: Their pooled nodes, boolean.
-        """
+        """Transplants of pooled nodes, boolean, of a store, the first graphs of the context."""
         count, smiles, context = len(store), store.text["smiles"], self.context
         ids, chosen = torch.arange(count, device=context.device), self.featuriser.fits(store)
         spread = self.outputs.view(len(self.smiles), 1, -1).expand(-1, count, -1)
@@ -203,13 +180,7 @@ class Grafting:
     def table(
         self, shape: Sequence[int], made: Mapping[tuple[int, ...], str], graphs: Sequence[int]
     ) -> Tensor:
-        """The explained number of molecules by their places.
-
-        Args:
-            shape: Shape of the table, NaN where there is none.
-            made: Molecules by place.
-            graphs: Numbers of the graphs they were made of.
-        """
+        """The explained number of molecules by their places, and NaN, as :meth:`values`."""
         table = torch.full(tuple(shape), torch.nan, dtype=torch.double, device=self.context.device)
         if made:
             values = torch.tensor(self.values(graphs, list(made.values())), dtype=torch.double)
@@ -229,17 +200,10 @@ class Grafting:
     def without(
         self, store: GraphStore, pooled: Tensor, draws: int, *, nodes: bool
     ) -> tuple[Tensor, Tensor]:
-        """Outputs with neutral groups in place of atoms, NaN where none can take their place.
+        """Outputs without pooled atoms ``[draws, B]``, and without each atom ``[draws, N]``.
 
-        Args:
-            store: The first graphs of the context.
-            pooled: Their pooled nodes, boolean.
-            draws: Groups that take their place, as far as there are different ones.
-            nodes: Whether single atoms are asked about; each goes with what it cannot be cut off
-                from, an atom of a ring with its ring.
-
-        Returns:
-            Without the pooled atoms ``[draws, B]``, and without each atom ``[draws, N]``.
+        Different neutral groups take their place, as far as there are any; else it is NaN. A single
+        atom goes with what it cannot be cut off from, an atom of a ring with its ring.
         """
         parts = pooled.cpu().split(store.sizes.tolist())  # type: ignore[no-untyped-call]
         first = (len(store) + exclusive_cumsum(store.sizes)).tolist()
@@ -278,14 +242,23 @@ class Grafting:
         if graft is None:
             return
         hosts = Hosts(self.anatomies[number] for number in chosen)
-        beside, others = self._controls(own, graft, hosts, generator)
+        # Random regions of the molecule itself, beside the graft, else of hosts: those show what
+        # grafting as such does, others with the prediction of the graph would bring its reasons.
+        beside, others = [], []
+        for _ in range(DRAWS):
+            one = random_region(own, graft, generator, avoid=graft.atoms)
+            if one is not None and 2 * len({*one.atoms} & {*graft.atoms}) <= len(one.atoms):
+                beside.append(one)
+            other = random_region(pick(hosts.anatomies, generator), graft, generator)
+            if other is not None:
+                others.append(other)
         inserted, _ = insert_many(graft, hosts, DRAWS, generator)
-        for draw, (place, one) in enumerate(inserted):
-            yield "inserted", draw, one, chosen[place]
+        for draw, (place, mixed) in enumerate(inserted):
+            yield "inserted", draw, mixed, chosen[place]
             for control in beside[draw:] + beside[:draw] + others[draw:] + others[:draw]:
-                other = insert(control, hosts.anatomies[place], generator)
-                if other is not None:
-                    yield "random", draw, other, chosen[place]
+                beyond = insert(control, hosts.anatomies[place], generator)
+                if beyond is not None:
+                    yield "random", draw, beyond, chosen[place]
                     break
         for draw in range(DRAWS):
             gone = remove(graft, own, generator, fillers=self.fillers) or remove(graft, own)
@@ -296,25 +269,6 @@ class Grafting:
                 gone = remove(control, own, generator, fillers=self.fillers)
                 if gone is not None:
                     yield "spared", draw, gone, -1
-
-    def _controls(
-        self, own: Anatomy, graft: Graft, hosts: Hosts, generator: torch.Generator
-    ) -> tuple[list[Graft], list[Graft]]:
-        """Random regions of the molecule itself, beside the graft, and of other hosts.
-
-        Those of hosts show what grafting as such does: molecules with the prediction of the graph
-        would bring its reasons with them.
-        """
-        beside, others = [], []
-        for _ in range(DRAWS):
-            one = random_region(own, graft, generator, avoid=graft.atoms)
-            if one is not None and 2 * len({*one.atoms} & {*graft.atoms}) <= len(one.atoms):
-                beside.append(one)
-            place = int(torch.randint(len(hosts.anatomies), (1,), generator=generator))
-            other = random_region(hosts.anatomies[place], graft, generator)
-            if other is not None:
-                others.append(other)
-        return beside, others
 
 
 @lru_cache(maxsize=512)

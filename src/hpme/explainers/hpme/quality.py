@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -52,16 +52,13 @@ class Quality:
             carries most, and so does the rest without it. ``"absence"``: nothing in the graph
             carries the prediction and nothing is lost without it, for it rests on something that
             is missing. ``"unclear"``: little and much are both possible.
-        carried: Share of the way that the region carries, beyond random regions.
-        carried_low, carried_high: Ends of its interval.
+        carried, carried_low, carried_high: Share of the way that the region carries, beyond random
+            regions, and the ends of its interval.
         p: Chance of that or more if the region did no more than random ones, one-sided, paired.
-        lost: Share of the way that is lost without the region, beyond random regions.
-        lost_low, lost_high: Ends of its interval.
-        effect: How much higher the region makes the output of hosts.
-        effect_low, effect_high: Ends of its interval.
+        lost, lost_low, lost_high: The same of what is lost without the region.
+        effect, effect_low, effect_high: How much higher the region makes the output of hosts.
         random: How much higher random regions make it.
-        removal: How much higher the output of the graph is without the region.
-        removal_low, removal_high: Ends of its interval.
+        removal, removal_low, removal_high: How much higher the graph's is without the region.
         stable: Does another chain of the search pool the same nodes? Share of common nodes beyond
             chance; ``nan`` if there was one chain only.
         size: Number of nodes of the region.
@@ -69,8 +66,7 @@ class Quality:
             counted. 0 where it allows too few: nothing is inserted then, and nodes are replaced as
             in all other graphs; ``nan`` for these, and if it is not known how the model reads
             molecules.
-        output: What the output is called.
-        nodes: What nodes are called.
+        output, nodes: What they are called.
         rest: Other nodes that the region relies on, as ``pooled`` of explanations: with something
             unlike them in their place the prediction goes, too. Looked for if the verdict is
             ``"carried"`` or ``"part"``.
@@ -108,12 +104,6 @@ class Quality:
     proof: Proof | None = field(default=None, compare=False, repr=False)
     doubt: str = ""
 
-    def doubted(self, why: str) -> Quality:
-        """The same without a verdict that needs evidence of the fit."""
-        if self.verdict not in ("carried", "part", "several"):
-            return self
-        return replace(self, verdict="unclear", doubt=why)
-
     def sentence(self) -> str:
         """All of it in words, what is certain first."""
         one, atoms = self.size == 1, self.nodes == "atoms"
@@ -132,7 +122,7 @@ class Quality:
         else:
             change, random = self._moved(these, self.output)
             said = [f"{change} {elsewhere}{random}"] + [self._without(them, "it")] * removed
-        said.append(self.doubt or REASONS[self.verdict] + self._share + self._more)
+        said.append(self.doubt or self._reason)
         return " ".join(f"{words[0].upper()}{words[1:].removesuffix('.')}." for words in said)
 
     def _moved(self, they: str, output: str) -> tuple[str, str]:
@@ -164,23 +154,20 @@ class Quality:
         return f"{text} [{', '.join(low_high)}]" if all(map(math.isfinite, ends)) and ends else text
 
     @property
-    def _share(self) -> str:
-        """How much of the reason it is, if that is certain."""
-        told = self.verdict in ("carried", "part") and self.carried_low > 0
-        return f" ({min(self.carried, 1.0):.0%})" if told else ""
-
-    @property
     def shares(self) -> tuple[float, float]:
         """Shares of the way from hosts to the graph: with the region, and with random ones."""
         return self.effect / (self.way or math.nan), self.random / (self.way or math.nan)
 
     @property
-    def _more(self) -> str:
-        """The rest of the reason, if it adds clearly or nothing is left to add."""
+    def _reason(self) -> str:
+        """How much of the reason it is, and the rest if that adds clearly or nothing is left to."""
+        said = REASONS[self.verdict]
+        if self.verdict in ("carried", "part") and self.carried_low > 0:
+            said += f" ({min(self.carried, 1.0):.0%})"
         if self.more and (math.isnan(self.together) or self.carried > 1 - ADDED):
-            return f"; needs {self.more}"
+            return f"{said}; needs {self.more}"
         adds = self.together >= max(0.0, self.carried) + ADDED
-        return f"; with {self.more} {min(self.together, 1.0):.0%}" if adds else ""
+        return f"{said}; with {self.more} {min(self.together, 1.0):.0%}" if adds else said
 
     def __str__(self) -> str:
         return f"{self.verdict}: {self.sentence()}"
@@ -195,17 +182,11 @@ def quality_of(
     rest: bool = True,
     proofs: bool = False,
 ) -> list[Quality]:
-    """Quality for the graphs of the transplants.
-
-    Args:
-        transplants: The graphs and their hosts.
-        rival: The pool of another chain.
-        grafting: Transplants of molecules, if the graphs are such.
-        rest: Whether the rest of the reason is looked for.
-        proofs: Whether the transplants are kept, to be drawn.
-    """
-    transplants = transplants.meeting(DRAWS)
+    """Quality for the graphs of the transplants; the rival is the pool of another chain."""
     count, graphs = transplants.count, transplants.graphs
+    transplants = Transplants.of(
+        transplants.mix, count, transplants.score, transplants.pooled, draws=DRAWS
+    )
 
     def measured(keep: Tensor) -> Trials:
         if grafting is None:
@@ -257,18 +238,15 @@ def trials_of(transplants: Transplants, keep: Tensor) -> Trials:
     context, count = transplants.context, transplants.count
     ids = torch.arange(count, device=transplants.hosts.device)
     random = transplants.random_regions(keep)
-
-    def number(output: Tensor) -> Tensor:
-        return outcome(context, output, ids)
-
+    own, hosts = (context.values[:count].unsqueeze(0), context.values[transplants.hosts])
     return Trials(
-        own=value_of(context, context.values[:count].unsqueeze(0), ids)[0],
-        hosts=value_of(context, context.values[transplants.hosts], ids),
-        inserted=number(transplants.into_hosts(keep, ids)),
-        random=number(transplants.into_hosts(random, ids)),
-        removed=number(torch.stack(transplants.replaced(keep))),
-        spared=number(torch.stack(transplants.replaced(random))),
-        bounded=context.task.classification,
+        value_of(context, own, ids)[0],
+        value_of(context, hosts, ids),
+        outcome(context, transplants.into_hosts(keep, ids), ids),
+        outcome(context, transplants.into_hosts(random, ids), ids),
+        outcome(context, transplants.replaced(keep), ids),
+        outcome(context, transplants.replaced(random), ids),
+        context.task.classification,
     )
 
 
@@ -299,9 +277,7 @@ def _stable(transplants: Transplants, rival: nn.Module | None) -> Tensor:
     if rival is None:
         return transplants.score.new_full((transplants.count,), torch.nan)
     other = top_nodes(transplants.mix.scores(rival), graphs, m).keep[0]
-    both = transplants.pool & other
-    share = transplants.sizes(both) / m.clamp(min=1)
-    chance = m / graphs.sizes
+    share, chance = transplants.sizes(transplants.pool & other) / m.clamp(min=1), m / graphs.sizes
     beyond = (share - chance) / (1 - chance).clamp(min=1e-6)
     return torch.where(m < graphs.sizes, beyond, 1.0).clamp(min=0)[: transplants.count]
 

@@ -8,7 +8,7 @@ from typing import Any
 from hpme.explainers.hpme.explainer import HPMEExplainer
 from hpme.models.explained import Model
 
-QUICK: dict[str, Any] = {"restarts": 0, "search_graphs": 64, "score": "node", "epochs": 1}
+QUICK: dict[str, Any] = {"restarts": 0, "search_graphs": 24, "score": "node", "epochs": 1}
 """Arguments of :class:`HPMEExplainer`: cheap attributions compete, on a few graphs."""
 
 

@@ -58,18 +58,11 @@ def rest_of(
 ) -> tuple[Tensor, Tensor]:
     """Nodes that pooled regions rely on, boolean ``[N]``, and what they carry together ``[count]``.
 
-    The worst part is added and others are looked for, as long as too little is carried.
-
-    Args:
-        transplants: The graphs and their hosts.
-        chosen: Graphs that are asked about, boolean ``[count]``.
-        carried: Share of the way that nodes ``[N]`` carry.
-        grafting: Replaces parts of molecules.
+    The worst part is added and others are looked for, as long as too little is carried. The chosen
+    graphs are asked about, boolean ``[count]``.
     """
-    kept, together = (
-        transplants.pooled.clone(),
-        torch.full_like(chosen, torch.nan, dtype=torch.double),
-    )
+    kept = transplants.pooled.clone()
+    together = torch.full_like(chosen, torch.nan, dtype=torch.double)
     for _ in range(ROUNDS):
         parts = parts_of(transplants, kept, ~kept & transplants.of_graphs(chosen))
         graph, place = parts[_needed(transplants, parts, kept, grafting)].flat()
@@ -200,7 +193,7 @@ def _without(
         fixed[graphs.anchors.flatten()] = True
     noise = transplants.noise() - 4.0 * fixed
     draw, part = torch.ones_like(hosts).nonzero().unbind(1)
-    size = max(1, transplants.mix.max_nodes * len(graphs.sizes) // max(1, graphs.num_nodes))
+    size = transplants.mix.per_pass(torch.arange(graphs.num_graphs, device=part.device))
     found = []
     for rows in batches(torch.arange(len(part), device=part.device), size):
         give = store.batch(parts.graph[part[rows]], with_pairs=True)

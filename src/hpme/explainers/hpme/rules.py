@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from hpme.errors import InputError
+from hpme.explainers.hpme.counterfactuals import class_names
 from hpme.explainers.hpme.decisions import (
     MOST_RULES,
     Decision,
@@ -21,7 +22,6 @@ from hpme.explainers.hpme.patterns import Catalogue, Vocabulary, add_contexts, f
 from hpme.explainers.hpme.rulebook import Condition, Rule, RuleBook
 from hpme.explainers.hpme.transplants import Transplants
 from hpme.explainers.hpme.weighing import LEAST_UNSEEN, Weighing
-from hpme.explainers.shared.context import Context
 from hpme.graphs import GraphStore
 
 LEAST_SKILL = 0.2
@@ -76,26 +76,9 @@ def learn_rules(
         advance: Called once for each size of patterns.
         grafting: Grafts between molecules, if it is known how the model reads them.
     """
-    classes = _classes(transplants.context, names)
+    classes = class_names(transplants.context, names)
     words = Vocabulary.of(store)
     return Learner(Weighing(transplants, store, words, classes, learned, grafting)).learn(advance)
-
-
-def _classes(context: Context, names: Sequence[str] | None) -> list[str] | None:
-    """Names of the classes, or of the two sides of a question; ``None`` for values."""
-    if not context.task.classification:
-        return None
-    width = context.values.shape[1]
-    view = context.adapter.view
-    if view.asked and width == 2:
-        ours, other = view.target, view.contrast
-        return [
-            f"not {ours}" if other is None else str(other),
-            f"not {other}" if ours is None else str(ours),
-        ]
-    if names is not None and len(names) == width:
-        return [str(name) for name in names]
-    return [f"class {number}" for number in range(width)]
 
 
 @dataclass(frozen=True)

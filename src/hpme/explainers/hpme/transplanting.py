@@ -6,6 +6,7 @@ import logging
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import torch
@@ -93,7 +94,10 @@ class TransplantingExplainer(MixingExplainer):
 
         found = self._by_parts(model, graphs, ask)
         if self.report is not None and self.report.evidence == "none":
-            found = [one.doubted(UNPROVEN) for one in found]
+            unclear = [replace(one, verdict="unclear", doubt=UNPROVEN) for one in found]
+            found = [
+                o if o.verdict == "absence" else u for o, u in zip(found, unclear, strict=True)
+            ]
         if isinstance(graphs, list):
             for explanation, quality in zip(graphs, found, strict=True):
                 set_quality(explanation, quality)
@@ -272,14 +276,14 @@ class TransplantingExplainer(MixingExplainer):
                 )
             store = store.joined(others)
         with self._transplants(model, store) as transplants:
-            flip = Flip(transplants.context, threshold)
-            made = featurise or explained.featurise
-            if molecules and made is None:
-                made = default_featurise(store)
+            flip = Flip(transplants.context, threshold, explained.classes)
+            made = None
+            if molecules:
+                made = featurise or explained.featurise or default_featurise(store)
             if not flip.differ(len(store) if molecules else None):
                 logger.warning(ONE_ANSWER)
                 return [[] for _ in range(count)]
-            if not molecules or made is None:
+            if made is None:
                 return graph_counterfactuals(transplants, flip, n)
             score = transplants.score[0, : len(store.x)].sigmoid().cpu()
             with progress_bar("editing molecules", count, enabled=progress) as advance:
@@ -307,11 +311,9 @@ class TransplantingExplainer(MixingExplainer):
         ours = NamedPattern.of(store, should, "should")
         other = None if should_not is None else NamedPattern.of(store, should_not, "should_not")
         with self._transplants(model, store) as transplants:
-            known = Featuriser.of(self._leveled(model, None), store)
-            if known is None:
-                return audit_of(transplants, ours, other)
-            grafting = Grafting(transplants.context, known, store.text["smiles"], self.seed)
-            return audit_of(transplants, ours, other, grafting, known.fits(store))
+            grafting = self._grafting(model, transplants, store, store)
+            fits = None if grafting is None else grafting.featuriser.fits(store)
+            return audit_of(transplants, ours, other, grafting, fits)
 
     def _read(self, model: Model, graphs: Iterable[Any]) -> GraphStore:
         return read_graphs(self, self._leveled(model, None), graphs).store

@@ -81,12 +81,13 @@ def ratio_curve(
     noise = torch.rand(1, mix.graphs.num_nodes, generator=mix.generator).to(scores)
     for ratio in ratios:
         sized = replace(mix, size=PoolSize(ratio))
-        best = scores[joint_rank(criterion(sized, sized.select(scores), hosts)).argmin()]
-        keep = sized.select(torch.cat([best.unsqueeze(0), noise])).keep
-        parts = Transplants.among(sized, best.unsqueeze(0), hosts)
+        values = criterion(sized, sized.select(scores), hosts)
+        best = int(joint_rank(values).argmin())
+        keep = sized.select(torch.cat([scores[best : best + 1], noise])).keep
+        parts = Transplants.among(sized, scores[best : best + 1], hosts)
         region = parts.random_regions(keep[0], beside=False)[:1]
         chosen = by_boundary(torch.cat([keep, region]), sized.graphs, sized.generator)
-        values = criterion(sized, chosen, hosts, chosen[torch.tensor([0, 1, 0])])[:, 0]
-        curve.append(RatioPoint(ratio, *values.tolist()))
+        random = criterion(sized, chosen[1:], hosts, chosen[torch.tensor([1, 0])])[:, 0]
+        curve.append(RatioPoint(ratio, float(values[best, 0]), *random.tolist()))
         advance(1)
     return curve
