@@ -2,7 +2,7 @@ r"""The pooling ratio :math:`r`, chosen from the graphs and the model alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -63,19 +63,24 @@ def choose_ratio(curve: list[RatioPoint]) -> float:
 
 
 def ratio_curve(
-    mix: HardMix, weights: Tensor, *, advance: Callable[[int], None]
+    mix: HardMix,
+    weights: Tensor,
+    ratios: Sequence[float] = RATIOS,
+    *,
+    advance: Callable[[int], None],
 ) -> list[RatioPoint]:
-    """The best of some pools with each of :data:`RATIOS`, on draws of :math:`G'` that all share.
+    """The best of some pools with each ratio, on draws of :math:`G'` that all share.
 
     Args:
         mix: The graphs; its pooled size is ignored.
         weights: Weights ``[P, D]`` of the pools.
+        ratios: The ratios.
         advance: Called with the number of ratios done.
     """
     hosts, curve = mix.draw(2), []
     scores = mix.scores(LinearPool(weights))
     noise = torch.rand(1, mix.graphs.num_nodes, generator=mix.generator).to(scores)
-    for ratio in RATIOS:
+    for ratio in ratios:
         sized = replace(mix, size=PoolSize(ratio))
         values = criterion(sized, sized.select(scores), hosts)
         best = int(joint_rank(values).argmin())
