@@ -140,7 +140,7 @@ def test_bad_arguments_of_all_are_named(kind, options):
 
 
 @pytest.mark.parametrize(
-    "options", [{"restarts": 0}, {"rounds": 0}, {"subsets": 1}, {"max_passes": 0}]
+    "options", [{"restarts": -1}, {"rounds": 0}, {"subsets": 1}, {"max_passes": 0}]
 )
 def test_bad_arguments_are_named(options):
     with pytest.raises(InputError, match=next(iter(options))):
