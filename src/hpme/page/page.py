@@ -59,7 +59,22 @@ def payload(
     named = explanations if isinstance(explanations, Mapping) else {"explanation": explanations}
     graphs, *flat = (on_cpu(part) for part in flat_views(given, *map(list, named.values())))
     named = dict(zip(named, flat, strict=True))
-    _check(graphs, named, names, reports, metrics, counterfactuals, keep, steps)
+    if not graphs:
+        raise InputError("no graphs to show; pass at least one")
+    if not named:
+        raise InputError("no explanations to show; pass those of at least one explainer")
+    lists: dict[str, Any] = {"names": names, "lists of counterfactuals": counterfactuals}
+    lists |= {f"values of metric '{name}'": values for name, values in (metrics or {}).items()}
+    for what, some in lists.items():
+        if some is not None and len(some) != len(graphs):
+            raise InputError(f"{len(graphs)} graphs need as many {what}, got {len(some)}")
+    for name in reports or {}:
+        if name not in named:
+            raise InputError(f"a report of '{name}', but no explanations; use the same names")
+    if keep is not None and not 0 <= keep <= 1:
+        raise InputError(f"keep is a share between 0 and 1, got {keep}")
+    if steps < 1:
+        raise InputError(f"steps must be at least 1, got {steps}")
     explained = ExplainedModel.of(model, mode=mode, model_config=model_config)
     if store is None:
         store = explained.read(graphs if graphs[0].get("type_names") is None else given)
@@ -142,12 +157,10 @@ def write_page(
 ) -> Path:
     """Writes one HTML file with all explanations; it opens in a browser without a network.
 
-    For every graph a slider chooses how many of the heaviest edges count, and the page shows what
-    the model predicts on these edges alone and on the graph without them. Both are the model's
-    outputs on graphs whose other edges were deleted, computed here for up to ``steps + 1`` sizes;
-    nodes and self-loops stay. As a line to compare with, the same is done with edges in random
-    order. Scores of the two directions between nodes are averaged; equal scores are ordered at
-    random. A score that is no number counts as the lowest.
+    Scores of the two directions between nodes are averaged; equal scores are ordered at random, and
+    a score that is no number counts as the lowest. What the model predicts on the heaviest edges
+    alone, and without them, is computed here for up to ``steps + 1`` sizes; nodes and self-loops
+    stay.
 
     Args:
         model: The explained model; it is left exactly as it was.
@@ -158,23 +171,21 @@ def write_page(
             metrics; its ``verdict`` is shown in words, and nodes of an ``"absence"`` are not
             marked.
         path: Where to write; ``.html``.
-        title: Title of the page.
         mode: ``"regression"`` or ``"binary_classification"`` if the model returns one value per
             graph.
         model_config: PyG's ``ModelConfig``, in place of ``mode``.
-        names: Names of the graphs; by default their ``name``, else their number.
+        title, names, model_name: What the page, the graphs and the model are called; by default by
+            their ``name``, ``smiles`` or number, and by the model's ``title`` or class.
         class_names: Names of the classes; by default as the model is known by, else their number.
         reports: What explainers report about their fit, such as ``HPMEExplainer.report``, by name.
         metrics: Further numbers by name, one for each graph, to show and to sort by.
-        rules: What ``explainer.rules`` returned, for a tab of its own.
-        counterfactuals: What ``explainer.counterfactuals`` returned for these graphs; another tab.
-        audit: What ``explainer.audit`` returned; another tab.
+        rules, counterfactuals, audit: What these methods of an explainer returned for the graphs,
+            for tabs of their own. Counterfactuals of some graphs may be ``None``: not looked for.
         keep: Share of edges kept when the page opens; by default as many as every graph has between
             pooled nodes, if explanations have them, else 0.2.
         steps: Largest number of steps of a slider.
         seed: Decides the order of equal scores and of the random edges.
         store: The same graphs as flat tensors, if the model's reader has made them already.
-        model_name: What the model is called; by default its ``title``, else its class.
         progress: Whether to draw progress bars (on terminals only).
 
     Raises:
@@ -186,31 +197,3 @@ def write_page(
     data = payload(model, graphs, explanations, **options)
     write_atomically(path, render(data).encode())
     return path
-
-
-def _check(
-    graphs: Sequence[Any],
-    named: Mapping[str, Sequence[Any]],
-    names: Sequence[str] | None,
-    reports: Mapping[str, Any] | None,
-    metrics: Metrics | None,
-    counterfactuals: Changes | None,
-    keep: float | None,
-    steps: int,
-) -> None:
-    if not graphs:
-        raise InputError("no graphs to show; pass at least one")
-    if not named:
-        raise InputError("no explanations to show; pass those of at least one explainer")
-    lists: dict[str, Any] = {"names": names, "lists of counterfactuals": counterfactuals}
-    lists |= {f"values of metric '{name}'": values for name, values in (metrics or {}).items()}
-    for what, some in lists.items():
-        if some is not None and len(some) != len(graphs):
-            raise InputError(f"{len(graphs)} graphs need as many {what}, got {len(some)}")
-    for name in reports or {}:
-        if name not in named:
-            raise InputError(f"a report of '{name}', but no explanations; use the same names")
-    if keep is not None and not 0 <= keep <= 1:
-        raise InputError(f"keep is a share between 0 and 1, got {keep}")
-    if steps < 1:
-        raise InputError(f"steps must be at least 1, got {steps}")
