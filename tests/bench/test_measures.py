@@ -1,15 +1,20 @@
 """Metric sets and exhibits of an experiment."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+import torch
 from torch_geometric.data import Data
 from torch_geometric.explain import Explanation
 
+from finder import Finder, planted_graphs
 from hpme.bench import MEASURES, Experiment, Target, explain, record_of
 from hpme.bench.measures import EXHIBITED, EXHIBITS
+from hpme.bench.outcome import Outcome
 from hpme.data import GraphStore, load_dataset
 from hpme.errors import InputError
+from hpme.explainers import HPMEExplainer
 from hpme.models import Recipe, predict
 
 QUICK = {"restarts": 1, "rounds": 1, "subsets": 4, "epochs": 1}
@@ -36,7 +41,7 @@ def test_values_of_every_metric_set(dataset, target):
         "auc", "auc_per_graph", "precision", "fidelity_plus", "fidelity_minus",
         "robust_fidelity_plus", "robust_fidelity_minus", "simoar", "simoar_random",
         "simoar_empty", "cosine", "euclidean", "choice_fidelity", "choice_disagreement",
-        "choice_loss",
+        "choice_loss", "carried", "lost",
     }  # fmt: skip
     assert record.undefined == {}
     of_all = {name for name in record.values if name == "auc" or name.startswith("choice")}
@@ -47,6 +52,50 @@ def test_the_ground_truth_has_full_precision(dataset, target):
     values = recorded(dataset, target, "ground-truth", ("precision", "shift")).values
     assert values["precision"] == 1.0
     assert values["cosine"] < 1.0
+
+
+class Planted:
+    """A dataset of which it is known what a model reads."""
+
+    info, pool_ratio, has_ground_truth = SimpleNamespace(task="regression"), 0.25, True
+
+    def __init__(self, graphs):
+        self.graphs = graphs
+
+    def __len__(self):
+        return len(self.graphs)
+
+    def __getitem__(self, number):
+        return self.graphs[number]
+
+    def companions(self, seed, count):
+        return torch.zeros(0, dtype=torch.long)
+
+
+def test_explanations_are_put_into_graphs_that_no_explainer_saw(monkeypatch):
+    told, hosts, graphs = HPMEExplainer.judge, [], planted_graphs(36)
+
+    def judge(self, model, some, masks, **known):
+        hosts.append(known["hosts"])
+        return told(self, model, some, masks, **known)
+
+    def carried(dataset, count, masks):
+        numbers = list(range(count))
+        experiment = Experiment("planted", None, 0, graphs=count)
+        shown = [Explanation(edge_mask=mask) for mask in masks[:count]]
+        target = Target("finder", 0, Finder(), None)
+        some = [dataset[number] for number in numbers]
+        return MEASURES["judged"](Outcome(experiment, dataset, target, numbers, some, [], shown))
+
+    monkeypatch.setattr(HPMEExplainer, "judge", judge)
+    truth = [graph.x[graph.edge_index, 1].prod(0) for graph in graphs]
+    noise = [torch.rand(graph.num_edges) for graph in graphs]
+    found, random = (carried(Planted(graphs), 20, masks) for masks in (truth, noise))
+    assert float(found["carried"]) > 0.6 > 0.2 > float(random["carried"])
+    assert float(found["lost"]) > 0.6 and found["lost"].count == 20
+    for some in hosts:
+        assert len(some) == 16 and not any(torch.equal(h.x, g.x) for h in some for g in graphs[:20])
+    assert "2 graphs are left" in carried(Planted(graphs), 34, truth)["carried"].reason
 
 
 def test_all_edges_are_deleted_or_none(dataset, target):

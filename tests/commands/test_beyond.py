@@ -52,10 +52,12 @@ def test_counterfactuals_are_a_table(ask):
     rows = Path("table.csv").read_text().split()[1:]
     table = ["smiles,id", *(f"{text},molecule {number}" for number, text in enumerate(rows))]
     Path("table.csv").write_text("\n".join(table) + "\n")
-    named = ("--name-column", "id")
+    named = ("--name-column", "id", "--classes", "plain,with fluorine")
     result = ask("counterfactual", "--graphs", "8", "-n", "1", "--out", "found.csv", *named)
     assert result.exit_code == 0, result.output
     assert result.output.count("molecule ") >= 8
+    assert "plain -> with fluorine (p(plain) 0." in result.output
+    assert "changed nodes" not in result.output and ":1]" not in result.output
     with open("found.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 8

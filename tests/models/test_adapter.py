@@ -14,9 +14,11 @@ from torch_geometric.nn import (
 )
 
 from hpme.errors import ModelError
+from hpme.graphs.transforms import elements_per_pass
 from hpme.models import build_model
 from hpme.models.explained import ExplainedModel
 from hpme.models.freezing import frozen
+from hpme.models.replicas import channels_of
 from small_models import Net, Wrapped, without
 
 pytestmark = pytest.mark.usefixtures("seeded")
@@ -125,3 +127,11 @@ def test_errors_of_the_model_are_named_and_kept(graphs):
     with pytest.raises(ModelError, match=r"6 features.*shapes cannot be multiplied") as caught:
         ExplainedModel(Net()).adapter().predict(wide)
     assert isinstance(caught.value.__cause__, RuntimeError)
+
+
+def test_wide_models_read_fewer_graphs_at_once():
+    table, wide = nn.Embedding(10_000, 16), nn.Linear(300, 400)
+    assert channels_of(nn.Sequential(table, nn.LazyLinear(8))) == 16
+    assert channels_of(nn.Sequential(table, wide, nn.Linear(400, 1))) == 300
+    assert channels_of(nn.Identity()) == 1
+    assert elements_per_pass(300) == elements_per_pass(16) // 6 == 5_000

@@ -18,6 +18,7 @@ from hpme.explainers import HPMEExplainer, MixingExplainer
 from hpme.explainers.hpme.method.pool import PoolSize
 from hpme.explainers.hpme.search.criterion import criterion
 from hpme.explainers.hpme.search.hardmix import HardMix
+from hpme.explainers.registry import make_explainer
 from hpme.explainers.shared.masks import from_edges
 from hpme.metrics import GraphScores, MetricValue
 from hpme.metrics.simoar import simoar_references
@@ -31,6 +32,10 @@ SHARES = (0.1, 0.2, 0.3, 0.5)
 SAMPLES = 10
 DRAWS = 2
 """Hosts every graph meets."""
+HOSTS, LEAST_HOSTS = 64, 8
+"""Graphs that no explainer saw, into which explanations are put, and so few that it is not done."""
+BRIEFLY = {"restarts": 1, "rounds": 2, "subsets": 8, "epochs": 5}
+"""The search that says where these graphs make room."""
 
 
 def auc(outcome: Outcome) -> Measured:
@@ -160,6 +165,33 @@ def hard_mix(outcome: Outcome) -> tuple[float, float]:
     return disagreement, loss
 
 
+def judged(outcome: Outcome) -> Measured:
+    """What explanations of any method carry into graphs that no explainer saw; needs no labels.
+
+    ``carried`` is the share of the prediction that the nodes at the best edges carry beyond random
+    regions as large, ``lost`` the share that is lost without them; see ``explainer.judge``. HPME,
+    fitted to the unseen graphs alone, says where they make room and how many nodes count.
+    """
+    experiment, dataset = outcome.experiment, outcome.dataset
+    others = dataset.companions(experiment.seed, experiment.graphs).tolist()
+    order = torch.randperm(len(dataset), generator=torch.Generator().manual_seed(experiment.seed))
+    unseen = [i for i in order.tolist() if i not in {*outcome.numbers, *others}][:HOSTS]
+    if len(unseen) < LEAST_HOSTS:
+        none = MetricValue.undefined(f"{len(unseen)} graphs are left that no explainer saw")
+        return {"carried": none, "lost": none}
+    hosts, model = without_ground_truth([dataset[i] for i in unseen]), outcome.target.model
+    judge, _ = make_explainer("hpme", dataset, experiment.seed, BRIEFLY)
+    assert isinstance(judge, HPMEExplainer)
+    judge.fit(model, hosts, mode=outcome.mode, progress=False)
+    graphs, masks = without_ground_truth(outcome.graphs), {"given": outcome.explanations}
+    quality = judge.judge(model, graphs, masks, hosts=hosts, by="edge")["given"].quality
+    # As for a mean over masks: of a short way, more than all of it says nothing.
+    shares = [(one.carried, one.lost) if one else (torch.nan,) * 2 for one in quality]
+    carried, lost = torch.tensor(shares, dtype=torch.double).clamp(-1, 1).unbind(1)
+    why = "no region can be moved"
+    return {"carried": GraphScores(carried, why), "lost": GraphScores(lost, why)}
+
+
 def _fidelity(outcome: Outcome, share: float) -> MetricValue:
     explanations = outcome.explanations
     sides = metrics.robust_fidelity(
@@ -174,10 +206,8 @@ def _mean(values: list[MetricValue]) -> MetricValue:
     return undefined[0] if undefined else MetricValue(statistics.fmean(values))
 
 
-MEASURES: dict[str, Callable[[Outcome], Measured]] = {
-    measure.__name__: measure
-    for measure in (auc, precision, fidelity, robust_fidelity, simoar, shift, target, choice)
-}
+_MEASURES = auc, precision, fidelity, robust_fidelity, simoar, shift, target, choice, judged
+MEASURES: dict[str, Callable[[Outcome], Measured]] = {one.__name__: one for one in _MEASURES}
 """All metric sets by name."""
 
 

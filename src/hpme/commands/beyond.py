@@ -94,7 +94,7 @@ def counterfactual(
     """Find what would change the answer: small regions replaced by those of other real graphs.
 
     Molecules stay molecules that a chemist would keep, and near twins among the given ones come
-    first; atoms that come from elsewhere are marked with :1.
+    first; in the column "marked" of --out, atoms that come from elsewhere have :1.
 
     Exit codes: 0 done, 1 failed while running, 2 wrong usage.
     """

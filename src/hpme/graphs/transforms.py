@@ -18,14 +18,22 @@ from hpme.graphs.segment import at, exclusive_cumsum
 from hpme.graphs.store import MATCH_NODE, GraphStore
 from hpme.graphs.tensors import from_tensors, to_tensors
 
-MAX_ELEMENTS = 30_000
-"""Nodes and edges per forward pass; few enough for the cache of a processor."""
+MAX_ELEMENTS, NARROW = 30_000, 50
+"""Nodes and edges per forward pass of a model of at most so many channels."""
 
 
-def chunks(store: GraphStore, ids: Tensor) -> Iterator[Tensor]:
-    """Consecutive parts of graph numbers, each of about :data:`MAX_ELEMENTS` nodes and edges."""
+def elements_per_pass(channels: int) -> int:
+    """Nodes and edges that a model with some channels may read at once.
+
+    Few enough that what it computes stays in the cache of a processor.
+    """
+    return MAX_ELEMENTS * NARROW // max(NARROW, channels)
+
+
+def chunks(store: GraphStore, ids: Tensor, channels: int = NARROW) -> Iterator[Tensor]:
+    """Consecutive parts of graph numbers, each of about as many elements as a pass may read."""
     cost = (store.sizes + store.edge_counts)[ids]
-    part = exclusive_cumsum(cost) // MAX_ELEMENTS
+    part = exclusive_cumsum(cost) // elements_per_pass(channels)
     counts = torch.unique_consecutive(part, return_counts=True)[1]
     yield from ids.split(counts.tolist())  # type: ignore[no-untyped-call]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -127,7 +128,8 @@ def _condition(page: _Page, top: float, rule: Rule, colour: str) -> None:
         ]
         if limit:
             lines.append((limit.rstrip(")"), {"fontsize": 8, "color": QUIET}))
-    lines.append((f"→ {rule.label}", {"fontsize": 11.5, "weight": "bold", "color": colour}))
+    said = textwrap.wrap(f"→ {rule.label}", 20)
+    lines += [(text, {"fontsize": 11.5, "weight": "bold", "color": colour}) for text in said]
     step = min(0.25, (ROW - 0.3) / len(lines))
     first = top + ROW / 2 - step * (len(lines) - 1) / 2
     for number, (text, style) in enumerate(lines):

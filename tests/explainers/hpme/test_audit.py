@@ -169,11 +169,48 @@ def test_what_comes_with_a_pattern_is_tested_without_it(graphs):
     assert audit.should_not.inserted.effect[0] == pytest.approx(0.3, abs=0.01)
 
 
-def test_intervals_decide():
-    def estimate(mean, half, random=0.0):
-        spans = [(m, m - half, m + half) for m in (mean, random, mean - random)]
-        return Estimate(*spans, 20)
+class Helped(nn.Module):
+    """Probabilities: fluorine alone brings half, and chlorine the rest, but only beside it."""
 
+    def forward(self, x, edge_index, batch):
+        count = global_add_pool(x, batch)[:, [FLUORINE, CHLORINE]].clamp(max=1)
+        p = (0.02 + 0.55 * count[:, 0] + 0.4 * count[:, 0] * count[:, 1]).view(-1, 1)
+        return torch.cat([1 - p, p], 1).log()
+
+
+def test_what_patterns_do_alone_decides(graphs):
+    """The other one counts beside it only: said, and no reason to call the model good."""
+    model = Helped()
+    explainer = HPMEExplainer(k=2, **CHEAP).fit(model, graphs, progress=False)
+    audit = explainer.audit(model, graphs, "F", "Cl")
+    assert (audit.finding, audit.passed) == ("reads it", False)
+    assert "Cl does nothing alone, but may matter" in audit.warning
+    assert explainer.audit(model, graphs, "Cl", "F").finding == "reads the other"
+
+
+class Mostly(nn.Module):
+    """Probabilities: each alone brings a fifth, both together all."""
+
+    def forward(self, x, edge_index, batch):
+        count = global_add_pool(x, batch)[:, [FLUORINE, CHLORINE]].clamp(max=1)
+        p = (0.02 + 0.2 * count.sum(1) + 0.56 * count.prod(1)).view(-1, 1)
+        return torch.cat([1 - p, p], 1).log()
+
+
+def test_a_little_alone_and_much_together_is_needing_both(graphs):
+    model = Mostly()
+    explainer = HPMEExplainer(k=2, **CHEAP).fit(model, graphs, progress=False)
+    audit = explainer.audit(model, graphs, "F", "Cl")
+    assert audit.should.enough and audit.should_not.enough
+    assert (audit.finding, audit.passed) == ("needs both", False)
+
+
+def estimate(mean, half, random=0.0):
+    spans = [(m, m - half, m + half) for m in (mean, random, mean - random)]
+    return Estimate(*spans, 20)
+
+
+def test_intervals_decide():
     assert estimate(0.3, 0.1).reads(0.1) is True
     assert estimate(-0.3, 0.1).reads(0.1) is True
     assert estimate(0.0, 0.05).reads(0.1) is False

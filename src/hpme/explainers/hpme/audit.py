@@ -43,11 +43,12 @@ class Audit:
     Args:
         should: Evidence on the pattern that should matter.
         should_not: Evidence on the one that should not, if there is any.
-        finding: Which pattern is read, put in or taken out: ``"reads it"``, ``"reads the other"``,
-            ``"reads both"``, ``"reads neither"``; ``"needs both"`` if neither is enough and both
-            are needed. ``"cannot tell"`` if an interval holds the bound. ``"too few graphs"`` if a
-            pattern is in fewer than three of them, ``"one prediction only"`` if the model gives
-            all graphs the same class.
+        finding: Which pattern is read: ``"reads it"``, ``"reads the other"``, ``"reads both"``,
+            ``"reads neither"``; ``"needs both"`` if either does less than half alone of what is
+            lost without it. Else what patterns do alone decides; where none surely does anything,
+            what their own graphs lose without them. ``"cannot tell"`` if an interval holds the
+            bound. ``"too few graphs"`` if a pattern is in fewer than three of them,
+            ``"one prediction only"`` if the model gives all graphs the same class.
     """
 
     should: PatternEvidence
@@ -57,14 +58,22 @@ class Audit:
     @property
     def passed(self) -> bool:
         """Whether the model reads what it should, and nothing that it should not."""
-        return self.finding == "reads it"
+        other = self.should_not
+        return self.finding == "reads it" and (other is None or other.read is not True)
 
     @property
     def warning(self) -> str | None:
         """What to be careful about."""
-        near = [one.name for one in (self.should, self.should_not) if one is not None and one.near]
-        bound = f"{self.should.bound:.2g}"
-        return f"near the bound of {bound}: {', '.join(near)}; see the numbers" if near else None
+        both = [one for one in (self.should, self.should_not) if one is not None]
+        near = ", ".join(one.name for one in both if one.near)
+        words = [f"near the bound of {self.should.bound:.2g}: {near}; see the numbers"] * bool(near)
+        if len(both) == 2 and self.finding in ("reads it", "reads the other"):
+            words += [
+                f"{one.name} does nothing alone, but may matter where the other pattern is, too"
+                for one in both
+                if one.enough is False and one.needed is not False
+            ]
+        return "; ".join(words) or None
 
     def to_dict(self) -> dict[str, Any]:
         """All that JSON can hold."""
@@ -134,13 +143,16 @@ def audit_of(
     if other is not None:
         second = evidence_of(transplants, other, should, grafting, fits)
     both = [one for one in (first, second) if one is not None]
-    context, read = transplants.context, [one.read for one in both]
+    context = transplants.context
+    alone, read = [one.enough for one in both], [one.read for one in both]
     if context.task.classification and len(torch.unique(context.prediction)) == 1:
         finding: Finding = "one prediction only"
     elif any(one.graphs < LEAST_GRAPHS for one in both):
         finding = "too few graphs"
-    elif len(both) == 2 and all(one.needed and one.enough is False for one in both):
+    elif len(both) == 2 and all(one.helped for one in both):
         finding = "needs both"
+    elif True in alone and None not in alone:
+        finding = FINDINGS[bool(alone[0]), len(both) > 1 and bool(alone[1])]
     elif None in read:
         finding = "cannot tell"
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +12,9 @@ from torch import Tensor
 from hpme.errors import InputError
 from hpme.explainers.hpme.method.mixup import Mix
 from hpme.explainers.hpme.method.pool import by_boundary, top_nodes
-from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.transplants import Transplants
 from hpme.explainers.shared.context import Context, batches
 from hpme.graphs import GraphStore
-from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum
 
 SIZES = 8
 """Numbers of nodes that are tried for a region, from one to the whole pool."""
@@ -42,6 +41,7 @@ class Counterfactual:
         accessibility: How hard the molecule is to make, from 1 to 10 (RDKit's
             synthetic-accessibility score).
         known: Whether it is a molecule of the given ones or of the donors.
+        classes: Names of the two predictions; ``None`` for values.
     """
 
     graph: Any
@@ -56,6 +56,7 @@ class Counterfactual:
     exchanged: str | None = None
     accessibility: float | None = None
     known: bool = False
+    classes: tuple[str, str] | None = None
 
     @property
     def size(self) -> int:
@@ -63,17 +64,34 @@ class Counterfactual:
         return int(self.changed.sum()) + int(self.removed.sum())
 
     def __str__(self) -> str:
-        what = self.marked or f"{self.graph.num_nodes} nodes"
-        change = f"{self.before:.4g} -> {self.after:.4g}"
-        if (self.before, self.after) != self.outputs:
-            change += " (p {:.2f} -> {:.2f})".format(*self.outputs)
-        words = [f"{change} by {self.size} changed nodes"]
-        words += [self.exchanged] if self.exchanged else []
+        change = "{:.4g} -> {:.4g}".format(*self.outputs)
+        if self.classes is not None:
+            ours, other = self.classes
+            change = f"{ours} -> {other} (p({ours}) {'{:.2f} -> {:.2f}'.format(*self.outputs)})"
+        words = [f"{self.exchanged}"] if self.exchanged else []
+        kind = "nodes" if self.smiles is None else "atoms"
+        words.append(f"{self.size} {kind if self.size > 1 else kind[:-1]} changed")
         words += [f"similarity {self.similarity:.2f}"] if self.similarity is not None else []
         hard = self.accessibility
         words += [f"accessibility {hard:.1f}"] if hard is not None else []
         words += ["you have this one already"] if self.known else []
-        return f"{', '.join(words)}: {what}"
+        return f"{change} by {', '.join(words)}: {self.smiles or f'{self.graph.num_nodes} nodes'}"
+
+
+def class_names(context: Context, names: Sequence[str] | None) -> list[str] | None:
+    """Names of the classes, or of the two sides of a question; ``None`` for values."""
+    if not context.task.classification:
+        return None
+    width, view = context.values.shape[1], context.adapter.view
+    if view.asked and width == 2:
+        ours, other = view.target, view.contrast
+        return [
+            f"not {ours}" if other is None else str(other),
+            f"not {other}" if ours is None else str(ours),
+        ]
+    if names is not None and len(names) == width:
+        return [str(name) for name in names]
+    return [f"class {number}" for number in range(width)]
 
 
 @dataclass(frozen=True)
@@ -83,10 +101,12 @@ class Flip:
     Args:
         context: The frozen model on the graphs.
         threshold: For values: the answer is on which side of it they are.
+        names: Of the classes, if they are known.
     """
 
     context: Context
     threshold: float | None
+    names: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         if self.context.task.classification and self.threshold is not None:
@@ -105,6 +125,11 @@ class Flip:
         if not self.context.task.classification:
             return self.answer(values)
         return values.double().gather(1, before.long().view(-1, 1)).squeeze(1)
+
+    def words(self, *answers: float) -> Any:
+        """Names of classes; ``None`` for values."""
+        names = class_names(self.context, self.names)
+        return None if names is None else tuple(names[int(answer)] for answer in answers)
 
     def side(self, answers: Tensor) -> Tensor:
         """The same number for all answers that do not count as different."""
@@ -129,64 +154,6 @@ class Flip:
         return (self.answer(self.context.task.values(output)) - self.threshold).abs()
 
 
-@dataclass(frozen=True)
-class Swaps:
-    """Regions of graphs of a mix that change places, one row for each.
-
-    Args:
-        graph: Number of the graph that is changed.
-        donor: Number of the graph the new region comes from.
-        removed: Boolean ``[nodes of all graphs in a row]``.
-        chosen: Boolean ``[nodes of all donors in a row]``.
-    """
-
-    graph: Tensor
-    donor: Tensor
-    removed: Tensor
-    chosen: Tensor
-
-    def rows(self, which: Tensor, store: GraphStore) -> Swaps:
-        """Some of them."""
-        nodes = _nodes(store, self.graph, which)
-        others = _nodes(store, self.donor, which)
-        return Swaps(self.graph[which], self.donor[which], self.removed[nodes], self.chosen[others])
-
-    def mixed(self, mix: HardMix) -> Mix:
-        """The changed graphs."""
-        store = mix.context.store
-        host = store.batch(self.graph, with_pairs=True)
-        source = store.batch(self.donor, with_pairs=True)
-        gone = by_boundary(self.removed.unsqueeze(0), host, None)[0]
-        come = by_boundary(self.chosen.unsqueeze(0), source, None)[0]
-        return mix.mixed(source, come, host, gone, None)
-
-    def size(self, store: GraphStore) -> Tensor:
-        """Nodes removed and inserted by each."""
-        count = len(self.graph)
-        gone = torch.repeat_interleave(store.sizes[self.graph])[self.removed]
-        come = torch.repeat_interleave(store.sizes[self.donor])[self.chosen]
-        return torch.bincount(gone, minlength=count) + torch.bincount(come, minlength=count)
-
-
-def _nodes(store: GraphStore, graphs: Tensor, which: Tensor) -> Tensor:
-    """Places of the nodes of some rows, where the nodes of all rows are laid end to end."""
-    sizes = store.sizes[graphs]
-    return concatenated_ranges(exclusive_cumsum(sizes)[which], sizes[which])[0]
-
-
-def flips(swaps: Swaps, transplants: Transplants, flip: Flip) -> tuple[Tensor, Tensor]:
-    """Whether each swap changes the answer, and the new answer."""
-    context = transplants.context
-    before = flip.answer(context.values)
-    answers = []
-    for rows in batches(torch.arange(len(swaps.graph)), AT_ONCE):
-        part = swaps.rows(rows, context.store)
-        output = context.predict(part.mixed(transplants.mix).graphs)
-        answers.append(flip.answer(context.task.values(output)))
-    after = torch.cat(answers) if answers else before[:0]
-    return flip.other(before[swaps.graph], after), after
-
-
 def graph_counterfactuals(
     transplants: Transplants, flip: Flip, count: int
 ) -> list[list[Counterfactual]]:
@@ -197,121 +164,99 @@ def graph_counterfactuals(
     """
     mix, store = transplants.mix, transplants.context.store
     order = top_nodes(transplants.score, mix.graphs, mix.graphs.sizes).order[0]
-    m = mix.m
-    ids = torch.arange(transplants.count)
+    # One row per graph, where nodes beyond its own come last.
+    rank = order.new_full((len(store), int(store.sizes.max())), len(order))
+    rank[_inside(store, torch.arange(len(store)))] = order
+    ids = torch.arange(transplants.count, device=order.device)
     found: list[list[Counterfactual]] = [[] for _ in ids]
-    steps = torch.linspace(0, 1, SIZES)
+    steps = torch.cartesian_prod(*[torch.linspace(0, 1, SIZES, device=order.device)] * 2)
     for donors in transplants.hosts:
-        best, size = None, torch.full((transplants.count,), torch.inf)
-        for gone in steps:
-            for come in steps:
-                swaps = Swaps(
-                    ids,
-                    donors,
-                    _first(order, m, store, ids, gone),
-                    _first(order, m, store, donors, come),
-                )
-                changed, _ = flips(swaps, transplants, flip)
-                total = swaps.size(store).float().masked_fill(~changed, torch.inf)
-                best = swaps if best is None else _better(best, swaps, total < size, store)
-                size = torch.minimum(size, total)
-        hit = size.isfinite().nonzero().view(-1)
-        if best is not None and len(hit):
-            for made in _made(_pruned(best.rows(hit, store), transplants, flip), transplants, flip):
-                found[made[0]].append(made[1])
-    for number, some in enumerate(found):
-        some.sort(key=lambda one: one.size)
-        found[number] = some[:count]
-    return found
+        graphs = torch.stack([ids, donors], 1)
+        size = torch.full((len(ids),), torch.inf, device=order.device)
+        best = rank[graphs] < 0
+        for share in steps:
+            limit = (1 + share * (mix.m[graphs] - 1)).round()
+            nodes = rank[graphs] < limit.unsqueeze(2)
+            total = nodes.sum((1, 2)).float()
+            total[~_flips(graphs, nodes, transplants, flip)] = torch.inf
+            best[total < size] = nodes[total < size]
+            size = torch.minimum(size, total)
+        hit = size.isfinite()
+        if bool(hit.any()):
+            nodes = _pruned(graphs[hit], best[hit], transplants, flip)
+            for number, one in _made(graphs[hit], nodes, transplants, flip):
+                found[number].append(one)
+    return [sorted(some, key=lambda one: one.size)[:count] for some in found]
 
 
-def _first(order: Tensor, m: Tensor, store: GraphStore, graphs: Tensor, share: Tensor) -> Tensor:
-    """The first nodes of the ranking of some graphs, from one to the whole pool, end to end."""
-    nodes, owner = concatenated_ranges(store.node_start[graphs], store.sizes[graphs])
-    size = (1 + share * (m[graphs] - 1)).round()
-    return order[nodes] < size[owner]
+def _inside(store: GraphStore, graphs: Tensor) -> Tensor:
+    """Which places of rows ``[..., W]`` are nodes of graphs ``[...]``."""
+    places = torch.arange(int(store.sizes.max()), device=graphs.device)
+    return places < store.sizes.to(graphs.device)[graphs].unsqueeze(-1)
 
 
-def _better(one: Swaps, other: Swaps, wins: Tensor, store: GraphStore) -> Swaps:
-    """Row by row the other where it wins; both are about the same graphs and donors."""
-    nodes = torch.repeat_interleave(wins, store.sizes[one.graph])
-    others = torch.repeat_interleave(wins, store.sizes[one.donor])
-    return Swaps(
-        one.graph,
-        one.donor,
-        torch.where(nodes, other.removed, one.removed),
-        torch.where(others, other.chosen, one.chosen),
-    )
+def _mixed(graphs: Tensor, nodes: Tensor, transplants: Transplants) -> Mix:
+    """Graphs with regions exchanged.
+
+    Args:
+        graphs: Numbers ``[R, 2]`` of a graph that is changed, and of a donor.
+        nodes: Boolean ``[R, 2, W]``: nodes of the first that go, and of the second that come.
+        transplants: The graphs and their hosts.
+    """
+    mix, inside = transplants.mix, _inside(transplants.context.store, graphs)
+    sides = []
+    for side in range(2):
+        batch = mix.context.store.batch(graphs[:, side], with_pairs=True)
+        keep = nodes[:, side][inside[:, side]]
+        sides.append((batch, by_boundary(keep.unsqueeze(0), batch, None)[0]))
+    (host, gone), (source, come) = sides
+    return mix.mixed(source, come, host, gone, None)
 
 
-def _pruned(swaps: Swaps, transplants: Transplants, flip: Flip) -> Swaps:
-    """Leaves out nodes as long as the answer stays changed: in the end, none can be."""
-    store = transplants.context.store
-    while True:
-        trial_of, trial = _one_less(swaps, store)
-        changed, _ = flips(trial, transplants, flip)
-        first = torch.full((len(swaps.graph),), len(trial_of))
-        good = changed.nonzero().view(-1)
-        first = first.scatter_reduce(0, trial_of[good], good, "amin")
-        better = first < len(trial_of)
-        if not bool(better.any()):
-            return swaps
-        taken = trial.rows(first[better], store)
-        row = better.nonzero().view(-1)
-        removed, chosen = swaps.removed.clone(), swaps.chosen.clone()
-        removed[_nodes(store, swaps.graph, row)] = taken.removed
-        chosen[_nodes(store, swaps.donor, row)] = taken.chosen
-        swaps = Swaps(swaps.graph, swaps.donor, removed, chosen)
-
-
-def _one_less(swaps: Swaps, store: GraphStore) -> tuple[Tensor, Swaps]:
-    """All swaps with one node less, and the row each comes from."""
-    parts = []
-    for side, graphs in ((swaps.removed, swaps.graph), (swaps.chosen, swaps.donor)):
-        place = side.nonzero().view(-1)
-        parts.append((torch.repeat_interleave(store.sizes[graphs])[place], place))
-    rows = torch.cat([parts[0][0], parts[1][0]])
-    again = swaps.rows(rows, store)
-    gone, come = again.removed.clone(), again.chosen.clone()
-    half = len(parts[0][0])
-    for side, graphs, (owner, place), offset in (
-        (gone, swaps.graph, parts[0], 0),
-        (come, swaps.donor, parts[1], half),
-    ):
-        start = exclusive_cumsum(store.sizes[graphs])
-        copies = exclusive_cumsum(store.sizes[graphs][rows])
-        number = offset + torch.arange(len(owner))
-        side[copies[number] + place - start[owner]] = False
-    # A donor that gives nothing, or a graph that loses nothing, is allowed: both are smaller.
-    return rows, Swaps(again.graph, again.donor, gone, come)
-
-
-def _made(swaps: Swaps, transplants: Transplants, flip: Flip) -> list[tuple[int, Counterfactual]]:
+def _flips(graphs: Tensor, nodes: Tensor, transplants: Transplants, flip: Flip) -> Tensor:
+    """Whether each exchange changes the answer."""
     context = transplants.context
-    store = context.store
-    mix = swaps.mixed(transplants.mix)
-    output = context.predict(mix.graphs)
-    after = flip.answer(context.task.values(output))
-    own = context.values[swaps.graph]
-    before = flip.answer(own)
-    outputs = torch.stack(
-        [flip.output(values, before) for values in (own, context.task.values(output))], 1
-    ).tolist()
-    new = mix.origin >= int(store.sizes[swaps.graph].sum())
-    graphs = GraphStore.from_graphs(mix.graphs.grouped().to(torch.device("cpu"))).to_data_list()
-    changed = torch.split(new.cpu(), mix.graphs.sizes.tolist())
-    removed = torch.split(swaps.removed.cpu(), store.sizes[swaps.graph].tolist())
-    return [
-        (
-            int(swaps.graph[i]),
-            Counterfactual(
-                graphs[i],
-                changed[i],
-                removed[i],
-                float(before[i]),
-                float(after[i]),
-                (outputs[i][0], outputs[i][1]),
-            ),
-        )
-        for i in range(len(graphs))
-    ]
+    before = flip.answer(context.values)[graphs[:, 0]]
+    answers = [before[:0]]
+    for rows in batches(torch.arange(len(graphs), device=graphs.device), AT_ONCE):
+        output = context.predict(_mixed(graphs[rows], nodes[rows], transplants).graphs)
+        answers.append(flip.answer(context.task.values(output)))
+    return flip.other(before, torch.cat(answers))
+
+
+def _pruned(graphs: Tensor, nodes: Tensor, transplants: Transplants, flip: Flip) -> Tensor:
+    """Leaves out nodes of either side as long as the answer stays changed: in the end, none."""
+    while True:
+        row, place = nodes.flatten(1).nonzero(as_tuple=True)
+        number = torch.arange(len(row), device=row.device)
+        less = nodes.flatten(1)[row]
+        less[number, place] = False
+        less = less.view(-1, *nodes.shape[1:])
+        good = number[_flips(graphs[row], less, transplants, flip)]
+        first = torch.full_like(graphs[:, 0], len(row))
+        first = first.scatter_reduce(0, row[good], good, "amin")
+        better = first < len(row)
+        if not bool(better.any()):
+            return nodes
+        nodes[better] = less[first[better]]
+
+
+def _made(
+    graphs: Tensor, nodes: Tensor, transplants: Transplants, flip: Flip
+) -> list[tuple[int, Counterfactual]]:
+    """Numbers of graphs, and what became of them."""
+    context, store = transplants.context, transplants.context.store
+    mix = _mixed(graphs, nodes, transplants)
+    own, new = context.values[graphs[:, 0]], context.task.values(context.predict(mix.graphs))
+    before, after = flip.answer(own), flip.answer(new)
+    outputs = zip(*(flip.output(some, before).tolist() for some in (own, new)), strict=True)
+    sizes = store.sizes[graphs[:, 0].cpu()]
+    made = GraphStore.from_graphs(mix.graphs.grouped().to(torch.device("cpu"))).to_data_list()
+    changed = torch.split((mix.origin >= int(sizes.sum())).cpu(), mix.graphs.sizes.tolist())
+    removed = [row[:size] for row, size in zip(nodes[:, 0].cpu(), sizes.tolist(), strict=True)]
+    found = list[tuple[int, Counterfactual]]()
+    for i, number in enumerate(graphs[:, 0].tolist()):
+        answers = float(before[i]), float(after[i])
+        row = made[i], changed[i], removed[i], *answers, next(outputs)
+        found.append((number, Counterfactual(*row, classes=flip.words(*answers))))
+    return found

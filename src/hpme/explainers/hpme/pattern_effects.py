@@ -10,17 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from hpme.data.molecules.anatomy import Anatomy, graft_of, random_region
 from hpme.data.molecules.chem import compile_smarts, rdkit_module, read_molecule
 from hpme.data.molecules.fragments import whole_molecule
-from hpme.data.molecules.grafts import (
-    Anatomy,
-    Transplant,
-    fillers_of,
-    graft_of,
-    insert,
-    random_region,
-    remove,
-)
+from hpme.data.molecules.grafts import Transplant, fillers_of, insert, remove
 from hpme.errors import InputError
 from hpme.explainers.hpme.evidence import interval
 from hpme.explainers.hpme.grafting import Grafting
@@ -121,6 +114,13 @@ class PatternEvidence:
         """Whether its own graphs move without it, whatever takes its place."""
         found = {one.reads(self.bound) for one in (self.removed, self.replaced) if one.graphs}
         return found.pop() if len(found) == 1 else None
+
+    @property
+    def helped(self) -> bool:
+        """Whether it does less than half alone of what its own graphs lose without it."""
+        lost = [abs(one.effect[0]) for one in (self.removed, self.replaced) if one.graphs]
+        alone = abs(self.inserted.effect[0])
+        return self.needed is True and alone < sum(lost) / len(lost) / 2
 
     @property
     def read(self) -> bool | None:

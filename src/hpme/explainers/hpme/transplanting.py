@@ -13,7 +13,12 @@ from torch import Tensor, nn
 
 from hpme.errors import InputError
 from hpme.explainers.hpme.audit import Audit, audit_of
-from hpme.explainers.hpme.counterfactuals import Counterfactual, Flip, graph_counterfactuals
+from hpme.explainers.hpme.counterfactuals import (
+    Counterfactual,
+    Flip,
+    class_names,
+    graph_counterfactuals,
+)
 from hpme.explainers.hpme.effects import Effect, effects_of
 from hpme.explainers.hpme.grafting import Featurise, Featuriser, Grafting, default_featurise
 from hpme.explainers.hpme.judging import By, Judgement, judge_regions, judgement, named_masks
@@ -23,7 +28,7 @@ from hpme.explainers.hpme.patterns import LARGEST, Vocabulary
 from hpme.explainers.hpme.quality import Alternative, Quality, alternatives_of, quality_of
 from hpme.explainers.hpme.report import FitReport
 from hpme.explainers.hpme.rulebook import RuleBook
-from hpme.explainers.hpme.rules import learn_rules, learned_part
+from hpme.explainers.hpme.rules import Learner, learned_part
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.transplants import (
     HOST,
@@ -33,12 +38,7 @@ from hpme.explainers.hpme.transplants import (
     hosts_from,
     spread_over,
 )
-from hpme.explainers.shared.context import (
-    Context,
-    batches,
-    frozen_context,
-    read_graphs,
-)
+from hpme.explainers.shared.context import Context, batches, frozen_context, read_graphs
 from hpme.explainers.shared.explanation import Explanation, HeteroExplanation, set_quality
 from hpme.explainers.shared.mixing import MixingExplainer
 from hpme.explainers.shared.options import at_least
@@ -92,11 +92,11 @@ class TransplantingExplainer(MixingExplainer):
             proofs: Whether the transplants are kept, so that ``explanation.proof()`` draws them.
         """
 
-        def ask(transplants: Transplants, store: GraphStore) -> list[Quality]:
+        def ask(transplants: Transplants, store: GraphStore, _: Tensor) -> list[Quality]:
             grafting = self._grafting(model, transplants, store)
             return quality_of(transplants, self.rival, grafting, proofs=proofs)
 
-        found = self._for_each(model, graphs, ask)
+        found = self._by_parts(model, graphs, ask)
         if self.report is not None and self.report.evidence == "none":
             found = [one.doubted(UNPROVEN) for one in found]
         if isinstance(graphs, list):
@@ -130,10 +130,9 @@ class TransplantingExplainer(MixingExplainer):
         Raises:
             InputError: If masks do not fit the graphs.
         """
-        explained = self._leveled(model, None)
-        store = read_graphs(self, explained, graphs).store
+        store = self._read(model, graphs)
         scores = named_masks(masks, store, by)
-        others = None if hosts is None else read_graphs(self, explained, hosts).store
+        others = None if hosts is None else self._read(model, hosts)
 
         def ask(transplants: Transplants, part: GraphStore, rows: Tensor) -> list[Any]:
             grafting = self._grafting(model, transplants, part, others)
@@ -167,7 +166,7 @@ class TransplantingExplainer(MixingExplainer):
             n: How many to look for.
         """
         at_least("n", n, 1)
-        return self._for_each(model, graphs, lambda part, _: alternatives_of(part, n))
+        return self._by_parts(model, graphs, lambda part, *_: alternatives_of(part, n))
 
     def effects(
         self, model: Model, graphs: Iterable[Any], *, draws: int = 16, nodes: bool = True
@@ -183,14 +182,14 @@ class TransplantingExplainer(MixingExplainer):
         """
         at_least("draws", draws, 1)
 
-        def ask(transplants: Transplants, store: GraphStore) -> list[Effect]:
-            grafting = self._grafting(model, transplants, store)
-            pooled, left = transplants.pooled[: len(store.x)], None
+        def ask(transplants: Transplants, store: GraphStore, _: Tensor) -> list[Effect]:
+            grafting, left = self._grafting(model, transplants, store), None
             if grafting is not None:
+                pooled = transplants.pooled[: len(store.x)]
                 left = grafting.without(store, pooled, draws, nodes=nodes)
             return effects_of(transplants, draws=draws, nodes=nodes, without=left)
 
-        found = self._for_each(model, graphs, ask)
+        found = self._by_parts(model, graphs, ask)
         if isinstance(graphs, list):
             for explanation, effect in zip(graphs, found, strict=True):
                 if isinstance(explanation, Explanation | HeteroExplanation):
@@ -229,9 +228,9 @@ class TransplantingExplainer(MixingExplainer):
             self._transplants(model, store) as transplants,
             progress_bar("learning rules", LARGEST, enabled=progress) as advance,
         ):
-            names = classes or explained.classes
+            names = class_names(transplants.context, classes or explained.classes)
             grafting = self._grafting(model, transplants, store)
-            return learn_rules(transplants, store, names, learned, advance, grafting)
+            return Learner(transplants, store, names, learned, grafting).learn(advance)
 
     def counterfactuals(
         self,
@@ -268,8 +267,8 @@ class TransplantingExplainer(MixingExplainer):
         at_least("n", n, 1)
         explained = self._leveled(model, None)
         store = explained.read(graphs)
-        count = len(store)
-        if donors is not None and Vocabulary.of(store).molecules:
+        count, molecules = len(store), Vocabulary.of(store).molecules
+        if donors is not None and molecules:
             others = explained.read(donors)
             if not Vocabulary.of(others).molecules:
                 raise InputError(
@@ -278,8 +277,7 @@ class TransplantingExplainer(MixingExplainer):
                 )
             store = store.joined(others)
         with self._transplants(model, store) as transplants:
-            flip = Flip(transplants.context, threshold)
-            molecules = Vocabulary.of(store).molecules
+            flip = Flip(transplants.context, threshold, explained.classes)
             made = None
             if molecules:
                 made = featurise or explained.featurise or default_featurise(store)
@@ -314,28 +312,22 @@ class TransplantingExplainer(MixingExplainer):
         ours = NamedPattern.of(store, should, "should")
         other = None if should_not is None else NamedPattern.of(store, should_not, "should_not")
         with self._transplants(model, store) as transplants:
-            known = Featuriser.of(self._leveled(model, None), store)
-            if known is None:
-                return audit_of(transplants, ours, other)
-            grafting = Grafting(transplants.context, known, store.text["smiles"], self.seed)
-            return audit_of(transplants, ours, other, grafting, known.fits(store))
+            grafting = self._grafting(model, transplants, store, store)
+            fits = None if grafting is None else grafting.featuriser.fits(store)
+            return audit_of(transplants, ours, other, grafting, fits)
 
-    def _for_each(
-        self, model: Model, graphs: Iterable[Any], ask: Callable[[Transplants, GraphStore], list[T]]
-    ) -> list[T]:
-        """An answer for every graph, a batch at a time."""
-        store = read_graphs(self, self._leveled(model, None), graphs).store
-        return self._by_parts(model, store, lambda transplants, part, _: ask(transplants, part))
+    def _read(self, model: Model, graphs: Iterable[Any]) -> GraphStore:
+        return read_graphs(self, self._leveled(model, None), graphs).store
 
     def _by_parts(
         self,
         model: Model,
-        store: GraphStore,
+        graphs: Iterable[Any] | GraphStore,
         ask: Callable[[Transplants, GraphStore, Tensor], list[T]],
         hosts: GraphStore | None = None,
     ) -> list[T]:
         """Answers about a batch at a time; ``ask`` is told which nodes of the store are in it."""
-        self._check_one_target()
+        store = graphs if isinstance(graphs, GraphStore) else self._read(model, graphs)
         found: list[T] = []
         for ids in batches(torch.arange(len(store)), self.batch_size):
             part, rows = store.subset(ids), torch.isin(store.node_graph.cpu(), ids)

@@ -46,12 +46,8 @@ class Ensemble(nn.Module):
                         f"members of an ensemble have the same {what}: {called[0]} has {value}, "
                         f"{name} has {theirs[what]}"
                     )
+        self.title = f"ensemble of {len(self.members)} Chemprop networks"  # what pages call it
         self.eval()
-
-    @property
-    def title(self) -> str:
-        """What pages call it."""
-        return f"ensemble of {len(self.members)} Chemprop networks"
 
     def forward(self, graphs: Any, V_d: Tensor | None = None, X_d: Tensor | None = None) -> Tensor:
         """The mean output of the members."""
