@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data, HeteroData
 
 from hpme.graphs.edges import Pairs
-from hpme.graphs.hetero import split_hetero
 from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, EdgeType, Schema, TypeRows
 from hpme.graphs.segment import exclusive_cumsum, reverse_edge_index
 
@@ -287,17 +285,6 @@ class GraphBatch:
         """Edges that number nodes from each graph's first."""
         return self.edge_index - self.ptr[self.edge_batch]
 
-    def to_data_list(self, kind: Any = None) -> list[Any]:
-        """The graphs one by one, with all their attributes.
-
-        Args:
-            kind: What to make of each, such as PyG's ``Explanation``; by default ``Data``, or
-                ``HeteroData`` if they are heterogeneous.
-        """
-        graphs, counts = self.grouped(), {"node": self.sizes, "edge": self.edge_counts}
-        given = graphs.local_edge_index, counts, graphs.groups()
-        return split_graphs(*given, kind=kind, schema=self.schema)
-
 
 def node_kinds(x: Tensor, node: Mapping[str, Tensor]) -> Tensor:
     """Rows :math:`[N, F]` that tell kinds of nodes apart: ``x``, else the codes ``z`` if any."""
@@ -310,43 +297,3 @@ _TENSORS = ("x", "edge_index", "batch", "edge_attr", "edge_weight", "node_ids", 
 
 def _rows(value: Tensor | None, which: Tensor) -> Tensor | None:
     return None if value is None else value[which]
-
-
-def split_graphs(
-    local_edge_index: Tensor,
-    counts: Mapping[str, Tensor],
-    groups: Mapping[str, Mapping[str, Tensor]],
-    text: Mapping[str, Sequence[str]] | None = None,
-    *,
-    kind: Any = None,
-    schema: Schema | None = None,
-) -> list[Any]:
-    """The graphs one by one, see :meth:`GraphBatch.to_data_list`.
-
-    ``counts`` are the rows of every graph by group; one per graph where a group is missing. Edges
-    are grouped by graph.
-    """
-    if schema is not None:
-        return split_hetero(local_edge_index, counts, groups, schema, text, kind=kind or HeteroData)
-    kind = kind or Data
-    total = counts["node"].numel()
-    rows = {group: count.tolist() for group, count in counts.items()}
-    columns: dict[str, Sequence[Any]] = {
-        name: value.split(rows.get(group, 1))  # type: ignore[no-untyped-call]
-        for group, values in groups.items()
-        for name, value in values.items()
-    }
-    columns["edge_index"] = local_edge_index.split(rows["edge"], dim=1)  # type: ignore[no-untyped-call]
-    x = groups["node"].get("x")
-    if x is not None and x.shape[1:] == (0,):  # there are no features of that name
-        del columns["x"]
-        columns["num_nodes"] = rows["node"]
-    if "anchors" in columns:
-        columns["anchors"] = groups["graph"]["anchors"].view(total, -1).unbind()
-    columns.update(text or {})
-    made = [kind() for _ in range(total)]
-    for number, graph in enumerate(made):
-        # A new graph has nothing cached, so what its store does for every attribute is left out.
-        mapping = graph.stores[0]._mapping
-        mapping.update({name: parts[number] for name, parts in columns.items()})
-    return made

@@ -262,11 +262,11 @@ def split_hetero(
     counts: Mapping[str, Tensor],
     groups: Mapping[str, Mapping[str, Tensor]],
     schema: Schema,
-    text: Mapping[str, Sequence[str]] | None = None,
+    text: Mapping[str, Sequence[str]],
     *,
-    kind: type[HeteroData] = HeteroData,
+    kind: type[HeteroData],
 ) -> list[HeteroData]:
-    """Flat graphs with types one by one; see :func:`~hpme.graphs.batch.split_graphs`.
+    """Flat graphs with types one by one, see :meth:`~hpme.graphs.store.GraphStore.to_data_list`.
 
     Every graph has all types of the schema, empty where it has no such nodes or edges.
     """
@@ -309,7 +309,7 @@ def split_hetero(
             mapping["edge_index"] = edges[n * total + graph]
         for key, parts in whole.items():
             data[key] = parts[graph].unsqueeze(0)
-        for key, texts in (text or {}).items():
+        for key, texts in text.items():
             data[key] = texts[graph]
         for node in [] if about is None else about[graph].tolist():
             # Anchors of one graph may be of two types; the order inside a type is theirs.

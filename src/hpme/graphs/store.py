@@ -9,12 +9,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch_geometric.data import Data, HeteroData
 from torch_geometric.utils import cumsum
 
 from hpme.errors import InputError
-from hpme.graphs.batch import GraphBatch, node_kinds, split_graphs
+from hpme.graphs.batch import GraphBatch, node_kinds
 from hpme.graphs.checks import check_graph_tensors, check_own_nodes
 from hpme.graphs.edges import Pairs
+from hpme.graphs.hetero import split_hetero
 from hpme.graphs.reading import Attributes, read_graphs
 from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, Schema, padded
 from hpme.graphs.segment import at, concatenated_ranges, exclusive_cumsum
@@ -334,9 +336,35 @@ class GraphStore:
         return slices
 
     def to_data_list(self, kind: Any = None) -> list[Any]:
-        """The graphs one by one, with all their attributes; see :meth:`GraphBatch.to_data_list`."""
-        given = self.local_edge_index, self.counts(), {g: getattr(self, g) for g in GROUPS}
-        return split_graphs(*given, self.text, kind=kind, schema=self.schema)
+        """The graphs one by one, with all their attributes.
+
+        Args:
+            kind: What to make of each, such as PyG's ``Explanation``; by default ``Data``, or
+                ``HeteroData`` if they are heterogeneous.
+        """
+        counts, groups = self.counts(), {group: getattr(self, group) for group in GROUPS}
+        if self.schema is not None:
+            given = self.local_edge_index, counts, groups, self.schema, self.text
+            return split_hetero(*given, kind=kind or HeteroData)
+        rows = {group: count.tolist() for group, count in counts.items()}
+        columns: dict[str, Sequence[Any]] = {
+            name: value.split(rows[group])
+            for group, values in groups.items()
+            for name, value in values.items()
+        }
+        columns["edge_index"] = self.local_edge_index.split(rows["edge"], dim=1)  # type: ignore[no-untyped-call]
+        if "x" in columns and self.x.shape[1:] == (0,):  # there are no features of that name
+            del columns["x"]
+            columns["num_nodes"] = rows["node"]
+        if "anchors" in columns:
+            columns["anchors"] = self.graph["anchors"].view(len(self), -1).unbind()
+        columns.update(self.text)
+        made = [(kind or Data)() for _ in range(len(self))]
+        for number, graph in enumerate(made):
+            # A new graph has nothing cached, so what its store does for every value is left out.
+            mapping = graph.stores[0]._mapping
+            mapping.update({name: parts[number] for name, parts in columns.items()})
+        return made
 
     def check(self) -> None:
         """Raises :class:`InputError` naming the first unusable graph."""

@@ -31,9 +31,7 @@ class OutputView:
         entry: Key or position, for models that return a dictionary, an object with attributes, or a
             tuple.
         mode: What one task of the output means; by default several columns are classes.
-        return_type: What a classifier returns.
-        tasks: Names of the tasks, by which ``target`` may name them.
-        classes: Names of the classes.
+        return_type, tasks, classes: As in :class:`~hpme.models.explained.ExplainedModel`.
         target: What is explained; by default the predicted class, or all values.
         contrast: The class that ``target`` is compared with. Without ``target``: why is it not
             this class?

@@ -12,6 +12,7 @@ from torch.overrides import TorchFunctionMode
 from torch_geometric.data import Batch
 
 from hpme.errors import InputError
+from hpme.graphs.segment import reverse_edge_index
 from hpme.models.explained import ExplainedModel
 from hpme.models.freezing import frozen
 from hpme.models.output import position
@@ -79,8 +80,9 @@ def spread_of(explained: ExplainedModel, graphs: Any) -> Tensor | None:
         return None
     found, target = explained.model.spread(graphs), explained.target
     task = target[0] if isinstance(target, tuple) else target
-    several = found.shape[1] > 1 and task is not None
-    column = position(task, found.shape[1], explained.tasks, "task") if several else 0
+    column = 0
+    if found.shape[1] > 1 and task is not None:
+        column = position(task, found.shape[1], explained.tasks, "task")
     return found[:, column].view(len(found), -1).amax(1)
 
 
@@ -159,15 +161,10 @@ class MolGraphs:
 
 
 def _inputs(graphs: Batch) -> tuple[MolGraphs, Tensor | None, Tensor | None]:
-    """Graphs as Chemprop's layers read them, by sorting for reverse edges, and descriptors."""
-    source, target = graphs.edge_index
-    ahead, back = source * graphs.num_nodes + target, target * graphs.num_nodes + source
-    order, reverse_order = ahead.argsort(), back.argsort()
-    if not torch.equal(ahead[order], back[reverse_order]):
+    """Graphs as Chemprop's layers read them, and descriptors of atoms and molecules."""
+    edges: Tensor = graphs.edge_index
+    reverse = reverse_edge_index(edges, graphs.num_nodes)
+    if not torch.equal(edges[:, reverse], edges.flip(0)):
         raise InputError("a bond has one direction only; Chemprop's molecules have both")
-    reverse = torch.empty_like(order)
-    reverse[reverse_order] = order
-    read = MolGraphs(
-        graphs.x, graphs.edge_attr, graphs.edge_index, reverse, graphs.batch, graphs.num_graphs
-    )
+    read = MolGraphs(graphs.x, graphs.edge_attr, edges, reverse, graphs.batch, graphs.num_graphs)
     return read, graphs.get(ATOM_DESCRIPTORS), graphs.get(MOLECULE_DESCRIPTORS)
