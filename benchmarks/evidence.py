@@ -1,13 +1,15 @@
 """Verdicts on a published model whose reasons chemists know, and on networks that learned nothing.
 
     python benchmarks/evidence.py [--models real,permuted,random,constant] [--molecules 150]
-        [--halves odd,even] [--background 300] [--cache DIR] [--json FILE]
+        [--halves odd,even] [--background 300] [--networks 1] [--seed 0] [--cache DIR]
+        [--json FILE]
 
 Needs what ``benchmarks/grafts.py`` does. The first AMES network of ADMET-AI is explained by HPME,
 fitted to random molecules of the Ames table; then verdicts of mutagens that it knows and that have
 exactly one kind of toxicophore are counted. The same is done with its weights drawn at random, with
-the weights of its head permuted, and with a last layer of zeros, which is a constant. Settings were
-chosen on molecules of odd index; those of even index are for reporting.
+the weights of its head permuted, and with a last layer of zeros, which is a constant. With
+``--networks 5`` the trained one is the ensemble. Settings were chosen on molecules of odd index;
+those of even index are for reporting.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from rdkit import Chem, RDLogger
 from torch import nn
 
 from hpme.explainers import HPMEExplainer
-from hpme.models.chemprop import explained, molecules
+from hpme.models.chemprop import Ensemble, explained, molecules
 
 NUMBERS = ("carried", "lost", "effect", "random", "removal", "size", "grafted")
 
@@ -59,11 +61,15 @@ def read() -> list[dict[str, Any]]:
     return [row for row in read if row["mol"] is not None and row["mol"].GetNumAtoms() > 1]
 
 
-def fitted(kind: str, model: Any, graphs: list[Any], cache: Path | None) -> HPMEExplainer:
-    path = None if cache is None else cache / f"{kind}.safetensors"
+def fitted(name: str, model: Any, graphs: list[Any], cache: Path | None, seed: int) -> Any:
+    path = None if cache is None else cache / f"{name}.safetensors"
     if path is not None and path.exists():
         return HPMEExplainer.load(path)
-    explainer = HPMEExplainer().fit(model, graphs, progress=False)
+    start = time.process_time()
+    explainer = HPMEExplainer(seed=seed).fit(model, graphs, progress=False)
+    print(f"{name}: {time.process_time() - start:.1f} CPU-seconds for {len(graphs)} molecules")
+    assert explainer.report is not None
+    print(explainer.report.summary(), flush=True)
     if path is not None:
         explainer.save(path)
     return explainer
@@ -79,7 +85,7 @@ def count(explainer: HPMEExplainer, model: Any, graphs: list[Any]) -> dict[str, 
         "verdicts": dict(Counter(q.verdict for q in quality)),
         "mixed as graphs": sum(value == 0 for value in found["grafted"]),
         "seconds": seconds,
-        **{k: statistics.fmean(v for v in some if v == v) for k, some in found.items()},
+        **{k: statistics.fmean([v for v in some if v == v] or [0.0]) for k, some in found.items()},
     }
 
 
@@ -89,6 +95,8 @@ def main() -> None:
     parser.add_argument("--molecules", type=int, default=150)
     parser.add_argument("--halves", default="odd,even")
     parser.add_argument("--background", type=int, default=300)
+    parser.add_argument("--networks", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--cache", type=Path, help="folder for fitted explainers")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -100,10 +108,14 @@ def main() -> None:
     others = [rows[i] for i in order[options.background :] if rows[i]["active"] == "1"]
     results = {}
     for kind in options.models.split(","):
-        network = changed(Model(1).networks[0], kind)
-        model = explained(network, tasks=trained.tasks, target=TASK)
-        explainer = fitted(kind, model, molecules(background, network), options.cache)
-        for half in options.halves.split(","):
+        networks = Model(options.networks).networks if kind == "real" else Model(1).networks
+        network = changed(networks[0], kind)
+        whole = Ensemble(networks) if len(networks) > 1 else network
+        model = explained(whole, tasks=trained.tasks, target=TASK)
+        graphs = molecules(background, network)
+        name = kind if len(networks) == 1 else f"{kind} {len(networks)}"
+        explainer = fitted(name, model, graphs, options.cache, options.seed)
+        for half in filter(None, options.halves.split(",")):
             own = [row for row in others if int(row["index"]) % 2 == (half == "odd")]
             own = [row for row in own if len(alerts(row["mol"])) == 1][: 2 * options.molecules]
             p = trained([row["mol"] for row in own])

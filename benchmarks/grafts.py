@@ -1,7 +1,6 @@
 """Transplants that chemistry allows, on a published model whose reasons chemists know.
 
-    python benchmarks/grafts.py [--molecules 300] [--hosts 400] [--grafts 8] [--replace any]
-        [--json FILE]
+    python benchmarks/grafts.py [--molecules 300] [--hosts 400] [--grafts 8] [--json FILE]
 
 Needs ``pip install 'hpme[chemprop]'``, the wheel of ADMET-AI (its AMES model, five networks; it is
 not imported) and ``$HPME_DATA_DIR/ames/ames.csv``. Of mutagens that the model knows and that have
@@ -32,17 +31,9 @@ import torch
 from chemprop.data import MoleculeDatapoint
 from rdkit import Chem, RDLogger
 
+from hpme.data.molecules.anatomy import Anatomy, Graft, graft_of, random_region
 from hpme.data.molecules.chem import compile_smarts
-from hpme.data.molecules.grafts import (
-    Anatomy,
-    Graft,
-    Hosts,
-    fillers_of,
-    graft_of,
-    insert_many,
-    random_region,
-    remove,
-)
+from hpme.data.molecules.grafts import Hosts, fillers_of, insert_many, remove
 from hpme.graphs import GraphStore
 from hpme.models.chemprop import explained, molecules, read_model
 
@@ -154,7 +145,7 @@ def measure(odd: bool, model: Model, options: argparse.Namespace) -> dict[str, A
 
     def ask(number: int, what: str, graft: Graft, own: Anatomy) -> None:
         start = time.process_time()
-        made, tried = insert_many(graft, hosts, options.grafts, generator, replace=options.replace)
+        made, tried = insert_many(graft, hosts, options.grafts, generator)
         times["insert"].append((time.process_time() - start) / max(1, len(made)))
         count[f"{what} regions"] += 1
         count[f"{what} atoms"] += len(graft.atoms)
@@ -258,7 +249,6 @@ def main() -> None:
     parser.add_argument("--controls", type=int, default=2, help="random regions per molecule")
     parser.add_argument("--networks", type=int, default=NETWORKS)
     parser.add_argument("--halves", default="odd,even")
-    parser.add_argument("--replace", default="any", choices=("hydrogen", "substituent", "any"))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import save_model
+from torch_geometric.data import Data
 from typer.testing import CliRunner
 
 from hpme.cli import app
@@ -293,3 +294,28 @@ def test_molecules_are_read_once(user, readings, monkeypatch, options, times):
     assert len(readings) == times  # what has no labels comes flat
     drawn = parsed[4:]
     assert parsed[:4] == ["CCO", "CC(=O)C", "c1ccccc1", "CC(=O)CC"] and len(drawn) <= 4
+
+
+def test_what_is_missing_is_looked_for_where_nothing_carries_the_prediction():
+    from hpme.commands.explain import what_is_missing
+    from hpme.explainers.hpme.quality import Quality
+    from hpme.graphs import GraphStore
+    from hpme.models import ExplainedModel
+
+    graphs = [Data(x=torch.ones(n, 1), edge_index=torch.tensor([[0], [1]])) for n in range(2, 6)]
+    verdicts = ("carried", "absence", "part", "absence")
+    found = [Data(quality=Quality(word, *[0.5] * 15, size=1)) for word in verdicts]
+    asked = []
+
+    class Asked:
+        def counterfactuals(self, model, graphs, n, *, donors, progress):
+            asked.append((graphs.sizes.tolist(), n, len(donors)))
+            return [["first"], []]
+
+    store = GraphStore.from_graphs(graphs)
+    model = ExplainedModel(torch.nn.Linear(1, 2))
+    assert what_is_missing(Asked(), model, store, found) == [None, ["first"], None, []]
+    assert asked == [([3, 5], 1, 4)]
+    value = ExplainedModel(torch.nn.Linear(1, 1), mode="regression")
+    assert what_is_missing(Asked(), value, store, found) is None
+    assert what_is_missing(Asked(), model, store, found[:1] * 4) is None

@@ -6,7 +6,7 @@ from torch import nn
 from torch_geometric.nn import global_add_pool
 
 from browser import resize
-from pages import Counter, cycle, explain, page_data
+from pages import Counter, cycle, explain, page_data, quality
 
 pytest.importorskip("selenium", reason="selenium is missing: pip install 'hpme[dev]'")
 pytest.importorskip("rdkit")
@@ -187,3 +187,19 @@ def test_counterfactuals_of_other_graphs_are_refused(answers, tmp_path):
     few = found["counterfactuals"][:2]
     with pytest.raises(InputError, match="40 graphs need as many lists of counterfactuals, got 2"):
         write_page(model, graphs, explanations, tmp_path / "r.html", counterfactuals=few)
+
+
+def test_what_is_missing_is_on_its_card_without_a_tab(chromium, answers, tmp_path):
+    model, graphs, explanations, found = answers
+    chosen = [n for n, some in enumerate(found["counterfactuals"]) if some][:2]
+    known = [some if n in chosen else None for n, some in enumerate(found["counterfactuals"])]
+    shown = [one.clone() for one in explanations]
+    for number in chosen:
+        shown[number].quality = quality("absence")
+    path = write_page(model, graphs, shown, tmp_path / "page.html", counterfactuals=known)
+    chromium.get(f"{path.as_uri()}#graph-{chosen[0]}")
+    assert not chromium.find_element(By.ID, "tabs").is_displayed()
+    (missing,) = chromium.find_elements(By.CSS_SELECTOR, f"#graph-{chosen[0]} .missing")
+    assert "would have to be there" in missing.text and "→" in missing.text
+    assert len(missing.find_elements(By.CSS_SELECTOR, "svg.drawing")) == 2
+    assert chromium.get_log("browser") == []

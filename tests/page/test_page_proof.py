@@ -25,9 +25,13 @@ def page(tmp_path_factory):
     """A page of five graphs with their quality."""
     graphs = [cycle(5, seed=i, name=f"cycle {i}") for i in range(5)]
     graphs[1].name = HOSTILE
-    pooled = torch.arange(5) < 2
     explanations = [
-        explain(graph, i, pooled=pooled, quality=quality(verdict, up=i != 1, trials=i != 4 and 2))
+        explain(
+            graph,
+            i,
+            pooled=torch.arange(5) < 2 + i % 2,
+            quality=quality(verdict, up=i != 1, trials=i != 4 and 2),
+        )
         for i, (graph, verdict) in enumerate(zip(graphs, VERDICTS, strict=True))
     ]
     explanations[2].quality = quality("part", carried_low=0.3, way=math.nan)
@@ -130,9 +134,14 @@ def test_absence_says_what_is_known_of_what_would_have_to_be_there(browser):
     WebDriverWait(browser, 10).until(
         lambda b: b.find_elements(By.CSS_SELECTOR, "#graph-3 .missing")
     )
-    assert "was not looked for" in one(browser, "#graph-3 .missing").text
+    assert "hpme explain --with counterfactuals" in one(browser, "#graph-3 .missing").text
     assert browser.find_elements(By.CSS_SELECTOR, "#graph-3 .region.pooled circle") == []
     assert len(browser.find_elements(By.CSS_SELECTOR, "#graph-0 .region.pooled .rim circle")) == 2
+
+
+def test_a_slider_begins_at_its_own_region(browser):
+    # As many edges as lie between the pooled nodes; none where something missing decides.
+    assert every(browser, ".card .kept-edges") == ["1", "2", "1", "0", "1"]
 
 
 @pytest.mark.parametrize("width", [320, 768])

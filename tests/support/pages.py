@@ -10,7 +10,7 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.explain import Explanation
 
-from hpme.explainers.hpme.proof import Planted, Proof, Trial
+from hpme.explainers.hpme.proof import Planted, Proof
 from hpme.explainers.hpme.quality import Quality
 
 ARRAYS = {"u8": "<u1", "u16": "<u2", "u32": "<u4", "f32": "<f4"}
@@ -64,13 +64,14 @@ def quality(verdict="carried", *, up=True, trials=2, nodes=2, **changes):
     sign = 1 if up else -1
     effect = (0.8 * sign, 0.7 * sign, 0.9 * sign)
     effect = (effect[0], *sorted(effect[1:]))
-    host = cycle(6)
+    every = torch.arange(6)
+    host = Planted(cycle(6), every > 3, every, 0.5 - 0.4 * sign)
     origin = torch.tensor([0, 1, 2, 3, -1, -1])
     chosen, random = (
         Planted(cycle(6, 1), origin < 0, origin, 0.5 + sign * change) for change in (0.4, -0.3)
     )
     outputs = [torch.full((4,), 0.5 + sign * change) for change in (-0.4, 0.4, -0.3)]
-    shown = (Trial(host, 0.5 - 0.4 * sign, chosen, random),) * trials
+    shown = ((host, chosen, random),) * trials
     region = torch.arange(5) < nodes
     proof = Proof(region, 0.5 + 0.45 * sign, "p(<b>class</b>)", *outputs, shown, True)
     found = Quality(

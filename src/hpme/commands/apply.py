@@ -17,17 +17,7 @@ import typer
 
 from hpme import __version__
 from hpme.commands import shared
-from hpme.commands.options import (
-    CallOption,
-    ChempropFiles,
-    DeviceOption,
-    FactoryOption,
-    HydrogensOption,
-    NameColumnOption,
-    QuietOption,
-    SmilesColumnOption,
-    WeightsOption,
-)
+from hpme.commands.options import ChempropFiles, SavedOptions
 from hpme.commands.shared import check_device, command, refuse, say, usage
 
 if TYPE_CHECKING:
@@ -46,9 +36,7 @@ AHEAD = 2
 
 @command
 def apply(
-    explainer: Annotated[
-        Path, typer.Argument(dir_okay=False, help="File of explainer.save() or --save-explainer.")
-    ],
+    saved: SavedOptions,
     data: Annotated[
         Path,
         typer.Option(
@@ -61,9 +49,6 @@ def apply(
     ],
     out: Annotated[Path, typer.Option(file_okay=False, help="Folder of the Parquet shards.")],
     chemprop: ChempropFiles,
-    model: FactoryOption = None,
-    weights: WeightsOption = None,
-    call: CallOption = None,
     verdict: Annotated[
         bool,
         typer.Option(
@@ -97,11 +82,6 @@ def apply(
     rows_per_shard: Annotated[
         int, typer.Option(min=1, max=1_000_000, help="Rows of the input that make a shard.")
     ] = ROWS_PER_SHARD,
-    smiles_column: SmilesColumnOption = None,
-    name_column: NameColumnOption = None,
-    hydrogens: HydrogensOption = False,
-    device: DeviceOption = None,
-    quiet: QuietOption = False,
 ) -> None:
     """Explain any number of graphs or molecules with a saved explainer.
 
@@ -114,71 +94,74 @@ def apply(
     """
     if workers is not None and ray is not None:
         refuse("give one of --workers and --ray", "--workers")
-    chemprop.check(model)
+    chemprop.check(saved.model)
     from hpme.apply import ShardFolder, open_rows
     from hpme.apply import apply as apply_rows
     from hpme.apply.shards import SKIPPED, arrow
     from hpme.apply.work import ShardWork, state_of
     from hpme.commands.chemprop import chemprop_model
-    from hpme.commands.inputs import find_function
+    from hpme.commands.inputs import find_function, named_model
     from hpme.errors import InputError
     from hpme.explainers import load_explainer
     from hpme.models.chemprop.files import model_files
     from hpme.storage import FileContent, locked
 
     arrow("pyarrow.parquet")
-    if device is not None:
-        usage("--device", check_device, device)
-    loaded = load_explainer(explainer)  # says what is wrong with it before anything is read
-    rows = usage("--data", partial(open_rows, data, smiles_column=smiles_column,
-                                   name_column=name_column))  # fmt: skip
-    if call is not None:
-        usage("--call", find_function, call)
-    if model is None:  # other processes look for the files elsewhere
-        files = replace(chemprop, chemprop=[path.resolve() for path in chemprop.chemprop or []])
-        build = partial(chemprop_model, files, hydrogens=hydrogens)
-        explained, sources = build(), model_files(files.chemprop or [])
+    if saved.device is not None:
+        usage("--device", check_device, saved.device)
+    loaded = load_explainer(saved.explainer)  # says what is wrong with it before anything is read
+    columns = {"smiles_column": saved.smiles_column, "name_column": saved.name_column}
+    rows = usage("--data", partial(open_rows, data, **columns))
+    if saved.call is not None:
+        usage("--call", find_function, saved.call)
+    if saved.model is None:  # other processes look for the files elsewhere
+        files = [path.resolve() for path in chemprop.chemprop or []]
+        build = partial(
+            chemprop_model, replace(chemprop, chemprop=files), hydrogens=saved.hydrogens
+        )
+        explained, sources = build(), model_files(files)
     else:
-        build = partial(named_model, model, call)
-        explained = named_model(model, call, weights)
-        sources = _sources(explained, model, call)
-    state, content = state_of(explained), FileContent(str(explainer), explainer.read_bytes())
+        build = partial(named_model, saved.model, saved.call)
+        explained = named_model(saved.model, saved.call, saved.weights)
+        sources = _sources(explained, saved.model, saved.call)
+    content = FileContent(str(saved.explainer), saved.explainer.read_bytes())
+    settings: dict[str, Any] = {}
+    work = ShardWork(
+        content,
+        build,
+        state_of(explained),
+        settings,
+        verdict=verdict,
+        alpha=alpha,
+        hydrogens=saved.hydrogens,
+        device=saved.device,
+        threads=shared.threads if workers is None else 1,
+        loaded=loaded,
+    )
     if calibrate is not None:
         if alpha is None:
             refuse("needs --alpha, the risk to guarantee", "--calibrate")
-        known = usage("--calibrate", partial(open_rows, calibrate, smiles_column=smiles_column))
-        reader = ShardWork(
-            content, build, state, {}, hydrogens=hydrogens, device=device, loaded=loaded
+        known = usage(
+            "--calibrate", partial(open_rows, calibrate, smiles_column=saved.smiles_column)
         )
-        content, promise = usage("--alpha", _calibrated, reader, known, alpha)
-        if not quiet:
-            say(promise)
-    settings: dict[str, Any] = {
+        promise = usage("--alpha", _calibrate, replace(work, alpha=None), known, alpha)
+        work.explainer = promise[0]
+        if not saved.quiet:
+            say(promise[1])
+    settings |= {
         "hpme": __version__,
-        "explainer": hashlib.sha256(content.content).hexdigest(),
-        "model": hashlib.sha256(state).hexdigest(),
-        "--model": model,
-        "--call": call,
+        "explainer": hashlib.sha256(work.explainer.content).hexdigest(),
+        "model": hashlib.sha256(work.state).hexdigest(),
+        "--model": saved.model,
+        "--call": saved.call,
         "model file": [hashlib.sha256(file.read_bytes()).hexdigest() for file in sources],
         "data": rows.digest,
         "columns": rows.columns,
-        "hydrogens": hydrogens,
+        "hydrogens": saved.hydrogens,
         "verdict": verdict,
         **({} if alpha is None else {"alpha": alpha}),
         "rows per shard": rows_per_shard,
     }
-    work = ShardWork(
-        content,
-        build,
-        state,
-        settings,
-        verdict=verdict,
-        alpha=alpha,
-        hydrogens=hydrogens,
-        device=device,
-        threads=shared.threads if workers is None else 1,
-        loaded=loaded,
-    )
     first = next(rows.parts(min(rows_per_shard, FIRST_LOOK)), None)
     if first is None:
         refuse(f"'{data}' has no rows", "--data")
@@ -189,16 +172,16 @@ def apply(
         folder = ShardFolder(out, settings)
         start = time.monotonic()
         try:
-            with closing(_executor(work, workers, ray, model, call)) as executor:
+            with closing(_executor(work, workers, ray, saved)) as executor:
                 done = apply_rows(
-                    rows, folder, executor, rows_per_shard=rows_per_shard, progress=not quiet
+                    rows, folder, executor, rows_per_shard=rows_per_shard, progress=not saved.quiet
                 )
         except KeyboardInterrupt:
             say("interrupted; finished shards are kept, the same command goes on from here")
             raise typer.Exit(130) from None
     if not done.explained:
         raise InputError(f"every row is left out; '{out / SKIPPED}' says why")
-    if not quiet:
+    if not saved.quiet:
         seconds = time.monotonic() - start
         before = f", {done.kept:,} rows of them from before" if done.kept else ""
         say(f"{done.explained:,} rows in {done.shards:,} shards{before}; {seconds:,.1f} s")
@@ -208,7 +191,7 @@ def apply(
         typer.echo(str(out))
 
 
-def _calibrated(
+def _calibrate(
     work: ShardWork, rows: SmilesTable | GraphFile, alpha: float
 ) -> tuple[FileContent, str]:
     """The explainer of some work with a guarantee, as a file, and what is guaranteed."""
@@ -229,13 +212,13 @@ def _calibrated(
 
 
 def _executor(
-    work: ShardWork, workers: int | None, ray: str | None, model: str | None, call: str | None
+    work: ShardWork, workers: int | None, ray: str | None, saved: SavedOptions
 ) -> Executor:
     if ray is not None:
         from hpme.execute.cluster import RayExecutor
 
-        if model is not None:
-            work = replace(work, build=_travelling_model(model, call))
+        if saved.model is not None:
+            work = replace(work, build=_travelling_model(saved.model, saved.call))
         return RayExecutor(work, ray, ahead=AHEAD)
     if workers is not None and workers > 1:
         from hpme.execute.local import LocalExecutor
@@ -253,17 +236,8 @@ def _sources(explained: ExplainedModel, *references: str | None) -> list[Path]:
     return [Path(file) for file in files if file]
 
 
-def named_model(reference: str, call: str | None, weights: Path | None = None) -> ExplainedModel:
-    """The model a factory returns and the function that calls it, in any process."""
-    from hpme.commands.inputs import build_model, find_function
-    from hpme.models.explained import ExplainedModel
-
-    function = None if call is None else find_function(call)
-    return ExplainedModel(build_model(reference, weights), call=function)
-
-
 def _travelling_model(reference: str, call: str | None) -> Callable[[], ExplainedModel]:
-    """As :func:`named_model`, for machines of a Ray cluster: modules of this folder go along."""
+    """A named model for machines of a Ray cluster: modules of this folder go along."""
     from ray import cloudpickle  # an executor has been asked for: RayExecutor says if it is missing
 
     from hpme.commands.inputs import find_function

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
@@ -31,7 +33,23 @@ def chemprop_model(files: ChempropFiles, *, hydrogens: bool) -> ExplainedModel:
     from hpme.models.chemprop import explained, molecules, read_model
 
     model, _ = read_model(files.chemprop or [], trust=files.trust_model_file)
+    model.title = _title((files.chemprop or [])[0].resolve(), model)  # type: ignore[assignment]
     return replace(explained(model), featurise=partial(molecules, model=model, hydrogens=hydrogens))
+
+
+def _title(path: Path, model: Any) -> str:
+    """What a model is called: as the package it came with writes itself, or by its file."""
+    *_, before, inside = ["", *path.as_posix().split("/site-packages/")]
+    if not before:
+        return str(getattr(model, "title", path.stem))
+    package = inside.partition("/")[0]
+    try:
+        about = metadata.metadata(package)
+    except metadata.PackageNotFoundError:  # of another environment
+        return package.replace("_", "-")
+    words = f"{about['Summary']} {package}"
+    found = re.search(package.replace("_", "[-_ ]"), words, re.IGNORECASE)
+    return found[0] if found else package
 
 
 def chemprop_graphs(
@@ -110,9 +128,8 @@ def _arrays(path: Path, count: int, name: str) -> list[Any]:
         ) from error
     except (OSError, ValueError, EOFError, AttributeError, TypeError, BadZipFile) as error:
         raise InputError(f"'{path}' is no .npz file of numbers: {error}") from error
-    found = list(np.atleast_1d(arrays[0])) if name == "x_d" else arrays
+    found, what = (list(np.atleast_1d(arrays[0])), "rows") if name == "x_d" else (arrays, "arrays")
     if len(found) != count:
-        what = "rows" if name == "x_d" else "arrays"
         raise InputError(
             f"'{path}' has {len(found)} {what} for {count} molecules; it needs one for each row of "
             "the table that is not left out"

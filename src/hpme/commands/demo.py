@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from hpme.commands.explain import EFFECT_DRAWS
+from hpme.commands.explain import EFFECT_DRAWS, what_is_missing
 from hpme.commands.options import GraphsOption, SizeOption, StepsOption
 from hpme.commands.run import announce, draw, prepare, show, summary, write_summary
 from hpme.commands.shared import check_writable, command, usage
 
-HOUSE = "p(class 1)"
-"""The class of graphs with a house."""
+CLASSES = ("ring", "house")
+"""What graphs of the two classes have."""
 
 
 @command
@@ -28,6 +28,7 @@ def demo(
     """Explain a GCN on BA-2Motifs with HPME: a page, pictures, a result file, the explainer."""
     from hpme.bench import Experiment, run_on
     from hpme.data import load_dataset
+    from hpme.models import ExplainedModel
     from hpme.page import write_page
 
     names = ("gallery.png", "result.json", "explainer.safetensors", "page.html", "transplant.png")
@@ -46,16 +47,20 @@ def demo(
     assert outcome.explainer is not None
     outcome.explainer.save(files[2])
     explained = list(outcome.explanations)
-    found = outcome.explainer.quality(target.model, explained)
-    outcome.explainer.effects(target.model, explained, draws=EFFECT_DRAWS)
-    houses = [one.carried_low * (one.output == HOUSE) for one in found]
+    model = ExplainedModel.of(target.model, classes=CLASSES)
+    found = outcome.explainer.quality(model, explained)
+    outcome.explainer.effects(model, explained, draws=EFFECT_DRAWS)
+    houses = [one.carried_low * (one.output == f"p({CLASSES[1]})") for one in found]
     explained[houses.index(max(houses))].proof(files[4])
     write_page(
-        target.model,
+        model,
         outcome.graphs,
         {"hpme": explained},
         files[3],
         reports={"hpme": outcome.explainer.report},
+        counterfactuals=what_is_missing(
+            outcome.explainer, model, model.read(outcome.graphs), explained
+        ),
         title="Explanations of a GCN on BA-2Motifs",
         progress=True,
     )
@@ -64,6 +69,6 @@ def demo(
     for path in files:
         typer.echo(f"  {path}")
     typer.echo(
-        f"\nOpen {files[3]} in a browser: every graph has a house or a ring of five, which takes "
-        "the prediction along when it is moved into other graphs."
+        f"\nOpen {files[3]} in a browser: every graph has a house or a ring of five, and the page "
+        "shows which of them take the prediction along when they are moved into other graphs."
     )

@@ -7,10 +7,9 @@ has them all, see :func:`~hpme.commands.shared.command`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -44,25 +43,6 @@ StepsOption = Annotated[
     int | None,
     typer.Option(min=1, help="Longest training of the model, in steps, to try things out."),
 ]
-FactoryOption = Annotated[
-    str | None,
-    typer.Option(
-        "--model",
-        "-m",
-        metavar="MODULE:FUNCTION",
-        help="Function that returns your model; it is called without arguments.",
-    ),
-]
-CallOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="MODULE:FUNCTION", help="Function call(model, batch), as for hpme explain."
-    ),
-]
-WeightsOption = Annotated[
-    Path | None,
-    typer.Option(dir_okay=False, help="Weights (.safetensors) (default: those the function sets)."),
-]
 DeviceOption = Annotated[
     str | None,
     typer.Option(
@@ -93,17 +73,53 @@ ShouldNotOption = Annotated[
 # Options that belong together #####################################################################
 
 
-class ModeName(str, Enum):
-    """What the model's output means."""
+@dataclass(frozen=True, kw_only=True)
+class NamedModel:
+    """Of commands that ask a user's own model: which, and where it runs."""
 
-    multiclass = "multiclass_classification"
-    binary = "binary_classification"
-    regression = "regression"
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="MODULE:FUNCTION",
+            help="Function that returns your model, such as my_models:build; it is called "
+            "without arguments.",
+        ),
+    ] = None
+    weights: Annotated[
+        Path | None,
+        typer.Option(
+            dir_okay=False, help="Weights (.safetensors) (default: those the function sets)."
+        ),
+    ] = None
+    call: Annotated[
+        str | None,
+        about_model(
+            metavar="MODULE:FUNCTION",
+            help="Function call(model, batch) that calls the model on a PyG Batch with all fields "
+            "of the graphs (default: found by trial).",
+        ),
+    ] = None
+    device: DeviceOption = None
+    quiet: QuietOption = False
 
 
-@dataclass(frozen=True)
-class ModelOptions:
-    """Of commands that ask a user's own model: the graphs, the model, and how it is read."""
+@dataclass(frozen=True, kw_only=True)
+class SavedOptions(NamedModel):
+    """Of commands that ask an explainer that was saved."""
+
+    explainer: Annotated[
+        Path, typer.Argument(dir_okay=False, help="File of explainer.save() or --save-explainer.")
+    ]
+    smiles_column: SmilesColumnOption = None
+    name_column: NameColumnOption = None
+    hydrogens: HydrogensOption = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions(NamedModel):
+    """Of commands that explain a user's own model: the graphs, and how the output is read."""
 
     data: Annotated[
         str,
@@ -115,30 +131,9 @@ class ModelOptions:
             "function that returns a dataset or a list of Data.",
         ),
     ]
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            "-m",
-            metavar="MODULE:FUNCTION",
-            help="Function that returns your model, such as my_models:build; it is called "
-            "without arguments.",
-        ),
-    ] = None
-    weights: WeightsOption = None
-    device: DeviceOption = None
-    quiet: QuietOption = False
     mode: Annotated[
-        ModeName | None,
+        Literal["multiclass_classification", "binary_classification", "regression"] | None,
         about_model(help="What the output means; needed if it is one value per graph."),
-    ] = None
-    call: Annotated[
-        str | None,
-        about_model(
-            metavar="MODULE:FUNCTION",
-            help="Function call(model, batch) that calls the model on a PyG Batch with all fields "
-            "of the graphs (default: found by trial).",
-        ),
     ] = None
     output: Annotated[
         str | None,
@@ -155,9 +150,9 @@ class ModelOptions:
     ] = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class InputOptions(ModelOptions):
-    """Of commands that explain a user's own model."""
+    """Of commands that fit an explainer."""
 
     background: Annotated[
         str | None,
@@ -197,14 +192,8 @@ class TableOptions:
 
     def arguments(self) -> dict[str, Any]:
         """Those that are given, as arguments of :func:`~hpme.data.from_smiles_csv`."""
-        found = {
-            "smiles_column": self.smiles_column,
-            "label_column": self.label_column,
-            "name_column": self.name_column,
-            "rules": usage("--rule", parse_rules, self.rule or []),
-            "hydrogens": self.hydrogens,
-        }
-        return {name: value for name, value in found.items() if value}
+        found = {**vars(self), "rules": usage("--rule", parse_rules, self.rule or [])}
+        return {name: value for name, value in found.items() if value and name != "rule"}
 
 
 @dataclass(frozen=True)
@@ -234,15 +223,12 @@ class ChempropFiles:
             refuse("give one of --model and --chemprop", "--model")
         if not self.chemprop and self.trust_model_file:
             refuse("belongs to --chemprop", "--trust-model-file")
+        if not self.chemprop and self.files():
+            refuse("belongs to --chemprop", "--model")
 
-    @property
-    def model_name(self) -> str | None:
-        """What the files are called: by the package they came with, or by their own name."""
-        if not self.chemprop:
-            return None
-        path = self.chemprop[0].resolve()
-        _, package, inside = str(path).replace("\\", "/").partition("/site-packages/")
-        return inside.partition("/")[0].replace("_", "-") if package else path.stem
+    def files(self) -> dict[str, Path]:
+        """Files of additional features and descriptors by Chemprop's names."""
+        return {}
 
 
 @dataclass(frozen=True)
@@ -263,20 +249,10 @@ class ChempropOptions(ChempropFiles):
         Path | None, array_file(help="Additional features of bonds, an array per molecule.")
     ] = None
 
-    def check(self, model: str | None) -> None:
-        """Refuses two models or none, and options that would do nothing."""
-        super().check(model)
-        if not self.chemprop and self.files():
-            refuse("belongs to --chemprop", "--model")
-
     def files(self) -> dict[str, Path]:
         """Files of additional features and descriptors by Chemprop's names."""
-        found = {
-            "x_d": self.descriptors_path,
-            "V_f": self.atom_features_path,
-            "V_d": self.atom_descriptors_path,
-            "E_f": self.bond_features_path,
-        }
+        found = {"x_d": self.descriptors_path, "V_d": self.atom_descriptors_path}
+        found |= {"V_f": self.atom_features_path, "E_f": self.bond_features_path}
         return {name: path for name, path in found.items() if path is not None}
 
 

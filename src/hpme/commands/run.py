@@ -6,10 +6,9 @@ import functools
 import hashlib
 import json
 import statistics
-from collections.abc import Mapping, Sequence
-from enum import Enum
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -36,7 +35,7 @@ from hpme.commands.shared import (
     list_skipped,
     number,
     parse_options,
-    refuse,
+    refuse_any,
     say,
     usage,
 )
@@ -45,20 +44,6 @@ from hpme.limits import MAX_SEED
 if TYPE_CHECKING:
     from hpme.bench import Outcome, Record, Target
     from hpme.data import GraphDataset
-
-
-class TaskName(str, Enum):
-    """What the labels of a user's molecules are."""
-
-    classification = "classification"
-    regression = "regression"
-
-
-class OnErrorName(str, Enum):
-    """What to do with a row that is no molecule."""
-
-    skip = "skip"
-    stop = "raise"
 
 
 GALLERY_GRAPHS = 6
@@ -124,10 +109,11 @@ def run(
         ),
     ] = None,
     task: Annotated[
-        TaskName | None, about_molecules(help="What the labels are (default: classification).")
+        Literal["classification", "regression"] | None,
+        about_molecules(help="What the labels are (default: classification)."),
     ] = None,
     on_error: Annotated[
-        OnErrorName | None,
+        Literal["skip", "raise"] | None,
         about_molecules(help="Skip rows without molecule or label, or stop (default: skip)."),
     ] = None,
     workers: Annotated[
@@ -160,11 +146,29 @@ def run(
     known("--explainer", "explainer", explainer, catalog.names("explainers"))
     if model is not None:
         known("--model", "model", model, catalog.names("models"))
-    own: dict[str, Any] = table.arguments()
-    more = {"task": task and task.value, "on_error": on_error and on_error.value}
-    own |= {name: value for name, value in (more | {"workers": workers}).items() if value}
-    _check_source(dataset, smiles, variant, own)
-    _check_chemprop(chemprop, smiles, target, {"--model": model, "--train-steps": train_steps})
+    more = {"task": task, "on_error": on_error, "workers": workers}
+    own = table.arguments() | {name: value for name, value in more.items() if value}
+    foreign = next((name.replace("_", "-") for name in own), "").replace("rules", "rule")
+    unlabelled = smiles is not None and "label_column" not in own
+    trained_here = "belongs to models that are trained here, not to --chemprop"
+    alone = "needs molecules of your own: give --smiles in place of --dataset"
+    refuse_any(
+        ((dataset is None) == (smiles is None), "give one of --dataset and --smiles", "--dataset"),
+        (dataset is not None and bool(foreign), "belongs to --smiles", f"--{foreign}"),
+        (dataset is None and variant is not None, "belongs to --dataset", "--variant"),
+        (unlabelled and "rules" not in own, "give the column of the labels, or a --rule to label "
+         "by", "--label-column"),
+        (unlabelled and task == "regression", "regression needs labels; rules give classes",
+         "--label-column"),
+        (not chemprop.chemprop and target is not None, "belongs to --chemprop", "--target"),
+        (bool(chemprop.chemprop) and smiles is None, alone, "--chemprop"),
+        (bool(chemprop.chemprop) and model is not None, trained_here, "--model"),
+        (bool(chemprop.chemprop) and train_steps is not None, trained_here, "--train-steps"),
+    )  # fmt: skip
+    if dataset is not None:
+        known("--dataset", "dataset", dataset, catalog.names("datasets"))
+    if not chemprop.chemprop:
+        chemprop.check("a model of the benchmark")
     from hpme.bench import Experiment, Plan, ResultStore, parse_seeds, run_on
     from hpme.commands.chemprop import chemprop_target
     from hpme.data import from_smiles_csv, load_dataset
@@ -184,7 +188,8 @@ def run(
         loaded = usage("--variant", load, dataset)
     else:
         loaded = from_smiles_csv(smiles, size=size, progress=not quiet, **own)
-        out = out / _name_of(smiles, own)
+        content = smiles.read_bytes() + repr(sorted(own.items())).encode()
+        out = out / f"{smiles.stem}-{hashlib.sha256(content).hexdigest()[:12]}"
         list_skipped(loaded.skipped, len(loaded), out / "skipped.csv", quiet=quiet)
         if chemprop.chemprop:
             trained, loaded = chemprop_target(chemprop, loaded, target, hydrogens=table.hydrogens)
@@ -192,21 +197,14 @@ def run(
     if model is None:
         model = EXPLAINERS[explainer].default_model if loaded.schema is None else "hetero"
     usage("--option", make_explainer, explainer, loaded, numbers[0], options)
-    experiments = [
-        Experiment(
-            loaded.info.name,
-            explainer,
-            seed,
-            model=model,
-            variant=variant,
-            size=size,
-            target_seed=target_seed,
-            graphs=graphs,
-            options=options,
-            train_steps=train_steps,
-        )
-        for seed in numbers
-    ]
+    settings: dict[str, Any] = {
+        "variant": variant,
+        "size": size,
+        "target_seed": target_seed,
+        "graphs": graphs,
+    }
+    settings |= {"model": model, "options": options, "train_steps": train_steps}
+    experiments = [Experiment(loaded.info.name, explainer, seed, **settings) for seed in numbers]
     store = ResultStore(out)
     usage("--out", check_writable, store.path())
     done = {record.experiment.seed: record for record in Plan.of(experiments, store).done}
@@ -233,51 +231,6 @@ def run(
             write_summary(summary(records), json_file)
     if not quiet:
         show(summary(records))
-
-
-def _check_source(
-    dataset: str | None, smiles: Path | None, variant: str | None, own: Mapping[str, Any]
-) -> None:
-    """Refuses options that would do nothing where the graphs come from."""
-    if (dataset is None) == (smiles is None):
-        refuse("give one of --dataset and --smiles", "--dataset")
-    if dataset is not None:
-        known("--dataset", "dataset", dataset, catalog.names("datasets"))
-        for name in own:
-            option = "rule" if name == "rules" else name.replace("_", "-")
-            refuse("belongs to --smiles", f"--{option}")
-        return
-    if variant is not None:
-        refuse("belongs to --dataset", "--variant")
-    if "label_column" not in own and "rules" not in own:
-        refuse("give the column of the labels, or a --rule to label by", "--label-column")
-    if "label_column" not in own and own.get("task") == "regression":
-        refuse("regression needs labels; rules give classes", "--label-column")
-
-
-def _check_chemprop(
-    chemprop: ChempropOptions, smiles: Path | None, target: str | None, trained: Mapping[str, Any]
-) -> None:
-    """Refuses options that would do nothing with a Chemprop model, or without one."""
-    if not chemprop.chemprop:
-        chemprop.check("a model of the benchmark")
-        if target is not None:
-            refuse("belongs to --chemprop", "--target")
-        return
-    if smiles is None:
-        refuse("needs molecules of your own: give --smiles in place of --dataset", "--chemprop")
-    for option, value in trained.items():
-        if value is not None:
-            refuse("belongs to models that are trained here, not to --chemprop", option)
-
-
-def _name_of(table: Path, options: Mapping[str, Any]) -> str:
-    """A name for a user's molecules that changes with them."""
-    content = table.read_bytes() + repr(sorted(options.items())).encode()
-    return f"{table.stem}-{hashlib.sha256(content).hexdigest()[:12]}"
-
-
-# Results of one explainer over seeds ##############################################################
 
 
 def prepare(
@@ -313,13 +266,13 @@ def draw(outcome: Outcome, path: Path) -> None:
     """Draws the first explained graphs."""
     from hpme.viz import gallery
 
-    method, model = str(outcome.experiment.explainer), outcome.target.name
+    method, some = str(outcome.experiment.explainer), slice(GALLERY_GRAPHS)
     gallery(
-        outcome.graphs[:GALLERY_GRAPHS],
-        {method: outcome.explanations[:GALLERY_GRAPHS]},
+        outcome.graphs[some],
+        {method: outcome.explanations[some]},
         path,
-        predictions=outcome.predictions[:GALLERY_GRAPHS],
-        title=f"{outcome.dataset.info.title}: {model} explained by {method}",
+        predictions=outcome.predictions[some],
+        title=f"{outcome.dataset.info.title}: {outcome.target.name} explained by {method}",
     )
 
 
@@ -327,6 +280,7 @@ def summary(records: Sequence[Record]) -> dict[str, Any]:
     """Records that differ in the seed alone as JSON values, with mean and spread over seeds."""
     first = records[0]
     aucs = [auc for record in records if (auc := record.values["auc"]) is not None]
+    names = ("dataset", "explainer", "model", "seed", "target_seed")
     return {
         "dataset": first.experiment.dataset,
         "variant": first.context["variant"],
@@ -334,19 +288,17 @@ def summary(records: Sequence[Record]) -> dict[str, Any]:
         "model": first.experiment.model,
         "auc_mean": statistics.fmean(aucs) if aucs else None,
         "auc_std": statistics.pstdev(aucs) if aucs else None,
-        "runs": [_flat(record) for record in records],
-    }
-
-
-def _flat(record: Record) -> dict[str, Any]:
-    names = ("dataset", "explainer", "model", "seed", "target_seed")
-    return {
-        **{name: getattr(record.experiment, name) for name in names},
-        **record.context,
-        **record.values,
-        "auc_undefined": record.undefined.get("auc"),
-        **record.cost,
-        "versions": record.versions,
+        "runs": [
+            {
+                **{name: getattr(record.experiment, name) for name in names},
+                **record.context,
+                **record.values,
+                "auc_undefined": record.undefined.get("auc"),
+                **record.cost,
+                "versions": record.versions,
+            }
+            for record in records
+        ],
     }
 
 
@@ -360,19 +312,14 @@ def write_summary(content: dict[str, Any], path: Path) -> None:
 def show(content: dict[str, Any]) -> None:
     """Prints a table with a row per seed and the mean."""
     runs = content["runs"]
-    table = Table(
-        title="{explainer} explains {model} on {dataset} ({variant})".format(**content),
-        title_justify="left",
-        header_style="bold",
-    )
-    for name in ("seed", "graphs", "AUC", "AUC per graph", "fit [s]", "explain [s]"):
-        table.add_column(name.replace("[", r"\["), justify="right")
+    title = "{explainer} explains {model} on {dataset} ({variant})".format(**content)
+    table = Table(title=title, title_justify="left", header_style="bold")
+    for name in ("seed", "graphs", "AUC", "AUC per graph", r"fit \[s]", r"explain \[s]"):
+        table.add_column(name, justify="right")
     for run in runs:
         table.add_row(
-            str(run["seed"]),
-            str(run["graphs"]),
-            number(run["auc"]),
-            number(run["auc_per_graph"]),
+            *(str(run[name]) for name in ("seed", "graphs")),
+            *(number(run[name]) for name in ("auc", "auc_per_graph")),
             f"{run['fit_seconds']:.1f}",
             f"{run['explain_seconds']:.2f}",
         )

@@ -11,31 +11,15 @@ from typing import Annotated
 import typer
 
 from hpme.commands import shared
-from hpme.commands.options import (
-    CallOption,
-    ChempropFiles,
-    DeviceOption,
-    FactoryOption,
-    HydrogensOption,
-    NameColumnOption,
-    QuietOption,
-    SmilesColumnOption,
-    ThresholdOption,
-    WeightsOption,
-)
+from hpme.commands.options import ChempropFiles, SavedOptions, ThresholdOption
 from hpme.commands.shared import check_device, command, refuse, say, tell, usage
 from hpme.errors import MissingPackageError
 
 
 @command
 def serve(
-    explainer: Annotated[
-        Path, typer.Argument(dir_okay=False, help="File of explainer.save() or --save-explainer.")
-    ],
+    saved: SavedOptions,
     chemprop: ChempropFiles,
-    model: FactoryOption = None,
-    weights: WeightsOption = None,
-    call: CallOption = None,
     threshold: ThresholdOption = None,
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port of this machine (0: one that is free).")
@@ -43,11 +27,6 @@ def serve(
     browser: Annotated[
         bool, typer.Option("--open/--no-open", help="Whether to open the page in a browser.")
     ] = True,
-    smiles_column: SmilesColumnOption = None,
-    name_column: NameColumnOption = None,
-    hydrogens: HydrogensOption = False,
-    device: DeviceOption = None,
-    quiet: QuietOption = False,
 ) -> None:
     """Ask a saved explainer about molecules that you type, or graphs that you upload, in a browser.
 
@@ -58,7 +37,7 @@ def serve(
 
     Exit codes: 0 ended by Ctrl-C, 1 failed while running, 2 wrong usage.
     """
-    chemprop.check(model)
+    chemprop.check(saved.model)
     try:
         from hpme.serve.server import LocalServer, listen
     except ImportError as error:
@@ -67,28 +46,29 @@ def serve(
             "pip install 'hpme[serve]'"
         ) from error
     from hpme.commands.answers import Answers
-    from hpme.commands.apply import named_model
     from hpme.commands.chemprop import chemprop_model
+    from hpme.commands.inputs import named_model
     from hpme.explainers import load_explainer
     from hpme.explainers.shared.context import resolve
 
-    loaded = load_explainer(explainer)
+    loaded = load_explainer(saved.explainer)
     if loaded.level not in (None, "graph") or loaded.answers:
         refuse("was fitted to nodes, links or several targets, not to one of graphs", "EXPLAINER")
-    if model is None:
-        explained = chemprop_model(chemprop, hydrogens=hydrogens)
+    if saved.model is None:
+        explained = chemprop_model(chemprop, hydrogens=saved.hydrogens)
     else:
-        explained = named_model(model, call, weights)
-    if device is not None:
-        explained.model.to(usage("--device", check_device, device))
-    explained, columns = resolve(loaded, explained, {}), (smiles_column or "smiles", name_column)
+        explained = named_model(saved.model, saved.call, saved.weights)
+    if saved.device is not None:
+        explained.model.to(usage("--device", check_device, saved.device))
+    explained = resolve(loaded, explained, {})
     if threshold is not None and explained.view.mode != "regression":
         refuse("classes need no threshold", "--threshold")
+    columns = saved.smiles_column or "smiles", saved.name_column
     with usage("--port", listen, port) as free, TemporaryDirectory(prefix="hpme-") as folder:
-        answers = Answers(loaded, explained, Path(folder), columns, hydrogens, threshold)
+        answers = Answers(loaded, explained, Path(folder), columns, saved.hydrogens, threshold)
         server = LocalServer(free, answers, answers.texts(), shared.threads)
         tell(server.address)
-        if not quiet:
+        if not saved.quiet:
             say("Ctrl-C ends the server; it answers who knows this address")
         if browser:  # some browsers return only when they are closed
             threading.Thread(target=webbrowser.open, args=[server.address], daemon=True).start()

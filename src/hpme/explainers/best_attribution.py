@@ -11,7 +11,7 @@ from hpme.data.dataset import DEFAULT_POOL_RATIO
 from hpme.explainers.distilled_occlusion import DistilledOcclusionExplainer
 from hpme.explainers.hpme.method.pool import PoolSize
 from hpme.explainers.hpme.refining import Local
-from hpme.explainers.hpme.search.chains import DRAWS, OCCLUSION, PENALTY, Candidates
+from hpme.explainers.hpme.search.chains import DRAWS, OCCLUSION, Candidates
 from hpme.explainers.hpme.search.distil import Distiller
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.shared.context import Context
@@ -47,7 +47,7 @@ class BestAttributionExplainer(DistilledOcclusionExplainer):
         slopes, every = gradients(mix.graphs)[1], torch.ones_like(mix.graphs.sizes)
         weights = torch.stack([
             super()._weight(context, distiller, generator),
-            distiller.fit(slopes, every.to(slopes), (PENALTY,))[0],
+            distiller.fit(slopes, every.to(slopes))[0],
         ])  # fmt: skip
         says = weights.any(1).nonzero().view(-1)
         if len(says) < 2:  # a scorer of zeros would be one of the first nodes

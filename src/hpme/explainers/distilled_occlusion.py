@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hpme.explainers.hpme.search.chains import PENALTY
 from hpme.explainers.hpme.search.distil import Distiller, LinearPool, importance
 from hpme.explainers.hpme.search.occlusion import occlusion
 from hpme.explainers.hpme.search.representation import NodeReader
@@ -61,7 +60,7 @@ class DistilledOcclusionExplainer(GraphExplainer):
 
     def _weight(self, context: Context, distiller: Distiller, generator: torch.Generator) -> Tensor:
         """Weights ``[D]`` of the scorer."""
-        return distiller.fit(*occlusion(context), (PENALTY,))[0]
+        return distiller.fit(*occlusion(context))[0]
 
     @torch.no_grad()
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:

@@ -1,10 +1,9 @@
 """The model that is explained, with all that must be known to call it and to read its output.
 
-An :class:`ExplainedModel` is a module and facts about it: how it is called, at which level it
-predicts, what its outputs mean, which class or task is asked about. Users make one to say these
-things once; explainers, metrics and the page wrap bare modules in it. From it come the adapter that
-calls the model (:mod:`hpme.models.adapter`), the view of its output (:mod:`hpme.models.output`) and
-what that means (:mod:`hpme.models.task`); inside :meth:`ExplainedModel.frozen` nothing changes it.
+Users make an :class:`ExplainedModel` to say once how it is called, at which level it predicts, what
+its outputs mean, which class or task is asked about; explainers, metrics and the page wrap bare
+modules in it. From it come the adapter that calls the model (:mod:`hpme.models.adapter`), the view
+of its output (:mod:`hpme.models.output`) and what that means (:mod:`hpme.models.task`).
 """
 
 from __future__ import annotations
@@ -120,31 +119,16 @@ class ExplainedModel:
         return cast(Level, ModelConfig.cast(self.model_config).task_level.value)
 
     def adapter(self, *, weighting: Weighting | None = None) -> ModelAdapter:
-        """What calls the model; use inside :meth:`frozen`.
-
-        Args:
-            weighting: How edge weights reach the model, if that is known already.
-        """
-        adapter = ModelAdapter(
-            self.model,
-            embedding_layer=self.embedding_layer,
-            weighting=weighting,
-            level=self.known_level or "graph",
-            call=self.call,
-            view=self.view,
-        )
-        adapter.explained = self
-        return adapter
+        """What calls the model; use inside :meth:`frozen`."""
+        return ModelAdapter(self, weighting=weighting)
 
     @property
     def view(self) -> OutputView:
         """What of the model's output is explained."""
         mode, return_type = self.mode, self.return_type
-        if self.model_config is not None:
+        if mode is None and self.model_config is not None:
             config = ModelConfig.cast(self.model_config)
-            if mode is None:
-                mode = config.mode.value
-                return_type = return_type or config.return_type.value
+            mode, return_type = config.mode.value, return_type or config.return_type.value
         return OutputView(
             entry=self.output,
             mode=mode,
@@ -166,10 +150,7 @@ class ExplainedModel:
         return Caller(self.model, self.call, self.known_level or "graph").reads_all
 
     def task(self, output: Tensor) -> Task:
-        """What the model's output means.
-
-        Args:
-            output: Its output for some graphs; regression losses are in units of its spread.
+        """What the model's output means; regression losses are in units of its spread.
 
         Raises:
             InputError: If that is not known, and the output does not show it.
@@ -186,14 +167,11 @@ class ExplainedModel:
 
 @dataclass(frozen=True)
 class HeldModel(ExplainedModel):
-    """A model that is asked about again and again: frozen once for many questions.
-
-    Args:
-        found: What was found out about it and holds as long as its weights do, by name.
-    """
+    """A model that is asked about again and again: frozen once for many questions."""
 
     _: KW_ONLY
     found: dict[str, Any] = field(default_factory=dict, compare=False)
+    """What was found out about it and holds as long as its weights do, by name."""
 
     @contextmanager
     def hold(self) -> Iterator[None]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.transforms import chunks
@@ -25,6 +26,12 @@ class Replicas:
     number: Tensor  # number [R] of every replica among all of them
 
 
+def channels_of(model: nn.Module) -> int:
+    """The smaller side of a model's largest matrix: a long table of embeddings is narrow."""
+    known = (weight for weight in model.parameters() if not is_lazy(weight))
+    return max((min(weight.shape[-2:]) for weight in known if weight.dim() > 1), default=1)
+
+
 Change = Callable[[Replicas], GraphBatch]
 """What is done to replicas before the model sees them; graphs and their order stay."""
 
@@ -34,7 +41,7 @@ def replica_outputs(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Graph numbers and outputs of changed replicas of graphs, some at a time, in order."""
     first = 0
-    for part in chunks(store, ids):
+    for part in chunks(store, ids, channels_of(adapter.model)):
         number = torch.arange(first, first + part.numel(), device=part.device)
         first += part.numel()
         replicas = Replicas(store.batch(part), part, store.edges_of(part)[0], number)

@@ -30,7 +30,14 @@ def unwrapped(model: Any) -> Any:
     if isinstance(model, Mapping):
         raise ModelError(_of_dictionary(model))
     if isinstance(model, partial):
-        raise ModelError(_of_partial(model))
+        what = type(model.func).__name__
+        fixed = [*map(repr, model.args), *(f"{k}={v!r}" for k, v in model.keywords.items())]
+        how = f"lambda module, batch: module(batch.x, batch.edge_index, ..., {', '.join(fixed)})"
+        how = how if isinstance(model.func, nn.Module) else "the partial, a function of a PyG Batch"
+        raise ModelError(
+            f"got a functools.partial of {what}; pass the module that it calls, and how it is "
+            f"called as call=: ExplainedModel(module, call={how})"
+        )
     if callable(model) and not isinstance(model, type):
         raise ModelError(
             f"expected a torch.nn.Module, got {type(model).__name__}; pass the module that it "
@@ -69,18 +76,3 @@ def _of_dictionary(given: Mapping[Any, Any]) -> str:
 def _weights(given: Any) -> bool:
     inside = given.values() if isinstance(given, Mapping) else ()
     return bool(inside) and all(isinstance(value, Tensor) for value in inside)
-
-
-def _of_partial(given: partial[Any]) -> str:
-    inner, fixed = given.func, [repr(value) for value in given.args]
-    fixed += [f"{name}={value!r}" for name, value in given.keywords.items()]
-    if isinstance(inner, nn.Module):
-        return (
-            f"got a functools.partial of {type(inner).__name__}; pass the module itself, and what "
-            f"it is called with as call=: ExplainedModel(module, call=lambda module, batch: "
-            f"module(batch.x, batch.edge_index, ..., {', '.join(fixed)}))"
-        )
-    return (
-        "got a functools.partial of a function; pass the module that it calls, and the partial as "
-        "call=, a function of a PyG Batch: ExplainedModel(module, call=...)"
-    )

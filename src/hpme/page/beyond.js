@@ -135,9 +135,10 @@ function buildInsight() {
   const found = report.insight;
   if (!found) return;
   if (found.rules) buildRules(byId("view-rules"), found.rules);
-  if (found.changes) showChange = buildChanges(byId("view-changes"), found.changes);
+  if (found.changes?.every(Boolean)) showChange = buildChanges(byId("view-changes"), found.changes);
   if (found.audit) buildAudit(byId("view-audit"), found.audit);
-  const there = TABS.filter(([name]) => name === "graphs" || found[name]);
+  const there = TABS.filter(([name]) => name === "graphs" || (name === "changes" ? showChange : found[name]));
+  if (there.length < 2) return;
   byId("view-graphs").setAttribute("role", "tabpanel");
   byId("view-graphs").setAttribute("aria-labelledby", "tab-graphs");
   byId("tabs").hidden = false;

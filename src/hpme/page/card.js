@@ -54,7 +54,7 @@ function buildHead(graph) {
       el("h3", {}, el("a", { href: `#graph-${graph}`, title: "Link to this graph", tabindex: "-1" }, report.names[graph])),
       el("span", { class: "chip prediction" }, predictionText(predictionOf(graph))),
       labelChip(graph),
-      report.insight?.changes?.[graph].length ? el("a", { class: "chip", href: `#change-${graph}` }, "what would change it") : null),
+      showChange && report.insight.changes[graph].length ? el("a", { class: "chip", href: `#change-${graph}` }, "what would change it") : null),
     el("p", { class: "meta muted" },
       `${counted(report.nodes[graph], WORDS.node)} · ${counted(report.edges[graph], WORDS.edge)}`,
       ...Object.entries(report.metrics).map(([name, values]) => ` · ${name} ${metricText(values[graph])}`)),
@@ -121,13 +121,13 @@ function buildPanel(graph, explainer) {
 
 /** What would have to be there, where a prediction rests on something missing. */
 function missing(graph) {
-  const change = report.insight?.changes?.[graph][0];
-  return el("div", { class: "missing" }, el("p", { class: "small" }, change
+  const found = report.insight?.changes?.[graph];
+  return el("div", { class: "missing" }, el("p", { class: "small" }, found?.length
     ? "What would have to be there: the smallest change found that gives another answer."
-    : report.insight?.changes
+    : found
       ? "No change was found that would give another answer."
-      : "What would have to be there was not looked for; counterfactuals would show it."),
-  change ? changeFigure(graph, change) : null);
+      : `What would have to be there was not looked for; hpme explain --with counterfactuals${report.classes ? "" : " --threshold VALUE"} shows it.`),
+  found?.length ? changeFigure(graph, found[0]) : null);
 }
 
 /** Numbers on demand: those of the verdict, and what deleting says. */

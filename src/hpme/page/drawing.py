@@ -109,34 +109,27 @@ def _label(atom: Any, places: Positions) -> Label:
 
 def _bonds(molecule: Any, places: Positions, ends: Tensor) -> list[Bond]:
     """How the pairs are drawn; those that are no bond of the molecule as plain links."""
-    kinds = {
-        frozenset((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx())): _bond(molecule, bond, places)
-        for bond in molecule.GetBonds()
+    chem, kinds = rdkit_module("Chem"), dict[tuple[int, ...], Bond]()
+    ways = {
+        chem.BondDir.BEGINWEDGE: (Bond.WEDGE_BACK, Bond.WEDGE),
+        chem.BondDir.BEGINDASH: (Bond.HASH_BACK, Bond.HASH),
     }
-    return [kinds.get(frozenset(pair), Bond.LINK) for pair in ends.tolist()]
+    for bond in molecule.GetBonds():
+        pair, kind = (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()), bond.GetBondType()
+        if bond.GetBondDir() in ways:
+            found = ways[bond.GetBondDir()][pair[0] < pair[1]]
+        elif kind == chem.BondType.DOUBLE:
+            found = _double(molecule, min(pair), max(pair), places)
+        else:
+            found = Bond.TRIPLE if kind == chem.BondType.TRIPLE else Bond.SINGLE
+        kinds[tuple(sorted(pair))] = found
+    return [kinds.get(tuple(sorted(pair)), Bond.LINK) for pair in ends.tolist()]
 
 
-def _bond(molecule: Any, bond: Any, places: Positions) -> Bond:
-    chem = rdkit_module("Chem")
-    kind, direction = bond.GetBondType(), bond.GetBondDir()
-    forward = bond.GetBeginAtomIdx() < bond.GetEndAtomIdx()
-    if direction == chem.BondDir.BEGINWEDGE:
-        return Bond.WEDGE if forward else Bond.WEDGE_BACK
-    if direction == chem.BondDir.BEGINDASH:
-        return Bond.HASH if forward else Bond.HASH_BACK
-    if kind == chem.BondType.DOUBLE:
-        return _double(molecule, bond, places)
-    return Bond.TRIPLE if kind == chem.BondType.TRIPLE else Bond.SINGLE
-
-
-def _double(molecule: Any, bond: Any, places: Positions) -> Bond:
+def _double(molecule: Any, first: int, second: int, places: Positions) -> Bond:
     """The second line lies inside a ring, else on the side of more neighbours."""
-    first, second = sorted((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()))
-    rings = [
-        list(ring)
-        for ring in molecule.GetRingInfo().AtomRings()
-        if first in ring and second in ring
-    ]
+    every: list[Any] = molecule.GetRingInfo().AtomRings()
+    rings = [list(ring) for ring in every if first in ring and second in ring]
     ends = (molecule.GetAtomWithIdx(first), molecule.GetAtomWithIdx(second))
     if rings:
         around = min(rings, key=len)

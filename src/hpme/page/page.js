@@ -151,8 +151,24 @@ function setStep(card, step) {
   card.update(state.steps[card.graph]);
 }
 
+/** Sets every slider to the size of its region; to nothing where something missing decides. */
+function startAtRegions() {
+  const { pooled } = report.shown.find((one) => one.pooled);
+  for (let graph = 0; graph < report.count; graph++) {
+    const first = report.nodeStart[graph];
+    const inside = pooled.subarray(first, report.nodeStart[graph + 1]);
+    const ends = report.ends.subarray(2 * report.edgeStart[graph], 2 * report.edgeStart[graph + 1]);
+    let size = 0;
+    if (report.atoms) for (const one of inside) size += one;
+    else for (let e = 0; e < ends.length; e += 2) size += inside[ends[e]] & inside[ends[e + 1]];
+    state.steps[graph] = stepNear(graph, size / report.units[graph] || 0);
+  }
+  byId("share-value").textContent = "as many as in each region";
+}
+
 /** Sets all sliders to a share of the edges. */
 function setShare(share) {
+  byId("share").value = String(Math.round(100 * share));
   byId("share-value").textContent = percent(share, 0);
   for (let graph = 0; graph < report.count; graph++) state.steps[graph] = stepNear(graph, share);
   for (const card of cards) card.update(state.steps[card.graph]);
@@ -281,11 +297,11 @@ function start() {
   fillLegend();
   setDirection(false);
   startTheme();
-  byId("share").value = String(Math.round(100 * report.keep));
-  setShare(report.keep);
+  if (report.keep === null && report.shown.some((one) => one.pooled)) startAtRegions();
+  else setShare(report.keep ?? 0.2);
   byId("share").addEventListener("input", () => setShare(Number(byId("share").value) / 100));
   byId("other").addEventListener("toggle", () => showDeletion(state.steps, state.order));
-  byId("unit").textContent = `${WORDS.unit}s`;
+  byId("unit").textContent = report.atoms ? "Atoms" : report.molecules ? "Bonds" : "Edges";
   byId("search").addEventListener("input", refresh);
   byId("predicted").addEventListener("change", refresh);
   byId("sort").addEventListener("change", refresh);

@@ -16,7 +16,7 @@ function overall(judged, steps, graphs) {
   let [total, defined] = [0, 0];
   for (const graph of graphs) {
     const value = judged[report.stepStart[graph] + steps[graph]];
-    if (Number.isNaN(value)) continue;
+    if (Number.isNaN(value) || !steps[graph]) continue; // nothing was deleted
     total += value;
     defined += 1;
   }

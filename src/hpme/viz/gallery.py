@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,18 +66,14 @@ def gallery(
     Raises:
         InputError: If there is nothing to draw, lengths differ, or the suffix is another.
     """
-    path = check_picture_path(path)
-    how: dict[str, Any] = {"title": title, "graphs_per_row": graphs_per_row}
-    suffix = path.suffix.lower()
-    write_atomically(path, picture(graphs, explanations, suffix, predictions=predictions, **how))
-    return path
+    how = predictions, title, graphs_per_row
+    return save_picture(path, lambda suffix: picture(graphs, explanations, suffix, *how))
 
 
 def picture(
     graphs: Sequence[Any],
     explanations: Sequence[Any] | Mapping[str, Sequence[Any]],
     suffix: str,
-    *,
     predictions: Tensor | None = None,
     title: str | None = None,
     graphs_per_row: int = 2,
@@ -92,34 +89,25 @@ def picture(
         )
     masks = [graph.get("edge_mask") for graph in graphs]
     truth = all(mask is not None for mask in masks) and any(bool(mask.any()) for mask in masks)
-    painter = painter_of(graphs, suffix)
+    painter, columns = painter_of(graphs, suffix), len(named) + truth
     norms = {name: _scale(items) for name, items in named.items()}
-    aucs = (
-        {name: explanation_auc_per_graph(e, graphs) for name, e in named.items()} if truth else {}
-    )
-    shown = [e for items in named.values() for e in items]
-    handles = _handles(
-        painter,
-        truth=truth,
-        pooled=any(e.get("pooled") is not None for e in shown),
-        rest=any(e.get("rest") is not None and bool(e.rest.any()) for e in shown),
-        anchored=any(graph.get("anchors") is not None for graph in graphs),
-        signed=any(directions(e) is not None for e in shown),
-        types=graphs[0].get("type_names") or (),
-    )
+    none = [math.nan] * len(graphs)
+    aucs = {n: explanation_auc_per_graph(e, graphs) if truth else none for n, e in named.items()}
+    handles = _handles(painter, graphs, [e for items in named.values() for e in items], truth)
     figure, cells, strip = _frame(
-        len(graphs), graphs_per_row, len(named) + truth, painter.panel, title, len(handles)
+        len(graphs), graphs_per_row, columns, painter.panel, title, len(handles)
     )
     for number, (graph, cell) in enumerate(zip(graphs, cells, strict=False)):
         caption = _caption(graph, predictions, number if len(graphs) > 1 else None)
         cell.suptitle(caption, fontsize=9.5, color=INK, weight="bold")
-        panels = list(cell.subplots(1, len(named) + truth, squeeze=False)[0])
+        panels = list(cell.subplots(1, columns, squeeze=False)[0])
         if truth:
             panels[0].set_title("ground truth", fontsize=8.5, color=INK)
             painter.draw_truth(panels.pop(0), graph)
         for panel, (name, items) in zip(panels, named.items(), strict=True):
-            auc = f", AUC {float(aucs[name][number]):.2f}" if truth else ""
-            panel.set_title(plain(name) + auc.replace(", AUC nan", ""), fontsize=8.5, color=INK)
+            auc = aucs[name][number]
+            known = "" if math.isnan(auc) else f", AUC {auc:.2f}"
+            panel.set_title(plain(name) + known, fontsize=8.5, color=INK)
             painter.draw_weights(panel, graph, items[number], norms[name])
     _draw_key(strip, painter, handles, list(norms.values()))
     return painter.finish(render(figure, suffix))
@@ -130,6 +118,13 @@ def check_picture_path(path: str | Path) -> Path:
     path = Path(path)
     if path.suffix.lower() not in (".png", ".svg"):
         raise InputError(f"'{path}' must end in .png or .svg")
+    return path
+
+
+def save_picture(path: str | Path, content: Callable[[str], bytes]) -> Path:
+    """Writes a picture; ``content`` makes it from the suffix of the path."""
+    path = check_picture_path(path)
+    write_atomically(path, content(path.suffix.lower()))
     return path
 
 
@@ -146,7 +141,7 @@ def _frame(
     rows = -(-count // per_row)
     width, height = per_row * columns * panel[0], rows * (panel[1] + 0.35)
     width = max(width, 4.6)
-    key = 0.5 + KEY_ROW * -(-handles // _in_a_row(width))
+    key = 0.5 + KEY_ROW * -(-handles // max(1, int(width / KEY_WIDTH)))
     figure: Any = Figure(figsize=(width, height + key + 0.35))
     figure.set_layout_engine("constrained", w_pad=0.04, h_pad=0.07)
     if title:
@@ -172,64 +167,58 @@ def _caption(graph: Any, predictions: Tensor | None, number: int | None) -> str:
     title = plain(graph.get("name") or graph.get("smiles") or "")
     title = title or ("" if number is None else f"graph {number}")
     title = title if len(title) <= LONGEST_NAME else title[: LONGEST_NAME - 1] + "…"
-    label = graph.get("y")
-    known = "" if label is None or label.numel() != 1 else f"{float(label):.4g}"
-    if predictions is None:
-        return ": ".join(part for part in (title, known and f"label {known}") if part)
-    output = predictions[number or 0].view(-1)
-    if output.numel() > 1:
-        probability, predicted = output.softmax(0).max(0)
-        text = f"predicted class {int(predicted)} ({float(probability):.0%})"
-    else:
-        text = f"predicted {float(output):.4g}"
-    text += f", label {known}" if known else ""
-    return f"{title}: {text}" if graph.get("name") or graph.get("smiles") else text
+    said, label = list[str](), graph.get("y")
+    if predictions is not None:
+        title = title if graph.get("name") or graph.get("smiles") else ""
+        output = predictions[number or 0].view(-1)
+        said = [f"predicted {float(output[0]):.4g}"]
+        if output.numel() > 1:
+            probability, predicted = output.softmax(0).max(0)
+            said = [f"predicted class {int(predicted)} ({float(probability):.0%})"]
+    if label is not None and label.numel() == 1:
+        said.append(f"label {float(label):.4g}")
+    return ": ".join(part for part in (title, ", ".join(said)) if part)
 
 
 def _handles(
-    painter: Painter,
-    *,
-    truth: bool,
-    pooled: bool,
-    rest: bool,
-    anchored: bool,
-    signed: bool,
-    types: Sequence[str],
+    painter: Painter, graphs: Sequence[Any], shown: Sequence[Any], truth: bool
 ) -> list[Line2D]:
     """Entries of the legend."""
-    dot: dict[str, Any] = {"marker": "o", "mec": INK, "ms": 6.5}
-    filled = not types and (not signed or isinstance(painter, MoleculePainter))
-    ring = {"ls": "", "mfc": "none", "mec": POOLED, "mew": 2}
+    types = graphs[0].get("type_names") or ()
+    pooled = any(e.get("pooled") is not None for e in shown)
+    signed = any(directions(e) is not None for e in shown)
+    dot: dict[str, Any] = {"marker": "o", "mec": INK, "ms": 6.5, "ls": ""}
+    ring = {"mfc": "none", "mew": 2}
+    filled = not signed or isinstance(painter, MoleculePainter)
     entries: list[tuple[bool, str, dict[str, Any]]] = [
-        (truth, "ground truth", {"color": painter.truth_colour, "lw": 3}),
-        (signed and not types, "raises the output", {"ls": "", "mfc": RAISES}),
-        (signed and not types, "lowers it", {"ls": "", "mfc": LOWERS}),
-        (pooled and filled, "pooled node", {"ls": "", "mfc": POOLED}),
-        (pooled and bool(types), "pooled node", ring),
-        (rest, "node these rely on", {"ls": "", "mfc": "none", "mec": REST, "mew": 2}),
-        (anchored, "target node", {"ls": "", "mfc": "none", "mec": ANCHOR, "ms": 9, "mew": 1.8}),
+        (truth, "ground truth", {"color": painter.truth_colour, "lw": 3, "ls": "-"}),
+        (signed and not types, "raises the output", {"mfc": RAISES}),
+        (signed and not types, "lowers it", {"mfc": LOWERS}),
+        (pooled and not types and filled, "pooled node", {"mfc": POOLED}),
+        (pooled and bool(types), "pooled node", ring | {"mec": POOLED}),
+        (
+            any(e.get("rest") is not None and bool(e.rest.any()) for e in shown),
+            "node these rely on",
+            ring | {"mec": REST},
+        ),
+        (
+            any(graph.get("anchors") is not None for graph in graphs),
+            "target node",
+            ring | {"mec": ANCHOR, "ms": 9},
+        ),
     ]
     for number, name in enumerate(types):
         face, shape = TYPES[number % len(TYPES)]
-        entries.append(
-            (True, plain(name), {"ls": "", "marker": shape, "mfc": face, "mec": "white"})
-        )
+        entries.append((True, plain(name), {"marker": shape, "mfc": face, "mec": "white"}))
     return [Line2D([], [], label=text, **dot | style) for there, text, style in entries if there]
-
-
-def _in_a_row(width: float) -> int:
-    """Entries of the legend that stand beside each other."""
-    return max(1, int(width / KEY_WIDTH))
 
 
 def _draw_key(strip: Any, painter: Painter, handles: list[Line2D], norms: list[Normalize]) -> None:
     """The legend, and the scale of the weights below it, so that neither covers the other."""
     width, height = (float(side) for side in strip.bbox.size / strip.figure.dpi)
     if handles:
-        columns = min(_in_a_row(width), len(handles))
-        strip.legend(
-            handles=handles, loc="upper center", frameon=False, ncols=columns, fontsize=8.5
-        )
+        look = {"frameon": False, "fontsize": 8.5, "ncols": max(1, int(width / KEY_WIDTH))}
+        strip.legend(handles=handles, loc="upper center", **look)
     axes = strip.add_axes((0.4, 0.26 / height, 0.35, 0.11 / height))
     bar = strip.colorbar(
         ScalarMappable(norms[0], painter.colours), cax=axes, orientation="horizontal"

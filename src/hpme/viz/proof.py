@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,6 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from hpme.explainers.hpme.proof import Proof, Trial
-from hpme.storage import write_atomically
-from hpme.viz.gallery import check_picture_path
 from hpme.viz.layout import node_positions
 from hpme.viz.molecules import MoleculePainter, Painter, molecule_of, painter_of
 from hpme.viz.style import BORDER, CONTROL, FAINT, INK, LOWERS, RAISES, pale, plain, render
@@ -24,85 +21,53 @@ GONE = "#B9C0C7"
 """Nodes of a host that make room."""
 
 
-def draw_proof(proof: Proof, path: str | Path) -> Path:
-    """Writes the picture of a proof.
-
-    Args:
-        proof: What ``explanation.proof()`` returned.
-        path: Where to write; ``.png`` or ``.svg``.
-
-    Raises:
-        InputError: If the suffix is another.
-    """
-    path = check_picture_path(path)
-    write_atomically(path, proof_picture(proof, path.suffix.lower()))
-    return path
-
-
-def placed(trial: Trial) -> tuple[Data, Data, Data]:
-    """Host, it with the region and with a random one, drawn so that the host stays in its place."""
-    made, host = (trial.chosen, trial.random), trial.host
-    molecule = molecule_of(host)
+def placed(trial: Trial) -> list[Data]:
+    """The graphs of a trial with ``places``, so that the host stays where it is in all of them."""
+    graphs = [one.graph.clone() for one in trial]
+    molecule = molecule_of(trial[0].graph)
     if molecule is not None:
         own = torch.tensor(np.array(molecule.GetConformer().GetPositions()[:, :2]))
-        none = torch.full((1, 2), torch.nan, dtype=own.dtype)
-        return host, *(_at(one.graph, torch.cat([own, none])[one.origin]) for one in made)
-    # All three are parts of one graph, which is placed once.
-    count, ends, numbers = host.num_nodes, [host.edge_index], [torch.arange(host.num_nodes)]
-    for one in made:
-        number = one.origin.clone()
-        number[number < 0] = torch.arange(int((number < 0).sum())) + count
-        count = max(count, int(number.max()) + 1)
-        ends.append(number[one.graph.edge_index])
-        numbers.append(number)
-    positions = torch.from_numpy(node_positions(torch.cat(ends, 1), count))
-    host, chosen, random = (
-        _at(graph, positions[number])
-        for graph, number in zip((host, *(m.graph for m in made)), numbers, strict=True)
-    )
-    return host, chosen, random
-
-
-def gone(trial: Trial) -> Tensor:
-    """Nodes of the host that make room for the region, boolean."""
-    left = torch.ones(trial.host.num_nodes, dtype=torch.bool)
-    left[trial.chosen.origin[trial.chosen.origin >= 0]] = False
-    return left
-
-
-def _at(graph: Data, places: Tensor) -> Data:
-    found = graph.clone()
-    found.places = places
-    return found
+        places = torch.cat([own, torch.full((1, 2), torch.nan, dtype=own.dtype)])
+        numbers = [one.origin for one in trial]
+    else:  # all three are parts of one graph, which is placed once
+        count, ends, numbers = 0, [], []
+        for one in trial:
+            number = one.origin.clone()
+            number[number < 0] = torch.arange(int((number < 0).sum())) + count
+            count = max(count, int(number.max()) + 1)
+            ends.append(number[one.graph.edge_index])
+            numbers.append(number)
+        places = torch.from_numpy(node_positions(torch.cat(ends, 1), count))
+    for graph, number in zip(graphs, numbers, strict=True):
+        graph.places = places[number]
+    return graphs
 
 
 def proof_picture(proof: Proof, suffix: str) -> bytes:
-    """Content of the file that :func:`draw_proof` writes."""
+    """Content of a ``.png`` or ``.svg`` file."""
     rows = [placed(trial) for trial in proof.trials]
-    graphs = [graph for row in rows for graph in row]
-    graphs += [] if proof.graph is None else [proof.graph]
+    own = [] if proof.graph is None else [proof.graph]
+    graphs = [graph for row in rows for graph in row] + own
     painter = painter_of(graphs, suffix) if graphs else None
-    panel = (2.6, 1.75) if isinstance(painter, MoleculePainter) else (ROW, ROW)
-    columns = 4 if proof.graph is not None else 3
-    size = columns * (panel[0] + GAP) + GAP, HEAD + max(len(rows), 1) * (panel[1] + 0.3) + FOOT
-    page = _Page(size, panel, painter)
-    way = proof.output - float(proof.hosts.nanmean())
-    colour = RAISES if way >= 0 else LOWERS
-    left = 0
-    if proof.graph is not None:
-        left = 1
-        page.head(0, proof.graph.get("name") or "explained", colour)
+    molecules = isinstance(painter, MoleculePainter)
+    panel = (2.6, 1.75) if molecules else (ROW, ROW)
+    width, height = (3 + len(own)) * (panel[0] + GAP) + GAP, max(len(rows), 1) * (panel[1] + 0.3)
+    page = _Page((width, HEAD + height + FOOT), panel, painter)
+    colour = RAISES if proof.output >= float(proof.hosts.nanmean()) else LOWERS
+    for graph in own:
+        page.head(0, graph.get("name") or "explained", colour)
         words = f"{proof.name} {_number(proof.output)}"
-        page.draw(0, max(len(rows) - 1, 0) / 2, proof.graph, proof.region, colour, words)
-    other = "another molecule" if isinstance(painter, MoleculePainter) else "another graph"
-    heads = (other, "with the region in it", "with a random region")
-    for number, (text, tint) in enumerate(zip(heads, (INK, colour, CONTROL), strict=True)):
-        page.head(left + number, text, tint)
+        page.draw(0, max(len(rows) - 1, 0) / 2, graph, proof.region, colour, words)
+    heads = f"another {'molecule' if molecules else 'graph'}", "with the region in it"
+    tints = INK, colour, CONTROL
+    for column, (text, tint) in enumerate(
+        zip((*heads, "with a random region"), tints, strict=True)
+    ):
+        page.head(len(own) + column, text, tint)
     for place, (trial, row) in enumerate(zip(proof.trials, rows, strict=True)):
-        marks = (gone(trial), GONE), (trial.chosen.nodes, colour), (trial.random.nodes, CONTROL)
-        said = trial.output, trial.chosen.output, trial.random.output
-        for number, (graph, mark, output) in enumerate(zip(row, marks, said, strict=True)):
-            page.draw(left + number, place, graph, *mark, _number(output))
+        marks = zip(trial, row, (GONE, colour, CONTROL), strict=True)
+        for column, (one, graph, tint) in enumerate(marks):
+            page.draw(len(own) + column, place, graph, one.nodes, tint, _number(one.output))
     if rows:
         page.strip(proof, colour)
     page.text(GAP, 0.35, in_words(proof), fontsize=12.5, ha="left")
@@ -151,21 +116,15 @@ class _Page:
         self.text(middle, HEAD - 0.22, short, weight="bold", color=colour)
 
     def draw(
-        self,
-        column: int,
-        row: float,
-        graph: Data,
-        nodes: Tensor,
-        colour: str,
-        output: str,
+        self, column: int, row: float, graph: Data, nodes: Tensor, colour: str, output: str
     ) -> None:
         """A graph with nodes in a colour, and what the model says below it."""
         assert self.painter is not None
         width, height = self.panel
         left, top = GAP + column * (width + GAP), HEAD + row * (height + 0.3)
-        axes = self.axes(left, top, width, height)
-        inside = nodes[graph.edge_index].all(0)
         shade = pale(colour) if isinstance(self.painter, MoleculePainter) else colour
+        inside = nodes[graph.edge_index].all(0)
+        axes = self.axes(left, top, width, height)
         self.painter.draw_marked(axes, graph, inside, nodes, shade)
         style = {"fontsize": 12, "weight": "bold", "color": INK if colour == GONE else colour}
         self.text(left + width / 2, top + height + 0.1, output, **style)
@@ -181,12 +140,9 @@ class _Page:
             jitter = (torch.arange(len(values)) * 0.618).frac() * 0.4 - 0.2
             axes.scatter(values, jitter - row, s=22, color=tint, alpha=0.75, lw=0)
         axes.axvline(proof.output, color=BORDER, lw=1, ls=(0, (3, 3)))
-        axes.annotate(
-            "this graph", (proof.output, 0.55), ha="center", fontsize=8, color=INK,
-            annotation_clip=False,
-        )  # fmt: skip
-        count = int(proof.chosen.isfinite().sum())
-        names = [f"{count} others", "with the region", "random regions"]
+        above: dict[str, Any] = {"ha": "center", "fontsize": 8, "annotation_clip": False}
+        axes.annotate("this graph", (proof.output, 0.55), color=INK, **above)
+        names = f"{int(proof.chosen.isfinite().sum())} others", "with the region", "random regions"
         axes.set_yticks([0, -1, -2], names, fontsize=8.5, color=INK)
         axes.set_ylim(-2.5, 0.5)
         axes.set_xlabel(plain(proof.name), fontsize=9, color=INK, labelpad=1)

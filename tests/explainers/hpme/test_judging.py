@@ -13,6 +13,7 @@ from hpme.explainers import HPMEExplainer, OcclusionExplainer
 from hpme.explainers.hpme.evidence import degrees
 from hpme.explainers.hpme.judging import named_masks, read_masks
 from hpme.explainers.hpme.quality import trials_of
+from hpme.explainers.hpme.transplants import Transplants
 
 
 def truth(graph):
@@ -62,7 +63,9 @@ def test_a_slow_reference_agrees(fitted, graphs, judged):
     for number in (0, 5):
         store = GraphStore.from_graphs([graphs[number]])
         with fitted._transplants(Finder(), store) as transplants:
-            met = transplants.meeting(16)
+            met = Transplants.of(
+                transplants.mix, 1, transplants.score, transplants.pooled, draws=16
+            )
             keep = met.with_hosts(truth(graphs[number]).bool())
             own = float(met.context.values[0, 0]) * met.context.task.scale
             trials = trials_of(met, keep)
@@ -71,7 +74,7 @@ def test_a_slow_reference_agrees(fitted, graphs, judged):
             random = trials.random[there, 0].double()
             nearer = (random - own).abs() - (trials.inserted[there, 0].double() - own).abs()
             carried = float(nearer.mean() / (own - random.mean()).abs())
-            assert degrees(trials).carried[0, 0] == pytest.approx(carried, abs=1e-4)
+            assert degrees(trials)["carried"][0, 0] == pytest.approx(carried, abs=1e-4)
         assert judged["truth"].quality[number].carried == pytest.approx(carried, abs=1e-4)
 
 

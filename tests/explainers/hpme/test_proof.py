@@ -9,7 +9,7 @@ from hpme.errors import InputError
 from hpme.explainers import HPMEExplainer
 from hpme.explainers.hpme.report import FitReport
 from hpme.models.explained import ExplainedModel
-from hpme.viz.proof import gone, in_words, placed
+from hpme.viz.proof import in_words, placed
 from pages import cycle
 
 SIZES = {"epochs": 2, "restarts": 1, "rounds": 1, "subsets": 4}
@@ -65,8 +65,9 @@ def test_outputs_are_those_of_the_drawn_graphs(explained):
         assert proof.region.equal(explanation.pooled)
         for trial in proof.trials:
             seen += 1
-            assert output(model, trial.host, number) == pytest.approx(trial.output, abs=1e-5)
-            for one in (trial.chosen, trial.random):
+            host, *both = trial
+            assert output(model, host.graph, number) == pytest.approx(host.output, abs=1e-5)
+            for one in both:
                 assert output(model, one.graph, number) == pytest.approx(one.output, abs=1e-5)
                 assert int(one.nodes.sum()) == int(explanation.pooled.sum())
                 assert bool(((one.origin < 0) == one.nodes).all())
@@ -75,11 +76,11 @@ def test_outputs_are_those_of_the_drawn_graphs(explained):
 
 def test_hosts_stay_in_their_place(explained):
     trial = next(t for e in explained[2] for t in e.proof().trials)
-    host, chosen, random = placed(trial)
-    for one, drawn in ((trial.chosen, chosen), (trial.random, random)):
+    host, *both = placed(trial)
+    for one, drawn in zip(trial[1:], both, strict=True):
         kept = one.origin >= 0
         assert torch.allclose(drawn.places[kept], host.places[one.origin[kept]])
-    assert int(gone(trial).sum()) == host.num_nodes - int((trial.chosen.origin >= 0).sum())
+    assert int(trial[0].nodes.sum()) == host.num_nodes - int((trial[1].origin >= 0).sum())
 
 
 def test_it_is_drawn_and_said(explained, tmp_path):
@@ -120,10 +121,10 @@ def test_molecules_stay_molecules():
     explainer = HPMEExplainer(k=1, **SIZES).fit(model, graphs, progress=False)
     explanations = explainer.explain(model, graphs[:8])
     explainer.quality(model, explanations)
-    trials = [t for e in explanations for t in e.proof().trials if t.host.get("smiles")]
+    trials = [t for e in explanations for t in e.proof().trials if t[0].graph.get("smiles")]
     assert trials
     for trial in trials:
-        for one in (trial.chosen, trial.random):
+        for one in trial[1:]:
             molecule = chem.MolFromSmiles(one.graph.smiles)
             assert molecule.GetNumAtoms() == one.graph.num_nodes == len(one.nodes)
             bonds = {frozenset(pair) for pair in one.graph.edge_index.T.tolist()}

@@ -133,6 +133,22 @@ def test_sentences_name_the_rest():
     part = made(carried=0.49, carried_low=0.3, more="C=O", together=0.81).sentence()
     assert part.endswith("Part of the reason (49%); with C=O 81%.")
     assert made(more="N 7", together=math.nan).sentence().endswith("reason; needs N 7.")
+    same = made(carried=0.49, carried_low=0.3, more="C=O", together=0.5).sentence()
+    assert same.endswith("Part of the reason (49%).")  # it adds nothing
+    whole = made("carried", carried=0.94, carried_low=0.8, more="C=O", together=1.0).sentence()
+    assert whole.endswith("Most of the reason (94%); needs C=O.")
+
+
+def test_random_nodes_that_do_the_opposite_are_said_to():
+    opposite = "by 0.40 [0.22, 0.58] in other molecules; random atoms lower it by 0.07."
+    assert opposite in made(random=-0.07).sentence()
+    lowers = made(effect=-0.4, effect_low=-0.58, effect_high=-0.1, random=0.07)
+    assert "random atoms raise it by 0.07." in lowers.sentence()
+    unsure = made(effect_low=-0.1, random=-0.07)
+    assert "change p(AMES) by 0.40 [-0.10, 0.58]" in unsure.sentence()
+    assert "random atoms by -0.07." in unsure.sentence()
+    nothing = made(effect=math.nan, removal=0.01, removal_low=-0.2, removal_high=0.22)
+    assert "Removing them changes p(AMES) by 0.010 [-0.200, 0.220]." in nothing.sentence()
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
@@ -17,6 +17,8 @@ Kind = tuple[Any, ...]
 """Element, charge, whether aromatic, double and triple bonds and to what, and whether it is next to
 another element (carbon) or to an unsaturated atom (others)."""
 Link = tuple[int, int]
+Near = Sequence[Sequence[int]] | Mapping[int, Sequence[int]]
+"""Neighbours of every atom."""
 T = TypeVar("T")
 DRAWS = 24
 """Random regions of which the one most like its model is taken."""
@@ -24,14 +26,10 @@ DRAWS = 24
 
 @dataclass(frozen=True)
 class Surrounding:
-    """Connected atoms that a region needs in its host.
+    """Connected atoms that a region needs in its host, by their numbers in its own molecule.
 
-    Args:
-        atoms: Their numbers in the molecule of the region.
-        kinds: The kind of each without the region.
-        ringed: Whether each is in a ring.
-        joints: How many bonds to the region each has.
-        pattern: They and their bonds as a molecule; ``None`` if there is one only.
+    Of each the kind without the region, whether it is in a ring and how many bonds to the region it
+    has; all together as a molecule, unless there is one only.
     """
 
     atoms: tuple[int, ...]
@@ -43,13 +41,9 @@ class Surrounding:
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a region that is moved as a whole.
+    """A part of a region that is moved as a whole: joints are ``(own atom, atom it is bound to)``.
 
-    Args:
-        atoms: Their numbers in the molecule of the region.
-        joints: ``(atom of the piece, atom it is bound to)``.
-        surroundings: What it was bound to.
-        fragment: The atoms, in their order, and bonds between them as a molecule.
+    The fragment has the atoms, in their order, and bonds between them as a molecule.
     """
 
     atoms: tuple[int, ...]
@@ -60,13 +54,10 @@ class Piece:
 
 @dataclass(frozen=True)
 class Graft:
-    """A region that can be moved.
+    """A region that can be moved: numbers of atoms that are, and the pieces they are in.
 
-    Args:
-        atoms: Numbers of the atoms that are moved.
-        frame: Atoms of the region that are not moved, but matched by atoms of the host.
-        sizes: Number of atoms of either kind in every connected part.
-        pieces: The parts that are moved.
+    Atoms of the frame are not moved, but matched by atoms of the host. Sizes are those of connected
+    parts, of atoms of either kind.
     """
 
     atoms: tuple[int, ...]
@@ -90,6 +81,8 @@ class Anatomy:
         self.bonded: list[list[int]] = [[] for _ in range(self.size)]
         self.stiff: list[list[int]] = [[] for _ in range(self.size)]
         """Neighbours that cannot be cut off: nitro groups and N-oxides are one, like C=O."""
+        self.outside: list[list[int]] = [[] for _ in range(self.size)]
+        """Those of them by bonds outside rings."""
         self.cuttable: list[Link] = []
         """Single bonds outside rings, in both directions."""
         for bond in molecule.GetBonds():
@@ -99,6 +92,8 @@ class Anatomy:
                 self.bonded[x].append(y)
                 if stiff:
                     self.stiff[x].append(y)
+                if stiff and not bond.IsInRing():
+                    self.outside[x].append(y)
                 elif not bond.IsInRing():
                     self.cuttable.append((x, y))
 
@@ -127,25 +122,12 @@ class Anatomy:
 
     def closed(self, atoms: Iterable[int]) -> set[int]:
         """Atoms with all that multiple bonds outside rings bind to them."""
-        found, todo = set(atoms), list(atoms)
-        while todo:
-            here = todo.pop()
-            for other in self.stiff[here]:
-                shared = any(other in ring for ring in self.rings_of[here])
-                if other not in found and not shared:
-                    found.add(other)
-                    todo.append(other)
-        return found
+        return _reached(atoms, self.outside)
 
     def frame(self, inside: set[int]) -> set[int]:
         """Those that stay: in rings that are not whole inside, and what cannot be cut off them."""
-        found = {a for a in inside if any(not ring <= inside for ring in self.rings_of[a])}
-        todo = list(found)
-        while todo:
-            new = inside.intersection(self.stiff[todo.pop()]) - found
-            found |= new
-            todo += new
-        return found
+        cut = {a for a in inside if any(not ring <= inside for ring in self.rings_of[a])}
+        return _reached(cut, self.stiff, inside)
 
     def with_rings(self, atoms: set[int]) -> set[int]:
         """Atoms with all rings they are in, and all that share an atom with those."""
@@ -175,23 +157,17 @@ class Anatomy:
     @cached_property
     def hydrogens(self) -> list[int]:
         """Hydrogens of every atom of the largest part, 0 for those of counter-ions."""
-        parts = self.parts(range(self.size))
-        main = max(parts, key=lambda part: len(part))
-        atoms = self.molecule.GetAtoms()
-        return [a.GetTotalNumHs() if a.GetIdx() in main else 0 for a in atoms]
+        main = max(self.parts(range(self.size)), key=len)
+        return [a.GetTotalNumHs() * (a.GetIdx() in main) for a in self.molecule.GetAtoms()]
 
     @cached_property
     def sides(self) -> dict[Link, frozenset[int]]:
         """Substituents: what hangs on one end of a bond, if that is at most half of all."""
         found = {}
         for x, y in self.cuttable:
-            side, todo = {x, y}, [y]
-            while todo:
-                new = set(self.bonded[todo.pop()]) - side
-                side |= new
-                todo += new
-            if 2 * (len(side) - 1) <= self.size:
-                found[x, y] = frozenset(side - {x})
+            side = _reached([y], self.bonded, set(range(self.size)) - {x})
+            if 2 * len(side) <= self.size:
+                found[x, y] = frozenset(side)
         return found
 
     @cached_property
@@ -242,10 +218,6 @@ def graft_of(anatomy: Anatomy, atoms: Iterable[int]) -> tuple[Graft | None, str]
 
     Atoms at the other end of multiple bonds come along. Where all would be frame, whole rings come
     along if the region at most doubles. Parts that are bound to nothing else are left out.
-
-    Args:
-        anatomy: The molecule.
-        atoms: Numbers of atoms, connected or not.
     """
     region, reason = _movable(anatomy, {int(number) for number in atoms})
     return (None if region is None else _graft(anatomy, *region)), reason
@@ -305,18 +277,24 @@ def _pieces(anatomy: Anatomy, core: set[int], frame: set[int]) -> list[Piece]:
     return pieces
 
 
-def _components(nodes: Sequence[int], near: Any) -> list[list[int]]:
+def _components(nodes: Sequence[int], near: Near) -> list[list[int]]:
     left, found = set(nodes), []
     for start in nodes:
         if start in left:
-            left.remove(start)
-            part, todo = [start], [start]
-            while todo:
-                new = left.intersection(near[todo.pop()])
-                left -= new
-                part += new
-                todo += new
+            part = _reached([start], near, left)
+            left -= part
             found.append(sorted(part))
+    return found
+
+
+def _reached(start: Iterable[int], near: Near, among: Collection[int] | None = None) -> set[int]:
+    """Atoms from which on others, or those among some, are reached, and these."""
+    todo = list(start)
+    found = set(todo)
+    while todo:
+        new = {b for b in near[todo.pop()] if among is None or b in among} - found
+        found |= new
+        todo += new
     return found
 
 
@@ -327,12 +305,6 @@ def random_region(
 
     Of several draws the first is taken that shares fewest atoms with those to avoid and, among
     these, moves the most similar number of atoms.
-
-    Args:
-        anatomy: The molecule to draw from.
-        like: The region that it is to be like.
-        generator: Draws atoms.
-        avoid: Atoms that it should not hold.
     """
     avoid = set(avoid)
     best: tuple[tuple[int, int], set[int], set[int]] | None = None

@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
@@ -28,27 +28,11 @@ from hpme.data.molecules.anatomy import (
     Piece,
     Surrounding,
     forget_stereo,
-    graft_of,
     pick,
-    random_region,
 )
 from hpme.data.molecules.chem import rdkit_module
 from hpme.errors import InputError
 
-__all__ = [
-    "Anatomy",
-    "Graft",
-    "Hosts",
-    "Transplant",
-    "fillers_of",
-    "graft_of",
-    "insert",
-    "insert_many",
-    "random_region",
-    "remove",
-]
-
-Replace = Literal["hydrogen", "substituent", "any"]
 Fillers = Mapping[int, Sequence[Graft]]
 """Regions that say little, by the number of atoms that are moved."""
 MOST_MATCHES = 200
@@ -61,12 +45,8 @@ LONGEST_CHAIN = 4
 class Transplant:
     """A sanitised molecule made of two.
 
-    Args:
-        molecule: RDKit's molecule.
-        region: For each of its atoms the number in the molecule of the region, -1 if it is not of
-            the region.
-        host: For each of its atoms the number in the host, -1 if it is not of the host. Atoms that
-            are of neither are new.
+    Of each of its atoms the number in the molecule of the region, and in the host; -1 where it is
+    not of it. Atoms that are of neither are new.
     """
 
     molecule: Any
@@ -74,29 +54,18 @@ class Transplant:
     host: tuple[int, ...]
 
 
-def insert(
-    graft: Graft, host: Anatomy, generator: torch.Generator, *, replace: Replace = "any"
-) -> Transplant | None:
+def insert(graft: Graft, host: Anatomy, generator: torch.Generator) -> Transplant | None:
     """A host with a region at a random place of the right kind; ``None`` if it has none.
 
     A region between two atoms goes between two that are bound to each other, where the host has
     such. Else one atom of the host is matched and a small group stands for each of the others: a
-    phenyl group for an aromatic atom, acetyl for C=O, mesyl for S=O, methyl for all else.
-
-    Args:
-        graft: The region.
-        host: The molecule that takes it; its counter-ions stay as they are.
-        generator: Draws the place.
-        replace: What goes in the host: a hydrogen, a substituent of about the same number of atoms,
-            or a hydrogen where there is one of the right kind.
+    phenyl group for an aromatic atom, acetyl for C=O, mesyl for S=O, methyl for all else. A
+    hydrogen of the host goes, or where it has none of the right kind a substituent of about the
+    same number of atoms. Counter-ions of the host stay as they are.
     """
-    if replace not in ("hydrogen", "substituent", "any"):
-        raise InputError(f"replace is 'hydrogen', 'substituent' or 'any', got {replace!r}")
     assembly = Assembly(host)
     for piece in graft.pieces:
-        places = _between(piece, assembly, generator) or _beside(
-            piece, assembly, generator, replace
-        )
+        places = _between(piece, assembly, generator) or _beside(piece, assembly, generator)
         if places is None:
             return None
         assembly.put(piece, places)
@@ -104,11 +73,7 @@ def insert(
 
 
 class Hosts:
-    """Molecules that take regions, and which of them have atoms of a kind.
-
-    Args:
-        anatomies: The molecules.
-    """
+    """Molecules that take regions, and which of them have atoms of a kind."""
 
     def __init__(self, anatomies: Iterable[Anatomy]) -> None:
         self.anatomies = list(anatomies)
@@ -121,21 +86,16 @@ class Hosts:
         """Numbers of hosts that have atoms for a region; no others can take it."""
         fit = set(range(len(self.anatomies)))
         for piece in graft.pieces:
-            fit &= set[int]().union(*map(self._matching, piece.surroundings))
+            takes = set[int]()
+            for one in piece.surroundings:
+                bound = [kind for kind, count in zip(one.kinds, one.joints, strict=True) if count]
+                takes |= set.intersection(*(self.having.get(kind, set()) for kind in bound))
+            fit &= takes
         return sorted(fit)
-
-    def _matching(self, one: Surrounding) -> set[int]:
-        bound = [kind for kind, count in zip(one.kinds, one.joints, strict=True) if count]
-        return set.intersection(*(self.having.get(kind, set()) for kind in bound))
 
 
 def insert_many(
-    graft: Graft,
-    hosts: Hosts,
-    count: int,
-    generator: torch.Generator,
-    *,
-    replace: Replace = "any",
+    graft: Graft, hosts: Hosts, count: int, generator: torch.Generator
 ) -> tuple[list[tuple[int, Transplant]], int]:
     """A region in random hosts, at most once in each: numbers of hosts and what was made.
 
@@ -146,7 +106,7 @@ def insert_many(
     for tried, place in enumerate(torch.randperm(len(fitting), generator=generator).tolist()):
         if len(made) == count:
             return made, tried
-        one = insert(graft, hosts.anatomies[fitting[place]], generator, replace=replace)
+        one = insert(graft, hosts.anatomies[fitting[place]], generator)
         if one is not None:
             made.append((fitting[place], one))
     return made, len(fitting)
@@ -159,15 +119,10 @@ def remove(
     *,
     fillers: Fillers | None = None,
 ) -> Transplant | None:
-    """A molecule without a region; ``None`` if nothing can take its place.
+    """A molecule without a region of its own; ``None`` if nothing can take its place.
 
-    Args:
-        graft: A region of the molecule.
-        anatomy: The molecule; it is the host of the mix.
-        generator: Draws among fillers.
-        fillers: What takes the place of the region, of about as many atoms, see
-            :func:`fillers_of`; a chain of carbons where it was between others. By default hydrogens
-            do.
+    Hydrogens do, or fillers of about as many atoms if there are any, see :func:`fillers_of`; a
+    chain of carbons where the region was between others.
     """
     assembly = Assembly(anatomy)
     for piece in graft.pieces:
@@ -202,9 +157,8 @@ def _near(fillers: Fillers, size: int, generator: torch.Generator | None) -> Gra
     if not sizes:
         raise InputError("no fillers; take hosts with alkyl or phenyl groups, or fillers=None")
     nearest = max(1, min(abs(other - size) for other in sizes))
-    return pick(
-        [f for other in sizes if abs(other - size) <= nearest for f in fillers[other]], generator
-    )
+    near = [other for other in sizes if abs(other - size) <= nearest]
+    return pick([filler for other in near for filler in fillers[other]], generator)
 
 
 def _between(piece: Piece, assembly: Assembly, generator: torch.Generator) -> dict[int, int] | None:
@@ -212,11 +166,8 @@ def _between(piece: Piece, assembly: Assembly, generator: torch.Generator) -> di
     if [one.joints for one in piece.surroundings] != [(1,), (1,)]:
         return None
     first, second = piece.surroundings
-    options = [
-        link
-        for link in assembly.anatomy.links.get((first.kinds[0], second.kinds[0]), ())
-        if assembly.free(link)
-    ]
+    known = assembly.anatomy.links.get((first.kinds[0], second.kinds[0]), ())
+    options = [link for link in known if assembly.free(link)]
     if not options:
         return None
     x, y = pick(options, generator)
@@ -224,9 +175,7 @@ def _between(piece: Piece, assembly: Assembly, generator: torch.Generator) -> di
     return {first.atoms[0]: x, second.atoms[0]: y}
 
 
-def _beside(
-    piece: Piece, assembly: Assembly, generator: torch.Generator, replace: Replace
-) -> dict[int, int] | None:
+def _beside(piece: Piece, assembly: Assembly, generator: torch.Generator) -> dict[int, int] | None:
     """Atoms of the host for one of the surroundings; what they lose is gone."""
     order = torch.randperm(len(piece.surroundings), generator=generator).tolist()
     first = [one for one in piece.surroundings if _closing(one)]
@@ -234,20 +183,16 @@ def _beside(
         return None  # a ring between them would open
     first = first or [one for one in piece.surroundings if len(one.atoms) > 1]
     for one in first or [piece.surroundings[number] for number in order]:
-        if replace != "substituent":
-            options = _with_hydrogens(one, assembly)
-            if options:
-                chosen = pick(options, generator)
-                for number, count in zip(chosen, one.joints, strict=True):
-                    assembly.hydrogens(number, -count)
-                return dict(zip(one.atoms, chosen, strict=True))
-        if replace != "hydrogen" and one.joints == (1,):
-            size = len(piece.atoms)
-            stumps = [
-                (site, side)
-                for site, side in assembly.anatomy.stumps.get(one.kinds[0], ())
-                if abs(len(side) - size) <= max(1, size // 2) and assembly.free({site, *side})
-            ]
+        options = _with_hydrogens(one, assembly)
+        if options:
+            chosen = pick(options, generator)
+            for number, count in zip(chosen, one.joints, strict=True):
+                assembly.hydrogens(number, -count)
+            return dict(zip(one.atoms, chosen, strict=True))
+        if one.joints == (1,):
+            size, known = len(piece.atoms), assembly.anatomy.stumps.get(one.kinds[0], ())
+            like = [s for s in known if abs(len(s[1]) - size) <= max(1, size // 2)]
+            stumps = [(site, side) for site, side in like if assembly.free({site, *side})]
             if stumps:
                 site, side = pick(stumps, generator)
                 assembly.gone |= side
@@ -358,9 +303,6 @@ class Assembly:
         for place, end in enumerate(ends):
             self.bind(end, first + round(place * (length - 1) / max(1, len(ends) - 1)))
 
-    def _aromatic(self) -> list[bool]:
-        return [atom.GetIsAromatic() for atom in self.edited.GetAtoms()]
-
     def finished(self) -> Transplant | None:
         """Takes out what is gone and sanitises; all atoms stay aromatic or not."""
         chem, edited = rdkit_module("Chem"), self.edited
@@ -368,13 +310,13 @@ class Assembly:
         for number in self.gone:
             edited.RemoveAtom(number)
         edited.CommitBatchEdit()
-        aromatic = self._aromatic() if self.closes else []
+        aromatic = [atom.GetIsAromatic() for atom in edited.GetAtoms()]
         with rdkit_module("rdBase").BlockLogs():
             try:
                 chem.SanitizeMol(edited)
             except (chem.MolSanitizeException, RuntimeError, ValueError):
                 return None
-        if self.closes and aromatic != self._aromatic():
+        if self.closes and aromatic != [atom.GetIsAromatic() for atom in edited.GetAtoms()]:
             return None
         chem.AssignStereochemistry(edited, cleanIt=True, force=True)
         kept = [number for number in range(len(self.host)) if number not in self.gone]

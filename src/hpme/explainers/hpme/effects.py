@@ -12,7 +12,6 @@ from hpme.explainers.hpme.method.pool import by_boundary
 from hpme.explainers.hpme.search.criterion import outcome, value_of
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.transplants import Transplants
-from hpme.graphs import GraphBatch
 from hpme.graphs.segment import exclusive_cumsum
 
 SIZE_GROUPS = 4
@@ -64,71 +63,48 @@ def effects_of(
 ) -> list[Effect]:
     """Effects in graphs; hosts are drawn at random, since intervals are about chance.
 
-    Args:
-        transplants: The graphs and the kept hosts.
-        draws: Hosts per graph.
-        nodes: Whether single nodes are asked about.
-        without: Outputs of molecules without pooled atoms ``[draws, B]`` and without each atom
-            ``[draws, N]``, see :meth:`~hpme.explainers.hpme.grafting.Grafting.without`; where all
-            are NaN, graphs are mixed.
+    Molecules are mixed as graphs where all outputs ``without`` atoms are NaN, see
+    :meth:`~hpme.explainers.hpme.grafting.Grafting.without`.
     """
     mix, count = transplants.mix, transplants.count
     graphs, total = mix.graphs, mix.graphs.num_graphs
-    device = mix.context.device
+    device, sizes = mix.context.device, graphs.sizes[:count]
     hosts = torch.randint(count, total, (draws, count), generator=mix.generator).to(device)
     every = torch.arange(count, device=device)
-    own = every.expand(draws, -1)
     before = value_of(mix.context, mix.context.values[None, :count], every)[0]
     pooled = mix.select(transplants.score)[torch.zeros(draws, dtype=torch.long)]
-    output = mix.predict(hosts, pooled, own, pooled)
+    output = mix.predict(hosts, pooled, every.expand(draws, -1), pooled)
     overall = interval(before - outcome(mix.context, output, every))
-    sizes = graphs.sizes[:count]
-    node_table = torch.full((int(sizes.sum()), 3), torch.nan, device=device)
+    single = torch.full((int(sizes.sum()), 3), torch.nan, device=device)
     if nodes and graphs.anchors is None:
+        # Only nodes of a type take each other's place.
+        kind = torch.zeros_like(graphs.batch) if graphs.node_type is None else graphs.node_type
         for ids in sizes.argsort().chunk(min(count, SIZE_GROUPS)):
-            for among in _kinds(graphs):
-                rows, table = _node_effects(mix, ids, hosts[:, ids], before[ids], among)
-                node_table[rows] = table
+            for number in sorted(set(kind.tolist())):
+                rows, table = _node_effects(mix, ids, hosts[:, ids], before[ids], kind == number)
+                single[rows] = table
     if without is not None:
-        of_node = before[graphs.batch[: len(node_table)]]
-        overall, node_table = (
+        pairs = (before, overall), (before[graphs.batch[: len(single)]], single)
+        overall, single = (
             torch.where(
                 left.isfinite().any(0).unsqueeze(1).to(known.device),
                 interval(own.cpu().double() - left).to(known),
                 known,
             )
-            for own, left, known in (
-                (before, without[0], overall),
-                (of_node, without[1], node_table),
-            )
+            for (own, known), left in zip(pairs, without, strict=True)
         )
-    parts = node_table.cpu().split(sizes.tolist())  # type: ignore[no-untyped-call]
+    parts = single.cpu().split(sizes.tolist())  # type: ignore[no-untyped-call]
     rows_of = zip(overall.tolist(), parts, strict=True)
     return [Effect(mean, low, high, part) for (mean, low, high), part in rows_of]
-
-
-def _kinds(graphs: GraphBatch) -> list[Tensor]:
-    """The nodes of every type, or all of them, as masks: only such take each other's place."""
-    node_type = graphs.node_type
-    if graphs.schema is None or node_type is None:
-        return [torch.ones_like(graphs.batch, dtype=torch.bool)]
-    return [node_type == kind for kind in range(len(graphs.schema.node_types))]
 
 
 def _node_effects(
     mix: HardMix, ids: Tensor, hosts: Tensor, before: Tensor, among: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Numbers of some nodes of some graphs, and their effects ``[n, 3]``.
+    """Numbers of nodes of some graphs, those among a mask ``[N]``, and their effects ``[n, 3]``.
 
     In row ``k`` of a sweep every graph gives its ``k``-th of these nodes away; graphs that have
     fewer begin again.
-
-    Args:
-        mix: The graphs, then the hosts.
-        ids: The graphs.
-        hosts: Their hosts ``[draws, len(ids)]``.
-        before: What their outputs are.
-        among: Which nodes, as a mask over all graphs.
     """
     graphs, (draws, count) = mix.graphs, hosts.shape
     sizes = torch.bincount(graphs.batch[among], minlength=graphs.num_graphs)

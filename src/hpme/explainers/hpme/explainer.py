@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -14,11 +15,12 @@ from hpme.explainers.hpme.method.pool import PoolSize
 from hpme.explainers.hpme.method.training import fit_edge_mlp
 from hpme.explainers.hpme.refining import Local, Refine, chosen_weight, widened
 from hpme.explainers.hpme.report import FitReport, class_name, report_on
-from hpme.explainers.hpme.search.chains import Candidates, Known, SubsetSearch
-from hpme.explainers.hpme.search.distil import LinearPool, importance
+from hpme.explainers.hpme.search.chains import OCCLUSION, Candidates, Known, SubsetSearch
+from hpme.explainers.hpme.search.distil import Distiller, LinearPool, importance
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.search.occlusion import occlusion
 from hpme.explainers.hpme.search.ratio import (
+    LEAST,
     MIDDLE,
     RATIOS,
     TRIAL_GRAPHS,
@@ -38,6 +40,8 @@ from hpme.progress import progress_bar
 
 SEARCH_EDGES = 50_000
 """A scorer for all graphs needs no more to be found, and large graphs would take long."""
+QUICK = 24, RATIOS[::2], 1
+"""Where nothing is searched: graphs and ratios that are tried, and pools to try them with."""
 FEWEST_GRAPHS = 8
 """Searched on however few passes a fit may take."""
 HELD_OUT, TELLING, LEAST_GRAPHS = 64, 40, 60
@@ -59,7 +63,7 @@ class HPMEExplainer(HPMEBase):
 
     Args:
         restarts: Chains of the search: the first begins where occlusion points, the others
-            at random.
+            at random. With 0 nothing is searched: distilled occlusion and gradients compete.
         rounds: Rounds of each chain, fewer where nothing is left to find.
         subsets: Proposed subsets per graph and round.
         max_passes: How many forward passes over all given graphs a fit may take, about; for models
@@ -78,7 +82,7 @@ class HPMEExplainer(HPMEBase):
     hetero = True
     needs_edges = False
     constraints = table(
-        restarts=whole(1),
+        restarts=whole(0),
         rounds=whole(1),
         subsets=whole(4),
         max_passes=real(above=0, words=(None,)),
@@ -120,7 +124,8 @@ class HPMEExplainer(HPMEBase):
         if automatic:
             curve = self._ratio_curve(few, known, progress)
             self.size = size = PoolSize(choose_ratio(curve))
-            mix, few = replace(mix, size=size), replace(few, size=size)
+            mix = replace(mix, size=size)
+            few = replace(few, size=PoolSize(max(size.ratio or 1.0, LEAST)))
             fresh = None if fresh is None else replace(fresh, size=size)
         report = self._search(few, known, fresh, progress)
         self._calibrate(mix)
@@ -159,23 +164,26 @@ class HPMEExplainer(HPMEBase):
         return min(self.search_graphs, max(FEWEST_GRAPHS, count))
 
     def _ratio_curve(self, few: HardMix, known: Known, progress: bool) -> list[RatioPoint]:
-        ids = torch.randperm(few.graphs.num_graphs, generator=few.generator)[:TRIAL_GRAPHS]
-        trial = few.subset(ids.to(few.context.device))
+        count, ratios, pools = (TRIAL_GRAPHS, RATIOS, 3) if self.restarts else QUICK
+        ids = torch.randperm(few.graphs.num_graphs, generator=few.generator)[:count]
+        trial, rows = few.subset(ids.to(few.context.device)), few.context.store.batch(ids).node_ids
         # A scorer serves all ratios, so a short search with a middle one is enough.
-        middle = replace(few, size=PoolSize(MIDDLE))
-        found = SubsetSearch(1, 2, self.subsets).find(middle, known, advance=lambda _: None)
-        pools = torch.stack([found.weights[number] for number in found.order()[:3]])
-        with progress_bar("choosing the ratio", len(RATIOS), enabled=progress) as advance:
-            return ratio_curve(trial, pools, advance=advance)
+        known = known[0][rows], known[1][ids]
+        found = self._found(SubsetSearch(min(1, self.restarts), 2, self.subsets), trial, known)
+        weights = torch.stack([found.weights[number] for number in found.order()[:pools]])
+        with progress_bar("choosing the ratio", len(ratios), enabled=progress) as advance:
+            return ratio_curve(trial, weights, ratios, advance=advance)
 
     def _search(
         self, few: HardMix, known: Known, fresh: HardMix | None, progress: bool
     ) -> FitReport:
         """Finds the pool on a few graphs, trains the edge MLP, reports on fresh graphs."""
+        assert self.size is not None
         search = SubsetSearch(self.restarts, self.rounds, self.subsets)
         with progress_bar("searching the pool", search.steps(), enabled=progress) as advance:
-            candidates = search.find(few, known, advance=advance)
+            candidates = self._found(search, few, known, advance)
         parts = self._crossed(few) if fresh is None else [(fresh, candidates)]
+        few = replace(few, size=self.size)
         few, parts = self._with_local(few), [(self._with_local(part), one) for part, one in parts]
         pool, rival = candidates.pool(candidates.chosen()), candidates.rival()
         weight = 0.0 if self.refine is None else chosen_weight(few, pool)
@@ -200,18 +208,38 @@ class HPMEExplainer(HPMEBase):
             )
         return report
 
+    def _found(
+        self,
+        search: SubsetSearch,
+        mix: HardMix,
+        known: Known,
+        advance: Callable[[int], None] = lambda _: None,
+    ) -> Candidates:
+        """What a search finds; where nothing is searched, gradients compete with occlusion."""
+        found = search.find(mix, known, advance=advance)
+        if not self.restarts:
+            slopes = Local("gradient", mix.context.adapter, mix.context.task)(mix.graphs)[1]
+            if not slopes.any() and not found.weights:  # nothing matters, so any pool will do
+                slopes = torch.rand(len(slopes), generator=mix.generator).to(slopes)
+            distiller = Distiller(mix.features[0], mix.graphs)
+            weights = distiller.fit(slopes, torch.ones_like(mix.m).to(slopes))
+            if bool(weights.any()):
+                found.add(weights, OCCLUSION)
+        return found
+
     def _crossed(self, few: HardMix) -> list[tuple[HardMix, Candidates]]:
         """Each half of few graphs with what a short search finds on the other half."""
+        assert self.size is not None
         group, one = _different(few.context)
         if len(one) < LEAST_HALVES:
             return []
-        search = SubsetSearch(1, self.rounds, self.subsets)
+        search = SubsetSearch(min(1, self.restarts), self.rounds, self.subsets)
         halves = spread_over(few.context.values[one], len(one)).cpu()
         found: list[tuple[HardMix, Candidates]] = []
         for half in (one[halves[::2]], one[halves[1::2]]):
             other = few.subset((~torch.isin(group, group[half])).nonzero().view(-1))
-            candidates = search.find(other, occlusion(other.context), advance=lambda _: None)
-            found.append((few.subset(half), candidates))
+            candidates = self._found(search, other, occlusion(other.context))
+            found.append((replace(few.subset(half), size=self.size), candidates))
         return found
 
     @torch.no_grad()

@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 from torch_geometric.utils import from_smiles as pyg_from_smiles
 
-from hpme.data.molecules.grafts import (
-    Anatomy,
-    Graft,
-    Hosts,
-    Transplant,
-    fillers_of,
-    graft_of,
-    insert,
-    insert_many,
-    random_region,
-    remove,
-)
+from hpme.data.molecules.anatomy import Anatomy, Graft, graft_of, pick, random_region
+from hpme.data.molecules.grafts import Hosts, Transplant, fillers_of, insert, insert_many, remove
 from hpme.data.molecules.smiles import from_smiles
 from hpme.errors import HPMEError, InputError
-from hpme.explainers.hpme.evidence import Grafted, Trials, far
+from hpme.explainers.hpme.evidence import Trials, far
 from hpme.explainers.hpme.search.criterion import outcome, value_of
-from hpme.explainers.shared.context import Context, batches
+from hpme.explainers.shared.context import Context
 from hpme.graphs import GraphStore
 from hpme.graphs.segment import exclusive_cumsum
 from hpme.models.explained import ExplainedModel, HeldModel
@@ -39,8 +29,7 @@ DRAWS = 16
 FEWEST = 4
 """Pairs of transplants below which grafts say too little."""
 BATCH = 512
-Asked = tuple[str, int, int, str]
-"""Name of a trial, number of the draw, number of the graph, and the molecule to ask about."""
+TRIALS = ("inserted", "random", "removed", "spared")
 Featurise = Callable[[Sequence[str]], Sequence[Any]]
 """Graphs of SMILES, as the model was trained on them."""
 
@@ -48,12 +37,7 @@ Featurise = Callable[[Sequence[str]], Sequence[Any]]
 def default_featurise(
     store: GraphStore, known: Featurise | None = None, *, hydrogens: bool = True
 ) -> Featurise:
-    """What makes the first of the graphs again: hpme's own features, or PyG's ``from_smiles``.
-
-    Args:
-        store: Graphs with their SMILES.
-        known: Asked in place of these.
-        hydrogens: Whether hydrogens may be nodes.
+    """What makes the first of the graphs again: ``known``, or hpme's own features, or PyG's.
 
     Raises:
         InputError: If the graphs have other features.
@@ -66,11 +50,11 @@ def default_featurise(
     def theirs(smiles: Sequence[str]) -> Sequence[Any]:
         return [pyg_from_smiles(text) for text in smiles]
 
+    given = store.subset(torch.tensor([0]))
     asked: list[Featurise] = [ours, theirs, *[partial(ours, whole=True)] * hydrogens]
     for featurise in [known] if known else asked:
-        made = GraphStore.from_graphs(list(featurise(store.text["smiles"][:1])))
-        given = store.subset(torch.tensor([0])).x
-        if made.x.shape == given.shape and torch.equal(made.x.to(given), given):
+        made = GraphStore.from_graphs(list(featurise(given.text["smiles"]))).x
+        if made.shape == given.x.shape and torch.equal(made.to(given.x), given.x):
             return featurise
     raise InputError(
         "the molecules have other features than hpme's own and those of PyG's from_smiles; pass "
@@ -80,12 +64,7 @@ def default_featurise(
 
 @dataclass(frozen=True)
 class Featuriser:
-    """Graphs of SMILES as a model was trained on them.
-
-    Args:
-        like: Graphs with their SMILES; what is made has their types.
-        featurise: Makes graphs of SMILES.
-    """
+    """Graphs of SMILES as a model was trained on them; what is made has the types of those like."""
 
     like: GraphStore
     featurise: Featurise
@@ -116,20 +95,18 @@ class Featuriser:
         except (HPMEError, ValueError, RuntimeError):
             return torch.zeros(len(store), dtype=torch.bool)
         same = (made.sizes == store.sizes.cpu()) & (made.edge_counts == store.edge_counts.cpu())
-        for number in same.nonzero().view(-1).tolist():
-            one, other = (s.subset(torch.tensor([number])) for s in (made, store))
-            same[number] = one.x.shape == other.x.shape and torch.equal(one.x, other.x)
+        one, other = (s.x.cpu()[same[s.node_graph.cpu()]] for s in (made, store))
+        if one.shape != other.shape:
+            return torch.zeros_like(same)
+        graph = made.node_graph[same[made.node_graph]]
+        same[graph[(one != other).flatten(1).any(1)]] = False
         return same
 
 
 class Grafting:
     """Kept molecules as hosts, and what the model says about them.
 
-    Args:
-        context: The frozen model.
-        featuriser: Makes graphs of SMILES.
-        smiles: The kept molecules.
-        seed: Draws places, hosts and random regions, together with the molecule.
+    The seed draws places, hosts and random regions, together with the molecule.
     """
 
     def __init__(
@@ -151,76 +128,55 @@ class Grafting:
         """Outputs of the kept molecules ``[H, C]``, asked for once while a model is held."""
         if "outputs of molecules" not in self.found:
             self.found["outputs of molecules"] = self.ask(self.smiles)
-        known: Tensor = self.found["outputs of molecules"]
-        return known
+        return cast(Tensor, self.found["outputs of molecules"])
 
     def ask(self, smiles: Sequence[str]) -> Tensor:
         """Outputs of the model on molecules."""
-        found = []
-        for start in range(0, len(smiles), BATCH):
-            store = self.featuriser(smiles[start : start + BATCH])
-            device = self.context.device
-            for ids in batches(torch.arange(len(store)), BATCH):
-                found.append(self.context.predict(store.batch(ids).to(device)))
-        return torch.cat(found)
+        parts = (smiles[start : start + BATCH] for start in range(0, len(smiles), BATCH))
+        graphs = (self.featuriser(part).batch().to(self.context.device) for part in parts)
+        return torch.cat([self.context.predict(some) for some in graphs])
 
-    def trials(self, store: GraphStore, pooled: Tensor) -> Grafted:
-        """Transplants of pooled atoms of the first graphs of the context.
-
-        Args:
-            store: The graphs.
-            pooled: Their pooled nodes, boolean.
-        """
-        count, smiles = len(store), store.text["smiles"]
-        chosen = self.featuriser.fits(store)
-        ids = torch.arange(count, device=self.context.device)
+    def trials(self, store: GraphStore, pooled: Tensor) -> Trials:
+        """Transplants of pooled nodes, boolean, of a store, the first graphs of the context."""
+        count, smiles, context = len(store), store.text["smiles"], self.context
+        ids, chosen = torch.arange(count, device=context.device), self.featuriser.fits(store)
         spread = self.outputs.view(len(self.smiles), 1, -1).expand(-1, count, -1)
-        hosts = outcome(self.context, spread, ids).cpu().double()
-        own = value_of(self.context, self.context.values[None, :count], ids)[0].cpu().double()
+        hosts = outcome(context, spread, ids).double()
+        own = value_of(context, context.values[None, :count], ids)[0].double()
         parts = pooled.cpu().split(store.sizes.tolist())  # type: ignore[no-untyped-call]
-        asked: list[Asked] = []
+        texts: dict[tuple[int, ...], str] = {}
         made: dict[tuple[int, int], tuple[Any, Any, Any]] = {}
-        write = import_module("rdkit.Chem").MolToSmiles
-        numbers = torch.zeros(DRAWS, count, dtype=torch.long)
-        there = far(own - hosts)
+        numbers, there = torch.zeros(DRAWS, count, dtype=torch.long), far(own - hosts).cpu()
         for graph in chosen.nonzero().view(-1).tolist():
             some = there[:, graph].nonzero().view(-1)
             numbers[:, graph] = some.repeat(DRAWS)[:DRAWS]
             for name, draw, one, host in self._made(smiles[graph], parts[graph], some.tolist()):
-                asked.append((name, draw, graph, write(one.molecule)))
+                texts[TRIALS.index(name), draw, graph] = text_of(one)
                 if name == "inserted":
                     numbers[draw, graph] = host
-                    inserted = one
+                    before = one
                 elif name == "random":  # it follows the region in the same host
-                    made[graph, draw] = self._as_it_is(host), inserted, one
-        tables = self._outputs(asked, count)
-        share = torch.stack([t.isfinite() for t in tables.values()]).double().mean((0, 1))
-        trials = Trials(
-            own,
-            hosts.gather(0, numbers),
-            **tables,
-            bounded=self.context.task.classification,
-        )
-        share = share * (trials.pairs >= FEWEST)
-        return Grafted(trials, torch.where(chosen, share, torch.nan), made)
+                    made[graph, draw] = _as_it_is(self.anatomies[host]), before, one
+        tables = self.table((len(TRIALS), DRAWS, count), texts, [graph for *_, graph in texts])
+        hosts = hosts.gather(0, numbers.to(ids.device))
+        inserted, random, removed, spared = tables
+        pairs = [(a + b).isfinite().sum(0) for a, b in ((inserted, random), (removed, spared))]
+        share = tables.isfinite().double().mean((0, 1)) * (torch.maximum(*pairs) >= FEWEST)
+        share = torch.where(chosen.to(ids.device), share, torch.nan)
+        bounded = context.task.classification
+        return Trials(own, hosts, inserted, random, removed, spared, bounded, share, made)
 
-    def _as_it_is(self, number: int) -> Transplant:
-        """A kept molecule into which nothing was put."""
-        own = self.anatomies[number]
-        return Transplant(own.molecule, (-1,) * own.size, tuple(range(own.size)))
+    def table(
+        self, shape: Sequence[int], made: Mapping[tuple[int, ...], str], graphs: Sequence[int]
+    ) -> Tensor:
+        """The explained number of molecules by their places, and NaN, as :meth:`values`."""
+        table = torch.full(tuple(shape), torch.nan, dtype=torch.double, device=self.context.device)
+        if made:
+            values = torch.tensor(self.values(graphs, list(made.values())), dtype=torch.double)
+            table[torch.tensor(list(made)).unbind(1)] = values.to(table)
+        return table
 
-    def _outputs(self, asked: list[Asked], count: int) -> dict[str, Tensor]:
-        """What the model says about all molecules that were made, by the names of trials."""
-        tables = {
-            name: torch.full((DRAWS, count), torch.nan, dtype=torch.double)
-            for name in ("inserted", "random", "removed", "spared")
-        }
-        values = self.values([one[2] for one in asked], [one[3] for one in asked])
-        for (name, draw, graph, _), value in zip(asked, values, strict=True):
-            tables[name][draw, graph] = value
-        return tables
-
-    def values(self, graphs: list[int], made: Sequence[str]) -> list[float]:
+    def values(self, graphs: Sequence[int], made: Sequence[str]) -> list[float]:
         """The explained number of molecules made of graphs; each of them is asked about once."""
         if not made:
             return []
@@ -233,108 +189,91 @@ class Grafting:
     def without(
         self, store: GraphStore, pooled: Tensor, draws: int, *, nodes: bool
     ) -> tuple[Tensor, Tensor]:
-        """Outputs with neutral groups in place of atoms, NaN where none can take their place.
+        """Outputs without pooled atoms ``[draws, B]``, and without each atom ``[draws, N]``.
 
-        Args:
-            store: The first graphs of the context.
-            pooled: Their pooled nodes, boolean.
-            draws: Groups that take their place, as far as there are different ones.
-            nodes: Whether single atoms are asked about; each goes with what it cannot be cut off
-                from, an atom of a ring with its ring.
-
-        Returns:
-            Without the pooled atoms ``[draws, B]``, and without each atom ``[draws, N]``.
+        Different neutral groups take their place, as far as there are any; else it is NaN. A single
+        atom goes with what it cannot be cut off from, an atom of a ring with its ring.
         """
-        tables = [
-            torch.full((draws, n), torch.nan, dtype=torch.double)
-            for n in (len(store), len(store.x))
-        ]
         parts = pooled.cpu().split(store.sizes.tolist())  # type: ignore[no-untyped-call]
-        first = exclusive_cumsum(store.sizes).tolist()
-        graphs, made, places = list[int](), list[str](), list[tuple[int, int, list[int]]]()
+        first = (len(store) + exclusive_cumsum(store.sizes)).tolist()
+        made: dict[tuple[int, ...], str] = {}
+        graphs: list[int] = []
         for graph in self.featuriser.fits(store).nonzero().view(-1).tolist():
-            smiles = store.text["smiles"][graph]
-            own = anatomy_of(smiles)
-            generator = torch.Generator().manual_seed(zlib.crc32(smiles.encode()) + self.seed)
-            asked = [(0, [graph], parts[graph].nonzero().view(-1).tolist())]
+            own, generator = self.drawn_for(store.text["smiles"][graph])
+            regions = [([graph], parts[graph].nonzero().view(-1).tolist())]
             for group, atoms in _groups(own).items() if nodes else ():
-                asked.append((1, [first[graph] + atom for atom in atoms], list(group)))
-            for table, columns, region in asked:
-                molecules = self._without(own, region, draws, generator)
-                graphs += [graph] * len(molecules)
-                made += molecules
-                places += [(table, draw, columns) for draw in range(len(molecules))]
-        for (table, draw, columns), value in zip(places, self.values(graphs, made), strict=True):
-            tables[table][draw, columns] = value
-        return tables[0], tables[1]
+                regions.append(([first[graph] + atom for atom in atoms], list(group)))
+            for columns, region in regions:
+                graft, _ = graft_of(own, region)
+                if graft is None:
+                    continue
+                some = [remove(graft, own)]
+                for _ in range(draws - 1):
+                    some.append(remove(graft, own, generator, fillers=self.fillers))
+                different = dict.fromkeys(text_of(one) for one in some if one is not None)
+                for draw, text in enumerate(different):
+                    made |= {(draw, column): text for column in columns}
+                    graphs += [graph] * len(columns)
+        tables = self.table((draws, len(store) + len(store.x)), made, graphs).cpu()
+        return tables[:, : len(store)], tables[:, len(store) :]
 
-    def _without(
-        self, own: Anatomy, region: list[int], draws: int, generator: torch.Generator
-    ) -> list[str]:
-        """Different molecules without a region: with hydrogens in its place, then with groups."""
-        graft, _ = graft_of(own, region)
-        if graft is None:
-            return []
-        some = [remove(graft, own)]
-        some += [remove(graft, own, generator, fillers=self.fillers) for _ in range(draws - 1)]
-        write = import_module("rdkit.Chem").MolToSmiles
-        return list(dict.fromkeys(write(one.molecule) for one in some if one is not None))
+    def drawn_for(self, smiles: str) -> tuple[Anatomy, torch.Generator]:
+        """A molecule, and what draws for it, whatever else is asked about."""
+        seed = zlib.crc32(smiles.encode()) + self.seed
+        return anatomy_of(smiles), torch.Generator().manual_seed(seed)
 
     def _made(
         self, smiles: str, pooled: Tensor, chosen: list[int]
-    ) -> list[tuple[str, int, Transplant, int]]:
+    ) -> Iterator[tuple[str, int, Transplant, int]]:
         """What is made of one molecule: name, draw, molecule and host of each."""
-        own = anatomy_of(smiles)
+        own, generator = self.drawn_for(smiles)
         graft, _ = graft_of(own, pooled.nonzero().view(-1).tolist())
         if graft is None:
-            return []
-        generator = torch.Generator().manual_seed(zlib.crc32(smiles.encode()) + self.seed)
+            return
         hosts = Hosts(self.anatomies[number] for number in chosen)
-        found: list[tuple[str, int, Transplant, int]] = []
-        beside, others = self._controls(own, graft, hosts, generator)
-        inserted, _ = insert_many(graft, hosts, DRAWS, generator)
-        for draw, (place, one) in enumerate(inserted):
-            found.append(("inserted", draw, one, chosen[place]))
-            for control in beside[draw:] + beside[:draw] + others[draw:] + others[:draw]:
-                other = insert(control, hosts.anatomies[place], generator)
-                if other is not None:
-                    found.append(("random", draw, other, chosen[place]))
-                    break
-        for draw in range(DRAWS):
-            gone = remove(graft, own, generator, fillers=self.fillers) or remove(graft, own)
-            if gone is not None:
-                found.append(("removed", draw, gone, -1))
-            if beside:
-                control = beside[draw % len(beside)]
-                gone = remove(control, own, generator, fillers=self.fillers)
-                if gone is not None:
-                    found.append(("spared", draw, gone, -1))
-        return found
-
-    def _controls(
-        self, own: Anatomy, graft: Graft, hosts: Hosts, generator: torch.Generator
-    ) -> tuple[list[Graft], list[Graft]]:
-        """Random regions of the molecule itself, beside the graft, and of other hosts.
-
-        Those of hosts show what grafting as such does: molecules with the prediction of the graph
-        would bring its reasons with them.
-        """
+        # Random regions of the molecule itself, beside the graft, else of hosts: those show what
+        # grafting as such does, others with the prediction of the graph would bring its reasons.
         beside, others = [], []
         for _ in range(DRAWS):
             one = random_region(own, graft, generator, avoid=graft.atoms)
             if one is not None and 2 * len({*one.atoms} & {*graft.atoms}) <= len(one.atoms):
                 beside.append(one)
-            place = int(torch.randint(len(hosts.anatomies), (1,), generator=generator))
-            other = random_region(hosts.anatomies[place], graft, generator)
+            other = random_region(pick(hosts.anatomies, generator), graft, generator)
             if other is not None:
                 others.append(other)
-        return beside, others
+        inserted, _ = insert_many(graft, hosts, DRAWS, generator)
+        for draw, (place, mixed) in enumerate(inserted):
+            yield "inserted", draw, mixed, chosen[place]
+            for control in beside[draw:] + beside[:draw] + others[draw:] + others[:draw]:
+                beyond = insert(control, hosts.anatomies[place], generator)
+                if beyond is not None:
+                    yield "random", draw, beyond, chosen[place]
+                    break
+        for draw in range(DRAWS):
+            gone = remove(graft, own, generator, fillers=self.fillers) or remove(graft, own)
+            if gone is not None:
+                yield "removed", draw, gone, -1
+            if beside:
+                control = beside[draw % len(beside)]
+                gone = remove(control, own, generator, fillers=self.fillers)
+                if gone is not None:
+                    yield "spared", draw, gone, -1
 
 
 @lru_cache(maxsize=512)
 def anatomy_of(smiles: str) -> Anatomy:
     """What grafts ask about a molecule; remembered, since kept ones are asked about every time."""
     return Anatomy(import_module("rdkit.Chem").MolFromSmiles(smiles))
+
+
+def _as_it_is(own: Anatomy) -> Transplant:
+    """A molecule into which nothing was put."""
+    return Transplant(own.molecule, (-1,) * own.size, tuple(range(own.size)))
+
+
+def text_of(made: Transplant) -> str:
+    """The SMILES of what was made."""
+    return str(import_module("rdkit.Chem").MolToSmiles(made.molecule))
 
 
 def _groups(anatomy: Anatomy) -> dict[tuple[int, ...], list[int]]:

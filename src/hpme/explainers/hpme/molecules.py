@@ -7,11 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
+from operator import itemgetter
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from hpme.data.molecules.anatomy import Anatomy, Graft
 from hpme.data.molecules.chem import rdkit_module, read_molecule
 from hpme.data.molecules.exchanges import (
     Edit,
@@ -24,7 +26,6 @@ from hpme.data.molecules.exchanges import (
     similarities,
     swapped,
 )
-from hpme.data.molecules.grafts import Anatomy, Graft
 from hpme.explainers.hpme.counterfactuals import Counterfactual, Flip
 from hpme.explainers.hpme.grafting import Featurise, anatomy_of
 from hpme.explainers.shared.context import batches
@@ -101,36 +102,29 @@ class _Molecule:
                 if name != own and group.pieces[0].surroundings[0].kinds[0] == kind:
                     cost = 0.5 * (len(gone) + len(group.atoms)) - odds - worth
                     queue.append((cost, edit, partial(exchanged, anatomy, end, gone, group)))
-        for number in range(anatomy.size):
-            if edit.origin[number] >= 0:
-                for made in swapped(anatomy, number):
-                    queue.append((1 - matter(number), edit, partial(_same, made)))
-        return sorted(queue, key=lambda item: item[0])
+        for number in (n for n in range(anatomy.size) if edit.origin[n] >= 0):
+            for made in swapped(anatomy, number):
+                queue.append((1 - matter(number), edit, partial(itemgetter(0), (made,))))
+        return sorted(queue, key=itemgetter(0))
 
     def follow(self) -> None:
         """Plans one more edit of the edited forms that are nearest to another answer."""
         ways: dict[frozenset[int], Edit] = {}
-        for _, edit in sorted(self.near, key=lambda item: item[0]):
-            if len(ways) < BEAM:
-                ways.setdefault(self.removed(edit), edit)
+        for _, edit in sorted(self.near, key=itemgetter(0)):
+            ways.setdefault(self.removed(edit), edit)
         self.near, self.queue = [], []
-        for edit in ways.values():
+        for edit in list(ways.values())[:BEAM]:
             self.queue += self.plan(edit, Anatomy(read_molecule(edit.smiles)))[:PER_STEP]
 
     def best(self, n: int) -> list[Found]:
         """The smallest changes, of equal size the most similar; places differ if possible."""
         smallest = sorted(self.found, key=lambda item: self.cost(item[0]))[: 10 * n]
-        key = {item: (self.cost(item[0]), -self.similarity(item[0])) for item in smallest}
-        ranked = sorted(smallest, key=lambda item: key[item])
+        ranked = sorted(smallest, key=lambda item: (self.cost(item[0]), -self.similarity(item[0])))
         first: dict[frozenset[int], Found] = {}
         for item in ranked:
             first.setdefault(self.removed(item[0]), item)
         chosen = list(first.values())
         return (chosen + [item for item in ranked if item not in chosen])[:n]
-
-
-def _same(made: Any) -> Any:
-    return made
 
 
 def molecule_counterfactuals(
@@ -142,16 +136,9 @@ def molecule_counterfactuals(
     featurise: Featurise,
     advance: Callable[[int], None],
 ) -> list[list[Counterfactual]]:
-    """At most ``n`` for each of the first ``count`` molecules of a store.
+    """At most ``n`` for each of the first ``count`` molecules of a store; all of it gives groups.
 
-    Args:
-        store: The molecules, then others that may give groups, too.
-        count: Number of molecules that are changed.
-        importance: Importance of all nodes.
-        flip: What counts as another answer.
-        n: How many are wanted.
-        featurise: Graphs of SMILES.
-        advance: Called with the number of molecules done.
+    The most important atoms are changed first; ``advance`` is told how many molecules are done.
     """
     values = flip.context.values[: len(store)].cpu()
     answers = flip.answer(values)
@@ -168,9 +155,9 @@ def molecule_counterfactuals(
     open_ = everyone
     for _ in range(ROUNDS):
         _round(open_, PER_ROUND, flip, featurise)
-        left = [one for one in open_ if len(one.found) < n and one.queue]
-        advance(len(open_) - len(left))
-        open_ = left
+        before = len(open_)
+        open_ = [one for one in open_ if len(one.found) < n and one.queue]
+        advance(before - len(open_))
     advance(len(open_))
     for _ in range(STEPS - 1):
         open_ = [one for one in everyone if not one.found]
@@ -187,10 +174,10 @@ def molecule_counterfactuals(
             if one.cost(edit) <= (FARTHEST if similarity >= TWIN else NEAREST):
                 output = flip.output(values[i : i + 1], answers[one.number : one.number + 1])
                 twins.append((edit, float(answers[i]), float(output), True))
-        twins.sort(key=lambda item: one.cost(item[0]))
+        twins = sorted(twins, key=lambda item: one.cost(item[0]))[: (n + 1) // 2]
         # What the library has is not to be made.
         one.found = [item for item in one.found if item[0].smiles not in written] or one.found
-        one.found = twins[: (n + 1) // 2] + one.best(n - len(twins[: (n + 1) // 2]))
+        one.found = twins + one.best(n - len(twins))
     return _made(everyone, store.sizes, flip, featurise)
 
 
@@ -256,11 +243,10 @@ def _round(open_: Sequence[_Molecule], size: int, flip: Flip, featurise: Featuri
     output = output[torch.tensor([once[edit.smiles] for _, edit in tried])]
     before = torch.tensor([one.answer for one, _ in tried], dtype=torch.double)
     values = context.task.values(output)
-    after = flip.answer(values)
-    columns = (after, flip.output(values, before), flip.distance(before, output))
+    after, distances = flip.answer(values), flip.distance(before, output)
+    columns = flip.other(before, after), after, flip.output(values, before), distances
     rows = zip(tried, *(column.tolist() for column in columns), strict=True)
-    other = flip.other(before, after).tolist()
-    for ((one, edit), answer, number, distance), flipped in zip(rows, other, strict=True):
+    for (one, edit), flipped, answer, number, distance in rows:
         if flipped:
             one.found.append((edit, answer, number, False))
         else:
@@ -284,12 +270,10 @@ def _made(
             gone, come = group_name(one.anatomy, one.removed(edit)), group_name(after, edit.new)
             answers, outputs = (one.answer, answer), (one.output, output)
             made = Counterfactual(graph, changed, removed, *answers, outputs, edit.smiles)
-            more: dict[str, Any] = {
-                "similarity": one.similarity(edit),
-                "exchanged": f"{gone} -> {come}",
-                "classes": flip.words(*answers),
-            }
+            words, exchanged = flip.words(*answers), f"{gone} -> {come}"
+            made = replace(
+                made, similarity=one.similarity(edit), exchanged=exchanged, classes=words
+            )
             hard = accessibility(after.molecule)
-            more |= {"marked": edit.marked, "accessibility": hard, "known": known}
-            result[-1].append(replace(made, **more))
+            result[-1].append(replace(made, marked=edit.marked, accessibility=hard, known=known))
     return result

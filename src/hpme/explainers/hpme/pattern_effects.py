@@ -10,17 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from hpme.data.molecules.anatomy import Anatomy, graft_of, random_region
 from hpme.data.molecules.chem import compile_smarts, rdkit_module, read_molecule
 from hpme.data.molecules.fragments import whole_molecule
-from hpme.data.molecules.grafts import (
-    Anatomy,
-    Transplant,
-    fillers_of,
-    graft_of,
-    insert,
-    random_region,
-    remove,
-)
+from hpme.data.molecules.grafts import Transplant, fillers_of, insert, remove
 from hpme.errors import InputError
 from hpme.explainers.hpme.evidence import interval
 from hpme.explainers.hpme.grafting import Grafting

@@ -12,8 +12,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from hpme.data.molecules.chem import written
-from hpme.explainers.hpme.evidence import Grafted, Trials
-from hpme.explainers.hpme.method.pool import Selection, by_boundary
+from hpme.explainers.hpme.evidence import Trials
+from hpme.explainers.hpme.method.pool import by_boundary
 from hpme.explainers.hpme.transplants import Transplants
 from hpme.graphs import GraphBatch
 
@@ -23,11 +23,11 @@ SHOWN = 3
 
 @dataclass(frozen=True)
 class Planted:
-    """A host with nodes of another graph.
+    """A host as it is, or with nodes of another graph.
 
     Args:
         graph: What the model was asked about.
-        nodes: Its nodes that were inserted, boolean.
+        nodes: Its nodes that were inserted; of a host as it is, those that make room; boolean.
         origin: The number of every node in the host; -1 if it is not of the host.
         output: What the model says.
     """
@@ -38,21 +38,10 @@ class Planted:
     output: float
 
 
-@dataclass(frozen=True)
-class Trial:
-    """A host as it is, with the region, and with a random region as a control.
-
-    Args:
-        host: The host.
-        output: What the model says about it.
-        chosen: With the region of the explanation.
-        random: With a random region, as large.
-    """
-
-    host: Data
-    output: float
-    chosen: Planted
-    random: Planted
+Trial = tuple[Planted, ...]
+"""A host as it is, with the region, and with a random region, as large, as a control."""
+Drawn = dict[int, list[tuple[int, list[tuple[Data, Tensor, Tensor]]]]]
+"""By graph: row of the trial, and what its three pictures show."""
 
 
 @dataclass(frozen=True)
@@ -92,66 +81,45 @@ class Proof:
             path: A ``.png`` or ``.svg`` file to write; without it the SVG text is returned.
         """
         # Pictures are built on explanations, so they are looked up when one is drawn.
-        from hpme.viz.proof import draw_proof, proof_picture
+        from hpme.viz.gallery import save_picture
+        from hpme.viz.proof import proof_picture
 
-        return proof_picture(self, ".svg").decode() if path is None else draw_proof(self, path)
+        if path is None:
+            return proof_picture(self, ".svg").decode()
+        return save_picture(path, lambda suffix: proof_picture(self, suffix))
 
     def _repr_html_(self) -> str:
         return self.draw()
 
 
 @torch.no_grad()
-def proofs_of(
-    transplants: Transplants, trials: Trials, grafted: Grafted | None, names: Sequence[str]
-) -> list[Proof]:
+def proofs_of(transplants: Transplants, trials: Trials, names: Sequence[str]) -> list[Proof]:
     """Proofs of graphs, of the same transplants that verdicts rest on.
 
-    Args:
-        transplants: The graphs and their hosts.
-        trials: What the model said.
-        grafted: Molecules that were made, if the graphs are molecules.
-        names: What the outputs of graphs are called.
+    ``names`` is what their outputs are called.
     """
     ids, rows = _shown(trials)
-    drawn = {} if grafted is None else _grafts(grafted, ids, rows)
+    drawn = _grafts(trials, ids, rows) if trials.made else {}
     left = torch.tensor([number not in drawn for number in ids.tolist()], dtype=torch.bool)
     drawn |= _mixes(transplants, ids[left], rows[left])
     tables = [
         torch.where(trials.differ, table.double(), torch.nan).cpu().T
         for table in (trials.hosts, trials.inserted, trials.random)
     ]
-    own, regions = trials.own.tolist(), transplants.split(transplants.pooled)
-    found = []
-    for number, region in enumerate(regions):
-        hosts, chosen, random = (table[number] for table in tables)
+    found, own = [], trials.own.tolist()
+    for number, region in enumerate(transplants.split(transplants.pooled)):
+        outputs = [table[number] for table in tables]
         shown = tuple(
-            Trial(
-                host,
-                float(hosts[row]),
-                Planted(*ours, float(chosen[row])),
-                Planted(*control, float(random[row])),
+            tuple(
+                Planted(*picture, float(said[row]))
+                for picture, said in zip(pictures, outputs, strict=True)
             )
-            for row, host, ours, control in drawn.get(number, ())
+            for row, pictures in drawn.get(number, ())
         )
-        found.append(
-            Proof(
-                region.cpu(),
-                own[number],
-                names[number],
-                hosts,
-                chosen,
-                random,
-                shown,
-                trials.bounded,
-            )
-        )
+        hosts, chosen, random = outputs
+        told = region.cpu(), own[number], names[number], hosts, chosen, random
+        found.append(Proof(*told, shown, trials.bounded))
     return found
-
-
-Picture = tuple[Data, Tensor, Tensor]
-"""A graph, its inserted nodes, and the numbers of all its nodes in the host."""
-Drawn = dict[int, list[tuple[int, Data, Picture, Picture]]]
-"""By graph: row of the trial, the host, and what was made of it."""
 
 
 def _shown(trials: Trials) -> tuple[Tensor, Tensor]:
@@ -162,42 +130,38 @@ def _shown(trials: Trials) -> tuple[Tensor, Tensor]:
     count = effect.isfinite().sum(0)
     step = torch.arange(SHOWN).view(-1, 1)
     place = ((2 * step + 1) * count // (2 * SHOWN)).clamp(max=len(order) - 1)
-    rows = order.gather(0, place)
-    there = step < count
-    ids = torch.arange(effect.shape[1]).expand(SHOWN, -1)
-    return ids.T[there.T], rows.T[there.T]
+    there = (step < count).T
+    ids = torch.arange(effect.shape[1]).view(-1, 1).expand(-1, SHOWN)
+    return ids[there], order.gather(0, place).T[there]
 
 
 def _mixes(transplants: Transplants, ids: Tensor, rows: Tensor) -> Drawn:
     """Mixes of graphs and hosts, as the model was asked about them."""
+    found: Drawn = {}
     if not len(ids):
-        return {}
+        return found
     ids, rows = ids.to(transplants.hosts.device), rows.to(transplants.hosts.device)
     store, keep = transplants.context.store, transplants.pooled
     give = store.batch(ids, with_pairs=True)
     take = store.batch(transplants.hosts[rows, ids], with_pairs=True)
 
-    def chosen(graphs: GraphBatch, regions: Tensor) -> Selection:
-        every = regions.expand(len(transplants.hosts), -1)
-        start = rows * transplants.graphs.num_nodes
-        assert graphs.node_ids is not None
-        places = start[graphs.batch] + graphs.node_ids
-        return by_boundary(every, transplants.graphs, None).at(places)
-
-    def planted(regions: Tensor) -> list[Picture]:
-        ours, theirs = chosen(give, regions), chosen(take, transplants.pool)
-        made = transplants.mix.mixed(give, ours, take, theirs, None)
+    def planted(regions: Tensor) -> list[tuple[Data, Tensor, Tensor]]:
+        sides = []
+        for graphs, nodes in ((give, regions), (take, transplants.pool)):
+            every = nodes.expand(len(transplants.hosts), -1)
+            assert graphs.node_ids is not None
+            places = (rows * transplants.graphs.num_nodes)[graphs.batch] + graphs.node_ids
+            sides.append(by_boundary(every, transplants.graphs, None).at(places))
+        made = transplants.mix.mixed(give, sides[0], take, sides[1], None)
         inserted = made.origin >= take.num_nodes
         origin = made.origin - take.ptr[take.batch[made.origin.clamp(max=take.num_nodes - 1)]]
-        origin = torch.where(inserted, -1, origin)
-        sizes = made.graphs.sizes.tolist()
-        split = (list(torch.split(column.cpu(), sizes)) for column in (inserted, origin))
+        columns = inserted.cpu(), torch.where(inserted, -1, origin).cpu()
+        split = (column.split(made.graphs.sizes.tolist()) for column in columns)  # type: ignore[no-untyped-call]
         return list(zip(_graphs(made.graphs), *split, strict=True))
 
-    found: Drawn = {}
     pictures = _graphs(take), planted(keep), planted(transplants.random_regions(keep))
-    for number, row, *some in zip(ids.tolist(), rows.tolist(), *pictures, strict=True):
-        found.setdefault(number, []).append((row, *some))
+    for number, row, host, *both in zip(ids.tolist(), rows.tolist(), *pictures, strict=True):
+        found.setdefault(number, []).append((row, _trial(host, *both)))
     return found
 
 
@@ -210,17 +174,23 @@ def _graphs(batch: GraphBatch) -> list[Data]:
     return found
 
 
-def _grafts(grafted: Grafted, ids: Tensor, rows: Tensor) -> Drawn:
+def _grafts(trials: Trials, ids: Tensor, rows: Tensor) -> Drawn:
     """Molecules that the model was asked about."""
     found: Drawn = {}
     for number, row in zip(ids.tolist(), rows.tolist(), strict=True):
-        if grafted.share[number] > 0:
-            host, *made = (_molecule(one) for one in grafted.made[number, row])
-            found.setdefault(number, []).append((row, host[0], *made))
+        if trials.share[number] > 0:
+            host, *both = (_molecule(one) for one in trials.made[number, row])
+            found.setdefault(number, []).append((row, _trial(host[0], *both)))
     return found
 
 
-def _molecule(one: Any) -> Picture:
+def _trial(host: Data, *both: tuple[Data, Tensor, Tensor]) -> list[tuple[Data, Tensor, Tensor]]:
+    """The host with those of its nodes that make room for the region, then with either region."""
+    numbers, origin = torch.arange(host.num_nodes), both[0][2]
+    return [(host, ~torch.isin(numbers, origin), numbers), *both]
+
+
+def _molecule(one: Any) -> tuple[Data, Tensor, Tensor]:
     """A molecule as it is written: its atoms are numbered by the order of its SMILES."""
     smiles, order = written(one.molecule)
     place = torch.tensor(order).argsort()

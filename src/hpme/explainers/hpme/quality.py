@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from hpme.explainers.hpme.evidence import CARRIES, Grafted, Trials, Verdict, degrees, verdicts
+from hpme.explainers.hpme.evidence import CARRIES, Trials, Verdict, degrees, verdicts
 from hpme.explainers.hpme.grafting import Grafting
 from hpme.explainers.hpme.method.pool import top_nodes
 from hpme.explainers.hpme.proof import Proof, proofs_of
@@ -23,8 +24,8 @@ DRAWS = 16
 """Hosts every graph meets: enough for intervals."""
 BEYOND_CHANCE = 0.25
 """By how much more than random nodes an alternative must keep of a prediction to carry it."""
-ADDED = 0.05
-"""Share of the way by which the rest of a reason must be ahead to be said to carry it."""
+ADDED = 0.1
+"""Share of the way by which the rest of a reason must be ahead to be named."""
 REASONS: dict[Verdict, str] = {
     "carried": "Most of the reason",
     "part": "Part of the reason",
@@ -51,16 +52,13 @@ class Quality:
             carries most, and so does the rest without it. ``"absence"``: nothing in the graph
             carries the prediction and nothing is lost without it, for it rests on something that
             is missing. ``"unclear"``: little and much are both possible.
-        carried: Share of the way that the region carries, beyond random regions.
-        carried_low, carried_high: Ends of its interval.
+        carried, carried_low, carried_high: Share of the way that the region carries, beyond random
+            regions, and the ends of its interval.
         p: Chance of that or more if the region did no more than random ones, one-sided, paired.
-        lost: Share of the way that is lost without the region, beyond random regions.
-        lost_low, lost_high: Ends of its interval.
-        effect: How much higher the region makes the output of hosts.
-        effect_low, effect_high: Ends of its interval.
+        lost, lost_low, lost_high: The same of what is lost without the region.
+        effect, effect_low, effect_high: How much higher the region makes the output of hosts.
         random: How much higher random regions make it.
-        removal: How much higher the output of the graph is without the region.
-        removal_low, removal_high: Ends of its interval.
+        removal, removal_low, removal_high: How much higher the graph's is without the region.
         stable: Does another chain of the search pool the same nodes? Share of common nodes beyond
             chance; ``nan`` if there was one chain only.
         size: Number of nodes of the region.
@@ -68,8 +66,7 @@ class Quality:
             counted. 0 where it allows too few: nothing is inserted then, and nodes are replaced as
             in all other graphs; ``nan`` for these, and if it is not known how the model reads
             molecules.
-        output: What the output is called.
-        nodes: What nodes are called.
+        output, nodes: What they are called.
         rest: Other nodes that the region relies on, as ``pooled`` of explanations: with something
             unlike them in their place the prediction goes, too. Looked for if the verdict is
             ``"carried"`` or ``"part"``.
@@ -109,9 +106,7 @@ class Quality:
 
     def doubted(self, why: str) -> Quality:
         """The same without a verdict that needs evidence of the fit."""
-        if self.verdict not in ("carried", "part", "several"):
-            return self
-        return replace(self, verdict="unclear", doubt=why)
+        return self if self.verdict == "absence" else replace(self, verdict="unclear", doubt=why)
 
     def sentence(self) -> str:
         """All of it in words, what is certain first."""
@@ -131,7 +126,7 @@ class Quality:
         else:
             change, random = self._moved(these, self.output)
             said = [f"{change} {elsewhere}{random}"] + [self._without(them, "it")] * removed
-        said.append(self.doubt or REASONS[self.verdict] + self._share + self._more)
+        said.append(self.doubt or self._reason)
         return " ".join(f"{words[0].upper()}{words[1:].removesuffix('.')}." for words in said)
 
     def _moved(self, they: str, output: str) -> tuple[str, str]:
@@ -139,15 +134,21 @@ class Quality:
         sign = (self.effect_low > 0) - (self.effect_high < 0)
         verb = ("change", "raise", "lower")[sign] + "s" * (they == "it" or self.size == 1)
         turned = [v * (sign or 1) for v in (self.effect, self.effect_low, self.effect_high)]
-        random = f"; random {self.nodes} by {self._number(self.random * (sign or 1))}"
-        return f"{they} {verb} {output} by {self._number(*turned)}", random
+        random, other = self.random * (sign or 1), ""
+        if sign and float(self._number(random)) < 0:
+            random, other = -random, f" {('raise', 'lower')[sign > 0]} it"
+        random_by = f"; random {self.nodes}{other} by {self._number(random)}"
+        return f"{they} {verb} {output} by {self._number(*turned)}", random_by
 
     def _without(self, them: str, output: str, *, sure: bool = False) -> str:
         """What happens without the region."""
-        up = 1 if self.removal > 0 else -1
-        values = (self.removal, self.removal_low, self.removal_high)[: 3 if sure else 1]
-        by = self._number(*(up * value for value in values))
-        return f"removing {them} {'raises' if up > 0 else 'lowers'} {output} by {by}"
+        up, values = 1 if self.removal > 0 else -1, [self.removal]
+        verb = "raises" if up > 0 else "lowers"
+        if sure:
+            values += [self.removal_low, self.removal_high]
+            if self.removal_low <= 0 <= self.removal_high:
+                up, verb = 1, "changes"
+        return f"removing {them} {verb} {output} by {self._number(*(up * v for v in values))}"
 
     def _number(self, value: float, *ends: float) -> str:
         """A number with its interval; the largest of a sentence has two digits that count."""
@@ -157,24 +158,20 @@ class Quality:
         return f"{text} [{', '.join(low_high)}]" if all(map(math.isfinite, ends)) and ends else text
 
     @property
-    def _share(self) -> str:
-        """How much of the reason it is, if that is certain."""
-        told = self.verdict in ("carried", "part") and self.carried_low > 0
-        return f" ({min(self.carried, 1.0):.0%})" if told else ""
-
-    @property
     def shares(self) -> tuple[float, float]:
         """Shares of the way from hosts to the graph: with the region, and with random ones."""
         return self.effect / (self.way or math.nan), self.random / (self.way or math.nan)
 
     @property
-    def _more(self) -> str:
-        """What the rest of the reason adds."""
-        if not self.more:
-            return ""
-        if self.together > max(0.0, self.carried) + ADDED:
-            return f"; with {self.more} {min(self.together, 1.0):.0%}"
-        return f"; needs {self.more}"
+    def _reason(self) -> str:
+        """How much of the reason it is, and the rest if that adds clearly or nothing is left to."""
+        said = REASONS[self.verdict]
+        if self.verdict in ("carried", "part") and self.carried_low > 0:
+            said += f" ({min(self.carried, 1.0):.0%})"
+        if self.more and (math.isnan(self.together) or self.carried > 1 - ADDED):
+            return f"{said}; needs {self.more}"
+        adds = self.together >= max(0.0, self.carried) + ADDED
+        return f"{said}; with {self.more} {min(self.together, 1.0):.0%}" if adds else said
 
     def __str__(self) -> str:
         return f"{self.verdict}: {self.sentence()}"
@@ -189,63 +186,55 @@ def quality_of(
     rest: bool = True,
     proofs: bool = False,
 ) -> list[Quality]:
-    """Quality for the graphs of the transplants.
+    """Quality for the graphs of the transplants; the rival is the pool of another chain."""
+    count, graphs = transplants.count, transplants.graphs
+    transplants = Transplants.of(
+        transplants.mix, count, transplants.score, transplants.pooled, draws=DRAWS
+    )
 
-    Args:
-        transplants: The graphs and their hosts.
-        rival: The pool of another chain.
-        grafting: Transplants of molecules, if the graphs are such.
-        rest: Whether the rest of the reason is looked for.
-        proofs: Whether the transplants are kept, to be drawn.
-    """
-    transplants = transplants.meeting(DRAWS)
-
-    def measured(keep: Tensor) -> tuple[Trials, Grafted | None]:
+    def measured(keep: Tensor) -> Trials:
         if grafting is None:
-            return trials_of(transplants, keep), None
+            return trials_of(transplants, keep)
         own = grafting.featuriser.like
-        grafted = grafting.trials(own, keep[: len(own.x)])
+        grafts = grafting.trials(own, keep[: len(own.x)])
         # Mixes would count for none of the graphs if all of them are molecules that can be grafted.
-        empty = transplants.sizes(keep)[: transplants.count].cpu() == 0
-        every = bool((empty | (grafted.share > 0)).all())
-        mixed = grafted.trials.to(keep.device) if every else trials_of(transplants, keep)
-        return mixed.replaced(grafted.trials, grafted.share), grafted
+        if bool(((transplants.sizes(keep)[:count] == 0) | (grafts.share > 0)).all()):
+            return grafts
+        return trials_of(transplants, keep).with_grafts(grafts)
 
-    trials, grafted = measured(transplants.pooled)
-    found, names = degrees(trials), output_names(transplants.context, transplants.count)
-    share = torch.full((transplants.count,), torch.nan) if grafted is None else grafted.share
-    none = [None] * transplants.count
+    trials = measured(transplants.pooled)
+    found, names = degrees(trials), output_names(transplants.context, count)
     words = verdicts(found)
-    asked = [rest and w in ("carried", "part") for w in words]
+    asked = torch.tensor([rest and word in ("carried", "part") for word in words])
     others, together = rest_of(
         transplants,
-        torch.tensor(asked, device=found.p.device),
-        lambda keep: degrees(measured(keep)[0]).carried[:, 0],
+        asked.to(trials.own.device),
+        lambda keep: degrees(measured(keep))["carried"][:, 0],
         grafting,
     )
-    texts = grafting.featuriser.like.text["smiles"] if grafting else none
-    smiles = [None if math.isnan(s) else t for s, t in zip(share.tolist(), texts, strict=True)]
-    masks, typed = transplants.split(others), transplants.graphs.schema is not None
-    columns = [
-        words,
-        *found.carried.T.tolist(),
-        found.p.tolist(),
-        *found.lost.T.tolist(),
-        *found.effect.T.tolist(),
-        found.random.tolist(),
-        *found.removal.T.tolist(),
-        _stable(transplants, rival).tolist(),
-        transplants.sizes(transplants.pooled)[: transplants.count].tolist(),
-        share.tolist(),
-        names,
-        ["nodes" if text is None else "atoms" for text in smiles],
-        [_by_type(mask, transplants.graphs, i) for i, mask in enumerate(masks)],
-        together.tolist(),
-        [named(mask, text, typed=typed) for mask, text in zip(masks, smiles, strict=True)],
-        found.way.tolist(),
-        proofs_of(transplants, trials, grafted, names) if proofs else none,
-    ]
-    return [Quality(*values) for values in zip(*columns, strict=True)]
+    shares = trials.share.expand(count).tolist()
+    texts = grafting.featuriser.like.text["smiles"] if grafting else [None] * count
+    smiles = [None if math.isnan(s) else t for s, t in zip(shares, texts, strict=True)]
+    masks, typed = transplants.split(others), graphs.schema is not None
+    columns: dict[str, Sequence[Any]] = {
+        "verdict": words,
+        "stable": _stable(transplants, rival).tolist(),
+        "size": transplants.sizes(transplants.pooled)[:count].tolist(),
+        "grafted": shares,
+        "output": names,
+        "nodes": ["nodes" if text is None else "atoms" for text in smiles],
+        "rest": [_by_type(mask, graphs, i) for i, mask in enumerate(masks)],
+        "together": together.tolist(),
+        "more": [named(mask, text, typed=typed) for mask, text in zip(masks, smiles, strict=True)],
+    }
+    for name in ("carried", "p", "lost", "effect", "random", "removal", "way"):
+        ends = ("", "_low", "_high") if found[name].dim() == 2 else ("",)
+        values = found[name].view(count, -1).T.tolist()
+        columns |= {name + end: value for end, value in zip(ends, values, strict=True)}
+    if proofs:
+        columns["proof"] = proofs_of(transplants, trials, names)
+    rows = zip(*columns.values(), strict=True)
+    return [Quality(**dict(zip(columns, row, strict=True))) for row in rows]
 
 
 def trials_of(transplants: Transplants, keep: Tensor) -> Trials:
@@ -253,18 +242,15 @@ def trials_of(transplants: Transplants, keep: Tensor) -> Trials:
     context, count = transplants.context, transplants.count
     ids = torch.arange(count, device=transplants.hosts.device)
     random = transplants.random_regions(keep)
-
-    def number(output: Tensor) -> Tensor:
-        return outcome(context, output, ids)
-
+    own, hosts = (context.values[:count].unsqueeze(0), context.values[transplants.hosts])
     return Trials(
-        own=value_of(context, context.values[:count].unsqueeze(0), ids)[0],
-        hosts=value_of(context, context.values[transplants.hosts], ids),
-        inserted=number(transplants.into_hosts(keep, ids)),
-        random=number(transplants.into_hosts(random, ids)),
-        removed=number(torch.stack(transplants.replaced(keep))),
-        spared=number(torch.stack(transplants.replaced(random))),
-        bounded=context.task.classification,
+        value_of(context, own, ids)[0],
+        value_of(context, hosts, ids),
+        outcome(context, transplants.into_hosts(keep, ids), ids),
+        outcome(context, transplants.into_hosts(random, ids), ids),
+        outcome(context, transplants.replaced(keep), ids),
+        outcome(context, transplants.replaced(random), ids),
+        context.task.classification,
     )
 
 
@@ -295,9 +281,7 @@ def _stable(transplants: Transplants, rival: nn.Module | None) -> Tensor:
     if rival is None:
         return transplants.score.new_full((transplants.count,), torch.nan)
     other = top_nodes(transplants.mix.scores(rival), graphs, m).keep[0]
-    both = transplants.pool & other
-    share = transplants.sizes(both) / m.clamp(min=1)
-    chance = m / graphs.sizes
+    share, chance = transplants.sizes(transplants.pool & other) / m.clamp(min=1), m / graphs.sizes
     beyond = (share - chance) / (1 - chance).clamp(min=1e-6)
     return torch.where(m < graphs.sizes, beyond, 1.0).clamp(min=0)[: transplants.count]
 
@@ -327,59 +311,37 @@ def alternatives_of(transplants: Transplants, count: int) -> list[list[Alternati
     else could take part in the reason is seen; such a one shares at most half of its nodes with
     one before. None if nothing in the graph carries the prediction.
     """
-    found = _Found(transplants, count)
-    everything = torch.ones_like(transplants.pooled)
-    if not found.add(transplants.pooled):
-        return found.lists
-    for _ in range(count - 1):
-        if not found.add(_prefix(transplants, everything & ~found.used)):
-            break
-    rank = top_nodes(transplants.score, transplants.graphs, transplants.mix.m).order[0]
-    for odd in (0, 1):
-        left_out = transplants.pooled & (rank % 2 == odd)
-        found.add(_prefix(transplants, ~left_out))
-    return found.lists
+    graphs, lists = transplants.graphs, [list[Alternative]() for _ in range(transplants.count)]
+    rows: list[Tensor] = []
 
-
-def _prefix(transplants: Transplants, allowed: Tensor) -> Tensor:
-    """The smallest sufficient prefix of allowed nodes; anchors are always there."""
-    keep = transplants.smallest_prefix(allowed)
-    return keep if transplants.graphs.anchors is not None else keep & allowed
-
-
-class _Found:
-    """Alternatives of all graphs, as they are found.
-
-    Args:
-        transplants: The graphs.
-        count: At most as many per graph.
-    """
-
-    def __init__(self, transplants: Transplants, count: int) -> None:
-        self.transplants, self.count = transplants, count
-        self.lists: list[list[Alternative]] = [[] for _ in range(transplants.count)]
-        self.rows: list[Tensor] = []
-        self.used = torch.zeros_like(transplants.pooled)
-
-    def add(self, keep: Tensor) -> bool:
+    def add(keep: Tensor) -> bool:
         """Takes the subgraphs that carry their predictions and are new; false if there is none."""
-        transplants, graphs = self.transplants, self.transplants.graphs
         near, chance = transplants.inserted(keep), transplants.inserted(transplants.random(keep))
         good = (near >= CARRIES) & (near - chance >= BEYOND_CHANCE)
-        own = transplants.sizes(keep)
-        for before in self.rows:
-            good &= (2 * transplants.sizes(keep & before) <= own)[: transplants.count]
-        full = torch.tensor([len(some) >= self.count for some in self.lists])
-        good &= ~full.to(good.device)
-        taken = keep & torch.cat([good, good.new_zeros(len(own) - len(good))])[graphs.batch]
-        self.rows.append(taken)
-        self.used |= taken
-        parts = transplants.split(keep)
+        for before in rows:
+            shared = 2 * transplants.sizes(keep & before) > transplants.sizes(keep)
+            good &= ~shared[: transplants.count]
+        good &= torch.tensor([len(some) < count for some in lists]).to(good.device)
+        rows.append(keep & transplants.of_graphs(good))
         for number in good.nonzero().view(-1).tolist():
-            values = (float(near[number]), float(chance[number]))
-            nodes = _by_type(parts[number], graphs, number)
-            self.lists[number].append(Alternative(nodes, *values))
+            nodes = _by_type(transplants.split(keep)[number], graphs, number)
+            lists[number].append(Alternative(nodes, float(near[number]), float(chance[number])))
         return bool(good.any())
+
+    def prefix(allowed: Tensor) -> Tensor:
+        """The smallest sufficient prefix of allowed nodes; anchors are always there."""
+        keep = transplants.smallest_prefix(allowed)
+        return keep if graphs.anchors is not None else keep & allowed
+
+    if not add(transplants.pooled):
+        return lists
+    for _ in range(count - 1):
+        if not add(prefix(~torch.stack(rows).any(0))):
+            break
+    rank = top_nodes(transplants.score, graphs, transplants.mix.m).order[0]
+    for odd in (0, 1):
+        add(prefix(~(transplants.pooled & (rank % 2 == odd))))
+    return lists
 
 
 def _by_type(nodes: Tensor, graphs: GraphBatch, number: int) -> Tensor | dict[str, Tensor]:

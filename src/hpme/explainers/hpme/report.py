@@ -20,11 +20,7 @@ from hpme.explainers.shared.explanation import report_html
 from hpme.models.adapter import differ
 
 Evidence = Literal["good", "small", "few", "none"]
-WORDS: dict[Evidence, str] = {
-    "small": "small but certain",
-    "few": "too few graphs",
-    "none": "no evidence",
-}
+WORDS = {"small": "small but certain", "few": "too few graphs", "none": "no evidence"}
 SIGNIFICANT, OF_A_CLASS = 0.01, 0.05
 """Larger p-values may be chance: those of all graphs, and of the class that is carried best."""
 ANYWAY = 0.4
@@ -55,9 +51,8 @@ class ClassEffect:
             a share of what is left to these; 1 is all, 0 nothing, below 0 away from it.
         low, high: Ends of its 95 % interval over graphs.
         p_value: How probable so much is by chance, by random signs of the graphs' differences.
-        chosen: Of every graph, the share of the way from hosts as they are that the pool brings
-            them nearer to its output.
-        random: The same of random regions.
+        chosen, random: Of every graph, the share of the way from hosts as they are that the pool
+            brings them nearer to its output, and that random regions do.
     """
 
     name: str | None
@@ -137,13 +132,9 @@ class FitReport:
     def warnings(self) -> list[str]:
         """Reasons not to trust the explanations; empty if the evidence is good."""
         evidence, why = self._judged
-        found = [] if evidence == "good" else [f"{self._words}: {why}"]
-        if not self.edges:
-            found.append(
-                "the model's output does not depend on edges, so scores of edges say nothing "
-                "beyond those of their nodes"
-            )
-        return found
+        edges = "the model's output does not depend on edges, so scores of edges say nothing beyond"
+        said = [] if evidence == "good" else [f"{self._words}: {why}"]
+        return said if self.edges else [*said, f"{edges} those of their nodes"]
 
     @property
     def _judged(self) -> tuple[Evidence, str]:
@@ -155,7 +146,7 @@ class FitReport:
             )
         ends = f"{1 - self.left_high:.0%} and {1 - self.left_low:.0%}"
         saved = f"the chosen nodes save between {ends} of the disagreement of random regions of "
-        saved += f"the same size (p = {self.p_value:.2g}, {self._where()})"
+        saved += f"the same size (p = {self.p_value:.2g}, {self._where})"
         if self.random_disagreement < ANYWAY and self.left_high > 1 - MUCH:
             whole = "The model may read the whole graph, or the pool is too large"
             keep = f"keep predictions by themselves (disagreement {self.random_disagreement:.2f})"
@@ -190,7 +181,7 @@ class FitReport:
         chosen = f"pools {self.pool_ratio:.0%} of the nodes (chosen without labels); "
         return (chosen if self.ratio_curve else "") + (
             f"hard-mix disagreement {self.disagreement:.2f} (random {self.random_disagreement:.2f},"
-            f" p = {self.p_value:.2g}, {self._where()}), {', '.join(map(str, self.effects))}, "
+            f" p = {self.p_value:.2g}, {self._where}), {', '.join(map(str, self.effects))}, "
             f"restarts agree {agreement}: "
             + (self._words or ("trust with care" if self.warnings else "good evidence"))
             + ("" if self.guarantee is None else f". {self.guarantee.sentence()}")
@@ -205,6 +196,10 @@ class FitReport:
     def _little(self) -> float:
         return SMALL if self.held_out < MANY else SMALL_OF_MANY
 
+    @property
+    def _where(self) -> str:
+        return f"{self.held_out} held-out graphs" if self.held_out else "the searched graphs"
+
     def _repr_html_(self) -> str:
         words = report_html(self.summary(), self.warnings)
         if not any(one.chosen for one in self.effects):
@@ -213,9 +208,6 @@ class FitReport:
         from hpme.viz.style import render
 
         return words + render(evidence_chart(self.effects), ".svg").decode()
-
-    def _where(self) -> str:
-        return f"{self.held_out} held-out graphs" if self.held_out else "the searched graphs"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, with the derived ones."""
@@ -239,14 +231,7 @@ class FitReport:
 def report_on(
     mix: HardMix, measured: Measured, candidates: Candidates | None, *, held_out: bool
 ) -> FitReport:
-    """What was measured, in numbers.
-
-    Args:
-        mix: The graphs of the search.
-        measured: The chosen pool, or pools found in the same way, on graphs.
-        candidates: What it was chosen from.
-        held_out: Whether it was measured on graphs that the search did not use.
-    """
+    """What was measured of the chosen pool, or of pools found in the same way, in numbers."""
     context, generator = mix.context, mix.generator
     return FitReport(
         *measured.disagreement,
@@ -290,15 +275,9 @@ def _agreement(candidates: Candidates) -> float | None:
     if len(best) < 2:
         return None
     keep = [mix.select(mix.scores(candidates.pool(number))).keep[0] for number in best]
-    pairs = [_above_chance(a, b) for i, a in enumerate(keep) for b in keep[:i]]
-    return sum(pairs) / len(pairs)
-
-
-def _above_chance(a: Tensor, b: Tensor) -> float:
-    """Overlap of two node masks, 0 for that of random ones and 1 for equal ones."""
-    chance = float((a.float().mean() + b.float().mean()) / 2)
-    shared = float((a & b).sum()) / max(1.0, float(a.sum()))
-    return (shared - chance) / max(1e-6, 1 - chance)
+    chance = float(keep[0].float().mean())  # pools are equally large
+    pairs = [float((a & b).sum() / a.sum()) for i, a in enumerate(keep) for b in keep[:i]]
+    return (sum(pairs) / len(pairs) - chance) / max(1e-6, 1 - chance)
 
 
 @torch.no_grad()

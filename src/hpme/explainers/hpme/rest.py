@@ -7,7 +7,6 @@ place come nodes of hosts that are unlike it and unlike the region, or groups th
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -15,9 +14,10 @@ from importlib import import_module
 import torch
 from torch import Tensor
 
-from hpme.data.molecules.grafts import graft_of, random_region, remove
+from hpme.data.molecules.anatomy import graft_of, random_region
+from hpme.data.molecules.grafts import remove
 from hpme.explainers.hpme.evidence import CARRIES, CONTRIBUTES, Trials, degrees
-from hpme.explainers.hpme.grafting import DRAWS, FEWEST, Grafting, anatomy_of
+from hpme.explainers.hpme.grafting import DRAWS, FEWEST, Grafting, text_of
 from hpme.explainers.hpme.method.pool import by_boundary, top_nodes
 from hpme.explainers.hpme.search.criterion import outcome, value_of
 from hpme.explainers.hpme.transplants import Transplants
@@ -59,18 +59,11 @@ def rest_of(
 ) -> tuple[Tensor, Tensor]:
     """Nodes that pooled regions rely on, boolean ``[N]``, and what they carry together ``[count]``.
 
-    The worst part is added and others are looked for, as long as too little is carried.
-
-    Args:
-        transplants: The graphs and their hosts.
-        chosen: Graphs that are asked about, boolean ``[count]``.
-        carried: Share of the way that nodes ``[N]`` carry.
-        grafting: Replaces parts of molecules.
+    The worst part is added and others are looked for, as long as too little is carried. The chosen
+    graphs are asked about, boolean ``[count]``.
     """
-    kept, together = (
-        transplants.pooled.clone(),
-        torch.full_like(chosen, torch.nan, dtype=torch.double),
-    )
+    kept = transplants.pooled.clone()
+    together = torch.full_like(chosen, torch.nan, dtype=torch.double)
     for _ in range(ROUNDS):
         parts = parts_of(transplants, kept, ~kept & transplants.of_graphs(chosen))
         graph, place = parts[_needed(transplants, parts, kept, grafting)].flat()
@@ -136,9 +129,8 @@ def _kinds(transplants: Transplants) -> Tensor:
     """Number of the features and type of every node."""
     graphs = transplants.graphs
     types = graphs.batch * 0 if graphs.node_type is None else graphs.node_type
-    seen = torch.cat(
-        [graphs.x.unsqueeze(1).flatten(1).double(), types.double().unsqueeze(1)], dim=1
-    )
+    x = graphs.x.unsqueeze(1).flatten(1).double()
+    seen = torch.cat([x, types.double().unsqueeze(1)], dim=1)
     kinds: Tensor = torch.unique(seen, dim=0, return_inverse=True)[1]
     return kinds
 
@@ -149,7 +141,7 @@ def _needed(
     """Numbers of parts without which a good share of the way is lost, beyond random ones."""
     if not len(parts.graph):
         return parts.graph
-    sift, judge = transplants.hosts[:SIFTED, parts.graph], transplants.hosts[-3 * SIFTED :]
+    sift = transplants.hosts[:SIFTED, parts.graph]
     lost = _lost(transplants, parts, sift, _without(transplants, parts, kept, sift))[:, 0]
     # Of several nodes, one may be to blame.
     single = parts.nodes.sum(1) == 1
@@ -160,7 +152,7 @@ def _needed(
     parts = parts[likely]
     if not len(likely):
         return likely
-    hosts = judge[:, parts.graph]
+    hosts = transplants.hosts[-3 * SIFTED :, parts.graph]
     outputs = [_without(transplants, parts, kept, hosts, random=random) for random in (False, True)]
     shares = _lost(transplants, parts, hosts, *outputs)
     if grafting is not None:
@@ -185,10 +177,9 @@ def _lost(
     context, graph = transplants.context, parts.graph
     own = value_of(context, context.values[graph].unsqueeze(0), graph)[0]
     values, nothing = value_of(context, context.values[hosts], graph), removed * torch.nan
-    trials = Trials(own, values, nothing, nothing, removed,
-                    own.expand_as(removed) if spared is None else spared,
-                    context.task.classification)  # fmt: skip
-    return degrees(trials).lost
+    spared = own.expand_as(removed) if spared is None else spared
+    bounded = context.task.classification
+    return degrees(Trials(own, values, nothing, nothing, removed, spared, bounded))["lost"]
 
 
 def _without(
@@ -201,7 +192,7 @@ def _without(
         fixed[graphs.anchors.flatten()] = True
     noise = transplants.noise() - 4.0 * fixed
     draw, part = torch.ones_like(hosts).nonzero().unbind(1)
-    size = max(1, transplants.mix.max_nodes * len(graphs.sizes) // max(1, graphs.num_nodes))
+    size = transplants.mix.per_pass(torch.arange(graphs.num_graphs, device=part.device))
     found = []
     for rows in batches(torch.arange(len(part), device=part.device), size):
         give = store.batch(parts.graph[part[rows]], with_pairs=True)
@@ -229,17 +220,16 @@ def _without(
 
 def _grafted(transplants: Transplants, parts: Parts, kept: Tensor, grafting: Grafting) -> Tensor:
     """Outputs ``[2, D, U]`` with groups that chemistry allows; NaN where there are none."""
-    chem, smiles = import_module("rdkit.Chem"), grafting.featuriser.like.text["smiles"]
-    masks, made = transplants.split(kept), dict[tuple[int, int, int], str]()
+    smiles, masks = grafting.featuriser.like.text["smiles"], transplants.split(kept)
+    made: dict[tuple[int, ...], str] = {}
     for number, graph in enumerate(parts.graph.tolist()):
-        own = anatomy_of(smiles[graph])
+        own, generator = grafting.drawn_for(smiles[graph])
         atoms, fixed = (
             set(m.nonzero().view(-1).tolist()) for m in (parts.nodes[number], masks[graph])
         )
         graft = graft_of(own, atoms)[0]
         if graft is None or {*graft.atoms} != atoms:
             continue
-        generator = torch.Generator().manual_seed(zlib.crc32(smiles[graph].encode()))
         for draw in range(DRAWS):
             beside = random_region(own, graft, generator, avoid=fixed | atoms)
             for row, one in enumerate((graft, beside)):
@@ -248,10 +238,6 @@ def _grafted(transplants: Transplants, parts: Parts, kept: Tensor, grafting: Gra
                     fillers = None if carbon else grafting.fillers  # others would be no change
                     new = remove(one, own, generator, fillers=fillers)
                     if new is not None:
-                        made[row, draw, number] = chem.MolToSmiles(new.molecule)
-    tables = torch.full((2, DRAWS, len(parts.graph)), torch.nan, device=kept.device)
-    if made:
-        where = torch.tensor(list(made), device=kept.device).unbind(1)
-        values = grafting.values(parts.graph[where[2]].tolist(), list(made.values()))
-        tables[where] = torch.tensor(values).to(tables)
-    return tables
+                        made[row, draw, number] = text_of(new)
+    of = parts.graph.tolist()
+    return grafting.table((2, DRAWS, len(of)), made, [of[number] for *_, number in made])

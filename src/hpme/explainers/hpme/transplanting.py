@@ -38,12 +38,7 @@ from hpme.explainers.hpme.transplants import (
     hosts_from,
     spread_over,
 )
-from hpme.explainers.shared.context import (
-    Context,
-    batches,
-    frozen_context,
-    read_graphs,
-)
+from hpme.explainers.shared.context import Context, batches, frozen_context, read_graphs
 from hpme.explainers.shared.explanation import Explanation, HeteroExplanation, set_quality
 from hpme.explainers.shared.mixing import MixingExplainer
 from hpme.explainers.shared.options import at_least
@@ -97,11 +92,11 @@ class TransplantingExplainer(MixingExplainer):
             proofs: Whether the transplants are kept, so that ``explanation.proof()`` draws them.
         """
 
-        def ask(transplants: Transplants, store: GraphStore) -> list[Quality]:
+        def ask(transplants: Transplants, store: GraphStore, _: Tensor) -> list[Quality]:
             grafting = self._grafting(model, transplants, store)
             return quality_of(transplants, self.rival, grafting, proofs=proofs)
 
-        found = self._for_each(model, graphs, ask)
+        found = self._by_parts(model, graphs, ask)
         if self.report is not None and self.report.evidence == "none":
             found = [one.doubted(UNPROVEN) for one in found]
         if isinstance(graphs, list):
@@ -135,10 +130,9 @@ class TransplantingExplainer(MixingExplainer):
         Raises:
             InputError: If masks do not fit the graphs.
         """
-        explained = self._leveled(model, None)
-        store = read_graphs(self, explained, graphs).store
+        store = self._read(model, graphs)
         scores = named_masks(masks, store, by)
-        others = None if hosts is None else read_graphs(self, explained, hosts).store
+        others = None if hosts is None else self._read(model, hosts)
 
         def ask(transplants: Transplants, part: GraphStore, rows: Tensor) -> list[Any]:
             grafting = self._grafting(model, transplants, part, others)
@@ -172,7 +166,7 @@ class TransplantingExplainer(MixingExplainer):
             n: How many to look for.
         """
         at_least("n", n, 1)
-        return self._for_each(model, graphs, lambda part, _: alternatives_of(part, n))
+        return self._by_parts(model, graphs, lambda part, *_: alternatives_of(part, n))
 
     def effects(
         self, model: Model, graphs: Iterable[Any], *, draws: int = 16, nodes: bool = True
@@ -188,14 +182,14 @@ class TransplantingExplainer(MixingExplainer):
         """
         at_least("draws", draws, 1)
 
-        def ask(transplants: Transplants, store: GraphStore) -> list[Effect]:
-            grafting = self._grafting(model, transplants, store)
-            pooled, left = transplants.pooled[: len(store.x)], None
+        def ask(transplants: Transplants, store: GraphStore, _: Tensor) -> list[Effect]:
+            grafting, left = self._grafting(model, transplants, store), None
             if grafting is not None:
+                pooled = transplants.pooled[: len(store.x)]
                 left = grafting.without(store, pooled, draws, nodes=nodes)
             return effects_of(transplants, draws=draws, nodes=nodes, without=left)
 
-        found = self._for_each(model, graphs, ask)
+        found = self._by_parts(model, graphs, ask)
         if isinstance(graphs, list):
             for explanation, effect in zip(graphs, found, strict=True):
                 if isinstance(explanation, Explanation | HeteroExplanation):
@@ -273,8 +267,8 @@ class TransplantingExplainer(MixingExplainer):
         at_least("n", n, 1)
         explained = self._leveled(model, None)
         store = explained.read(graphs)
-        count = len(store)
-        if donors is not None and Vocabulary.of(store).molecules:
+        count, molecules = len(store), Vocabulary.of(store).molecules
+        if donors is not None and molecules:
             others = explained.read(donors)
             if not Vocabulary.of(others).molecules:
                 raise InputError(
@@ -284,7 +278,6 @@ class TransplantingExplainer(MixingExplainer):
             store = store.joined(others)
         with self._transplants(model, store) as transplants:
             flip = Flip(transplants.context, threshold, explained.classes)
-            molecules = Vocabulary.of(store).molecules
             made = None
             if molecules:
                 made = featurise or explained.featurise or default_featurise(store)
@@ -319,28 +312,22 @@ class TransplantingExplainer(MixingExplainer):
         ours = NamedPattern.of(store, should, "should")
         other = None if should_not is None else NamedPattern.of(store, should_not, "should_not")
         with self._transplants(model, store) as transplants:
-            known = Featuriser.of(self._leveled(model, None), store)
-            if known is None:
-                return audit_of(transplants, ours, other)
-            grafting = Grafting(transplants.context, known, store.text["smiles"], self.seed)
-            return audit_of(transplants, ours, other, grafting, known.fits(store))
+            grafting = self._grafting(model, transplants, store, store)
+            fits = None if grafting is None else grafting.featuriser.fits(store)
+            return audit_of(transplants, ours, other, grafting, fits)
 
-    def _for_each(
-        self, model: Model, graphs: Iterable[Any], ask: Callable[[Transplants, GraphStore], list[T]]
-    ) -> list[T]:
-        """An answer for every graph, a batch at a time."""
-        store = read_graphs(self, self._leveled(model, None), graphs).store
-        return self._by_parts(model, store, lambda transplants, part, _: ask(transplants, part))
+    def _read(self, model: Model, graphs: Iterable[Any]) -> GraphStore:
+        return read_graphs(self, self._leveled(model, None), graphs).store
 
     def _by_parts(
         self,
         model: Model,
-        store: GraphStore,
+        graphs: Iterable[Any] | GraphStore,
         ask: Callable[[Transplants, GraphStore, Tensor], list[T]],
         hosts: GraphStore | None = None,
     ) -> list[T]:
         """Answers about a batch at a time; ``ask`` is told which nodes of the store are in it."""
-        self._check_one_target()
+        store = graphs if isinstance(graphs, GraphStore) else self._read(model, graphs)
         found: list[T] = []
         for ids in batches(torch.arange(len(store)), self.batch_size):
             part, rows = store.subset(ids), torch.isin(store.node_graph.cpu(), ids)

@@ -93,16 +93,11 @@ class Transplants:
         hosts = count + nearest_last[:, : min(draws, distance.shape[1])].T
         return cls(mix, count, score, hosts, pooled)
 
-    def meeting(self, draws: int) -> Transplants:
-        """The same with another number of hosts per graph."""
-        return self.of(self.mix, self.count, self.score, self.pooled, draws=draws)
-
     @classmethod
     def among(cls, mix: HardMix, score: Tensor, hosts: Tensor | None = None) -> Transplants:
         """Transplants of all graphs of a mix, which host one another; hosts are drawn or given."""
         hosts = mix.draw(DRAWS) if hosts is None else hosts
-        everything = top_nodes(score, mix.graphs, mix.m).keep[0]
-        return cls(mix, hosts.shape[1], score, hosts, everything)
+        return cls(mix, hosts.shape[1], score, hosts, top_nodes(score, mix.graphs, mix.m).keep[0])
 
     @property
     def context(self) -> Context:
@@ -138,11 +133,9 @@ class Transplants:
         return torch.cat([keep, keep.new_zeros(self.graphs.num_nodes - len(keep))])
 
     def inserted(self, keep: Tensor, ids: Tensor | None = None) -> Tensor:
-        """How well nodes of graphs keep their predictions in the hosts, ``[count]``.
+        """How well nodes of graphs, by default of all, keep their predictions in hosts ``[B]``.
 
-        Args:
-            keep: Boolean ``[N]``, or ``[D, N]`` with other nodes for every host.
-            ids: Numbers of the graphs; by default all.
+        They are a mask ``[N]``, or ``[D, N]`` with other nodes for every host.
         """
         if ids is None:
             ids = torch.arange(self.count, device=self.hosts.device)
@@ -156,27 +149,17 @@ class Transplants:
         return self.mix.predict(ids.expand_as(hosts), chosen, hosts, gaps, drawn=False)
 
     def without(self, keep: Tensor) -> Tensor:
-        """How well graphs keep their predictions where neutral nodes replace ``keep``, ``[count]``.
+        """How well graphs keep predictions where neutral nodes replace ``keep``, ``[count]``."""
+        output = self.replaced(keep)
+        ids = torch.arange(self.count, device=output.device).expand(output.shape[:2])
+        return closeness(self.context, output, ids).mean(0)
 
-        Neutral are the nodes of the hosts that the pool ranks lowest, as many as are replaced.
+    def replaced(self, keep: Tensor) -> Tensor:
+        """Outputs ``[D, count, C]`` of graphs with neutral nodes of hosts in place of ``keep``.
 
-        Args:
-            keep: As in :meth:`inserted`.
+        Neutral are the nodes that the pool ranks lowest, as many as are replaced.
         """
-        ids = torch.arange(self.count, device=self.hosts.device).view(1, -1)
-        kept = self.score.new_zeros(self.count)
-        for output in self.replaced(keep):
-            kept += closeness(self.context, output.unsqueeze(0), ids)[0].to(kept)
-        return kept / max(1, len(self.hosts))
-
-    def replaced(self, keep: Tensor) -> list[Tensor]:
-        """Outputs ``[count, C]`` of graphs with neutral nodes of each of their hosts.
-
-        Args:
-            keep: As in :meth:`inserted`.
-        """
-        graphs = self.graphs
-        removed = self._selection(keep)
+        graphs, removed = self.graphs, self._selection(keep)
         count = self.score.new_zeros(len(self.hosts), graphs.num_graphs)
         count = count.index_add(1, graphs.batch, removed.keep.to(count))[:, : self.count]
         order = top_nodes(-self.score, graphs, graphs.sizes).order
@@ -191,15 +174,14 @@ class Transplants:
                 parts.append(self.mix.predict(hosts[ids], neutral, ids, gaps, drawn=False)[0])
                 numbers.append(ids[0])
             found.append(torch.cat(parts)[torch.cat(numbers).argsort()])
-        return found
+        return torch.stack(found)
 
     def random(self, keep: Tensor) -> Tensor:
         """As many nodes of every graph as ``keep`` has, others for every host, ``[D, N]``.
 
         Pseudo-random by node number: the same whatever the other graphs are.
         """
-        graphs = self.graphs
-        return top_nodes(self.noise().float(), graphs, self.sizes(keep)).keep
+        return top_nodes(self.noise().float(), self.graphs, self.sizes(keep)).keep
 
     def noise(self) -> Tensor:
         """Numbers from 0 to 1 by node number, others for every host, ``[D, N]``."""
@@ -235,41 +217,31 @@ class Transplants:
     def _parts(self, keep: Tensor) -> Tensor:
         """Number of connected parts of a mask ``[N]`` in every graph."""
         graphs = self.graphs
-        inside = keep[graphs.edge_index].all(0)
-        ends = graphs.edge_index[:, inside].cpu().numpy()
-        size = graphs.num_nodes
-        ones = np.ones(ends.shape[1], dtype=bool)
-        links = import_module("scipy.sparse").coo_matrix((ones, ends), shape=(size, size))
+        ends = graphs.edge_index[:, keep[graphs.edge_index].all(0)].cpu().numpy()
+        shape, ones = (graphs.num_nodes,) * 2, np.ones(ends.shape[1], dtype=bool)
+        links = import_module("scipy.sparse").coo_matrix((ones, ends), shape=shape)
         label = import_module("scipy.sparse.csgraph").connected_components(links, False)[1]
         first = np.unique(label[keep.cpu().numpy()], return_index=True)[1]
         owner = graphs.batch[keep][torch.from_numpy(first).to(keep.device)]
         return torch.bincount(owner, minlength=graphs.num_graphs)
 
     def carried(self, keep: Tensor, ids: Tensor) -> Tensor:
-        """How much nearer nodes bring hosts to predictions than as many random nodes do.
-
-        Args:
-            keep: Boolean mask of the graphs' own nodes.
-            ids: Numbers of the graphs.
-        """
+        """How much nearer graphs' own nodes bring hosts to predictions than as many random ones."""
         nodes = self.with_hosts(keep)
         return self.inserted(nodes, ids) - self.inserted(self.random(nodes), ids)
 
     @property
     def node_number(self) -> Tensor:
         """Number of every node in its own graph."""
-        graphs = self.graphs
-        nodes = torch.arange(graphs.num_nodes, device=graphs.batch.device)
-        return nodes - graphs.ptr[graphs.batch]
+        batch = self.graphs.batch
+        return torch.arange(len(batch), device=batch.device) - self.graphs.ptr[batch]
 
     def smallest_prefix(self, allowed: Tensor | None = None) -> Tensor:
         """The first nodes of every graph's ranking, as few as keep the prediction, boolean ``[N]``.
 
         Few enough that one less would not keep it to within :data:`TOLERANCE` of what the whole
-        pool keeps, found by halving; anchors are always among them. Hosts keep their pool.
-
-        Args:
-            allowed: Boolean ``[N]``: other nodes come last; by default all nodes are allowed.
+        pool keeps, found by halving; anchors are always among them, nodes that are not allowed come
+        last. Hosts keep their pool.
         """
         graphs, m, score = self.graphs, self.mix.m, self.score
         if allowed is not None:
@@ -283,9 +255,9 @@ class Transplants:
         while bool((low < high).any()):
             middle = (low + high) // 2
             enough = self.inserted(order < middle[graphs.batch]) >= wanted
-            unsettled = low[own] < high[own]
-            high[own] = torch.where(enough & unsettled, middle[own], high[own])
-            low[own] = torch.where(~enough & unsettled, middle[own] + 1, low[own])
+            # Where they are equal, neither changes any more.
+            high[own] = torch.where(enough, middle[own], high[own])
+            low[own] = torch.where(enough, low[own], (middle[own] + 1).minimum(high[own]))
         return order < high[graphs.batch]
 
     def _selection(self, keep: Tensor) -> Selection:
@@ -296,14 +268,9 @@ class Transplants:
 def least_needed(importance: Tensor, needed: Tensor) -> float:
     """The importance that tells nodes that are needed from others with the least error.
 
-    One that is needed and left out counts :data:`MISSED` times.
-
-    What one graph needs is found with few hosts; over all graphs the noise averages out, so the
-    bound picks more truly than a prefix of each graph does, and it costs no mix.
-
-    Args:
-        importance: Importance of pooled nodes of many graphs.
-        needed: Whether they are in the smallest prefix of theirs.
+    One that is needed and left out counts :data:`MISSED` times. What one graph needs is found with
+    few hosts; over all graphs the noise averages out, so the bound picks more truly than a prefix
+    of each graph does, and it costs no mix.
     """
     if not bool(needed.any()):
         return 0.0

@@ -150,11 +150,11 @@ class Weighing:
             device = self.transplants.hosts.device
             return self.transplants.carried(nodes.to(device), ids.to(device)).cpu()
         order = torch.cat([(self.graphs.graph == n).nonzero().view(-1) for n in ids.tolist()])
-        made = self._grafting(ids).trials(self.store.subset(ids), nodes[order]).trials
+        made = self._grafting(ids).trials(self.store.subset(ids), nodes[order])
         towards = (made.own - made.hosts).sign()
         put = ((made.inserted - made.random) * towards).nanmean(0)
         taken = (made.spared - made.removed).nanmean(0) * towards.nanmean(0).sign()
-        return torch.where(put.isfinite(), put, taken) / self.unit
+        return (torch.where(put.isfinite(), put, taken) / self.unit).cpu()
 
     # Unseen graphs ##############################################################################
 

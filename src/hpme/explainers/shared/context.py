@@ -86,7 +86,8 @@ class Context:
         embeddings = []
         for ids in batches(torch.arange(len(store)), batch_size):
             graphs = store.batch(ids)
-            adapter.ensure_probed(graphs, known=weighting is not None)
+            large = ids[store.edge_counts[ids].argsort(descending=True)[:FEWEST_GRAPHS]]
+            adapter.ensure_probed(store.batch(large), known=weighting is not None)
             embeddings.append(adapter.embed(graphs))
         output = torch.cat([embedding.output for embedding in embeddings])
         if task is None:

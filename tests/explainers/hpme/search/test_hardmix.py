@@ -2,12 +2,15 @@
 
 from dataclasses import replace
 
+import pytest
 import torch
 
 from finder import Finder, mix_of, planted_graphs, planted_mix
+from hpme.graphs import transforms
 
 
-def test_hard_mixes_do_not_depend_on_the_chunk():
+@pytest.mark.parametrize("limit", [1, 100, 1000])
+def test_hard_mixes_do_not_depend_on_the_chunk(monkeypatch, limit):
     mix = planted_mix("random")
     graphs = mix.graphs
     chosen = mix.select(graphs.x[:, 1].unsqueeze(0))[torch.zeros(6, dtype=torch.long)]
@@ -15,7 +18,9 @@ def test_hard_mixes_do_not_depend_on_the_chunk():
     whole = mix.predict(own, chosen, own, chosen)
     # A graph that hosts its own subgraph has all its boundary edges back in some order.
     assert whole.shape == (6, graphs.num_graphs, 1)
-    torch.testing.assert_close(replace(mix, max_nodes=1).predict(own, chosen, own, chosen), whole)
+    monkeypatch.setattr(transforms, "MAX_ELEMENTS", limit)
+    assert mix.per_pass(own[0]) < own.numel()
+    torch.testing.assert_close(mix.predict(own, chosen, own, chosen), whole)
 
 
 def test_alone_the_target_sees_the_induced_subgraph():

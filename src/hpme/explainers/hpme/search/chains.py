@@ -9,14 +9,16 @@ import torch
 from torch import Tensor
 
 from hpme.explainers.hpme.search.criterion import criterion, joint_rank
-from hpme.explainers.hpme.search.distil import Distiller, LinearPool, standardise
+from hpme.explainers.hpme.search.distil import PENALTY, Distiller, LinearPool, standardise
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.search.subsets import search_subsets
 
-PENALTY = 3.0
-"""How strongly a distilled pool is smoothed."""
+PENALTIES = (PENALTY / 10, PENALTY, PENALTY * 10)
+"""Of every round's pools; hard mixes decide between them."""
 SETTLED = 0.02
 """A chain whose pool disagrees less than this has nothing left to find."""
+ROUND_GRAPHS = 128
+"""Graphs of one round. Each takes others, so that the chain sees all of them."""
 DRAWS = 2
 """Hosts that every graph meets when pools are compared."""
 BLENDS, OBJECTION = (0.25, 0.5, 1.0), 0.04
@@ -132,7 +134,7 @@ class SubsetSearch:
 
     def passes(self) -> int:
         """Forward passes over the graphs that it takes at most, without attributions."""
-        compared = 1 + self.steps() + len(BLENDS)
+        compared = 1 + len(PENALTIES) * self.steps() + len(BLENDS)
         return compared * DRAWS + self.steps() * (self.subsets + self.subsets // 3)
 
     def find(
@@ -145,22 +147,28 @@ class SubsetSearch:
             known: Where the first chain begins; if ``None``, all begin at random.
             advance: Called after every round.
         """
-        candidates = Candidates(mix, mix.draw(DRAWS))
-        distiller = Distiller(mix.features[0], mix.graphs)
+        candidates, graphs = Candidates(mix, mix.draw(DRAWS)), mix.graphs.num_graphs
         if known is not None:
-            weights = distiller.fit(*known, (PENALTY,))
+            weights = Distiller(mix.features[0], mix.graphs).fit(*known)
             if bool(weights.any()):  # else it would be a pool of the first nodes
                 candidates.occlusion = weights[0]
                 candidates.add(weights, OCCLUSION)
         for chain in range(self.chains):
-            score = torch.rand(mix.graphs.num_nodes, generator=mix.generator).to(mix.features)
-            if chain == 0 and candidates.weights:
-                score = mix.scores(candidates.pool(candidates.chosen()))[0]
+            start = chain == 0 and candidates.weights
+            pool = candidates.pool(candidates.chosen()) if start else None
             for number in range(self.rounds):
-                labels, gain = search_subsets(mix, score, self.subsets)
-                candidates.add(distiller.fit(labels, gain, (PENALTY,)), chain)
-                score = mix.scores(candidates.pool(-1))[0]
-                if float(candidates.values[-1][0]) < SETTLED:
+                ids = torch.randperm(graphs, generator=mix.generator)[:ROUND_GRAPHS]
+                part = mix.subset(ids.to(mix.context.device))
+                score = torch.rand(part.graphs.num_nodes, generator=mix.generator).to(mix.features)
+                if pool is not None:
+                    score = part.scores(pool)[0]
+                labels, gain = search_subsets(part, score, self.subsets)
+                newest = len(candidates.weights)
+                distiller = Distiller(part.features[0], part.graphs)
+                candidates.add(distiller.fit(labels, gain, PENALTIES), chain)
+                best = next(n for n in candidates.order() if n >= newest)
+                pool = candidates.pool(best)
+                if float(candidates.values[best][0]) < SETTLED:
                     advance(self.rounds - number)
                     break
                 advance(1)

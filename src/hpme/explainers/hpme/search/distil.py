@@ -8,6 +8,9 @@ from torch import Tensor, nn
 from hpme.graphs import GraphBatch
 from hpme.graphs.segment import segment_mean, standardise_in_segment
 
+PENALTY = 3.0
+"""How strongly a scorer is smoothed."""
+
 
 def standardise(scores: Tensor, graphs: GraphBatch) -> Tensor:
     """Zero mean and unit variance inside every graph, for each row of ``[P, N]`` scores."""
@@ -66,7 +69,9 @@ class Distiller:
         if graphs.anchors is not None:  # all subsets hold them, so their labels say nothing
             self.centred = self.centred.index_fill(0, graphs.anchors.flatten(), 0.0)
 
-    def fit(self, labels: Tensor, weights: Tensor, penalties: tuple[float, ...]) -> Tensor:
+    def fit(
+        self, labels: Tensor, weights: Tensor, penalties: tuple[float, ...] = (PENALTY,)
+    ) -> Tensor:
         """Weights ``[len(penalties), D]`` of scorers.
 
         Args:

@@ -21,6 +21,8 @@ from hpme.explainers.hpme.method.pool import (
 )
 from hpme.explainers.shared.context import Context, batches
 from hpme.graphs import GraphBatch
+from hpme.graphs.transforms import elements_per_pass
+from hpme.models.replicas import channels_of
 
 Represent = Callable[[tuple[Tensor, ...], Tensor, GraphBatch], Tensor]
 r"""What pools read ``[K, N, D]``, of the layers' outputs, H and the graphs."""
@@ -31,11 +33,9 @@ class HardMix(Mixer):
     """A mixer that asks the model about many selections of all its graphs; all weights are one.
 
     Args:
-        max_nodes: Nodes per forward pass; few enough for the processor's cache.
         alone: Whether the model is shown the inserted subgraph without a host: no mix at all.
     """
 
-    max_nodes: int = 8_000
     alone: bool = False
 
     @classmethod
@@ -102,7 +102,7 @@ class HardMix(Mixer):
         *,
         drawn: bool = True,
     ) -> Tensor:
-        """Outputs ``[R, B, C]`` of hard mixes, in as few forward passes as memory allows.
+        """Outputs ``[R, B, C]`` of hard mixes.
 
         Args:
             source: Graph numbers ``[R, B]`` whose ``chosen`` nodes are inserted.
@@ -112,23 +112,29 @@ class HardMix(Mixer):
             drawn: Whether boundary edges meet at random; if not, the mix of two graphs is always
                 the same, whatever else is mixed.
         """
-        per_row = int(self.graphs.sizes[source[0]].sum())
-        share = max(1, self.max_nodes // max(1, per_row))
+        row = torch.arange(len(source), device=source.device).repeat_interleave(source.shape[1])
+        ids, others, start = source.flatten(), host.flatten(), row * self.graphs.num_nodes
+        parts = batches(torch.arange(len(ids), device=ids.device), self.per_pass(source[0]))
         outputs = []
-        for rows in batches(torch.arange(source.shape[0], device=source.device), share):
-            give = self._batch("give", source[rows].flatten())
-            start = rows.repeat_interleave(source.shape[1]) * self.graphs.num_nodes
+        for part in parts:
+            give = self._batch("give", ids[part])
             assert give.node_ids is not None
-            inserted = chosen.at(start.index_select(0, give.batch) + give.node_ids)
+            inserted = chosen.at(start[part].index_select(0, give.batch) + give.node_ids)
             if self.alone:
                 outputs.append(self.context.predict(give.nodes(inserted.keep)))
                 continue
-            take = self._batch("take", host[rows].flatten())
+            take = self._batch("take", others[part])
             assert take.node_ids is not None
-            gap = removed.at(start.index_select(0, take.batch) + take.node_ids)
+            gap = removed.at(start[part].index_select(0, take.batch) + take.node_ids)
             mix = self.mixed(give, inserted, take, gap, self.generator if drawn else None)
             outputs.append(self.context.predict(mix.graphs))
         return torch.cat(outputs).view(*source.shape, -1)
+
+    def per_pass(self, ids: Tensor) -> int:
+        """How many graphs as large as these a forward pass may read: rows of them, or a share."""
+        most = elements_per_pass(channels_of(self.context.adapter.model))
+        total, count = int((self.graphs.sizes + self.graphs.edge_counts)[ids].sum()), len(ids)
+        return most // max(1, total) * count or -(-count // -(-total // most))
 
     @cached_property
     def _batches(self) -> dict[str, tuple[Tensor, GraphBatch]]:

@@ -27,9 +27,8 @@ def occlusion(context: Context) -> tuple[Tensor, Tensor]:
     so for classes signs count; a value is carried by what raises and by what lowers it.
     """
     graphs = context.store.batch()
-    cost = graphs.sizes * (graphs.sizes + graphs.pairs.counts)
-    order = cost.argsort(stable=True)
-    ids = order[cost[order].cumsum(0) <= OCCLUDED_NODES].sort().values
+    cost, order = (graphs.sizes * (graphs.sizes + graphs.pairs.counts)).sort(stable=True)
+    ids = order[cost.cumsum(0) <= OCCLUDED_NODES].sort().values
     scores = torch.zeros(graphs.num_nodes, device=context.device)
     seen = torch.zeros(graphs.num_graphs, device=context.device)
     if ids.numel():

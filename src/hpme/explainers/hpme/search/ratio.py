@@ -2,7 +2,7 @@ r"""The pooling ratio :math:`r`, chosen from the graphs and the model alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -16,8 +16,9 @@ from hpme.explainers.hpme.transplants import Transplants
 
 RATIOS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 """Ratios that are tried."""
-MIDDLE = 0.4
-"""The ratio of the search that finds pools to try them with."""
+MIDDLE, LEAST = 0.4, 0.3
+"""The ratio of the search that finds pools to try them with, and the least that a pool is searched
+with: where few nodes carry much of a sum, subsets of so few say little about the others."""
 TOLERANCE = 0.08
 """How much of the random disagreement a smaller ratio may leave more than the best one."""
 BY_CHANCE = 0.5
@@ -62,26 +63,32 @@ def choose_ratio(curve: list[RatioPoint]) -> float:
 
 
 def ratio_curve(
-    mix: HardMix, weights: Tensor, *, advance: Callable[[int], None]
+    mix: HardMix,
+    weights: Tensor,
+    ratios: Sequence[float] = RATIOS,
+    *,
+    advance: Callable[[int], None],
 ) -> list[RatioPoint]:
-    """The best of some pools with each of :data:`RATIOS`, on draws of :math:`G'` that all share.
+    """The best of some pools with each ratio, on draws of :math:`G'` that all share.
 
     Args:
         mix: The graphs; its pooled size is ignored.
         weights: Weights ``[P, D]`` of the pools.
+        ratios: The ratios.
         advance: Called with the number of ratios done.
     """
     hosts, curve = mix.draw(2), []
     scores = mix.scores(LinearPool(weights))
     noise = torch.rand(1, mix.graphs.num_nodes, generator=mix.generator).to(scores)
-    for ratio in RATIOS:
+    for ratio in ratios:
         sized = replace(mix, size=PoolSize(ratio))
-        best = scores[joint_rank(criterion(sized, sized.select(scores), hosts)).argmin()]
-        keep = sized.select(torch.cat([best.unsqueeze(0), noise])).keep
-        parts = Transplants.among(sized, best.unsqueeze(0), hosts)
+        values = criterion(sized, sized.select(scores), hosts)
+        best = int(joint_rank(values).argmin())
+        keep = sized.select(torch.cat([scores[best : best + 1], noise])).keep
+        parts = Transplants.among(sized, scores[best : best + 1], hosts)
         region = parts.random_regions(keep[0], beside=False)[:1]
         chosen = by_boundary(torch.cat([keep, region]), sized.graphs, sized.generator)
-        values = criterion(sized, chosen, hosts, chosen[torch.tensor([0, 1, 0])])[:, 0]
-        curve.append(RatioPoint(ratio, *values.tolist()))
+        random = criterion(sized, chosen[1:], hosts, chosen[torch.tensor([1, 0])])[:, 0]
+        curve.append(RatioPoint(ratio, float(values[best, 0]), *random.tolist()))
         advance(1)
     return curve
