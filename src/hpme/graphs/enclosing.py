@@ -35,8 +35,7 @@ def enclosing_subgraph(
 
     It has the two ends and all nodes within ``num_hops`` of either, whatever the direction of
     edges, and the edges between them, but never the link itself, in neither direction. Links that
-    exist and links that do not are treated alike; ``y`` says which it was, 1 or 0. An end without
-    other edges is a node without edges.
+    exist and links that do not are treated alike; ``y`` says which it was, 1 or 0.
 
     Every graph has ``x``, the one-hot label of each node's place relative to the two ends (see
     :func:`drnl`); ``edge_index``; ``y``; ``anchors``, the positions of the first and the second
@@ -51,9 +50,6 @@ def enclosing_subgraph(
         num_labels: Columns of the one-hot labels of SEAL.
         use_x: Whether the nodes' own features follow the labels in ``x``.
         labels: ``"drnl"``, those of SEAL, or ``"ends"``: two columns, the second for the ends.
-
-    Raises:
-        InputError: If a link has an end that is no node, or joins a node to itself.
     """
     base = BaseGraph.of(data, use_x=use_x)
     pairs = _checked_links(links, base.num_nodes).to(base.edge_index.device)

@@ -84,10 +84,9 @@ def _schema(graphs: Sequence[HeteroData], read: Sequence[dict[Any, Any]]) -> Sch
             if x is None and not graph[kind].num_nodes:
                 continue
             if not isinstance(x, Tensor) or x.dim() != 2 or x.is_complex():
-                given = (
-                    f"{tuple(x.shape)}, {x.dtype}" if isinstance(x, Tensor) else type(x).__name__
-                )
-                found = "no x" if x is None else f"x of {given}"
+                found = "no x" if x is None else f"x of type {type(x).__name__}"
+                if isinstance(x, Tensor):
+                    found = f"x of shape {tuple(x.shape)}, {x.dtype}"
                 raise InputError(
                     f"graph {number}: node type '{kind}' has {found}; it must be a tensor of real "
                     "numbers, integers or booleans of shape [nodes, features]: a column of ones if "

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -91,22 +92,20 @@ class Schema:
 
     def places_in(self, other: Schema, edge_type: Tensor) -> tuple[Tensor, Tensor]:
         """Number of every node type and edge type in another schema, given types of all edges."""
-        node = [
-            _place(kind, width, other.node_types, other.widths, "node")
-            for kind, width in zip(self.node_types, self.widths, strict=True)
-        ]
-        for number, place in enumerate(node):
+        known = dict(zip(other.node_types, other.widths, strict=True))
+        node = _places_in(known, dict(zip(self.node_types, self.widths, strict=True)), "node")
+        for number, place in enumerate(node.tolist()):
             if self._kind_of(number) != other._kind_of(place):
                 raise InputError(
                     f"x of node type {shown(self.node_types[number])} is {self._kind_of(number)}, "
                     f"{other._kind_of(place)} when it was fitted; give the same"
                 )
-        used = torch.bincount(edge_type, minlength=len(self.edge_types)) > 0
-        edge = [
-            _place(kind, width, other.edge_types, other.edge_widths, "edge", used=bool(there))
-            for kind, width, there in zip(self.edge_types, self.edge_widths, used, strict=True)
-        ]
-        return torch.tensor(node, dtype=torch.long), torch.tensor(edge, dtype=torch.long)
+        fitted = dict(zip(other.edge_types, other.edge_widths, strict=True))
+        used = torch.bincount(edge_type, minlength=len(self.edge_types)).tolist()
+        edges = zip(self.edge_types, self.edge_widths, used, strict=True)
+        # A type without edges may lack its features.
+        widths = {k: width if n or width is not None else fitted.get(k) for k, width, n in edges}
+        return node, _places_in(fitted, widths, "edge")
 
 
 def padded(rows: Tensor, width: int) -> Tensor:
@@ -119,27 +118,20 @@ def shown(kind: str | Sequence[str]) -> str:
     return repr(kind) if isinstance(kind, str) else f"({', '.join(kind)})"
 
 
-def _place(
-    kind: str | EdgeType,
-    width: int | None,
-    kinds: Sequence[str | EdgeType],
-    widths: Sequence[int | None],
-    what: str,
-    *,
-    used: bool = True,
-) -> int:
-    if kind not in kinds:
-        raise InputError(
-            f"{what} type {shown(kind)} is unknown to what was fitted; it knows: "
-            f"{', '.join(map(shown, kinds))}; fit again with graphs that have it"
-        )
-    place = kinds.index(kind)
-    if width != widths[place] and (used or width is not None):
-        raise InputError(
-            f"{what} type {shown(kind)} has {width or 'no'} features, {widths[place] or 'none'} "
-            "when it was fitted; give the same features"
-        )
-    return place
+def _places_in(known: Mapping[Any, Any], widths: Mapping[Any, Any], what: str) -> Tensor:
+    """Number of every type, of some width, among those that are known."""
+    for kind, width in widths.items():
+        if kind not in known:
+            raise InputError(
+                f"{what} type {shown(kind)} is unknown to what was fitted; it knows: "
+                f"{', '.join(map(shown, known))}; fit again with graphs that have it"
+            )
+        if width != known[kind]:
+            raise InputError(
+                f"{what} type {shown(kind)} has {width or 'no'} features, {known[kind] or 'none'} "
+                "when it was fitted; give the same features"
+            )
+    return torch.tensor([[*known].index(kind) for kind in widths], dtype=torch.long)
 
 
 @dataclass(frozen=True)

@@ -285,20 +285,10 @@ class GraphStore:
             **groups,
         )
 
-    def with_attributes(
-        self,
-        *,
-        node: Mapping[str, Tensor] | None = None,
-        edge: Mapping[str, Tensor] | None = None,
-        graph: Mapping[str, Tensor] | None = None,
-    ) -> GraphStore:
-        """The same graphs with further or other attributes."""
-        return replace(
-            self,
-            node={**self.node, **(node or {})},
-            edge={**self.edge, **(edge or {})},
-            graph={**self.graph, **(graph or {})},
-        )
+    def with_attributes(self, **groups: Mapping[str, Tensor]) -> GraphStore:
+        """The same graphs with further or other attributes, as ``node=``, ``edge=``, ``graph=``."""
+        changed: dict[str, Any] = {name: {**getattr(self, name), **groups[name]} for name in groups}
+        return replace(self, **changed)
 
     def detached(self, *, everything: bool = False) -> GraphStore:
         """The graphs without the history of tensors, with :data:`MODEL_INPUTS` or everything."""

@@ -151,7 +151,8 @@ class ModelAdapter:
         if not graphs.coded:
             return graphs.x
         there = self._there(graphs)
-        with torch.no_grad(), self._entering(there) as probe:
+        probe = NodeInputProbe(self.model, there)
+        with torch.no_grad(), probe.watching():
             self._call(there, None, "none", **model_kwargs)
         self.entry = probe.found()
         if self.entry is None:
@@ -208,7 +209,8 @@ class ModelAdapter:
         """
         with self._entered(graphs, edge_weight, node_input) as there:
             probe = EmbeddingProbe(self.model, there, self.level, self.embedding_layer)
-            with self._entering(there) as entry, probe.watching():
+            entry = NodeInputProbe(self.model, there)
+            with entry.watching(), probe.watching():
                 output = self._call(there, edge_weight, self.weighting or "none", **model_kwargs)
         output = self._read(there, output)
         check_rows(output, graphs.num_graphs)
@@ -221,7 +223,7 @@ class ModelAdapter:
                 "or fit again"
             )
         self.embedding_source = embedding.source
-        if there.coded and (found := entry.found()) is not None:
+        if (found := entry.found()) is not None:
             self.entry = found
             embedding = replace(embedding, layers=(found.value, *embedding.layers))
         back = {name: getattr(embedding, name).to(graphs.x.device)
@@ -238,13 +240,6 @@ class ModelAdapter:
         wanted = edge_weight is not None and edge_weight.requires_grad
         if wanted and self.weighting != "none" and isinstance(output, Tensor):
             check_gradient(output)
-
-    @contextmanager
-    def _entering(self, graphs: GraphBatch) -> Iterator[NodeInputProbe]:
-        """Watches for what becomes of codes; of numbers there is nothing to find."""
-        probe = NodeInputProbe(self.model, graphs)
-        with probe.watching() if graphs.coded else nullcontext():
-            yield probe
 
     @contextmanager
     def _entered(

@@ -141,9 +141,9 @@ class NodeInputProbe:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Call the model once inside."""
+        """Call the model once inside; of numbers there is nothing to find."""
         with removed_afterwards() as handles:
-            for name, layer in self.model.named_modules():
+            for name, layer in self.model.named_modules() if self.graphs.coded else ():
                 if layer is not self.model:
                     pre, post = self._hooks(name)
                     handles.append(layer.register_forward_pre_hook(pre, with_kwargs=True))
