@@ -242,9 +242,8 @@ def prepare(
     recipe = recipe_of(dataset, train_steps)
     target = Target.prepare(dataset, model, seed, recipe=recipe, progress=not quiet)
     if target.report is not None and not quiet:
-        test = ", ".join(
-            f"{key} {value:.4g}" for key, value in target.report.metrics["test"].items()
-        )
+        metrics = target.report.metrics["test"].items()
+        test = ", ".join(f"{key} {value:.4g}" for key, value in metrics)
         say(f"{model} on {dataset.info.title} ({dataset.variant}), test {test}")
         if dataset.info.rules:
             say(f"label: {dataset.rule}")
@@ -278,27 +277,19 @@ def draw(outcome: Outcome, path: Path) -> None:
 
 def summary(records: Sequence[Record]) -> dict[str, Any]:
     """Records that differ in the seed alone as JSON values, with mean and spread over seeds."""
-    first = records[0]
-    aucs = [auc for record in records if (auc := record.values["auc"]) is not None]
     names = ("dataset", "explainer", "model", "seed", "target_seed")
+    runs = [
+        {name: getattr(one.experiment, name) for name in names}
+        | {**one.context, **one.values, "auc_undefined": one.undefined.get("auc")}
+        | {**one.cost, "versions": one.versions}
+        for one in records
+    ]
+    aucs = [run["auc"] for run in runs if run["auc"] is not None]
     return {
-        "dataset": first.experiment.dataset,
-        "variant": first.context["variant"],
-        "explainer": first.experiment.explainer,
-        "model": first.experiment.model,
+        **{name: runs[0][name] for name in ("dataset", "variant", "explainer", "model")},
         "auc_mean": statistics.fmean(aucs) if aucs else None,
         "auc_std": statistics.pstdev(aucs) if aucs else None,
-        "runs": [
-            {
-                **{name: getattr(record.experiment, name) for name in names},
-                **record.context,
-                **record.values,
-                "auc_undefined": record.undefined.get("auc"),
-                **record.cost,
-                "versions": record.versions,
-            }
-            for record in records
-        ],
+        "runs": runs,
     }
 
 

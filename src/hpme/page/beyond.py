@@ -49,17 +49,10 @@ class Drawn:
         """What the page needs to draw them."""
         plain = [Data(x=torch.zeros(g.num_nodes, 1), edge_index=g.edge_index) for g in self.graphs]
         store = GraphStore.from_graphs(on_cpu(plain))
-        pairs = store.pairs.proper
-        types = [graph.get(NODE_TYPE) for graph in self.graphs]
-        hetero = all(kind is not None for kind in types)
-        return {
-            "nodes": whole_numbers(store.sizes),
-            "edges": whole_numbers(pairs.counts),
-            "ends": whole_numbers(pairs.index.t().reshape(-1)),
-            "type": whole_numbers(torch.cat(types)) if hetero else None,
-            "mark": whole_numbers(torch.cat(self.marks)),
-            **draw_graphs(on_cpu(self.graphs), pairs, store.node_graph, progress=progress),
-        }
+        known = [graph.get(NODE_TYPE) for graph in self.graphs]
+        types = None if any(kind is None for kind in known) else torch.cat(known)
+        drawn = draw_graphs(on_cpu(self.graphs), store, types, progress=progress)
+        return {"mark": whole_numbers(torch.cat(self.marks)), **drawn}
 
 
 def beyond(

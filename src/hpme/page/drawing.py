@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from hpme.data.molecules.chem import rdkit_module
-from hpme.graphs import Pairs
+from hpme.graphs import GraphStore
 from hpme.page.template import Column, whole_numbers
 from hpme.progress import progress_bar
 from hpme.viz.layout import Positions, positions_of
@@ -41,7 +41,7 @@ class Bond(IntEnum):
 
 
 def draw_graphs(
-    graphs: Sequence[Any], pairs: Pairs, node_graph: Tensor, *, progress: bool = False
+    graphs: Sequence[Any], store: GraphStore, types: Tensor | None, *, progress: bool = False
 ) -> dict[str, Any]:
     """How the page draws all graphs, as their nodes and edges laid end to end.
 
@@ -51,6 +51,7 @@ def draw_graphs(
     positions: list[Positions] = []
     labels: dict[Label, int] = {NO_LABEL: 0}
     label, bond, molecules = [], [], []
+    pairs = store.pairs.proper
     parts = pairs.index.t().split(pairs.counts.tolist())  # type: ignore[no-untyped-call]
     with progress_bar("drawing", len(graphs), enabled=progress) as advance:
         for graph, ends in zip(graphs, parts, strict=True):
@@ -70,7 +71,11 @@ def draw_graphs(
             advance(1)
     everywhere = torch.from_numpy(np.concatenate(positions))
     return {
-        "places": _places(everywhere, node_graph, len(graphs)),
+        "nodes": whole_numbers(store.sizes),
+        "edges": whole_numbers(pairs.counts),
+        "ends": whole_numbers(pairs.index.t().reshape(-1)),
+        "type": None if types is None else whole_numbers(types),
+        "places": _places(everywhere, store.node_graph, len(graphs)),
         "label": whole_numbers(torch.tensor(label, dtype=torch.long)),
         "labels": list(labels),
         "bond": whole_numbers(torch.tensor(bond, dtype=torch.long)),

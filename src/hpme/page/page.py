@@ -121,6 +121,7 @@ def payload(
         }
         for name in scores
     ]
+    types = store.node[NODE_TYPE] if store.schema else None
     return {
         "title": title,
         "model": model_name,
@@ -130,12 +131,8 @@ def payload(
         "unit": "atom" if atoms else "edge",
         "names": [str(name) for name in names],
         "smiles": [text_or_none(graph.get("smiles")) for graph in graphs],
-        "nodes": whole_numbers(store.sizes),
-        "edges": whole_numbers(pairs.counts),
-        "ends": whole_numbers(pairs.index.t().reshape(-1)),
-        **draw_graphs(graphs, pairs, store.node_graph, progress=progress),
+        **draw_graphs(graphs, store, types, progress=progress),
         "types": list(store.schema.node_types) if store.schema else None,
-        "type": whole_numbers(store.node[NODE_TYPE]) if store.schema else None,
         "truth": {k: whole_numbers(v) for k, v in truth.items()} if truth else None,
         "stepCounts": whole_numbers(step_counts),
         "steps": whole_numbers(kept),

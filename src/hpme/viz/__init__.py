@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpme.viz.gallery import check_picture_path, gallery
+from hpme.viz.gallery import gallery
 
-__all__ = ["check_picture_path", "gallery", "write_page"]
+__all__ = ["gallery", "write_page"]
 
 
 def __getattr__(name: str) -> Any:

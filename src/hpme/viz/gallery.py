@@ -113,17 +113,11 @@ def picture(
     return painter.finish(render(figure, suffix))
 
 
-def check_picture_path(path: str | Path) -> Path:
-    """The path, if its suffix is one that can be written."""
+def save_picture(path: str | Path, content: Callable[[str], bytes]) -> Path:
+    """Writes a picture; ``content`` makes it from the suffix of the path."""
     path = Path(path)
     if path.suffix.lower() not in (".png", ".svg"):
         raise InputError(f"'{path}' must end in .png or .svg")
-    return path
-
-
-def save_picture(path: str | Path, content: Callable[[str], bytes]) -> Path:
-    """Writes a picture; ``content`` makes it from the suffix of the path."""
-    path = check_picture_path(path)
     write_atomically(path, content(path.suffix.lower()))
     return path
 

@@ -12,9 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from hpme.explainers.hpme.rulebook import Rule, RuleBook
-from hpme.storage import write_atomically
 from hpme.viz.charts import BARS, OURS
-from hpme.viz.gallery import check_picture_path
+from hpme.viz.gallery import save_picture
 from hpme.viz.molecules import MoleculePainter, Painter, painter_of
 from hpme.viz.style import BORDER, FAINT, INK, pale, plain, render
 
@@ -40,9 +39,7 @@ def draw_rules(book: RuleBook, path: str | Path) -> Path:
     Raises:
         InputError: If the suffix is another.
     """
-    path = check_picture_path(path)
-    write_atomically(path, rules_picture(book, path.suffix.lower()))
-    return path
+    return save_picture(path, lambda suffix: rules_picture(book, suffix))
 
 
 def rules_picture(book: RuleBook, suffix: str) -> bytes:

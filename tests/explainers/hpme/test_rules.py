@@ -210,7 +210,7 @@ def test_what_cannot_be_learned_from_is_refused(fitted):
 
 
 def worth_of(share, decided=100, values=False):
-    """A rule for class 1, which half of 1,000 unseen graphs get, and a share of what it decides."""
+    """A rule for class 1, which half of 1,000 unseen graphs get."""
     right, rest = round(share * decided), torch.arange(1000 - decided)
     predicted = torch.cat([torch.arange(decided) < right, rest < 500 - right]).long()
     context = SimpleNamespace(prediction=predicted, task=SimpleNamespace(scale=1.0))

@@ -15,7 +15,7 @@ from hpme.data.molecules.chem import written
 from hpme.explainers.hpme.evidence import Trials
 from hpme.explainers.hpme.method.pool import by_boundary
 from hpme.explainers.hpme.transplants import Transplants
-from hpme.graphs import GraphBatch
+from hpme.graphs import GraphBatch, GraphStore
 
 SHOWN = 3
 """Hosts that are drawn: those of a low, of the middle and of a high effect, not the best ones."""
@@ -167,7 +167,7 @@ def _mixes(transplants: Transplants, ids: Tensor, rows: Tensor) -> Drawn:
 
 def _graphs(batch: GraphBatch) -> list[Data]:
     """What is drawn of each graph."""
-    found: list[Data] = replace(batch.grouped(), schema=None).to_data_list(Data)
+    found: list[Data] = GraphStore.from_graphs(replace(batch, schema=None)).to_data_list()
     names = None if batch.schema is None else batch.schema.node_types
     for graph in found:
         graph.type_names = names

@@ -81,7 +81,7 @@ def spread_of(explained: ExplainedModel, graphs: Any) -> Tensor | None:
     found, target = explained.model.spread(graphs), explained.target
     task = target[0] if isinstance(target, tuple) else target
     column = 0
-    if found.shape[1] > 1 and task is not None:
+    if task is not None and found.shape[1] > 1:
         column = position(task, found.shape[1], explained.tasks, "task")
     return found[:, column].view(len(found), -1).amax(1)
 
