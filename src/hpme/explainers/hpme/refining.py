@@ -26,9 +26,9 @@ OWN, DEEP = 0.25, 0.5
 """What a node's own value, and the gradient by its embedding, count beside its neighbourhood's."""
 LEAST = 1e-4
 """Values that differ by a smaller share of the highest differ by rounding."""
-DRAWS, WORTH, EQUAL = 4, 0.8, 1.15
-"""Hosts per graph by which the weight is chosen; by what factor disagreement and loss must fall for
-any weight, and by what factor those of equally good weights differ."""
+GRAPHS, DRAWS, WORTH, EQUAL = 128, 4, 0.8, 1.15
+"""Graphs by which the weight is chosen, and hosts of each; by what factor disagreement and loss
+must fall for any weight, and by what factor those of equally good weights differ."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,9 @@ def chosen_weight(mix: HardMix, pool: LinearPool) -> float:
         return 0.0
     rows = torch.cat([widened(pool, mix, weight).weight for weight in WEIGHTS])
     state = mix.generator.get_state()  # what follows does not depend on what is tried here
-    values = criterion(mix, mix.select(mix.scores(LinearPool(rows))), mix.draw(DRAWS))
+    ids = torch.randperm(mix.graphs.num_graphs, generator=mix.generator)[:GRAPHS]
+    few = mix.subset(ids.sort().values.to(mix.context.device))
+    values = criterion(few, few.select(few.scores(LinearPool(rows))), few.draw(DRAWS))
     values = values.clamp(min=0)  # rounding takes a correlation above 1
     mix.generator.set_state(state)
     worth = (values < values[0] * WORTH).all(1)
