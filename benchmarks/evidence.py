@@ -85,7 +85,7 @@ def count(explainer: HPMEExplainer, model: Any, graphs: list[Any]) -> dict[str, 
         "verdicts": dict(Counter(q.verdict for q in quality)),
         "mixed as graphs": sum(value == 0 for value in found["grafted"]),
         "seconds": seconds,
-        **{k: statistics.fmean(v for v in some if v == v) for k, some in found.items()},
+        **{k: statistics.fmean([v for v in some if v == v] or [0.0]) for k, some in found.items()},
     }
 
 

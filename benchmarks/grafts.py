@@ -31,17 +31,9 @@ import torch
 from chemprop.data import MoleculeDatapoint
 from rdkit import Chem, RDLogger
 
+from hpme.data.molecules.anatomy import Anatomy, Graft, graft_of, random_region
 from hpme.data.molecules.chem import compile_smarts
-from hpme.data.molecules.grafts import (
-    Anatomy,
-    Graft,
-    Hosts,
-    fillers_of,
-    graft_of,
-    insert_many,
-    random_region,
-    remove,
-)
+from hpme.data.molecules.grafts import Hosts, fillers_of, insert_many, remove
 from hpme.graphs import GraphStore
 from hpme.models.chemprop import explained, molecules, read_model
 

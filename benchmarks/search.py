@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import count
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -41,13 +41,14 @@ from hpme.bench.run import dataset_and_target
 from hpme.data import DATASETS
 from hpme.explainers import HPMEExplainer
 from hpme.explainers.hpme import explainer
+from hpme.explainers.hpme.refining import Local
 from hpme.explainers.hpme.search import chains, representation, subsets
 from hpme.metrics import explanation_auc
 
 PAPER = tuple(name for name, info in DATASETS.items() if info.level == "graph")[:13]
 GIN = ("ba-motif-counting", "benzene", "alkane-carbonyl", "crippen")
 ATTRIBUTION = ("n", "n_minus_o", "amide", "amide-class")
-AMES_FIT, AMES_SHOWN = 150, 100
+AMES_FIT, AMES_SHOWN = 100, 60
 Patches = list[Any]
 
 
@@ -146,15 +147,18 @@ def ames_case(seed: int, odd: bool) -> Case:
 # Variants ########################################################################################
 
 
-def attributed(*rows: int) -> Patches:
-    """Chains begin with some of the attributions: 0 is occlusion, 1 gradients."""
-    real = chains.distilled
+def starting(find: Callable[[Any], tuple[Tensor, Tensor]]) -> Callable[[], Patches]:
+    """What stands in for occlusion."""
+    return lambda: [patch.object(explainer, "occlusion", find)]
 
-    def some(*given: Any) -> Tensor:
-        weights = real(*given)
-        return weights[list(rows)] if rows else torch.zeros_like(weights)
 
-    return [patch.object(chains, "distilled", some)]
+def nothing(context: Any) -> tuple[Tensor, Tensor]:
+    return torch.zeros(len(context.h)), torch.ones(len(context.store))
+
+
+def gradients(context: Any) -> tuple[Tensor, Tensor]:
+    local = Local("gradient", context.adapter, context.task)
+    return local(context.store.batch())[1], torch.ones(len(context.store))
 
 
 def reading(keep: Callable[[int, int], bool]) -> Patches:
@@ -168,40 +172,30 @@ def reading(keep: Callable[[int, int], bool]) -> Patches:
     return [patch.object(representation, "blocks_of", some)]
 
 
-def ranking(*columns: int) -> Patches:
+def ranking(*columns: int) -> Callable[[], Patches]:
+    """Pools are judged by some of disagreement, loss and agreement with occlusion."""
     real = chains.joint_rank
-    return [patch.object(chains, "joint_rank", lambda values: real(values[:, list(columns)]))]
+
+    def rank(values: Tensor) -> Tensor:
+        return real(values[:, [n for n in columns if n < values.shape[1]]])
+
+    return lambda: [patch.object(chains, "joint_rank", rank)]
 
 
-def proposing(guide: float, seeds: str) -> Patches:
-    real = subsets.propose_subsets
+def proposing(*kinds: str) -> Callable[[], Patches]:
+    """Without some kinds of proposals, whose places others take."""
+    real = subsets._grow
 
-    def propose(mix: Any, score: Tensor, count: int) -> Tensor:
-        graphs, m = mix.graphs, mix.m
-        guided = subsets.standardise(score.unsqueeze(0), graphs) * guide
-        one = torch.ones(count, graphs.num_graphs, dtype=torch.long, device=score.device)
-        start = m.expand_as(one) if seeds == "free" else one
-        keep = subsets._grow(guided.expand(count, -1), graphs, m, start, mix.generator)
-        keep[-1] = real(mix, score, 4)[-1]
-        return keep
+    def grow(score: Tensor, graphs: Any, m: Tensor, seeds: Tensor, generator: Any) -> Tensor:
+        count = len(score)
+        at = torch.arange(count)
+        of = {"random": at < 0.4 * count, "free": at >= 0.8 * count}
+        of["guided"] = ~(of["random"] | of["free"])
+        left = torch.cat([at[of[kind]] for kind in kinds])
+        rows = left[at % len(left)]
+        return real(score[rows], graphs, m, seeds[rows], generator)
 
-    return [patch.object(subsets, "propose_subsets", propose)]
-
-
-def remembering() -> Patches:
-    """Labels of the rounds of a chain add up."""
-    real, calls = chains.search_subsets, count()
-    total: list[Any] = []
-
-    def found(mix: Any, *given: Any) -> Any:
-        labels, gain = real(mix, *given)
-        if next(calls) % chains.SubsetSearch().rounds == 0:
-            total.clear()
-        labels = chains.standardise(labels.unsqueeze(0), mix.graphs)[0]
-        total.append((labels * gain[mix.graphs.batch], gain))
-        return tuple(sum(part) for part in zip(*total, strict=True))
-
-    return [patch.object(chains, "search_subsets", found)]
+    return lambda: [patch.object(subsets, "_grow", grow)]
 
 
 def constant(module: Any, name: str, value: Any) -> Callable[[], Patches]:
@@ -217,36 +211,35 @@ def second_host(of: Callable[[Tensor, Tensor], Tensor]) -> Callable[[], Patches]
 
 VARIANTS: dict[str, tuple[dict[str, Any], Callable[[], Patches]]] = {
     "full": ({}, list),
-    "no occlusion": ({}, attributed),
-    "gradients in place of occlusion": ({}, lambda: attributed(1)),
-    "not judged by occlusion": ({}, lambda: ranking(0, 1)),
-    "not judged by disagreement": ({}, lambda: ranking(1, 2)),
-    "not judged by loss": ({}, lambda: ranking(0, 2)),
-    "not blended": ({}, constant(chains, "OBJECTION", -9.0)),
-    "not refined": ({"refine": None}, list),
-    "one penalty": ({}, constant(chains, "PENALTIES", (3.0,))),
-    "sees H only": ({}, lambda: reading(lambda n, last: n == last)),
+    "no chain": ({}, lambda: [patch.object(
+        explainer, "SubsetSearch", lambda *_: chains.SubsetSearch(0))]),
+    "no occlusion": ({}, starting(nothing)),
     "sees no hops": ({}, lambda: reading(lambda n, last: n not in (2, 3))),
     "sees no layers": ({}, lambda: reading(lambda n, last: n < 4 or n == last)),
     "sees no degree": ({}, lambda: reading(lambda n, last: n > 0)),
-    "random growth": ({}, lambda: proposing(0.0, "one")),
-    "guided growth": ({}, lambda: proposing(1.5, "one")),
-    "guided without edges": ({}, lambda: proposing(1.5, "free")),
-    "8 subsets": ({"subsets": 8}, list),
-    "one round": ({"rounds": 1}, list),
-    "two rounds": ({"rounds": 2}, list),
-    "labels of all rounds": ({}, remembering),
-    "no chain": ({}, lambda: [patch.object(
-        explainer, "SubsetSearch", lambda *_: chains.SubsetSearch(0))]),
-    "one chain": ({"restarts": 1}, list),
-    "three chains": ({"restarts": 3}, list),
-    "one host per subset": ({}, second_host(lambda first, second: first)),
-    "mean of two hosts": ({}, second_host(lambda first, second: (first + second) / 2)),
+    "no random growth": ({}, proposing("guided", "free")),
+    "no guided growth": ({}, proposing("random", "free")),
+    "none without edges": ({}, proposing("random", "guided")),
     "random hosts": ({"neighbor": "random"}, list),
     "near hosts": ({"neighbor": "near"}, list),
-    "no host": ({"mixup": False}, list),
-    "100 graphs": ({"search_graphs": 100}, list),
+    "one host per subset": ({}, second_host(lambda first, second: first)),
+    "mean of two hosts": ({}, second_host(lambda first, second: (first + second) / 2)),
+    "one chain": ({"restarts": 1}, list),
+    "8 subsets": ({"subsets": 8}, list),
+    "two rounds": ({"rounds": 2}, list),
+    "one penalty": ({}, constant(chains, "PENALTIES", (3.0,))),
     "own size": ({"ratio": "auto"}, list),
+    "not blended": ({}, constant(chains, "OBJECTION", -9.0)),
+    "not refined": ({"refine": None}, list),
+    "not judged by occlusion": ({}, ranking(0, 1)),
+    "not judged by loss": ({}, ranking(0, 2)),
+    "not judged by disagreement": ({}, ranking(1, 2)),
+    "gradients in place of occlusion": ({}, starting(gradients)),
+    "no host": ({"mixup": False}, list),
+    "sees H only": ({}, lambda: reading(lambda n, last: n == last)),
+    "all graphs every round": ({}, constant(chains, "ROUND_GRAPHS", 10**6)),
+    "searched with a small own size": ({"ratio": "auto"}, constant(explainer, "LEAST", 0.0)),
+    "three chains": ({"restarts": 3}, list),
 }  # fmt: skip
 
 
@@ -352,29 +345,29 @@ def main() -> None:
         (row["variant"], *row["case"][:3], row["seed"], row["half"], row["graphs"]) for row in rows
     }
     made: dict[Any, Case] = {}
-    for variant in options.variants.split(","):
-        for target in parse_seeds(options.targets):
-            for seed in parse_seeds(options.seeds):
-                for number, make in enumerate(cases(options, target, seed)):
-                    key = target, seed, number
-                    if key not in made:
-                        try:
-                            made[key] = make()
-                        except ImportError as error:
-                            print(f"left out: {error}", flush=True)
-                            continue
-                    case = made[key]
-                    where = case.group, case.name, case.target
-                    name = options.label + variant
-                    if (name, *where, seed, options.half, options.graphs) in done:
-                        continue
-                    found = measure(case, variant, seed)
-                    row = {"variant": name, "case": [*where, seed], "seed": seed,
-                           "half": options.half, "graphs": options.graphs, **found}  # fmt: skip
-                    with options.out.open("a") as file:
-                        file.write(json.dumps(row) + "\n")
-                    print(name, *where, {k: round(v, 3) for k, v in found.items() if v is not None},
-                          flush=True)  # fmt: skip
+    order = product(parse_seeds(options.seeds), options.variants.split(","),
+                    parse_seeds(options.targets))  # fmt: skip
+    for seed, variant, target in order:
+        for number, make in enumerate(cases(options, target, seed)):
+            key = target, seed, number
+            if key not in made:
+                try:
+                    made[key] = make()
+                except ImportError as error:
+                    print(f"left out: {error}", flush=True)
+                    continue
+            case = made[key]
+            where = case.group, case.name, case.target
+            name = options.label + variant
+            if (name, *where, seed, options.half, options.graphs) in done:
+                continue
+            found = measure(case, variant, seed)
+            row = {"variant": name, "case": [*where, seed], "seed": seed,
+                   "half": options.half, "graphs": options.graphs, **found}  # fmt: skip
+            with options.out.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+            print(name, *where, {k: round(v, 3) for k, v in found.items() if v is not None},
+                  flush=True)  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -143,6 +144,17 @@ def unsealed(content: Mapping[str, Any]) -> dict[str, Any]:
     if sealed(values) != content:
         raise InputError(f"its content does not fit its {_SEAL}")
     return values
+
+
+def json_values(value: Any) -> Any:
+    """Plain JSON values; a number that is not finite becomes ``None``."""
+    if isinstance(value, Mapping):
+        return {str(key): json_values(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_values(item) for item in value]
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    return value
 
 
 def read_json(text: str | bytes) -> Any:

@@ -9,17 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rdkit import Chem
 
-from hpme.data.molecules.anatomy import _drawn
-from hpme.data.molecules.grafts import (
-    Anatomy,
-    Hosts,
-    fillers_of,
-    graft_of,
-    insert,
-    insert_many,
-    random_region,
-    remove,
-)
+from hpme.data.molecules.anatomy import Anatomy, _drawn, graft_of, random_region
+from hpme.data.molecules.grafts import Hosts, fillers_of, insert, insert_many, remove
 from hpme.errors import InputError
 
 MOLECULES = [

@@ -74,6 +74,8 @@ def test_published_protocol_of_ba_2motifs(official, tmp_path):
     expected = [*order[:100], *order[500:600]]
     assert dataset.explained(0).tolist() == expected == dataset.explained(1).tolist()
     assert dataset.explained(0, 10).tolist() == [*order[:5], *order[500:505]]
+    apart = set(dataset.explained(400).tolist())
+    assert apart and not apart & set(expected)
 
 
 def test_missing_or_wrong_file(monkeypatch, tmp_path):

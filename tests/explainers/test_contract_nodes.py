@@ -1,5 +1,6 @@
 """Every explainer on predictions for single nodes."""
 
+from dataclasses import replace
 from functools import cache
 
 import networkx as nx
@@ -244,12 +245,12 @@ def test_levels_are_not_mixed_up(slug):
 
 def test_memory_is_bounded_by_parts():
     data = whole()
-    wide = WholeGraph(data.x, data.edge_index)
-    narrow = WholeGraph(data.x, data.edge_index, max_edges=1)
+    wide = WholeGraph.of(data)
+    narrow = replace(wide, max_edges=1)
     nodes = torch.arange(NODES)
     assert len(list(wide.parts(nodes, NODES))) == 1
     assert len(list(wide.parts(nodes, 7))) == 6
     assert len(list(narrow.parts(nodes, NODES))) == NODES
     one, other = wide.ego_graphs(nodes), narrow.ego_graphs(nodes)
-    assert torch.equal(one.store.local_edge_index, other.store.local_edge_index)
-    assert torch.equal(one.store.anchors, other.store.anchors)
+    assert torch.equal(one.local_edge_index, other.local_edge_index)
+    assert torch.equal(one.anchors, other.anchors)

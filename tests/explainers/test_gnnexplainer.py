@@ -11,7 +11,7 @@ from hpme.explainers.gnnexplainer import MaskDescent
 from hpme.explainers.shared.training_free import weighted_model
 from hpme.graphs import GraphStore
 from hpme.metrics import explanation_auc
-from hpme.models.adapter import ModelAdapter
+from hpme.models.explained import ExplainedModel
 from hpme.models.freezing import frozen
 from hpme.models.task import Task
 from planted import MARKED, MarkedEdges, marked_graphs
@@ -23,7 +23,7 @@ CONFIG = {"mode": "multiclass_classification", "task_level": "graph", "return_ty
 def descend(model, graphs, start, descent):
     batch = GraphStore.from_graphs(graphs).batch()
     with frozen(model):
-        predict = weighted_model(ModelAdapter(model), batch, {})
+        predict = weighted_model(ExplainedModel(model).adapter(), batch, {})
         return descent(predict, batch, CLASSES, start)
 
 

@@ -12,7 +12,7 @@ from hpme.explainers import GradExplainer, MetaGNNExplainer, PGExplainer
 from hpme.explainers.gnnexplainer import MaskDescent
 from hpme.explainers.metagnn_adaptation import Adaptation, AdaptationReport
 from hpme.graphs import GraphStore
-from hpme.models.adapter import ModelAdapter
+from hpme.models.explained import ExplainedModel
 from hpme.models.task import Task
 
 
@@ -23,7 +23,7 @@ def adapt(model, graphs, **options):
     store = GraphStore.from_graphs(graphs)
     generator = torch.Generator().manual_seed(0)
     adaptation(
-        ModelAdapter(model), Task("multiclass_classification"), store, store.y,
+        ExplainedModel(model).adapter(), Task("multiclass_classification"), store, store.y,
         torch.arange(len(graphs)), generator, lambda _: None,
     )  # fmt: skip
     return model

@@ -12,20 +12,20 @@ from hpme.explainers import SubgraphXExplainer, subgraphx
 from hpme.explainers.shared.noise import node_keys
 from hpme.explainers.shared.replicas import ReplicaModel
 from hpme.explainers.subgraphx import Board, Reward, Tree
-from hpme.models.adapter import ModelAdapter
 from hpme.models.arguments import checked_batch
+from hpme.models.explained import ExplainedModel
 from hpme.models.task import Task
 from planted import MarkedEdges, decided_target, marked_graph, regression_target
 
 
 def batch_of(graphs, anchors=None):
     batch = Batch.from_data_list(graphs)
-    return checked_batch(batch.x, batch.edge_index, batch.batch, None, None, anchors)
+    return checked_batch(batch.x, batch.edge_index, batch.batch, anchors=anchors)
 
 
 def board_of(model, graphs, anchors=None, level="graph"):
     batch = batch_of(graphs, anchors)
-    model = ReplicaModel(ModelAdapter(model, level=level), batch, {})
+    model = ReplicaModel(ExplainedModel(model, level=level).adapter(), batch, {})
     return Board(model, torch.arange(len(graphs)), node_keys(batch, 0))
 
 

@@ -13,7 +13,7 @@ from hpme.explainers import TAGExplainer
 from hpme.explainers.shared.context import Context
 from hpme.explainers.tagexplainer import jse_contrast, laplace, nce_contrast
 from hpme.metrics import explanation_auc
-from hpme.models.adapter import ModelAdapter
+from hpme.models.explained import ExplainedModel
 from hpme.models.freezing import frozen
 from planted import MarkedEdges, marked_graphs, regression_target
 
@@ -69,7 +69,7 @@ def condition(model, mode, graphs):
     batch = Batch.from_data_list(graphs)
     with frozen(model), torch.enable_grad():
         flat = GraphStore.from_graphs(graphs).batch()
-        result, h = explainer._condition(ModelAdapter(model), flat)
+        result, h = explainer._condition(ExplainedModel(model).adapter(), flat)
     torch.testing.assert_close(h, model.node_embeddings(batch.x, batch.edge_index))
     return result, model(batch.x, batch.edge_index, batch.batch)
 

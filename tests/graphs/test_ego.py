@@ -1,5 +1,7 @@
 """Ego graphs against PyG, node by node."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given
@@ -19,15 +21,15 @@ def cases(draw):
     edges = draw(st.lists(st.tuples(node, node), max_size=25))  # directed, loops, repetitions
     nodes = draw(st.lists(node, min_size=1, max_size=5))
     edge_index = torch.tensor(edges, dtype=torch.long).view(-1, 2).t()
-    whole = WholeGraph(
+    data = Data(
         torch.arange(size).float().view(-1, 1),
         edge_index,
         edge_attr=torch.arange(len(edges)).float().view(-1, 1),
         edge_weight=torch.arange(len(edges)).float(),
         y=torch.arange(size),
-        num_hops=draw(st.integers(1, 4)),
-        max_edges=draw(st.sampled_from([1, 20, 1000])),
     )
+    whole = WholeGraph.of(data, num_hops=draw(st.integers(1, 4)))
+    whole = replace(whole, max_edges=draw(st.sampled_from([1, 20, 1000])))
     return whole, torch.tensor(nodes)
 
 
@@ -35,28 +37,29 @@ def cases(draw):
 def test_equal_to_k_hop_subgraph(case):
     whole, nodes = case
     egos = whole.ego_graphs(nodes)
-    egos.store.check()
+    egos.check()
     for number, node in enumerate(nodes.tolist()):
         ids, edge_index, place, mask = k_hop_subgraph(
             node, whole.num_hops, whole.edge_index, relabel_nodes=True, num_nodes=len(whole.x)
         )
-        graph = egos.store.batch(torch.tensor([number]))
+        graph = egos.batch(torch.tensor([number]))
         assert torch.equal(graph.x.view(-1).long(), ids)
         assert torch.equal(graph.edge_index, edge_index)
         assert torch.equal(graph.edge_attr.view(-1).long(), mask.nonzero().view(-1))
         assert torch.equal(graph.edge_weight.long(), mask.nonzero().view(-1))
         assert torch.equal(graph.anchors.view(-1), place)
-        first, start = egos.store.node_start[number], egos.store.edge_start[number]
-        assert torch.equal(egos.node_ids[first : first + len(ids)], ids)
-        assert torch.equal(egos.edge_ids[start : start + int(mask.sum())], mask.nonzero().view(-1))
-    assert torch.equal(egos.store.y, nodes)
+        first, start = egos.node_start[number], egos.edge_start[number]
+        assert torch.equal(egos.node["node_ids"][first : first + len(ids)], ids)
+        listed = mask.nonzero().view(-1)
+        assert torch.equal(egos.edge["edge_ids"][start : start + len(listed)], listed)
+    assert torch.equal(egos.y, nodes)
 
 
 def test_labels_of_another_kind_are_left_out():
     data = Data(x=torch.ones(3, 1), edge_index=torch.tensor([[0], [1]]), y=torch.tensor([1]))
-    assert WholeGraph.of(data).y is None
+    assert WholeGraph.of(data).ego_graphs(torch.tensor([2])).y is None
     data.y = torch.tensor([1, 0, 2])
-    assert WholeGraph.of(data).ego_graphs(torch.tensor([2, 0])).store.y.tolist() == [2, 1]
+    assert WholeGraph.of(data).ego_graphs(torch.tensor([2, 0])).y.tolist() == [2, 1]
 
 
 @pytest.mark.parametrize(
@@ -68,9 +71,10 @@ def test_labels_of_another_kind_are_left_out():
     ],
 )
 def test_unusable_graphs_are_refused(change, message):
-    usual = {"x": torch.ones(3, 1), "edge_index": torch.tensor([[0], [1]])}
+    usual = {"x": torch.ones(3, 1), "edge_index": torch.tensor([[0], [1]]), "num_hops": 1, **change}
+    num_hops = usual.pop("num_hops")
     with pytest.raises(InputError, match=message):
-        WholeGraph(**{**usual, **change})
+        WholeGraph.of(Data(**usual), num_hops=num_hops)
 
 
 def test_only_one_graph_has_node_numbers():

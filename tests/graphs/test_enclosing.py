@@ -10,7 +10,6 @@ from torch_geometric.utils import k_hop_subgraph, to_undirected
 
 from hpme.data import enclosing_subgraph
 from hpme.errors import InputError
-from hpme.graphs import enclosing
 from hpme.graphs.enclosing import drnl
 
 
@@ -126,15 +125,6 @@ def test_high_labels_share_the_last_column_and_features_follow():
     assert torch.equal(subgraph.x[:, 3:], data.x)
     (plain,) = enclosing_subgraph(data, torch.tensor([[0, 1]]), num_labels=3)
     assert plain.x.shape == (4, 3)
-
-
-def test_chunks_make_no_difference(monkeypatch):
-    data = graph_of(list(nx.barabasi_albert_graph(20, 2, seed=0).edges), 20)
-    links = [(0, 1), (3, 17), (5, 9), (2, 0), (11, 4)]
-    whole = enclosing_subgraph(data, links)
-    monkeypatch.setattr(enclosing, "CHUNK", 2)
-    for one, other in zip(whole, enclosing_subgraph(data, links), strict=True):
-        assert all(torch.equal(one[key], other[key]) for key in one.keys())  # noqa: SIM118
 
 
 @pytest.mark.parametrize(

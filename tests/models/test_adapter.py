@@ -16,7 +16,7 @@ from torch_geometric.nn import (
 from hpme.errors import ModelError
 from hpme.graphs.transforms import elements_per_pass
 from hpme.models import build_model
-from hpme.models.adapter import ModelAdapter
+from hpme.models.explained import ExplainedModel
 from hpme.models.freezing import frozen
 from hpme.models.replicas import channels_of
 from small_models import Net, Wrapped, without
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("seeded")
 
 @pytest.mark.parametrize("name", ["gcn", "gin"])
 def test_edge_weight_zero_is_deletion(graphs, name):
-    adapter = ModelAdapter(build_model(name, 3, 2))
+    adapter = ExplainedModel(build_model(name, 3, 2)).adapter()
     with frozen(adapter.model):
         assert adapter.probe(graphs) == "edge_weight"
         deleted = torch.rand(graphs.edge_index.shape[1]) < 0.4
@@ -38,7 +38,7 @@ def test_edge_weight_zero_is_deletion(graphs, name):
 
 
 def test_own_weights_are_multiplied(graphs):
-    adapter = ModelAdapter(build_model("gcn", 3, 2))
+    adapter = ExplainedModel(build_model("gcn", 3, 2)).adapter()
     own, weight = torch.rand(2, graphs.edge_index.shape[1])
     weighted = replace(graphs, edge_weight=own)
     with frozen(adapter.model):
@@ -92,7 +92,7 @@ class NoLoops(nn.Module):
     ],
 )
 def test_probe(graphs, make, weighting):
-    adapter = ModelAdapter(make())
+    adapter = ExplainedModel(make()).adapter()
     assert "not probed" in adapter.describe()
     with frozen(adapter.model):
         assert adapter.probe(graphs) == weighting
@@ -101,7 +101,7 @@ def test_probe(graphs, make, weighting):
 
 
 def test_predict_probes_when_it_has_to(graphs):
-    adapter = ModelAdapter(build_model("gcn", 3, 2))
+    adapter = ExplainedModel(build_model("gcn", 3, 2)).adapter()
     with frozen(adapter.model):
         adapter.predict(graphs)
         assert adapter.weighting is None
@@ -111,7 +111,7 @@ def test_predict_probes_when_it_has_to(graphs):
 
 def test_model_that_ignores_the_weights_of_the_graphs_is_still_masked(graphs):
     weighted = replace(graphs, edge_weight=torch.rand(graphs.edge_index.shape[1]))
-    adapter = ModelAdapter(Wrapped(GIN(3, 4, 2)))
+    adapter = ExplainedModel(Wrapped(GIN(3, 4, 2))).adapter()
     with frozen(adapter.model):
         assert adapter.probe(weighted) == "message"
 
@@ -119,13 +119,13 @@ def test_model_that_ignores_the_weights_of_the_graphs_is_still_masked(graphs):
 def test_graphs_with_weights_for_a_model_without(graphs):
     weighted = replace(graphs, edge_weight=torch.rand(graphs.edge_index.shape[1]))
     with pytest.raises(ModelError, match=r"graphs have edge_weight.*remove it"):
-        ModelAdapter(Net()).predict(weighted)
+        ExplainedModel(Net()).adapter().predict(weighted)
 
 
 def test_errors_of_the_model_are_named_and_kept(graphs):
     wide = replace(graphs, x=torch.cat([graphs.x, graphs.x], dim=1))
     with pytest.raises(ModelError, match=r"6 features.*shapes cannot be multiplied") as caught:
-        ModelAdapter(Net()).predict(wide)
+        ExplainedModel(Net()).adapter().predict(wide)
     assert isinstance(caught.value.__cause__, RuntimeError)
 
 

@@ -1,8 +1,11 @@
 """Copies of all that a model is given, one for every row of its output."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
+from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv, global_add_pool
 
 from hpme.errors import InputError, ModelError
@@ -14,6 +17,7 @@ X = torch.linspace(-2, 2, 18).view(6, 3)
 EDGES = torch.tensor([[0, 1, 1, 2, 2, 3, 4, 5], [1, 0, 2, 1, 3, 2, 5, 4]])
 BATCH = torch.tensor([0, 0, 1, 1, 2, 2])
 LINKS = torch.tensor([[0, 2], [5, 1]])
+WHOLE = WholeGraph.of(Data(x=X, edge_index=EDGES))
 
 
 class Pooled(nn.Module):
@@ -33,7 +37,7 @@ class Pooled(nn.Module):
 def copies(model, rows, **arguments):
     explained, given = ExplainedModel(model), {"batch": BATCH, **arguments}
     output = given_output(explained, X, EDGES, given)
-    return output, *Copies.of(explained, WholeGraph(X, EDGES), BATCH, given, output, rows)
+    return output, *Copies.of(explained, WHOLE, BATCH, given, output, rows)
 
 
 @pytest.mark.parametrize("arguments", [{}, {"scale": 3.0}, {"edge_label_index": LINKS}])
@@ -65,7 +69,7 @@ def test_edge_weights_reach_the_model():
 
 
 def test_few_at_a_time_where_the_graph_is_large():
-    large = WholeGraph(X, EDGES, max_edges=30)
+    large = replace(WHOLE, max_edges=30)
     sizes = [len(ids) for ids, _ in Copies(large, torch.arange(5)).parts(torch.arange(5), 100)]
     assert sizes == [2, 2, 1]
 

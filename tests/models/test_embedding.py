@@ -23,7 +23,7 @@ from torch_geometric.nn import (
 from hpme.errors import InputError, ModelError
 from hpme.graphs import GraphBatch
 from hpme.models import build_model
-from hpme.models.adapter import ModelAdapter
+from hpme.models.explained import ExplainedModel
 from hpme.models.freezing import frozen
 from small_models import Net, Wrapped, as_batch, max_and_mean, random_graph, traces
 
@@ -51,7 +51,7 @@ READOUTS = {
 def test_embeddings_are_what_enters_readout_and_head(graphs, name):
     model = Net(readout=READOUTS[name]())
     model.eval()
-    adapter = ModelAdapter(model)
+    adapter = ExplainedModel(model).adapter()
     embedding = adapter.embed(graphs)
     nodes = model.embed(graphs.x, graphs.edge_index)
     graph = model.readout(nodes, graphs.batch)
@@ -69,7 +69,7 @@ def test_embeddings_of_graphs_of_one_node(name):
     graphs = as_batch(*(Data(x=torch.randn(1, 3), edge_index=torch.empty(2, 0).long())
                         for _ in range(4)))  # fmt: skip
     model = Net(readout=READOUTS[name]())
-    embedding = ModelAdapter(model).embed(graphs)
+    embedding = ExplainedModel(model).adapter().embed(graphs)
     nodes = model.embed(graphs.x, graphs.edge_index)
     torch.testing.assert_close(embedding.nodes, nodes)
     torch.testing.assert_close(embedding.graph, model.readout(nodes, graphs.batch))
@@ -88,7 +88,7 @@ class Normed(nn.Module):
 
 def test_graph_norm_is_no_readout(graphs):
     model = Normed()
-    embedding = ModelAdapter(model).embed(graphs)
+    embedding = ExplainedModel(model).adapter().embed(graphs)
     nodes = model.norm(model.conv(graphs.x, graphs.edge_index), graphs.batch)
     torch.testing.assert_close(embedding.nodes, nodes)
     torch.testing.assert_close(embedding.graph, global_add_pool(nodes, graphs.batch))
@@ -113,7 +113,7 @@ def test_counting_nodes_after_the_readout_is_no_readout(graphs, readout):
     model = Net(GraphConv)
     model.readout = readout
     model.hidden = nn.Linear(6 if readout is mean_and_size else 5, 4)
-    embedding = ModelAdapter(model).embed(graphs)
+    embedding = ExplainedModel(model).adapter().embed(graphs)
     nodes = model.embed(graphs.x, graphs.edge_index)
     torch.testing.assert_close(embedding.nodes, nodes)
     torch.testing.assert_close(embedding.graph, readout(nodes, graphs.batch))
@@ -127,8 +127,9 @@ def test_features_that_are_pooled_after_the_readout_are_no_embedding(graphs):
             return torch.cat([global_add_pool(h, batch), global_add_pool(x, batch)], dim=1)
 
     model = Skipping()
+    model.hidden = nn.Linear(5, 4)  # a lazy layer that is never called would be refused
     nodes = model.embed(graphs.x, graphs.edge_index)
-    torch.testing.assert_close(ModelAdapter(model).embed(graphs).nodes, nodes)
+    torch.testing.assert_close(ExplainedModel(model).adapter().embed(graphs).nodes, nodes)
 
 
 class Hierarchical(nn.Module):
@@ -148,7 +149,7 @@ class Hierarchical(nn.Module):
 @pytest.mark.parametrize("norm", [False, True])
 def test_hierarchical_model_falls_back_to_the_last_layer_with_all_nodes(graphs, norm):
     model = Hierarchical(norm)
-    embedding = ModelAdapter(model).embed(graphs)
+    embedding = ExplainedModel(model).adapter().embed(graphs)
     h = model.first(graphs.x, graphs.edge_index).relu()
     torch.testing.assert_close(embedding.nodes, model.second(h, graphs.edge_index))
     assert embedding.source == "output of the last message-passing layer 'second'"
@@ -157,7 +158,7 @@ def test_hierarchical_model_falls_back_to_the_last_layer_with_all_nodes(graphs, 
 
 def test_weights_reach_the_layers_before_a_pooling_layer(graphs):
     model = Hierarchical(norm=False).eval()
-    adapter = ModelAdapter(model)
+    adapter = ExplainedModel(model).adapter()
     assert adapter.probe(graphs) == "message"
     ones = torch.ones(graphs.edge_index.shape[1])
     torch.testing.assert_close(adapter.predict(graphs, ones), adapter.predict(graphs))
@@ -167,22 +168,22 @@ def test_weights_reach_the_layers_before_a_pooling_layer(graphs):
 def test_scores_of_a_pooling_layer_are_no_embedding(graphs):
     model = Hierarchical(norm=False)
     model.pool = SAGPooling(5, ratio=0.5)  # holds a message-passing layer with one channel
-    embedding = ModelAdapter(model).embed(graphs)
+    embedding = ExplainedModel(model).adapter().embed(graphs)
     assert embedding.source == "output of the last message-passing layer 'second'"
 
 
 def test_named_layer(graphs):
     model = Net()
-    embedding = ModelAdapter(model, embedding_layer="first").embed(graphs)
+    embedding = ExplainedModel(model, embedding_layer="first").adapter().embed(graphs)
     torch.testing.assert_close(embedding.nodes, model.first(graphs.x, graphs.edge_index))
     assert embedding.source == "output of layer 'first'"
 
 
 def test_bad_layer_names(graphs):
     with pytest.raises(InputError, match=r"no layer 'third'; it has: first, .*second"):
-        ModelAdapter(Net(), embedding_layer="third")
+        ExplainedModel(Net(), embedding_layer="third").adapter()
     with pytest.raises(InputError, match=r"'out' gives no .nodes, channels. tensor; name another"):
-        ModelAdapter(Net(), embedding_layer="out").embed(graphs)
+        ExplainedModel(Net(), embedding_layer="out").adapter().embed(graphs)
 
 
 def test_no_embedding_to_be_found(graphs):
@@ -191,7 +192,7 @@ def test_no_embedding_to_be_found(graphs):
             return torch.stack([x[batch == b].sum(0) for b in range(3)])
 
     with pytest.raises(ModelError, match=r"neither a readout.*embedding_layer="):
-        ModelAdapter(Opaque()).embed(graphs)
+        ExplainedModel(Opaque()).adapter().embed(graphs)
 
 
 def test_embedding_leaves_no_hook_even_on_error(graphs):
@@ -204,13 +205,13 @@ def test_embedding_leaves_no_hook_even_on_error(graphs):
     model = Failing()
     before = traces(model)
     with pytest.raises(ModelError, match="too large"):
-        ModelAdapter(model).embed(graphs)
+        ExplainedModel(model).adapter().embed(graphs)
     assert traces(model) == before
 
 
 def test_embedding_without_a_head_is_the_output(graphs):
     model = Wrapped(GIN(3, 4, 2))
-    embedding = ModelAdapter(model).embed(graphs)
+    embedding = ExplainedModel(model).adapter().embed(graphs)
     assert torch.equal(embedding.graph, embedding.output)
 
 
@@ -218,7 +219,7 @@ def test_graphs_built_by_pyg_serve_as_well():
     data = Batch.from_data_list([random_graph(5, 6), random_graph(4, 4)])
     graphs = GraphBatch(data.x, data.edge_index, data.batch, 2)
     model = build_model("gcn", 3, 2)
-    embedding = ModelAdapter(model).embed(graphs)
+    embedding = ExplainedModel(model).adapter().embed(graphs)
     torch.testing.assert_close(embedding.nodes, model.node_embeddings(data.x, data.edge_index))
     torch.testing.assert_close(
         embedding.graph, model.graph_embedding(data.x, data.edge_index, data.batch)
@@ -229,7 +230,7 @@ def test_graphs_built_by_pyg_serve_as_well():
 def test_trace_is_differentiable_in_weights_and_embedding(graphs, conv):
     model = Net(conv, max_and_mean).double()
     graphs = replace(graphs, x=graphs.x.double())
-    adapter = ModelAdapter(model)
+    adapter = ExplainedModel(model).adapter()
     adapter.probe(graphs)
     weight = torch.rand(graphs.edge_index.shape[1]).double().requires_grad_()
     with frozen(model):
@@ -247,7 +248,7 @@ def test_trace_is_differentiable_in_weights_and_embedding(graphs, conv):
 
 
 def test_trace_probes_when_it_has_to(graphs):
-    adapter = ModelAdapter(Net())
+    adapter = ExplainedModel(Net()).adapter()
     plain = adapter.trace(graphs)
     none = torch.zeros(graphs.edge_index.shape[1])
     assert adapter.weighting is None

@@ -14,7 +14,7 @@ from torch_geometric.nn import (
 )
 from torch_geometric.utils import to_dense_adj
 
-from hpme.models.adapter import ModelAdapter
+from hpme.models.explained import ExplainedModel
 from hpme.models.freezing import frozen
 from hpme.models.message_mask import message_mask
 from small_models import Net, as_batch, random_graph, traces
@@ -32,7 +32,7 @@ def test_message_mask_against_dense_matrices(graphs):
     for conv in (model.first, model.second):
         h = (conv.lin_root(h) + conv.lin_rel(dense.t() @ h)).relu()
     expected = model.out(model.hidden(global_add_pool(h, graphs.batch)).relu())
-    adapter = ModelAdapter(model)
+    adapter = ExplainedModel(model).adapter()
     with frozen(model):
         assert adapter.probe(graphs) == "message"
         torch.testing.assert_close(adapter.predict(graphs, weight), expected)
@@ -65,7 +65,7 @@ def test_message_mask_lands_on_the_right_edges_despite_self_loops(case):
     if case == "all":  # else the layer adds loops of its own in place of the given ones
         loop_weight[graphs.edge_index[0, is_loop]] = weight[is_loop]
     model = Net()
-    adapter = ModelAdapter(model, weighting="message")
+    adapter = ExplainedModel(model).adapter(weighting="message")
     with frozen(model):
         actual = adapter.predict(graphs, weight)
     torch.testing.assert_close(actual, gcn_reference(model, graphs, weight, loop_weight))
@@ -84,7 +84,7 @@ def test_message_mask_keeps_edge_features_with_their_edges():
     count = graphs.edge_index.shape[1]
     graphs = replace(graphs, edge_attr=torch.rand(count, 2))
     weight = torch.rand(count)
-    adapter = ModelAdapter(EdgeNet())
+    adapter = ExplainedModel(EdgeNet()).adapter()
     with frozen(adapter.model):
         assert adapter.probe(graphs) == "message"
         scaled = replace(graphs, edge_attr=graphs.edge_attr * weight[:, None])

@@ -10,7 +10,7 @@ from torch_geometric.utils import to_undirected
 from hpme.data import GraphStore, WholeGraph, load_dataset
 from hpme.errors import InputError, ModelError, UnknownNameError
 from hpme.models import Recipe, build_model, load_or_train, predict
-from hpme.models.adapter import ModelAdapter
+from hpme.models.explained import ExplainedModel
 from hpme.models.freezing import frozen
 from hpme.models.registry import name_for
 
@@ -23,8 +23,8 @@ def egos():
     generator = torch.Generator().manual_seed(0)
     edges = torch.randint(14, (2, 18), generator=generator)
     edges = to_undirected(edges[:, edges[0] != edges[1]])
-    whole = WholeGraph(torch.randn(14, 3, generator=generator), edges, num_hops=2)
-    return whole.ego_graphs(torch.tensor([3, 0, 8])).store.batch()
+    data = Data(x=torch.randn(14, 3, generator=generator), edge_index=edges)
+    return WholeGraph.of(data, num_hops=2).ego_graphs(torch.tensor([3, 0, 8])).batch()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -76,7 +76,7 @@ class TwoLayerHead(Headless):
 def test_where_node_embeddings_come_from(make, width, source, egos):
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
-        adapter = ModelAdapter(make(), level="node")
+        adapter = ExplainedModel(make(), level="node").adapter()
     with frozen(adapter.model):
         embedding = adapter.embed(egos)
         output = adapter.model(egos.x, egos.edge_index)
@@ -90,7 +90,7 @@ def test_where_node_embeddings_come_from(make, width, source, egos):
 
 
 def test_a_named_layer_wins(egos):
-    adapter = ModelAdapter(TwoLayerHead(), embedding_layer="first", level="node")
+    adapter = ExplainedModel(TwoLayerHead(), embedding_layer="first", level="node").adapter()
     with frozen(adapter.model):
         embedding = adapter.embed(egos)
     assert embedding.nodes.shape == (egos.num_nodes, 5)
@@ -99,14 +99,9 @@ def test_a_named_layer_wins(egos):
 
 @pytest.mark.parametrize("make", [Headless, lambda: build_model("node-gcn", 3, 4)])
 def test_weight_zero_equals_deletion(make, egos):
-    adapter = ModelAdapter(make(), level="node")
+    adapter = ExplainedModel(make(), level="node").adapter()
     deleted = torch.arange(egos.edge_index.shape[1]) % 3 == 0
-    kept = GraphStore.of(
-        x=egos.x,
-        local_edge_index=egos.edge_index[:, ~deleted],
-        sizes=torch.tensor([egos.num_nodes]),
-        edge_counts=(~deleted).sum().view(1),
-    ).batch()
+    kept = egos.edges(~deleted)
     with frozen(adapter.model):
         adapter.probe(egos)
         weighted = adapter.predict(egos, (~deleted).float())
@@ -121,11 +116,11 @@ def test_errors_name_the_remedy(egos):
     pooled, at_nodes = build_model("gcn", 3, 2), build_model("node-gcn", 3, 2)
     plain = GraphStore.from_graphs([Data(x=egos.x, edge_index=egos.edge_index)]).batch()
     with frozen(pooled), pytest.raises(ModelError, match="one row per node"):
-        ModelAdapter(pooled, level="node").predict(egos)
+        ExplainedModel(pooled, level="node").adapter().predict(egos)
     with frozen(at_nodes), pytest.raises(InputError, match="anchors"):
-        ModelAdapter(at_nodes, level="node").predict(plain)
+        ExplainedModel(at_nodes, level="node").adapter().predict(plain)
     with frozen(at_nodes), pytest.raises(ModelError, match="as index"):
-        ModelAdapter(at_nodes).predict(plain)
+        ExplainedModel(at_nodes).adapter().predict(plain)
 
 
 def test_names_by_level():

@@ -13,7 +13,7 @@ from torch_geometric.utils import to_undirected
 from hpme.data import GraphStore, LinkDataset, enclosing_subgraph
 from hpme.errors import InputError
 from hpme.models import DGCNN, Recipe, build_model, load_or_train, predict, train_target
-from hpme.models.adapter import ModelAdapter
+from hpme.models.explained import ExplainedModel
 from hpme.models.freezing import frozen
 from hpme.models.seal import SortPool
 
@@ -137,7 +137,7 @@ def test_dropout_is_active_in_training_only(store):
 def test_explainers_take_the_sorted_rows_as_node_embeddings(store):
     graphs, model = store.batch(), build_model("dgcnn", FEATURES, 2).eval()
     with frozen(model):
-        adapter = ModelAdapter(model)
+        adapter = ExplainedModel(model).adapter()
         assert adapter.probe(graphs) == "edge_weight"
         embedding = adapter.embed(graphs)
     assert embedding.source == "input of the readout"

@@ -97,7 +97,7 @@ def test_pygs_sequential():
         (lambda model: model.state_dict(), r"module.load_state_dict\(checkpoint\)"),
         (lambda model: {"epoch": 3}, "a dictionary with 'epoch'; pass a torch.nn.Module"),
         (lambda model: partial(model, scale=2), r"partial of \w+; .*module\(.*, scale=2\)\)"),
-        (lambda model: partial(lambda batch, k: batch, k=1), "the partial as call="),
+        (lambda model: partial(lambda batch, k: batch, k=1), "call=the partial, a function"),
         (lambda model: lambda batch: model(batch), "got function; pass the module that it calls"),
         (
             lambda model: Training(a=model, b=nn.Tanh()),

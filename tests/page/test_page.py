@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import importlib
 import re
 
 import numpy as np
@@ -14,7 +13,7 @@ from torch_geometric.explain import Explanation
 from hpme.errors import InputError, ModelError
 from hpme.explainers.hpme.quality import Quality
 from hpme.explainers.hpme.report import ClassEffect, FitReport
-from hpme.page.predictions import Sizes
+from hpme.page.predictions import sizes_of
 from hpme.viz import write_page
 from pages import Counter, cycle, decode, explain, page_data, with_truth
 
@@ -124,8 +123,8 @@ def test_one_output(tmp_path, mode, meaning):
 
 
 def test_sizes_are_all_small_ones_then_ever_larger_steps():
-    sizes = Sizes.grid(torch.tensor([0, 3, 20, 500]), 20)
-    parts = [part.tolist() for part in sizes.kept.split(sizes.counts.tolist())]
+    kept, counts = sizes_of(torch.tensor([0, 3, 20, 500]), 20)
+    parts = [part.tolist() for part in kept.split(counts.tolist())]
     assert parts[0] == [0]
     assert parts[1] == [0, 1, 2, 3]
     assert parts[2] == list(range(21))
@@ -316,7 +315,7 @@ def test_wrong_arguments_are_refused_and_nothing_is_written(tmp_path):
         ({"graphs": [empty], "explanations": [explain(empty)]}, "has no nodes"),
         ({"graphs": graphs, "names": ["one"]}, "as many names"),
         ({"graphs": graphs, "class_names": ["one"]}, "as many class_names"),
-        ({"graphs": graphs, "metrics": {"m": [1.0]}}, "metric 'm' has 1 values"),
+        ({"graphs": graphs, "metrics": {"m": [1.0]}}, "as many values of metric 'm', got 1"),
         ({"graphs": graphs, "reports": {"other": None}}, "report of 'other'"),
         ({"graphs": graphs, "keep": 2.0}, "between 0 and 1"),
         ({"graphs": graphs, "steps": 0}, "at least 1"),
@@ -333,12 +332,3 @@ def test_wrong_arguments_are_refused_and_nothing_is_written(tmp_path):
     with pytest.raises(ModelError, match="expected"):
         write_page(torch.nn.Module, graphs, good, tmp_path / "r.html")
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("module", ["hpme.viz", "hpme.page"])
-def test_the_old_name_still_works(module):
-    found = importlib.import_module(module)
-    with pytest.warns(DeprecationWarning, match="write_page"):
-        assert found.report is write_page
-    with pytest.raises(AttributeError):
-        found.nothing  # noqa: B018

@@ -14,7 +14,7 @@ from contract import SLUGS, call, fitted, make_explainer, make_graphs, make_targ
 from hpme import metrics
 from hpme.cli import app
 from hpme.explainers import explainer_class
-from hpme.viz import report
+from hpme.viz import write_page
 from stand_in import DEVICE, StandIn
 
 CPU = torch.device("cpu")
@@ -189,10 +189,10 @@ def test_metrics(name, place, accelerator):
 @pytest.mark.parametrize("place", PLACES)
 def test_page(place, accelerator, tmp_path):
     explanations, graphs = on_the_cpu("hpme")[1], few_graphs()
-    report(make_target("gcn"), graphs, {"hpme": explanations}, tmp_path / "a.html")
+    write_page(make_target("gcn"), graphs, {"hpme": explanations}, tmp_path / "a.html")
     here, there = PLACES[place]
     model, graphs = make_target("gcn").to(here), on(there, graphs)
-    report(model, graphs, {"hpme": on(there, explanations)}, tmp_path / "b.html")
+    write_page(model, graphs, {"hpme": on(there, explanations)}, tmp_path / "b.html")
     assert (tmp_path / "a.html").read_text() == (tmp_path / "b.html").read_text()
 
 

@@ -17,11 +17,12 @@ from hpme import __version__
 from hpme.bench.experiment import Experiment
 from hpme.bench.measures import EXHIBITS, MEASURES, Measured
 from hpme.bench.outcome import Outcome, Target, explain, recipe_of
-from hpme.bench.store import Record, json_values
+from hpme.bench.store import Record
 from hpme.data import GraphDataset, load_dataset
 from hpme.errors import UnknownNameError
 from hpme.explainers.metagnn_adaptation import AdaptationReport
 from hpme.metrics import GraphScores
+from hpme.storage import json_values
 
 if sys.platform != "win32":
     import resource

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from hpme.execute.jobs import Failure
 from hpme.storage import (
     append_line,
     canonical_json,
+    json_values,
     locked,
     read_json,
     sealed,
@@ -101,17 +101,6 @@ class Record:
         if key not in (experiment.key, experiment.earlier_key):
             raise InputError("its key is of another version of hpme")
         return cls(experiment=experiment, **values, earlier=key != experiment.key)
-
-
-def json_values(value: Any) -> Any:
-    """Plain JSON values; a number that is not finite becomes ``None``."""
-    if isinstance(value, Mapping):
-        return {str(key): json_values(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [json_values(item) for item in value]
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else None
-    return value
 
 
 class ResultStore:

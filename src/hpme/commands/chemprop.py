@@ -128,9 +128,8 @@ def _arrays(path: Path, count: int, name: str) -> list[Any]:
         ) from error
     except (OSError, ValueError, EOFError, AttributeError, TypeError, BadZipFile) as error:
         raise InputError(f"'{path}' is no .npz file of numbers: {error}") from error
-    found = list(np.atleast_1d(arrays[0])) if name == "x_d" else arrays
+    found, what = (list(np.atleast_1d(arrays[0])), "rows") if name == "x_d" else (arrays, "arrays")
     if len(found) != count:
-        what = "rows" if name == "x_d" else "arrays"
         raise InputError(
             f"'{path}' has {len(found)} {what} for {count} molecules; it needs one for each row of "
             "the table that is not left out"

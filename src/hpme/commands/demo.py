@@ -69,6 +69,6 @@ def demo(
     for path in files:
         typer.echo(f"  {path}")
     typer.echo(
-        f"\nOpen {files[3]} in a browser: every graph has a house or a ring of five, which takes "
-        "the prediction along when it is moved into other graphs."
+        f"\nOpen {files[3]} in a browser: every graph has a house or a ring of five, and the page "
+        "shows which of them take the prediction along when they are moved into other graphs."
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -100,7 +100,16 @@ def explain(
     if quick and HPME not in names:
         refuse("is about the explainer hpme", "--quick")
     chemprop.check(inputs.model)
-    asked = _asked(beyond, should, should_not, threshold, names)
+    asked = [word.strip() for word in (beyond or "").split(",") if word.strip()]
+    for word in asked:
+        known("--with", "answer", word, ANSWERS)
+    if threshold is not None and "counterfactuals" not in asked:
+        refuse("belongs to --with counterfactuals", "--threshold")
+    if should_not is not None and should is None:
+        refuse("needs --should, the pattern that should matter", "--should-not")
+    check_patterns(should, should_not)
+    if (asked or should is not None) and HPME not in names:
+        refuse("rules, counterfactuals and audits need the explainer hpme", "--explainer")
     from hpme.commands.inputs import check_threshold, make_explainers, read_inputs
 
     from hpme.explainers.hpme.quick import QUICK
@@ -122,19 +131,15 @@ def explain(
             _announce(name, one, explanations[name])
         if save_explainer is not None:
             one.save(save_explainer / f"{name}.safetensors")
-    hpme: Any = explainers.get(HPME)
-    given, quiet = (read.model, read.store), inputs.quiet
-    questions: dict[str, Callable[[], Any]] = {
-        "rules": lambda: hpme.rules(*given, progress=not quiet),
-        "counterfactuals": lambda: hpme.counterfactuals(
-            *given, threshold=threshold, progress=not quiet
-        ),
-        "audit": lambda: hpme.audit(*given, should, should_not),
+    more: dict[str, dict[str, Any]] = {
+        "rules": {"progress": not inputs.quiet},
+        "counterfactuals": {"threshold": threshold, "progress": not inputs.quiet},
+        "audit": {"should": should, "should_not": should_not},
     }
     answers, failed = {}, None
     for name in [*asked, *([] if should is None else ["audit"])]:
         try:
-            answers[name] = questions[name]()
+            answers[name] = getattr(explainers[HPME], name)(read.model, read.store, **more[name])
         except HPMEError as error:  # a page without this answer is better than none
             say(f"{name}: left out of the page", style="yellow")
             failed = failed or error
@@ -150,41 +155,18 @@ def explain(
         raise failed
 
 
-def _asked(
-    beyond: str | None,
-    should: str | None,
-    should_not: str | None,
-    threshold: float | None,
-    names: list[str],
-) -> list[str]:
-    """What the page is to say beyond one graph, checked before any work."""
-    asked = [word.strip() for word in (beyond or "").split(",") if word.strip()]
-    for word in asked:
-        known("--with", "answer", word, ANSWERS)
-    if threshold is not None and "counterfactuals" not in asked:
-        refuse("belongs to --with counterfactuals", "--threshold")
-    if should_not is not None and should is None:
-        refuse("needs --should, the pattern that should matter", "--should-not")
-    check_patterns(should, should_not)
-    if (asked or should is not None) and HPME not in names:
-        refuse("rules, counterfactuals and audits need the explainer hpme", "--explainer")
-    return asked
-
-
-def _announce(name: str, explainer: GraphExplainer, explanations: list[Any]) -> None:
-    size, found = getattr(explainer, "size", None), getattr(explainer, "report", None)
-    ratio = None if size is None else size.ratio
+def _announce(name: str, explainer: Any, explanations: list[Any]) -> None:
+    ratio = getattr(getattr(explainer, "size", None), "ratio", None)
     say(f"{name}: done" + ("" if ratio is None else f", explanations of {ratio:.0%} of the nodes"))
-    if found is not None:
-        say(f"  {found.summary()}")
-    qualities = [item.get("quality") for item in explanations]
-    counts = Counter(quality.verdict for quality in qualities if quality)
-    if counts:
-        shown = ", ".join(f"{word} {count:,}" for word, count in counts.most_common())
+    if getattr(explainer, "report", None) is not None:
+        say(f"  {explainer.report.summary()}")
+    told = [(item, item.quality) for item in explanations if item.get("quality")]
+    if told:
+        counts = Counter(quality.verdict for _, quality in told).most_common()
+        shown = ", ".join(f"{word} {count:,}" for word, count in counts)
         say(f"  what predictions rest on: {shown}")
-    for item, quality in list(zip(explanations, qualities, strict=True))[:SAID]:
-        if quality:
-            say(f"  {item.get('name') or item.get('smiles') or 'graph'}: {quality.sentence()}")
+    for item, quality in told[:SAID]:
+        say(f"  {item.get('name') or item.get('smiles') or 'graph'}: {quality.sentence()}")
 
 
 def explanations_of(explainer: GraphExplainer, read: Inputs, *, quiet: bool) -> list[Any]:
@@ -264,9 +246,7 @@ def _spread(read: Inputs, *, quiet: bool) -> dict[str, list[float]] | None:
     from hpme.models.chemprop.ensemble import spread_of
 
     found = spread_of(read.model, read.graphs)
-    if found is None:
-        return None
-    if not quiet:
-        say(f"networks of the ensemble differ by ±{float(found.mean()):.2g} on average, "
-            f"at most ±{float(found.max()):.2g}")  # fmt: skip
-    return {"spread of the ensemble": found.tolist()}
+    if found is not None and not quiet:
+        mean, most = (f"±{float(value):.2g}" for value in (found.mean(), found.max()))
+        say(f"networks of the ensemble differ by {mean} on average, at most {most}")
+    return None if found is None else {"spread of the ensemble": found.tolist()}

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -167,8 +168,8 @@ def make_explainers(
 
 def find_function(reference: str) -> Callable[..., Any]:
     """The function named ``module:function``, of a module in the current folder or elsewhere."""
-    module_name, colon, name = reference.partition(":")
-    if not colon or not module_name or not name:
+    module_name, _, name = reference.partition(":")
+    if not module_name or not name:
         raise InputError(
             f"'{reference}' is no factory; write module:function, such as my_models:build for "
             "build() in my_models.py"
@@ -177,20 +178,19 @@ def find_function(reference: str) -> Callable[..., Any]:
         try:
             module = importlib.import_module(module_name)
         except Exception as error:
-            why = f"importing '{module_name}' failed: {type(error).__name__}: {error}"
             if getattr(error, "name", None) == module_name.partition(".")[0]:
-                why = (
+                raise InputError(
                     f"no module '{module_name}' in the current folder or among the installed ones; "
                     "run the command where the file is"
-                )
+                ) from error
+            why = f"importing '{module_name}' failed: {type(error).__name__}: {error}"
             raise InputError(why) from error
-        factory = getattr(module, name, None)
-        if not callable(factory):
-            close = difflib.get_close_matches(name, dir(module), n=1)
-            hint = f"; did you mean '{close[0]}'?" if close else ""
-            raise InputError(f"'{module_name}' has no function '{name}'{hint}")
-        found: Callable[..., Any] = factory
-        return found
+    found: Callable[..., Any] | None = getattr(module, name, None)
+    if not callable(found):
+        close = difflib.get_close_matches(name, dir(module), n=1)
+        hint = f"; did you mean '{close[0]}'?" if close else ""
+        raise InputError(f"'{module_name}' has no function '{name}'{hint}")
+    return found
 
 
 def call_factory(reference: str) -> Any:
@@ -218,21 +218,15 @@ def _current_folder() -> Iterator[None]:
 
 
 def build_model(reference: str, weights: Path | None) -> nn.Module:
-    """The model a factory returns, with the weights of a file if there is one.
-
-    Raises:
-        ModelError: If the factory returns something else, or the weights do not fit.
-        StorageError: If the file of the weights cannot be used.
-    """
+    """The model a factory returns, with the weights of a file if there is one."""
     if weights is not None:
         _check_weights(weights)
     model = call_factory(reference)
     if not isinstance(model, nn.Module):
         raise ModelError(f"{reference}() returned {type(model).__name__}, not a torch.nn.Module")
-    if weights is None:
-        return model
     try:
-        load_model(model, weights)
+        if weights is not None:
+            load_model(model, weights)
     except SafetensorError as error:
         raise StorageError(f"'{weights}' is damaged or no safetensors file: {error}") from error
     except RuntimeError as error:
@@ -270,21 +264,19 @@ def read_graphs(
     skipped: Path | None = None,
     *,
     progress: bool,
-    model: ExplainedModel | None = None,
+    model: ExplainedModel,
     **table_options: Any,
 ) -> list[Data] | GraphStore:
     """Graphs of a table of SMILES, of a file of graphs, or of what ``module:function`` returns."""
     path = Path(source)
-    suffix = path.suffix.lower()
-    if model is not None and model.featurise is not None:
-        if suffix not in TABLES:
-            raise InputError(f"--chemprop needs a table of SMILES (.csv, .tsv), not '{source}'")
-        return chemprop_graphs(model, path, skipped, progress=progress, **table_options)
-    if suffix in TABLES:
-        return _read_table(path, skipped, progress=progress, **table_options)
+    if path.suffix.lower() in TABLES:
+        read = _read_table if model.featurise is None else partial(chemprop_graphs, model)
+        return read(path, skipped, progress=progress, **table_options)
+    if model.featurise is not None:
+        raise InputError(f"--chemprop needs a table of SMILES (.csv, .tsv), not '{source}'")
     if table_options:
         raise InputError(f"'{min(table_options)}' belongs to a table of SMILES, not to '{source}'")
-    if suffix == ".safetensors":
+    if path.suffix.lower() == ".safetensors":
         return load_graphs(path)
     if ":" not in source:
         raise InputError(
@@ -295,9 +287,11 @@ def read_graphs(
     if not isinstance(graphs, Iterable) or isinstance(graphs, Data | str | bytes):
         raise InputError(f"{source}() returned {type(graphs).__name__}, not a collection of graphs")
     found = list(graphs)
-    odd = next((item for item in found if not isinstance(item, Data)), None)
-    if not found or odd is not None:
-        what = "nothing" if not found else f"a {type(odd).__name__} among its graphs"
+    odd = [
+        f"a {type(item).__name__} among its graphs" for item in found if not isinstance(item, Data)
+    ]
+    if not found or odd:
+        what = odd[0] if odd else "nothing"
         raise InputError(f"{source}() returned {what}; it must return PyG Data objects")
     return found
 

@@ -192,14 +192,8 @@ class TableOptions:
 
     def arguments(self) -> dict[str, Any]:
         """Those that are given, as arguments of :func:`~hpme.data.from_smiles_csv`."""
-        found = {
-            "smiles_column": self.smiles_column,
-            "label_column": self.label_column,
-            "name_column": self.name_column,
-            "rules": usage("--rule", parse_rules, self.rule or []),
-            "hydrogens": self.hydrogens,
-        }
-        return {name: value for name, value in found.items() if value}
+        found = {**vars(self), "rules": usage("--rule", parse_rules, self.rule or [])}
+        return {name: value for name, value in found.items() if value and name != "rule"}
 
 
 @dataclass(frozen=True)
@@ -229,6 +223,12 @@ class ChempropFiles:
             refuse("give one of --model and --chemprop", "--model")
         if not self.chemprop and self.trust_model_file:
             refuse("belongs to --chemprop", "--trust-model-file")
+        if not self.chemprop and self.files():
+            refuse("belongs to --chemprop", "--model")
+
+    def files(self) -> dict[str, Path]:
+        """Files of additional features and descriptors by Chemprop's names."""
+        return {}
 
 
 @dataclass(frozen=True)
@@ -249,20 +249,10 @@ class ChempropOptions(ChempropFiles):
         Path | None, array_file(help="Additional features of bonds, an array per molecule.")
     ] = None
 
-    def check(self, model: str | None) -> None:
-        """Refuses two models or none, and options that would do nothing."""
-        super().check(model)
-        if not self.chemprop and self.files():
-            refuse("belongs to --chemprop", "--model")
-
     def files(self) -> dict[str, Path]:
         """Files of additional features and descriptors by Chemprop's names."""
-        found = {
-            "x_d": self.descriptors_path,
-            "V_f": self.atom_features_path,
-            "V_d": self.atom_descriptors_path,
-            "E_f": self.bond_features_path,
-        }
+        found = {"x_d": self.descriptors_path, "V_d": self.atom_descriptors_path}
+        found |= {"V_f": self.atom_features_path, "E_f": self.bond_features_path}
         return {name: path for name, path in found.items() if path is not None}
 
 

@@ -6,7 +6,7 @@ import functools
 import hashlib
 import json
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -35,7 +35,7 @@ from hpme.commands.shared import (
     list_skipped,
     number,
     parse_options,
-    refuse,
+    refuse_any,
     say,
     usage,
 )
@@ -148,8 +148,27 @@ def run(
         known("--model", "model", model, catalog.names("models"))
     more = {"task": task, "on_error": on_error, "workers": workers}
     own = table.arguments() | {name: value for name, value in more.items() if value}
-    _check_source(dataset, smiles, variant, own)
-    _check_chemprop(chemprop, smiles, target, {"--model": model, "--train-steps": train_steps})
+    foreign = next((name.replace("_", "-") for name in own), "").replace("rules", "rule")
+    unlabelled = smiles is not None and "label_column" not in own
+    trained_here = "belongs to models that are trained here, not to --chemprop"
+    alone = "needs molecules of your own: give --smiles in place of --dataset"
+    refuse_any(
+        ((dataset is None) == (smiles is None), "give one of --dataset and --smiles", "--dataset"),
+        (dataset is not None and bool(foreign), "belongs to --smiles", f"--{foreign}"),
+        (dataset is None and variant is not None, "belongs to --dataset", "--variant"),
+        (unlabelled and "rules" not in own, "give the column of the labels, or a --rule to label "
+         "by", "--label-column"),
+        (unlabelled and task == "regression", "regression needs labels; rules give classes",
+         "--label-column"),
+        (not chemprop.chemprop and target is not None, "belongs to --chemprop", "--target"),
+        (bool(chemprop.chemprop) and smiles is None, alone, "--chemprop"),
+        (bool(chemprop.chemprop) and model is not None, trained_here, "--model"),
+        (bool(chemprop.chemprop) and train_steps is not None, trained_here, "--train-steps"),
+    )  # fmt: skip
+    if dataset is not None:
+        known("--dataset", "dataset", dataset, catalog.names("datasets"))
+    if not chemprop.chemprop:
+        chemprop.check("a model of the benchmark")
     from hpme.bench import Experiment, Plan, ResultStore, parse_seeds, run_on
     from hpme.commands.chemprop import chemprop_target
     from hpme.data import from_smiles_csv, load_dataset
@@ -169,7 +188,8 @@ def run(
         loaded = usage("--variant", load, dataset)
     else:
         loaded = from_smiles_csv(smiles, size=size, progress=not quiet, **own)
-        out = out / _name_of(smiles, own)
+        content = smiles.read_bytes() + repr(sorted(own.items())).encode()
+        out = out / f"{smiles.stem}-{hashlib.sha256(content).hexdigest()[:12]}"
         list_skipped(loaded.skipped, len(loaded), out / "skipped.csv", quiet=quiet)
         if chemprop.chemprop:
             trained, loaded = chemprop_target(chemprop, loaded, target, hydrogens=table.hydrogens)
@@ -213,46 +233,6 @@ def run(
         show(summary(records))
 
 
-def _check_source(
-    dataset: str | None, smiles: Path | None, variant: str | None, own: Mapping[str, Any]
-) -> None:
-    """Refuses options that would do nothing where the graphs come from."""
-    if (dataset is None) == (smiles is None):
-        refuse("give one of --dataset and --smiles", "--dataset")
-    if dataset is not None:
-        known("--dataset", "dataset", dataset, catalog.names("datasets"))
-        for name in own:
-            option = "rule" if name == "rules" else name.replace("_", "-")
-            refuse("belongs to --smiles", f"--{option}")
-    elif variant is not None:
-        refuse("belongs to --dataset", "--variant")
-    elif "label_column" not in own and "rules" not in own:
-        refuse("give the column of the labels, or a --rule to label by", "--label-column")
-    elif "label_column" not in own and own.get("task") == "regression":
-        refuse("regression needs labels; rules give classes", "--label-column")
-
-
-def _check_chemprop(
-    chemprop: ChempropOptions, smiles: Path | None, target: str | None, trained: Mapping[str, Any]
-) -> None:
-    """Refuses options that would do nothing with a Chemprop model, or without one."""
-    if not chemprop.chemprop:
-        chemprop.check("a model of the benchmark")
-        if target is not None:
-            refuse("belongs to --chemprop", "--target")
-    elif smiles is None:
-        refuse("needs molecules of your own: give --smiles in place of --dataset", "--chemprop")
-    else:
-        for option in (name for name, value in trained.items() if value is not None):
-            refuse("belongs to models that are trained here, not to --chemprop", option)
-
-
-def _name_of(table: Path, options: Mapping[str, Any]) -> str:
-    """A name for a user's molecules that changes with them."""
-    content = table.read_bytes() + repr(sorted(options.items())).encode()
-    return f"{table.stem}-{hashlib.sha256(content).hexdigest()[:12]}"
-
-
 def prepare(
     dataset: GraphDataset, model: str, seed: int, train_steps: int | None, *, quiet: bool
 ) -> Target:
@@ -262,9 +242,8 @@ def prepare(
     recipe = recipe_of(dataset, train_steps)
     target = Target.prepare(dataset, model, seed, recipe=recipe, progress=not quiet)
     if target.report is not None and not quiet:
-        test = ", ".join(
-            f"{key} {value:.4g}" for key, value in target.report.metrics["test"].items()
-        )
+        metrics = target.report.metrics["test"].items()
+        test = ", ".join(f"{key} {value:.4g}" for key, value in metrics)
         say(f"{model} on {dataset.info.title} ({dataset.variant}), test {test}")
         if dataset.info.rules:
             say(f"label: {dataset.rule}")
@@ -298,27 +277,19 @@ def draw(outcome: Outcome, path: Path) -> None:
 
 def summary(records: Sequence[Record]) -> dict[str, Any]:
     """Records that differ in the seed alone as JSON values, with mean and spread over seeds."""
-    first = records[0]
-    aucs = [auc for record in records if (auc := record.values["auc"]) is not None]
     names = ("dataset", "explainer", "model", "seed", "target_seed")
+    runs = [
+        {name: getattr(one.experiment, name) for name in names}
+        | {**one.context, **one.values, "auc_undefined": one.undefined.get("auc")}
+        | {**one.cost, "versions": one.versions}
+        for one in records
+    ]
+    aucs = [run["auc"] for run in runs if run["auc"] is not None]
     return {
-        "dataset": first.experiment.dataset,
-        "variant": first.context["variant"],
-        "explainer": first.experiment.explainer,
-        "model": first.experiment.model,
+        **{name: runs[0][name] for name in ("dataset", "variant", "explainer", "model")},
         "auc_mean": statistics.fmean(aucs) if aucs else None,
         "auc_std": statistics.pstdev(aucs) if aucs else None,
-        "runs": [
-            {
-                **{name: getattr(record.experiment, name) for name in names},
-                **record.context,
-                **record.values,
-                "auc_undefined": record.undefined.get("auc"),
-                **record.cost,
-                "versions": record.versions,
-            }
-            for record in records
-        ],
+        "runs": runs,
     }
 
 

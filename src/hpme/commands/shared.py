@@ -137,6 +137,13 @@ def refuse(message: str, hint: str) -> NoReturn:
     raise typer.BadParameter(one_line(message, keep="\n\t"), param_hint=hint)
 
 
+def refuse_any(*checks: tuple[bool, str, str]) -> None:
+    """Refuses the first thing that is wrong, of tuples of whether it is, a message and a hint."""
+    for wrong, message, hint in checks:
+        if wrong:
+            refuse(message, hint)
+
+
 def check_writable(path: Path | None, *endings: str) -> None:
     """Fails now, not after the work, if a result could not be written, or ends otherwise."""
     if path is None:
@@ -184,7 +191,6 @@ def parse_options(pairs: Sequence[str]) -> dict[str, Any]:
     from hpme.storage import read_json
 
     options: dict[str, Any] = {}
-    words = {"true": True, "false": False, "none": None, "null": None}
     for pair in pairs:
         key, equals, text = pair.partition("=")
         key = key.strip().replace("-", "_")
@@ -192,11 +198,9 @@ def parse_options(pairs: Sequence[str]) -> dict[str, Any]:
             raise InputError(f"'{pair}' is no option; write key=value")
         if key in options:
             raise InputError(f"option '{key}' is given twice")
-        if text.lower() in words:
-            options[key] = words[text.lower()]
-            continue
+        word = "null" if text.lower() == "none" else text.lower()
         try:
-            options[key] = read_json(text)
+            options[key] = read_json(word if word in ("true", "false", "null") else text)
         except ValueError:
             options[key] = text
     return options
@@ -206,13 +210,12 @@ def parse_rules(pairs: Sequence[str]) -> dict[str, str]:
     """Patterns of ``name=SMARTS`` pairs."""
     rules: dict[str, str] = {}
     for pair in pairs:
-        name, equals, smarts = pair.partition("=")
-        name = name.strip()
-        if not equals or not re.fullmatch(r"[\w -]+", name):  # a pattern may hold '=', too
+        found = re.fullmatch(r"\s*([\w -]*[\w-])\s*=(.*)", pair, re.DOTALL)
+        if found is None:  # a pattern may hold '=', too
             raise InputError(f"'{pair}' is no rule; write NAME=SMARTS, such as carbonyl=[CX3]=O")
-        if name in rules:
-            raise InputError(f"rule '{name}' is given twice")
-        rules[name] = smarts
+        if found[1] in rules:
+            raise InputError(f"rule '{found[1]}' is given twice")
+        rules[found[1]] = found[2]
     if rules:
         from hpme.data.molecules.chem import check_rules
 

@@ -9,13 +9,12 @@ from hpme.data.molecules.smiles import SmilesDataset, from_smiles, from_smiles_c
 from hpme.data.nodes import NodeDataset
 from hpme.data.registry import DATASETS, load_dataset
 from hpme.graphs import GraphBatch, GraphStore
-from hpme.graphs.ego import EgoGraphs, WholeGraph
+from hpme.graphs.ego import WholeGraph
 from hpme.graphs.enclosing import enclosing_subgraph
 
 __all__ = [
     "DATASETS",
     "DatasetInfo",
-    "EgoGraphs",
     "GraphBatch",
     "GraphDataset",
     "GraphStore",

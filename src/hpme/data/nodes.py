@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 from hpme.data.dataset import DEFAULT_POOL_RATIO, GraphDataset
 from hpme.data.info import DatasetInfo, GraphStats
 from hpme.graphs import GraphStore
-from hpme.graphs.ego import NUM_HOPS, EgoGraphs, WholeGraph
+from hpme.graphs.ego import NUM_HOPS, WholeGraph
 from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE
 from hpme.graphs.segment import segment_sum
 
@@ -67,8 +67,8 @@ class NodeDataset(GraphDataset):
     def ego_graphs(self, nodes: Tensor) -> list[Data]:
         """The ego graphs of nodes, in their order."""
         result: list[Data] = []
-        for egos in self._whole.parts(nodes, _PART):
-            store, truth = egos.store, self._truth(egos)
+        for store in self._whole.parts(nodes, _PART):
+            truth = self._truth(store)
             node_mask = _touched(store.edge_index[:, truth], len(store.x))
             types = {name: store.edge[name] for name in (EDGE_TYPE,) if store.schema is not None}
             store = replace(store, edge={"edge_mask": truth, **types})
@@ -119,12 +119,12 @@ class NodeDataset(GraphDataset):
 
     @cached_property
     def _whole(self) -> WholeGraph:
-        return WholeGraph.of(self._data, num_hops=self.num_hops, schema=self.schema)
+        return WholeGraph(self.training_store().detached(), self.num_hops)
 
-    def _truth(self, egos: EgoGraphs) -> Tensor:
-        truth: Tensor = self._data.edge_mask[egos.edge_ids]
+    def _truth(self, egos: GraphStore) -> Tensor:
+        truth: Tensor = self._data.edge_mask[egos.edge["edge_ids"]]
         if self.info.own_motif:
-            graphs = egos.store.batch()
+            graphs = egos.batch()
             assert graphs.anchors is not None
             own = torch.zeros(graphs.num_nodes, dtype=torch.bool)
             own[graphs.anchors.flatten()] = True
@@ -137,7 +137,7 @@ class NodeDataset(GraphDataset):
     def _stats(self, nodes: Tensor) -> GraphStats:
         parts = []
         for egos in self._whole.parts(nodes, _PART):
-            graphs, truth = egos.store.batch(), self._truth(egos)
+            graphs, truth = egos.batch(), self._truth(egos)
             touched = _touched(graphs.edge_index[:, truth], graphs.num_nodes)
             nodes_in = segment_sum(touched.long(), graphs.batch, graphs.num_graphs)
             edges_in = segment_sum(truth.long(), graphs.edge_batch, graphs.num_graphs)

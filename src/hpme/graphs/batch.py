@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -72,11 +72,8 @@ class GraphBatch:
     @property
     def coded(self) -> bool:
         """Whether nodes are told by codes, or by other fields than ``x``: no number means none."""
-        return self._has_codes or not (self.has_x and self.x.is_floating_point())
-
-    @property
-    def _has_codes(self) -> bool:
-        return self.schema is not None and bool(self.schema.coded)
+        typed = self.schema is not None and bool(self.schema.coded)
+        return typed or not (self.has_x and self.x.is_floating_point())
 
     @property
     def kinds(self) -> Tensor:
@@ -86,7 +83,7 @@ class GraphBatch:
     @property
     def float_dtype(self) -> torch.dtype:
         """Type of numbers beside the features: that of ``x`` if it is floating point."""
-        real = self.x.is_floating_point() and not self._has_codes
+        real = self.x.is_floating_point() and (self.schema is None or not self.schema.coded)
         return self.x.dtype if real else torch.get_default_dtype()
 
     @cached_property
@@ -110,14 +107,10 @@ class GraphBatch:
         return torch.bincount(self.edge_batch, minlength=self.num_graphs)
 
     @cached_property
-    def _by_target(self) -> Tensor:
-        return torch.argsort(self.edge_index[1], stable=True)
-
-    @cached_property
     def reverse(self) -> Tensor:
         """Position of the edge in the other direction, of every edge; its own if there is none."""
         # Where edges are sorted by their ends and go both ways, the order by targets is the answer.
-        guess = self._by_target
+        guess = torch.argsort(self.edge_index[1], stable=True)
         if bool((self.edge_index.index_select(1, guess) == self.edge_index.flip(0)).all()):
             return guess
         return reverse_edge_index(self.edge_index, self.num_nodes)
@@ -192,11 +185,7 @@ class GraphBatch:
         return order.scatter_reduce(0, self.anchors.flatten(), column.flatten(), "amin")
 
     def edges(self, which: Tensor) -> GraphBatch:
-        """The graphs with some of their edges, or with all of them in another order.
-
-        Args:
-            which: A boolean mask of the edges, or their positions.
-        """
+        """The graphs with some of their edges, given by a mask or by their positions."""
         return replace(
             self,
             edge_index=self.edge_index[:, which],
@@ -207,11 +196,7 @@ class GraphBatch:
         )
 
     def nodes(self, mask: Tensor) -> GraphBatch:
-        """The graphs with some of their nodes, and the edges between these.
-
-        Args:
-            mask: Boolean :math:`[N]`; true for all anchors.
-        """
+        """The graphs with the nodes of a boolean mask, all anchors among them, and their edges."""
         kept = self.edges(mask[self.edge_index].all(0))
         number = mask.long().cumsum(0) - 1
         return replace(
@@ -228,10 +213,7 @@ class GraphBatch:
         """The graphs with one node feature set to a value everywhere, or at some nodes."""
         x = self.x.clone()
         columns = x.view(-1, 1) if x.dim() == 1 else x
-        if rows is None:
-            columns[:, column] = value
-        else:
-            columns[rows, column] = value
+        columns[slice(None) if rows is None else rows, column] = value
         return replace(self, x=x)
 
     def without(self, gone: Tensor) -> GraphBatch:
@@ -240,9 +222,6 @@ class GraphBatch:
         Features that are floating point are zeroed, and the structure stays. Codes have no zero, so
         other nodes are deleted with their edges; those that cannot be, because they are anchors or
         no other is left in their graph, get the neutral code 0.
-
-        Args:
-            gone: Boolean :math:`[N]`.
         """
         if not self.coded:
             return replace(self, x=self.x.masked_fill(gone.unsqueeze(1), 0.0))
@@ -272,41 +251,36 @@ class GraphBatch:
         return replace(self, node=node, edge=edge)
 
     def detached(self) -> GraphBatch:
-        """The graphs without the history of the tensors a model reads."""
-        return replace(
-            self,
-            x=self.x.detach(),
-            edge_attr=None if self.edge_attr is None else self.edge_attr.detach(),
-            edge_weight=None if self.edge_weight is None else self.edge_weight.detach(),
-        )
+        """The graphs without the history of their tensors."""
+        return self._with(Tensor.detach)
 
     def to(self, device: torch.device) -> GraphBatch:
         """The graphs on another device, and as tensors autograd can use."""
-        given = {name: getattr(self, name) for name in _TENSORS}
-        if all(v is None or (v.device == device and not v.is_inference()) for v in given.values()):
+        given = [getattr(self, name) for name in _TENSORS]
+        if all(v is None or (v.device == device and not v.is_inference()) for v in given):
             return self
-        changes: dict[str, Any] = {name: _moved(value, device) for name, value in given.items()}
+        pairs = None if self.known_pairs is None else self.known_pairs.to(device)
+        moved = self._with(lambda value: value.to(device, copy=value.is_inference()))
+        return replace(moved, known_pairs=pairs)
+
+    def _with(self, change: Callable[[Tensor], Tensor]) -> GraphBatch:
+        """The graphs with all their tensors changed."""
+        changes: dict[str, Any] = {name: change(value) for name in _TENSORS
+                                   if (value := getattr(self, name)) is not None}  # fmt: skip
         for group in ("node", "edge", "graph"):
-            values = getattr(self, group).items()
-            changes[group] = {name: _moved(value, device) for name, value in values}
-        pairs = self.known_pairs
-        return replace(self, known_pairs=None if pairs is None else pairs.to(device), **changes)
+            changes[group] = {name: change(v) for name, v in getattr(self, group).items()}
+        return replace(self, **changes)
 
     def groups(self) -> dict[str, dict[str, Tensor]]:
         """All attributes by group and name; anchors number nodes from each graph's first."""
         anchors = None if self.anchors is None else self.anchors - self.ptr.unsqueeze(1)
-        named: dict[str, dict[str, Tensor | None]] = {
-            "node": {"x": self.x},
-            "edge": {"edge_attr": self.edge_attr, "edge_weight": self.edge_weight},
-            "graph": {"anchors": anchors},
-        }
-        return {
-            group: {
-                **{name: value for name, value in values.items() if value is not None},
-                **getattr(self, group),
-            }
-            for group, values in named.items()
-        }
+        edge = {"edge_attr": self.edge_attr, "edge_weight": self.edge_weight, **self.edge}
+        groups: tuple[tuple[str, Mapping[str, Tensor | None]], ...] = (
+            ("node", {"x": self.x, **self.node}),
+            ("edge", edge),
+            ("graph", {"anchors": anchors, **self.graph}),
+        )
+        return {key: {n: v for n, v in group.items() if v is not None} for key, group in groups}
 
     @property
     def local_edge_index(self) -> Tensor:
@@ -320,11 +294,9 @@ class GraphBatch:
             kind: What to make of each, such as PyG's ``Explanation``; by default ``Data``, or
                 ``HeteroData`` if they are heterogeneous.
         """
-        graphs = self.grouped()
-        counts = {"node": self.sizes, "edge": self.edge_counts}
-        return split_graphs(
-            graphs.local_edge_index, counts, graphs.groups(), kind=kind, schema=self.schema
-        )
+        graphs, counts = self.grouped(), {"node": self.sizes, "edge": self.edge_counts}
+        given = graphs.local_edge_index, counts, graphs.groups()
+        return split_graphs(*given, kind=kind, schema=self.schema)
 
 
 def node_kinds(x: Tensor, node: Mapping[str, Tensor]) -> Tensor:
@@ -334,10 +306,6 @@ def node_kinds(x: Tensor, node: Mapping[str, Tensor]) -> Tensor:
 
 
 _TENSORS = ("x", "edge_index", "batch", "edge_attr", "edge_weight", "node_ids", "anchors")
-
-
-def _moved(value: Tensor | None, device: torch.device) -> Tensor | None:
-    return None if value is None else value.to(device, copy=value.is_inference())
 
 
 def _rows(value: Tensor | None, which: Tensor) -> Tensor | None:
@@ -353,15 +321,10 @@ def split_graphs(
     kind: Any = None,
     schema: Schema | None = None,
 ) -> list[Any]:
-    """The graphs one by one.
+    """The graphs one by one, see :meth:`GraphBatch.to_data_list`.
 
-    Args:
-        local_edge_index: Edges that number nodes from each graph's first, grouped by graph.
-        counts: Rows of every graph by group; one row per graph where a group is missing.
-        groups: Attributes by group and name.
-        text: Attributes with one text per graph.
-        kind: What to make of each graph; by default ``Data``, or ``HeteroData`` with a schema.
-        schema: Types of nodes and edges, if the graphs have any.
+    ``counts`` are the rows of every graph by group; one per graph where a group is missing. Edges
+    are grouped by graph.
     """
     if schema is not None:
         return split_hetero(local_edge_index, counts, groups, schema, text, kind=kind or HeteroData)
@@ -381,12 +344,9 @@ def split_graphs(
     if "anchors" in columns:
         columns["anchors"] = groups["graph"]["anchors"].view(total, -1).unbind()
     columns.update(text or {})
-    return [_made(kind, columns, i) for i in range(total)]
-
-
-def _made(kind: type[Data], columns: Mapping[str, Sequence[Any]], number: int) -> Data:
-    graph = kind()
-    (attributes,) = graph.stores
-    # A new graph has nothing cached, so what its store does for every attribute is left out.
-    attributes._mapping.update({name: parts[number] for name, parts in columns.items()})
-    return graph
+    made = [kind() for _ in range(total)]
+    for number, graph in enumerate(made):
+        # A new graph has nothing cached, so what its store does for every attribute is left out.
+        mapping = graph.stores[0]._mapping
+        mapping.update({name: parts[number] for name, parts in columns.items()})
+    return made

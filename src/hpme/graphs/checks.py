@@ -31,13 +31,21 @@ def check_graph_tensors(
     check_edge_index(edge_index)
     if edge_attr is not None:
         check_edge_rows(edge_attr, edge_index.shape[1], "edge_attr")
-    check_edge_weight(edge_weight, edge_index)
+    if edge_weight is not None and edge_weight.shape != edge_index.shape[1:]:
+        raise InputError(
+            f"edge_weight must have shape [edges] = [{edge_index.shape[1]}], one value per edge, "
+            f"got {tuple(edge_weight.shape)}"
+        )
     named = {"edge_index": edge_index, "edge_attr": edge_attr, "edge_weight": edge_weight}
-    for name, value in named.items():
+    for name, value in {"x": x, **named}.items():
         if value is not None and value.device != x.device:
             raise InputError(f"x is on {x.device}, {name} on {value.device}; move one of them")
-    for name, value in {"x": x, **named}.items():
-        _check_finite(name, value)
+        if value is not None and value.is_floating_point() and not torch.isfinite(value).all():
+            row = int((~torch.isfinite(value).view(len(value), -1).all(1)).nonzero()[0])
+            raise InputError(
+                f"{name} contains NaN or infinite values (first at "
+                f"{'node' if name == 'x' else 'edge'} row {row}); clean or impute them"
+            )
 
 
 def check_edge_rows(value: Any, edges: int, name: str, graph: int | None = None) -> None:
@@ -48,16 +56,6 @@ def check_edge_rows(value: Any, edges: int, name: str, graph: int | None = None)
     rows = value.shape[0] if value.dim() else 0
     if rows != edges:
         raise InputError(f"{where}{name} has {rows} rows for {edges} edges")
-
-
-def _check_finite(name: str, value: Tensor | None) -> None:
-    if value is None or not value.is_floating_point() or bool(torch.isfinite(value).all()):
-        return
-    kind = "node" if name == "x" else "edge"
-    row = int((~torch.isfinite(value).view(len(value), -1).all(1)).nonzero()[0])
-    raise InputError(
-        f"{name} contains NaN or infinite values (first at {kind} row {row}); clean or impute them"
-    )
 
 
 def check_edge_index(edge_index: Any) -> None:
@@ -99,15 +97,6 @@ def check_own_nodes(
         raise InputError(
             f"anchors out of range in graph {graph}: they number its own nodes, "
             f"[0, {int(sizes[graph])})"
-        )
-
-
-def check_edge_weight(edge_weight: Tensor | None, edge_index: Tensor) -> None:
-    """Checks that there is one weight per edge, if there are any."""
-    if edge_weight is not None and edge_weight.shape != edge_index.shape[1:]:
-        raise InputError(
-            f"edge_weight must have shape [edges] = [{edge_index.shape[1]}], one value per edge, "
-            f"got {tuple(edge_weight.shape)}"
         )
 
 

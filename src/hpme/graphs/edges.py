@@ -16,22 +16,14 @@ class Pairs:
     r"""Every connected pair of nodes once, whatever the directions between them.
 
     An edge that is listed twice belongs to one pair.
-
-    Args:
-        index: :math:`[2, P]` with the smaller node first; a self-loop is a pair of one node.
-        graph: Graph number of every pair, non-decreasing.
-        of_edge: Pair :math:`[E]` of every edge; -1 for a self-loop if these are left out.
-        forward: Position of the edge from the first to the second node, -1 if there is none.
-        backward: Position of the edge from the second to the first node, -1 if there is none.
-        num_graphs: Number of graphs, those without a pair included.
     """
 
-    index: Tensor
-    graph: Tensor
-    of_edge: Tensor
-    forward: Tensor
-    backward: Tensor
-    num_graphs: int
+    index: Tensor  # [2, P] with the smaller node first; a self-loop is a pair of one node
+    graph: Tensor  # graph number of every pair, non-decreasing
+    of_edge: Tensor  # pair [E] of every edge; -1 for a self-loop if these are left out
+    forward: Tensor  # position of the edge from the first to the second node, -1 if there is none
+    backward: Tensor  # position of the edge from the second to the first node, likewise
+    num_graphs: int  # those without a pair included
 
     @classmethod
     def of(
@@ -40,12 +32,6 @@ class Pairs:
         """The pairs of graphs laid out as one, ordered by their nodes.
 
         Two nodes that edges of several types join in the same direction are as many pairs.
-
-        Args:
-            edge_index: Directed edges.
-            batch: Graph number of every node.
-            num_graphs: Number of graphs.
-            edge_type: Type of every edge, if they have any.
         """
         low, high = edge_index.min(0).values, edge_index.max(0).values
         stride = max(1, batch.numel())
@@ -72,8 +58,7 @@ class Pairs:
     def to(self, device: torch.device) -> Pairs:
         """The pairs on another device."""
         names = ("index", "graph", "of_edge", "forward", "backward")
-        moved = {name: getattr(self, name).to(device) for name in names}
-        return Pairs(**moved, num_graphs=self.num_graphs)
+        return replace(self, **{name: getattr(self, name).to(device) for name in names})
 
     def __len__(self) -> int:
         return int(self.graph.numel())
@@ -139,19 +124,12 @@ def _lanes(key: Tensor, edge_type: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Adjacency:
-    """Edges by their source node (compressed sparse rows).
+    """Edges by their source node (compressed sparse rows)."""
 
-    Args:
-        start: Position of every node's first edge.
-        degree: Number of edges of every node.
-        target: Targets of the edges, sorted by source.
-        edge: Positions of the edges in ``edge_index``, in the same order.
-    """
-
-    start: Tensor
-    degree: Tensor
-    target: Tensor
-    edge: Tensor
+    start: Tensor  # position of every node's first edge
+    degree: Tensor  # number of edges of every node
+    target: Tensor  # targets of the edges, sorted by source
+    edge: Tensor  # positions of the edges in ``edge_index``, in the same order
 
     @classmethod
     def of(cls, edge_index: Tensor, num_nodes: int) -> Adjacency:
@@ -171,12 +149,7 @@ class Adjacency:
         return concatenated_ranges(self.start[nodes], self.degree[nodes])
 
     def distances(self, roots: Tensor, without: Tensor) -> Tensor:
-        """Edges from the nearest root to every node; -1 where there is no way.
-
-        Args:
-            roots: Where all ways start.
-            without: Nodes that no way may enter; they have -1, too.
-        """
+        """Edges from the nearest root to every node; -1 where no way leads past ``without``."""
         distance = torch.full_like(self.degree, -1)
         distance[without] = -2
         distance[roots] = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -12,13 +12,10 @@ from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
 from hpme.errors import InputError
-from hpme.graphs.checks import check_graph_tensors, check_node_numbers
 from hpme.graphs.edges import Adjacency
-from hpme.graphs.hetero import flattened
-from hpme.graphs.reading import completed, read_graphs
 from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, Schema, TypeRows
 from hpme.graphs.segment import exclusive_cumsum, segment_sum
-from hpme.graphs.store import MODEL_INPUTS, GraphStore
+from hpme.graphs.store import GraphStore
 
 NUM_HOPS = 3
 """Radius of ego graphs: as many layers as most node-level models have."""
@@ -27,116 +24,71 @@ MAX_EDGES = 2**21
 
 
 @dataclass(frozen=True)
-class EgoGraphs:
-    """Ego graphs of some nodes, in the order of these nodes.
-
-    Args:
-        store: The graphs; the anchors of each are its target node, or both ends of its link.
-    """
-
-    store: GraphStore
-
-    @property
-    def node_ids(self) -> Tensor:
-        """Number of every node of the store in the whole graph."""
-        return self.store.node["node_ids"]
-
-    @property
-    def edge_ids(self) -> Tensor:
-        """Position of every edge of the store in the whole graph."""
-        return self.store.edge["edge_ids"]
-
-
-@dataclass(frozen=True)
 class WholeGraph:
     r"""A graph of which ego graphs are cut out.
 
     The ego graph of a node has all nodes from which it is reached within ``num_hops`` edges, and
     all edges between them, both in the order of the whole graph, as PyG's ``k_hop_subgraph`` has
-    them.
+    them. It has their numbers as ``node_ids`` and ``edge_ids``, all other attributes of the whole
+    graph, and as ``anchors`` its target node, or both ends of its link.
 
     Args:
-        x: Node features :math:`[N, F]`.
-        edge_index: Directed edges :math:`[2, E]`.
-        edge_attr: Edge features, if any.
-        edge_weight: Edge weights, if any.
-        y: Labels of the nodes, if any.
+        store: The graph, with labels of the nodes as ``node["y"]``, if any.
         num_hops: Radius of the ego graphs.
-        types: Types of nodes and edges by number, ``node_type`` and ``edge_type``, if any.
-        schema: What these are.
-        node: Further attributes with one row per node, by name; ego graphs have their rows.
-        edge: Further attributes with one row per directed edge.
-        graph: Further attributes of one row, which all ego graphs have.
+        either_way: Whether nodes are reached whatever the direction of edges.
         max_edges: Edges looked at together.
     """
 
-    x: Tensor
-    edge_index: Tensor
-    edge_attr: Tensor | None = None
-    edge_weight: Tensor | None = None
-    y: Tensor | None = None
+    store: GraphStore
     num_hops: int = NUM_HOPS
-    types: Mapping[str, Tensor] = field(default_factory=dict)
-    schema: Schema | None = None
+    either_way: bool = False
     max_edges: int = field(default=MAX_EDGES, repr=False)
-    node: Mapping[str, Tensor] = field(default_factory=dict)
-    edge: Mapping[str, Tensor] = field(default_factory=dict)
-    graph: Mapping[str, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check_graph_tensors(self.x, self.edge_index, self.edge_attr, self.edge_weight)
-        check_node_numbers(self.edge_index, len(self.x))
         if self.num_hops < 1:
             raise InputError(f"num_hops must be at least 1, got {self.num_hops}")
 
     @classmethod
     def of(
-        cls,
-        data: Data | HeteroData,
-        *,
-        num_hops: int = NUM_HOPS,
-        schema: Schema | None = None,
-        everything: bool = False,
+        cls, data: Data | HeteroData, *, num_hops: int = NUM_HOPS, everything: bool = False
     ) -> WholeGraph:
-        """Reads a PyG graph; ``y`` is taken if it has one value per node.
+        """Reads a PyG graph, with ``everything`` also attributes that not every model reads.
 
-        Args:
-            data: The graph.
-            num_hops: Radius of the ego graphs.
-            schema: Of a flat graph with a type for every row, its types.
-            everything: Whether to take attributes along that not every model reads.
+        ``y`` is taken if it has one value per node.
         """
-        if isinstance(data, HeteroData):
-            schema, (flat,) = flattened([data])
-            data = Data(**flat)
-        if not isinstance(data, Data):
+        if not isinstance(data, Data | HeteroData):
             raise InputError(
                 "index numbers the nodes of one graph: pass a Data or HeteroData, not "
                 f"{type(data).__name__}"
             )
-        given = completed(data.to_dict())
-        y = data.get("y")
-        labelled = isinstance(y, Tensor) and y.dim() == 1 and len(y) == len(given["x"])
-        others = _others(data) if everything and schema is None else {}
-        return cls(
-            given["x"],
-            given["edge_index"],
-            data.get("edge_attr"),
-            data.get("edge_weight"),
-            y if labelled else None,
-            num_hops,
-            {} if schema is None else {name: data[name] for name in (NODE_TYPE, EDGE_TYPE)},
-            schema,
-            node=others.get("node", {}),
-            edge=others.get("edge", {}),
-            graph=others.get("graph", {}),
-        )
+        store = GraphStore.from_graphs([data], attributes="fitting")
+        y, store = store.y, store.detached(everything=everything)
+        node, graph = ({name: v for name, v in group.items() if name not in ("y", "anchors")}
+                       for group in (store.node, store.graph))  # fmt: skip
+        if y is not None and y.shape == store.x.shape[:1]:
+            node["y"] = y
+        return cls(replace(store, node=node, graph=graph, text={}), num_hops)
+
+    @property
+    def x(self) -> Tensor:
+        """Node features :math:`[N, F]`."""
+        return self.store.x
+
+    @property
+    def edge_index(self) -> Tensor:
+        """Directed edges :math:`[2, E]`."""
+        return self.store.local_edge_index
+
+    @property
+    def schema(self) -> Schema | None:
+        """Types of nodes and edges, if there are any."""
+        return self.store.schema
 
     @property
     def type_rows(self) -> TypeRows:
         """Where the rows of every type are."""
         assert self.schema is not None
-        return TypeRows.of(self.schema, self.types[NODE_TYPE], self.types[EDGE_TYPE])
+        return TypeRows.of(self.schema, self.store.node[NODE_TYPE], self.store.edge[EDGE_TYPE])
 
     def numbered(self, store: GraphStore) -> GraphStore:
         """Ego graphs whose ``node_ids`` and ``edge_ids`` number the rows of each type from 0 on.
@@ -145,45 +97,44 @@ class WholeGraph:
         """
         if self.schema is None:
             return store
-        rows_of = self.type_rows
-        edge_place = torch.empty_like(self.types[EDGE_TYPE])
-        for rows in rows_of.edges:
-            edge_place[rows] = torch.arange(len(rows), device=rows.device)
-        places = {"node": ("node_ids", rows_of.place), "edge": ("edge_ids", edge_place)}
-        changes = {
-            group: {name: place[getattr(store, group)[name]]}
-            for group, (name, place) in places.items()
-            if name in getattr(store, group)
-        }
-        return store.with_attributes(**changes)
+        rows, edge = self.type_rows, dict(store.edge)
+        node = {"node_ids": rows.place[store.node["node_ids"]]}
+        if "edge_ids" in edge:
+            edge["edge_ids"] = rows.edge_place[edge["edge_ids"]]
+        return store.with_attributes(node=node, edge=edge)
 
     def numbers(self, node_type: str | None) -> Tensor:
         """Numbers of the nodes of a type, in their order; of all nodes if there are no types."""
         if self.schema is None:
             return torch.arange(len(self.x), device=self.x.device)
-        return (self.types[NODE_TYPE] == self.schema.number(node_type)).nonzero().view(-1)
+        return (self.store.node[NODE_TYPE] == self.schema.number(node_type)).nonzero().view(-1)
 
     @cached_property
     def _inward(self) -> Adjacency:
         return Adjacency.of(self.edge_index.flip(0), len(self.x))
 
     @cached_property
+    def _around(self) -> Adjacency:
+        """The edges along which nodes are reached."""
+        if not self.either_way:
+            return self._inward
+        return Adjacency.of(torch.cat([self.edge_index, self.edge_index.flip(0)], 1), len(self.x))
+
+    @cached_property
     def _reach(self) -> Tensor:
         """Upper bound of the edges that are looked at for the ego graph of every node."""
-        source, target = self.edge_index
-        degree = self._inward.degree
-        bound = degree
+        adjacency = self._around
+        owner = torch.repeat_interleave(adjacency.degree)
+        bound = adjacency.degree
         for _ in range(self.num_hops):
-            bound = degree + segment_sum(bound[source], target, len(self.x))
-            bound = bound.clamp(max=max(1, self.edge_index.shape[1]))
+            bound = adjacency.degree + segment_sum(bound[adjacency.target], owner, len(self.x))
+            bound = bound.clamp(max=max(1, len(owner)))
         return bound + 1
 
-    def parts(self, nodes: Tensor, batch_size: int) -> Iterator[EgoGraphs]:
-        """Ego graphs of consecutive nodes, few enough at a time for any memory.
+    def parts(self, nodes: Tensor, batch_size: int) -> Iterator[GraphStore]:
+        """Ego graphs of consecutive nodes, or of links :math:`[L, 2]`; repetition is allowed.
 
-        Args:
-            nodes: Their target nodes, or both ends :math:`[L, 2]` of links; repetition is allowed.
-            batch_size: At most this many at a time.
+        They are few enough at a time for any memory, and at most ``batch_size``.
         """
         reach = self._reach[nodes].view(len(nodes), -1).sum(1)
         few = exclusive_cumsum(reach) // self.max_edges
@@ -192,48 +143,33 @@ class WholeGraph:
         for part in nodes.split(group[1].tolist()):  # type: ignore[no-untyped-call]
             yield self._cut_out(part)
 
-    def ego_graphs(self, nodes: Tensor) -> EgoGraphs:
-        """Ego graphs of any number of nodes, or of links :math:`[L, 2]`."""
-        first, *others = [part.store for part in self.parts(nodes, max(1, len(nodes)))]
-        return EgoGraphs(first.joined(*others))
+    def ego_graphs(self, nodes: Tensor) -> GraphStore:
+        """Ego graphs of any number of nodes, or of links :math:`[L, 2]`, in their order."""
+        first, *others = self.parts(nodes, max(1, len(nodes)))
+        return first.joined(*others)
 
     def copies(self, count: int, roots: Tensor | None) -> GraphStore:
-        """The graph several times over, as ego graphs of any radius would be.
-
-        Args:
-            count: How many times.
-            roots: What each is about, if that is known: nodes, or both ends :math:`[L, 2]` of
-                links.
-        """
-        device, edges = self.x.device, self.edge_index.shape[1]
-        node = {"node_ids": torch.arange(len(self.x), device=device), **self.node}
-        edge = {"edge_ids": torch.arange(edges, device=device), **self.edge}
-        if self.schema is not None:
-            node[NODE_TYPE], edge[EDGE_TYPE] = self.types[NODE_TYPE], self.types[EDGE_TYPE]
-        one = GraphStore.of(
-            x=self.x,
-            local_edge_index=self.edge_index,
-            sizes=torch.tensor([len(self.x)], device=device),
-            edge_counts=torch.tensor([edges], device=device),
-            edge_attr=self.edge_attr,
-            edge_weight=self.edge_weight,
+        """The graph several times over, as ego graphs of any radius of ``roots`` would be."""
+        node_ids, edge_ids = (torch.arange(n, device=self.x.device).repeat(count)
+                              for n in (len(self.x), self.edge_index.shape[1]))  # fmt: skip
+        return self._made(
+            node_ids,
+            edge_ids,
+            self.store.sizes.repeat(count),
+            self.store.edge_counts.repeat(count),
+            self.edge_index.repeat(1, count),
+            {} if roots is None else {"anchors": roots.view(count, -1)},
         )
-        one = replace(one.with_attributes(node=node, edge=edge, graph=self.graph),
-                      schema=self.schema)  # fmt: skip
-        store = one.subset(torch.zeros(count, dtype=torch.long, device=device))
-        anchors = {} if roots is None else {"anchors": roots.view(count, -1)}
-        return store.with_attributes(graph=anchors)
 
-    def _cut_out(self, nodes: Tensor) -> EgoGraphs:
+    def _cut_out(self, nodes: Tensor) -> GraphStore:
         # A node of an ego graph is a number: that of its graph times num_nodes, plus its own.
         num_nodes, device = len(self.x), nodes.device
         own = torch.arange(len(nodes), device=device).unsqueeze(1) * num_nodes
         roots = own + nodes.view(len(nodes), -1)
         reached = frontier = torch.unique(roots)
         for _ in range(self.num_hops):
-            rows, owner = self._inward.rows(frontier % num_nodes)
-            found = frontier[owner] // num_nodes * num_nodes + self._inward.target[rows]
-            found = torch.unique(found)
+            found, owner = self._around.neighbours(frontier % num_nodes)
+            found = torch.unique(frontier[owner] // num_nodes * num_nodes + found)
             frontier = found[~_among(found, reached)[1]]
             reached = torch.cat([reached, frontier]).sort().values
         graph, node_ids = reached // num_nodes, reached % num_nodes
@@ -248,36 +184,35 @@ class WholeGraph:
         order = torch.argsort(edge_graph * max(1, self.edge_index.shape[1]) + edge_ids)
         edge_ids, edge_graph = edge_ids[order], edge_graph[order]
         edge_index = torch.stack([source[order], target[order]]) - start[edge_graph]
-        store = GraphStore.of(
-            x=self.x[node_ids],
-            local_edge_index=edge_index,
-            sizes=sizes,
-            edge_counts=torch.bincount(edge_graph, minlength=len(nodes)),
-            edge_attr=None if self.edge_attr is None else self.edge_attr[edge_ids],
-            edge_weight=None if self.edge_weight is None else self.edge_weight[edge_ids],
-            y=None if self.y is None or nodes.dim() == 2 else self.y[nodes],
-            anchors=torch.searchsorted(reached, roots) - start.unsqueeze(1),
+        about = {"anchors": torch.searchsorted(reached, roots) - start.unsqueeze(1)}
+        if "y" in self.store.node and nodes.dim() == 1:
+            about["y"] = self.store.node["y"][nodes]
+        edge_counts = torch.bincount(edge_graph, minlength=len(nodes))
+        return self._made(node_ids, edge_ids, sizes, edge_counts, edge_index, about)
+
+    def _made(
+        self,
+        node_ids: Tensor,
+        edge_ids: Tensor,
+        sizes: Tensor,
+        edge_counts: Tensor,
+        edge_index: Tensor,
+        about: dict[str, Tensor],
+    ) -> GraphStore:
+        """Graphs of nodes and edges of this one, with their attributes."""
+        whole = self.store
+        node = {name: value[node_ids] for name, value in whole.node.items() if name != "y"}
+        edge = {name: value[edge_ids] for name, value in whole.edge.items()}
+        graph = {name: v.expand(len(sizes), *v.shape[1:]) for name, v in whole.graph.items()}
+        return GraphStore(
+            sizes,
+            edge_counts,
+            edge_index,
+            node={**node, "node_ids": node_ids},
+            edge={**edge, "edge_ids": edge_ids},
+            graph={**graph, **about},
+            schema=self.schema,
         )
-        node, edge = {"node_ids": node_ids}, {"edge_ids": edge_ids}
-        if self.schema is not None:
-            node[NODE_TYPE] = self.types[NODE_TYPE][node_ids]
-            edge[EDGE_TYPE] = self.types[EDGE_TYPE][edge_ids]
-        more = store.with_attributes(
-            node={name: value[node_ids] for name, value in self.node.items()} | node,
-            edge={name: value[edge_ids] for name, value in self.edge.items()} | edge,
-            graph={name: value.expand(len(nodes), *value.shape[1:])
-                   for name, value in self.graph.items()},
-        )  # fmt: skip
-        return EgoGraphs(replace(more, schema=self.schema))
-
-
-def _others(data: Data) -> dict[str, dict[str, Tensor]]:
-    """Attributes with rules of their own aside, those of nodes, of edges and of the graph."""
-    parts = read_graphs([data], "fitting")
-    return {
-        group: {name: v.detach() for name, v in parts[group].items() if name not in MODEL_INPUTS}
-        for group in ("node", "edge", "graph")
-    }
 
 
 def node_index(
@@ -285,14 +220,8 @@ def node_index(
 ) -> Tensor:
     """Node numbers as a tensor, from what users pass as ``index``.
 
-    Args:
-        index: One node, several, a boolean mask over all nodes, or ``None`` for all nodes.
-        num_nodes: Number of nodes.
-        device: Where the graph is.
-        what: What is numbered, if it is not nodes.
-
-    Raises:
-        InputError: If a number is out of range, or there is none.
+    That is one node, several, a boolean mask over all nodes, or ``None`` for all nodes; ``what``
+    says what is numbered.
     """
     if index is None:
         return torch.arange(num_nodes, device=device)
@@ -318,11 +247,7 @@ def node_index(
 
 
 def link_index(index: Any, num_nodes: int, device: Any) -> Tensor:
-    """Both ends ``[L, 2]`` of links, from what users pass as index: ``[2]`` or ``[2, L]``.
-
-    Raises:
-        InputError: If it is missing, of another shape, or names nodes that are not there.
-    """
+    """Both ends ``[L, 2]`` of links, from what users pass as index: ``[2]`` or ``[2, L]``."""
     links = None if index is None else torch.as_tensor(index, device=device)
     if links is None or links.dim() not in (1, 2) or links.shape[0] != 2 or links.numel() == 0:
         shape = None if links is None else tuple(links.shape)

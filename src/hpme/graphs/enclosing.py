@@ -14,13 +14,12 @@ from torch_geometric.data import Data
 from hpme.errors import InputError
 from hpme.graphs.checks import check_edge_index, check_node_numbers
 from hpme.graphs.edges import Adjacency
+from hpme.graphs.ego import WholeGraph
 from hpme.graphs.store import GraphStore
 
 NUM_LABELS = 24
 """Columns of the one-hot labels; the last one stands for all higher labels, too."""
 Labels = Literal["drnl", "ends"]
-CHUNK = 512
-"""Links whose subgraphs are cut out at the same time; bounds the memory."""
 
 
 def enclosing_subgraph(
@@ -36,8 +35,7 @@ def enclosing_subgraph(
 
     It has the two ends and all nodes within ``num_hops`` of either, whatever the direction of
     edges, and the edges between them, but never the link itself, in neither direction. Links that
-    exist and links that do not are treated alike; ``y`` says which it was, 1 or 0. An end without
-    other edges is a node without edges.
+    exist and links that do not are treated alike; ``y`` says which it was, 1 or 0.
 
     Every graph has ``x``, the one-hot label of each node's place relative to the two ends (see
     :func:`drnl`); ``edge_index``; ``y``; ``anchors``, the positions of the first and the second
@@ -52,9 +50,6 @@ def enclosing_subgraph(
         num_labels: Columns of the one-hot labels of SEAL.
         use_x: Whether the nodes' own features follow the labels in ``x``.
         labels: ``"drnl"``, those of SEAL, or ``"ends"``: two columns, the second for the ends.
-
-    Raises:
-        InputError: If a link has an end that is no node, or joins a node to itself.
     """
     base = BaseGraph.of(data, use_x=use_x)
     pairs = _checked_links(links, base.num_nodes).to(base.edge_index.device)
@@ -64,17 +59,11 @@ def enclosing_subgraph(
 
 @dataclass(frozen=True)
 class BaseGraph:
-    """The graph links are part of.
-
-    Args:
-        edge_index: Directed edges.
-        num_nodes: Number of nodes.
-        x: Node features, if they are to be used.
-    """
+    """The graph links are part of."""
 
     edge_index: Tensor
     num_nodes: int
-    x: Tensor | None = None
+    x: Tensor | None = None  # features of the nodes, if they are to be used
 
     @classmethod
     def of(cls, data: Data, *, use_x: bool) -> BaseGraph:
@@ -86,6 +75,13 @@ class BaseGraph:
         if use_x and (not isinstance(x, Tensor) or x.dim() != 2 or not x.is_floating_point()):
             raise InputError("use_x=True needs features x: a floating-point [nodes, features]")
         return cls(edge_index, num_nodes, x if use_x else None)
+
+    def store(self) -> GraphStore:
+        """The graph, with features of width 0 if none are used."""
+        index, nodes = self.edge_index, self.num_nodes
+        sizes, edge_counts = index.new_tensor([[nodes], [index.shape[1]]])
+        x = torch.empty(nodes, 0, device=index.device) if self.x is None else self.x
+        return GraphStore(sizes, edge_counts, index, node={"x": x})
 
     def links(self) -> Tensor:
         """Every linked pair of different nodes once, ``[L, 2]``."""
@@ -115,73 +111,29 @@ def cut_out(
     num_labels: int = NUM_LABELS,
     labels: Labels = "drnl",
 ) -> GraphStore:
-    """Enclosing subgraphs of links ``[L, 2]`` with ``x``, ``node_ids`` and ``anchors``.
-
-    Raises:
-        InputError: If ``num_hops`` or ``num_labels`` is too small, or ``labels`` unknown.
-    """
+    """Enclosing subgraphs of links ``[L, 2]`` with ``x``, ``node_ids`` and ``anchors``."""
     if labels not in get_args(Labels):
         raise InputError(f"labels must be one of {get_args(Labels)}, got {labels!r}")
-    if num_hops < 1 or num_labels < 2:
-        raise InputError(
-            f"num_hops must be at least 1 and num_labels at least 2, got {num_hops}, {num_labels}"
-        )
-    either_way = torch.cat([base.edge_index, base.edge_index.flip(0)], dim=1)
-    reach = Adjacency.of(either_way, base.num_nodes)
-    edges = Adjacency.of(base.edge_index, base.num_nodes)
-    parts = [
-        _cut_out(base, part, reach, edges, num_hops, num_labels if labels == "drnl" else None)
-        for part in links.split(CHUNK)  # type: ignore[no-untyped-call]
-    ]
-    return parts[0].joined(*parts[1:])
+    if num_labels < 2:
+        raise InputError(f"num_labels must be at least 2, got {num_labels}")
+    whole = WholeGraph(base.store(), num_hops, either_way=True)
+    store = whole.ego_graphs(links)
+    anchors = store.graph["anchors"] + store.node_start.unsqueeze(1)
+    end = torch.zeros(len(store.x), dtype=torch.bool, device=links.device)
+    end[anchors.flatten()] = True
+    edge_index, owner = store.edge_index, store.edge_graph
+    kept = (edge_index[0] == edge_index[1]) | ~end[edge_index].all(0)
 
-
-def _cut_out(
-    base: BaseGraph,
-    links: Tensor,
-    reach: Adjacency,
-    edges: Adjacency,
-    num_hops: int,
-    num_labels: int | None,
-) -> GraphStore:
-    # A node of a subgraph is a number: that of its link times num_nodes, plus its own.
-    first = torch.arange(len(links), device=links.device) * base.num_nodes
-    ends = first.unsqueeze(1) + links
-    nodes = frontier = torch.unique(ends)
-    for _ in range(num_hops):
-        neighbour, owner = reach.neighbours(frontier % base.num_nodes)
-        found = frontier[owner] // base.num_nodes * base.num_nodes + neighbour
-        frontier = torch.unique(found[~torch.isin(found, nodes)])
-        nodes = torch.cat([nodes, frontier])
-    nodes = nodes.sort().values
-    link, number = nodes // base.num_nodes, nodes % base.num_nodes
-    sizes = torch.bincount(link, minlength=len(links))
-    start = sizes.cumsum(0) - sizes
-    anchors = torch.searchsorted(nodes, ends)
-
-    target, source = edges.neighbours(number)
-    target = first[link[source]] + target
-    position = torch.searchsorted(nodes, target).clamp(max=nodes.numel() - 1)
-    inside = nodes[position] == target
-    edge_index = torch.stack([source[inside], position[inside]])
-    end = torch.zeros_like(nodes, dtype=torch.bool).index_fill(0, anchors.flatten(), True)
-    loop = edge_index[0] == edge_index[1]
-    edge_index = edge_index[:, loop | ~end[edge_index].all(0)]
-
-    if num_labels is None:
-        x = F.one_hot(end.long(), 2).float()
-    else:
-        label = drnl(edge_index, nodes.numel(), anchors).clamp(max=num_labels - 1)
-        x = F.one_hot(label, num_labels).float()
-    if base.x is not None:
-        x = torch.cat([x, base.x[number].float()], dim=1)
-    owner = link[edge_index[0]]
-    return GraphStore(
-        sizes=sizes,
-        edge_counts=torch.bincount(owner, minlength=len(links)),
-        local_edge_index=edge_index - start[owner],
-        node={"x": x, "node_ids": number},
-        graph={"anchors": anchors - start.unsqueeze(1)},
+    label, width = end.long(), 2
+    if labels == "drnl":
+        label, width = drnl(edge_index[:, kept], len(store.x), anchors), num_labels
+    x = F.one_hot(label.clamp(max=width - 1), width).float()
+    return replace(
+        store,
+        edge_counts=torch.bincount(owner[kept], minlength=len(store)),
+        local_edge_index=store.local_edge_index[:, kept],
+        node={**store.node, "x": torch.cat([x, store.x.float()], dim=1)},
+        edge={},
     )
 
 

@@ -55,27 +55,23 @@ def flat_views(*collections: Sequence[Any]) -> list[list[Any]]:
     their nodes. Others stay as they are; those without ``edge_index`` have no edges.
     """
     every = [graph for graphs in collections for graph in graphs]
-    if not any(isinstance(graph, HeteroData) for graph in every):
-        return [[_with_edges(graph) for graph in graphs] for graphs in collections]
-    schema, flat = flattened(every)
-    rows = iter([Data(**graph, type_names=schema.node_types) for graph in flat])
+    if any(isinstance(graph, HeteroData) for graph in every):
+        schema, flat = flattened(every)
+        every = [Data(**graph, type_names=schema.node_types) for graph in flat]
+    for place, graph in enumerate(every):
+        if isinstance(graph, Data) and getattr(graph, "edge_index", None) is None:
+            every[place] = copy.copy(graph)
+            every[place].edge_index = torch.empty(2, 0, dtype=torch.long)
+    rows = iter(every)
     return [[next(rows) for _ in graphs] for graphs in collections]
 
 
-def _with_edges(graph: Any) -> Any:
-    if not isinstance(graph, Data) or getattr(graph, "edge_index", None) is not None:
-        return graph
-    whole = copy.copy(graph)
-    whole.edge_index = torch.empty(2, 0, dtype=torch.long)
-    return whole
-
-
-def _schema(graphs: Sequence[HeteroData], given: Sequence[dict[Any, Any]]) -> Schema:
+def _schema(graphs: Sequence[HeteroData], read: Sequence[dict[Any, Any]]) -> Schema:
     nodes: dict[str, int] = {}
     dtypes: dict[str, torch.dtype] = {}
     edges: dict[EdgeType, int | None] = {}
     declared: dict[EdgeType, None] = {}  # a type without edges is part of the model's world, too
-    for number, (graph, stores) in enumerate(zip(graphs, given, strict=True)):
+    for number, (graph, stores) in enumerate(zip(graphs, read, strict=True)):
         for kind, store in stores.items():
             if kind == GLOBAL:
                 continue
@@ -144,23 +140,19 @@ def _flat(graphs: Sequence[dict[Any, Any]], schema: Schema, others: bool) -> lis
 
     Where a graph's types lack an attribute that others have, the attribute is left out.
     """
-    nodes = {kind: _column(graphs, kind, "x") for kind in schema.node_types}
-    edges = {kind: _column(graphs, kind, "edge_index") for kind in schema.edge_types}
-    device = next((x.device for rows in nodes.values() for _, x in rows), torch.device("cpu"))
-    size = _counts(nodes.values(), 0, len(graphs), device)
-    count = _counts(edges.values(), 1, len(graphs), device)
+    nodes = [_column(graphs, kind, "x") for kind in schema.node_types]
+    edges = [_column(graphs, kind, "edge_index") for kind in schema.edge_types]
+    device = next((x.device for x in _there(*nodes)), torch.device("cpu"))
+    size, count = _rows(nodes, 0, len(graphs)).to(device), _rows(edges, 1, len(graphs)).to(device)
     node_type, node_graph = _types_and_graphs(size)
     edge_type, edge_graph = _types_and_graphs(count)
     empty = torch.empty(0, schema.width, device=device)
-    features = [padded(torch.cat([x for _, x in rows]), schema.width) for rows in nodes.values()]
+    features = [padded(torch.cat(_there(column)), schema.width) for column in nodes]
     if schema.coded:  # double precision has room for codes and for numbers
         every = len(schema.coded) == len(features)
         features = [x.to(torch.long if every else torch.double) for x in features]
-    index = torch.cat(
-        [torch.empty(2, 0, dtype=torch.long, device=device)]
-        + [value for rows in edges.values() for _, value in rows],
-        dim=1,
-    )
+    none = torch.empty(2, 0, dtype=torch.long, device=device)
+    index = torch.cat([none, *_there(*edges)], dim=1)
     ends = schema.ends().to(device)[:, edge_type]
     check_ends(index, size[ends, edge_graph], edge_type, edge_graph, schema)
     first = size.cumsum(0) - size
@@ -176,46 +168,39 @@ def _flat(graphs: Sequence[dict[Any, Any]], schema: Schema, others: bool) -> lis
         attr = _edge_attr(graphs, schema, count.sum(1).tolist(), columns["x"][0])
         columns["edge_attr"] = _split(attr[edge_order], in_graph[1])
     flat = [dict(zip(columns, rows, strict=True)) for rows in zip(*columns.values(), strict=True)]
-    anchored = any(_column(graphs, kind, "anchors") for kind in schema.node_types)
-    weighted = any(_column(graphs, kind, "edge_weight") for kind in schema.edge_types)
-    if anchored or weighted or others:
-        tables = (table.T.tolist() for table in (size, count, first))
-        for number, (sizes, counts, starts) in enumerate(zip(*tables, strict=True)):
-            graph, made = graphs[number], flat[number]
-            anchors = _anchors(graph, dict(zip(schema.node_types, starts, strict=True)))
-            if anchors:
-                made["anchors"] = torch.cat(anchors)
-            used = {kind: n for kind, n in zip(schema.edge_types, counts, strict=True) if n}
-            if any(graph[kind].get("edge_weight") is not None for kind in used):
-                made["edge_weight"] = _edge_weight(graph, used, number)
-            if others:
-                made.update(_common(graph, zip(schema.node_types, sizes, strict=True)))
-                made.update(_common(graph, used.items()))
-    for graph, made in zip(graphs, flat, strict=True):
+    tables = (table.T.tolist() for table in (size, count, first))
+    for number, (sizes, counts, starts) in enumerate(zip(*tables, strict=True)):
+        graph, made = graphs[number], flat[number]
+        anchors = [
+            own.view(-1) + start
+            for kind, start in zip(schema.node_types, starts, strict=True)
+            if (own := graph.get(kind, {}).get("anchors")) is not None
+        ]
+        if anchors:
+            made["anchors"] = torch.cat(anchors)
+        used = {kind: n for kind, n in zip(schema.edge_types, counts, strict=True) if n}
+        if any(graph[kind].get("edge_weight") is not None for kind in used):
+            made["edge_weight"] = _edge_weight(graph, used, number)
+        if others:
+            made.update(_common(graph, zip(schema.node_types, sizes, strict=True)))
+            made.update(_common(graph, used.items()))
         made.update(graph[GLOBAL])
     return flat
 
 
-def _column(graphs: Sequence[dict[Any, Any]], kind: Any, name: str) -> list[tuple[int, Tensor]]:
-    """What a type has under a name, with the numbers of the graphs that have it."""
-    return [
-        (number, value)
-        for number, graph in enumerate(graphs)
-        if kind in graph and (value := graph[kind].get(name)) is not None
-    ]
+def _column(graphs: Sequence[dict[Any, Any]], kind: Any, name: str) -> list[Tensor | None]:
+    """What a type has under a name in every graph."""
+    return [graph.get(kind, {}).get(name) for graph in graphs]
 
 
-def _counts(
-    columns: Iterable[Sequence[tuple[int, Tensor]]], dim: int, graphs: int, device: torch.device
-) -> Tensor:
-    """Rows ``[types, graphs]`` of every type in every graph."""
-    table = []
-    for rows in columns:
-        count = [0] * graphs
-        for number, value in rows:
-            count[number] = value.shape[dim]
-        table.append(count)
-    return torch.tensor(table, dtype=torch.long, device=device).view(-1, graphs)
+def _there(*columns: Sequence[Tensor | None]) -> list[Tensor]:
+    return [value for column in columns for value in column if value is not None]
+
+
+def _rows(columns: Sequence[Sequence[Tensor | None]], dim: int, graphs: int) -> Tensor:
+    """Number of rows ``[types, graphs]`` of every type in every graph."""
+    table = [[0 if value is None else value.shape[dim] for value in column] for column in columns]
+    return torch.tensor(table, dtype=torch.long).view(-1, graphs)
 
 
 def _types_and_graphs(count: Tensor) -> tuple[Tensor, Tensor]:
@@ -233,12 +218,8 @@ def _edge_attr(
     graphs: Sequence[dict[Any, Any]], schema: Schema, counts: list[int], like: Tensor
 ) -> Tensor:
     """Features of all edges, type by type; zeros for types that have none."""
-    columns = [[v for _, v in _column(graphs, kind, "edge_attr")] for kind in schema.edge_types]
-    given = {
-        value.dtype: kind
-        for kind, found in zip(schema.edge_types, columns, strict=True)
-        for value in found
-    }
+    columns = {kind: _there(_column(graphs, kind, "edge_attr")) for kind in schema.edge_types}
+    given = {value.dtype: kind for kind, found in columns.items() for value in found}
     if len(given) > 1 and not all(dtype.is_floating_point for dtype in given):
         named = ", ".join(f"{dtype} for {shown(kind)}" for dtype, kind in given.items())
         raise InputError(
@@ -246,19 +227,9 @@ def _edge_attr(
             "codes as edge_attr.float(), and turn them back with .long() inside the model"
         )
     like = like if len(given) != 1 else like.to(next(iter(given)))
-    parts = []
-    for found, total in zip(columns, counts, strict=True):
-        rows = torch.cat(found) if found else like.new_zeros(total, 0)
-        parts.append(padded(rows, schema.edge_width or 0))
-    return torch.cat(parts)
-
-
-def _anchors(graph: dict[Any, Any], first: Mapping[str, int]) -> list[Tensor]:
-    return [
-        graph[kind]["anchors"].view(-1) + start
-        for kind, start in first.items()
-        if kind in graph and graph[kind].get("anchors") is not None
-    ]
+    rows = (torch.cat(found) if found else like.new_zeros(total, 0)
+            for found, total in zip(columns.values(), counts, strict=True))  # fmt: skip
+    return torch.cat([padded(part, schema.edge_width or 0) for part in rows])
 
 
 def _edge_weight(graph: dict[Any, Any], used: Mapping[EdgeType, int], number: int) -> Tensor:
@@ -303,8 +274,10 @@ def split_hetero(
     node_type, edge_type = groups["node"][NODE_TYPE], groups["edge"][EDGE_TYPE]
     edge_graph = torch.repeat_interleave(counts["edge"])
     node_cell = node_type * total + torch.repeat_interleave(counts["node"])
-    node_rows, node_counts = _sorted(node_cell, len(schema.node_types) * total)
-    edge_rows, edge_counts = _sorted(edge_type * total + edge_graph, len(schema.edge_types) * total)
+    edge_cell = edge_type * total + edge_graph
+    node_rows, edge_rows = (torch.argsort(v, stable=True) for v in (node_cell, edge_cell))
+    node_counts = torch.bincount(node_cell, minlength=len(schema.node_types) * total)
+    edge_counts = torch.bincount(edge_cell, minlength=len(schema.edge_types) * total)
     number = torch.empty_like(node_rows)
     place = torch.arange(len(node_rows), device=number.device)
     number[node_rows] = place - exclusive_cumsum(node_counts)[node_cell[node_rows]]
@@ -370,8 +343,3 @@ def _by_type(
             columns[name] = _split(part, counts[number])
         made.append(columns)
     return made
-
-
-def _sorted(cell: Tensor, total: int) -> tuple[Tensor, Tensor]:
-    """Rows ordered by cell, and the number of rows of every cell."""
-    return torch.argsort(cell, stable=True), torch.bincount(cell, minlength=total)

@@ -34,7 +34,9 @@ _COUNTED = ("x", "z", "pos")
 def read_graphs(graphs: GraphBatch | Iterable[Any], attributes: Attributes) -> Parts:
     """Reads a dataset, a list of ``Data``, a loader, a batch or one ``Data``."""
     if isinstance(graphs, GraphBatch):
-        return _of_batch(graphs)
+        graphs = graphs.grouped()  # whatever the order of its edges
+        names = ("sizes", "edge_counts", "local_edge_index", "schema")
+        return {**{name: getattr(graphs, name) for name in names}, **graphs.groups()}
     if isinstance(graphs, BaseData):
         graphs = graphs.to_data_list() if isinstance(graphs, Batch) else [graphs]
     if isinstance(graphs, InMemoryDataset) and attributes == "inputs":
@@ -44,31 +46,15 @@ def read_graphs(graphs: GraphBatch | Iterable[Any], attributes: Attributes) -> P
     items: list[Any] = []
     for item in graphs:
         items.extend(item.to_data_list() if isinstance(item, Batch) else [item])
-    if any(isinstance(item, HeteroData) for item in items):
-        return _of_hetero(items, attributes)
-    return _of_list(items, attributes)
-
-
-def _of_hetero(graphs: Sequence[HeteroData], attributes: Attributes) -> Parts:
-    schema, flat = flattened(graphs, others=attributes != "inputs")
+    if not any(isinstance(item, HeteroData) for item in items):
+        return _of_list(items, attributes)
+    schema, flat = flattened(items, others=attributes != "inputs")
     if not schema.node_types:
         raise InputError("no graph has nodes: every node type needs x")
     parts = _of_list(flat, attributes)
-    parts["node"] = {**parts["node"], NODE_TYPE: torch.cat([graph[NODE_TYPE] for graph in flat])}
-    parts["edge"] = {**parts["edge"], EDGE_TYPE: torch.cat([graph[EDGE_TYPE] for graph in flat])}
+    for group, name in (("node", NODE_TYPE), ("edge", EDGE_TYPE)):
+        parts[group] = {**parts[group], name: torch.cat([graph[name] for graph in flat])}
     return {**parts, "schema": schema}
-
-
-def _of_batch(graphs: GraphBatch) -> Parts:
-    """Takes a batch apart, whatever the order of its edges."""
-    graphs = graphs.grouped()
-    return {
-        "sizes": graphs.sizes,
-        "edge_counts": graphs.edge_counts,
-        "local_edge_index": graphs.local_edge_index,
-        **graphs.groups(),
-        "schema": graphs.schema,
-    }
 
 
 def _attributes(graph: Any) -> Graph:
@@ -83,7 +69,7 @@ def _attributes(graph: Any) -> Graph:
     return {**found, **{name: value for name, value in given.items() if value is not None}}
 
 
-def completed(graph: Graph, number: int = 0) -> Graph:
+def _completed(graph: Graph, number: int) -> Graph:
     """A graph with ``x`` of width 0 if it has no node features, and no edges if it has none."""
     if graph.get("x") is not None and graph.get("edge_index") is not None:
         return graph
@@ -109,7 +95,7 @@ def _of_list(items: Sequence[Any], attributes: Attributes) -> Parts:
     graphs = [_attributes(item) for item in items]
     for name in ("x", "edge_index"):
         _all_or_none(graphs, name)
-    graphs = [completed(graph, number) for number, graph in enumerate(graphs)]
+    graphs = [_completed(graph, number) for number, graph in enumerate(graphs)]
     for name in ("x", "edge_attr"):
         _check_dtypes(graphs, name)
     try:
@@ -121,13 +107,14 @@ def _of_list(items: Sequence[Any], attributes: Attributes) -> Parts:
             "edge_counts": torch.tensor(edge_counts, device=device),
             "local_edge_index": torch.cat([graph["edge_index"] for graph in graphs], dim=1),
             "node": {"x": torch.cat([graph["x"] for graph in graphs])},
-            "edge": {
-                name: torch.cat(values)
-                for name in ("edge_attr", "edge_weight")
-                if (values := _per_edge(graphs, name, edge_counts)) is not None
-            },
+            "edge": {},
             "graph": _labels(graphs) | _anchors(graphs),
         }
+        for name in ("edge_attr", "edge_weight"):
+            if (values := _all_or_none(graphs, name)) is not None:
+                for number, value in enumerate(values):
+                    check_edge_rows(value, edge_counts[number], name, number)
+                parts["edge"][name] = torch.cat(values)
     except (RuntimeError, TypeError, AttributeError, IndexError) as error:
         raise InputError(f"the graphs cannot be put into one batch: {error}") from error
     if attributes == "inputs":
@@ -158,22 +145,11 @@ def _check_dtypes(graphs: Sequence[Graph], name: str) -> None:
             )
 
 
-def _per_edge(graphs: Sequence[Graph], name: str, edge_counts: list[int]) -> list[Tensor] | None:
-    """One tensor per graph, each with a row per edge of its own graph."""
-    values = _all_or_none(graphs, name)
-    for number, value in enumerate(values or ()):
-        check_edge_rows(value, edge_counts[number], name, number)
-    return values
-
-
 def _labels(graphs: Sequence[Graph]) -> dict[str, Tensor]:
-    labels = [graph.get("y") for graph in graphs]
+    labels: list[Any] = [graph.get("y") for graph in graphs]
     if not all(isinstance(label, Tensor) and label.numel() == 1 for label in labels):
         return {}
-    given = [label for label in labels if label is not None]
-    if any(label.dim() != 1 for label in given):
-        given = [label.view(1) for label in given]
-    return {"y": torch.cat(given)}
+    return {"y": torch.cat([label.view(1) for label in labels])}
 
 
 def _anchors(graphs: Sequence[Graph]) -> dict[str, Tensor]:
@@ -209,9 +185,7 @@ def _of_dataset(dataset: InMemoryDataset) -> Parts | None:
         graph["anchors"] = data.anchors.view(width.numel(), -1)
     edge = {n: data[n] for n in ("edge_attr", "edge_weight") if data.get(n) is not None}
     edge_counts = slices["edge_index"].diff()
-    if any(
-        name not in slices or not torch.equal(slices[name].diff(), edge_counts) for name in edge
-    ):
+    if not all(n in slices and torch.equal(slices[n].diff(), edge_counts) for n in edge):
         return None  # likewise
     node = {"x": data.x}
     schema = getattr(dataset, "schema", None)  # of our own datasets
@@ -241,8 +215,9 @@ def _with_others(parts: Parts, graphs: Sequence[Graph], *, strict: bool) -> Part
 
     Those that do not fit are refused if ``strict``, else left out.
     """
-    groups: dict[str, dict[str, Any]] = {"match": {}, "text": {}}
-    groups.update({group: dict(parts[group]) for group in ("node", "edge", "graph")})
+    groups: dict[str, dict[str, Any]] = {
+        group: dict(parts.get(group, {})) for group in ("node", "edge", "graph", "match", "text")
+    }
     names = {*graphs[0], "num_nodes"}
     for number, graph in enumerate(graphs if strict else ()):
         if odd := graph.keys() - names:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,19 +26,14 @@ class Schema:
     Features of all types stand in one tensor that is as wide as the widest type; the other rows are
     filled with zeros that no model sees.
 
-    Args:
-        node_types: Types of nodes.
-        edge_types: Types of edges.
-        widths: Number of features of every node type.
-        edge_widths: Number of features of every edge type, ``None`` for none.
-        dtypes: Name of the type of the features of every node type, if some are integers or
-            booleans: models get each as it was given, though all stand in one tensor.
+    ``dtypes`` name the type of the features of every node type, if some are integers or booleans:
+    models get each as it was given, though all stand in one tensor.
     """
 
     node_types: tuple[str, ...]
     edge_types: tuple[EdgeType, ...]
-    widths: tuple[int, ...]
-    edge_widths: tuple[int | None, ...]
+    widths: tuple[int, ...]  # number of features of every node type
+    edge_widths: tuple[int | None, ...]  # of every edge type, ``None`` for none
     dtypes: tuple[str, ...] = ()
 
     @property
@@ -64,11 +61,7 @@ class Schema:
         return max((width for width in self.edge_widths if width is not None), default=None)
 
     def number(self, node_type: str | None) -> int:
-        """Number of a node type.
-
-        Raises:
-            InputError: If there is none of that name.
-        """
+        """Number of a node type; raises :class:`InputError` if there is none of that name."""
         if node_type not in self.node_types:
             found = "none is given" if node_type is None else f"there is no '{node_type}'"
             raise InputError(
@@ -98,31 +91,21 @@ class Schema:
         return cls(**{name: tuple(values) for name, values in fields.items()})
 
     def places_in(self, other: Schema, edge_type: Tensor) -> tuple[Tensor, Tensor]:
-        """Number of every node type and edge type in another schema.
-
-        Args:
-            other: The other schema.
-            edge_type: Types of all edges; a type without edges may lack its features.
-
-        Raises:
-            InputError: If it lacks one, or one has other features there.
-        """
-        node = [
-            _place(kind, width, other.node_types, other.widths, "node")
-            for kind, width in zip(self.node_types, self.widths, strict=True)
-        ]
-        for number, place in enumerate(node):
+        """Number of every node type and edge type in another schema, given types of all edges."""
+        known = dict(zip(other.node_types, other.widths, strict=True))
+        node = _places_in(known, dict(zip(self.node_types, self.widths, strict=True)), "node")
+        for number, place in enumerate(node.tolist()):
             if self._kind_of(number) != other._kind_of(place):
                 raise InputError(
                     f"x of node type {shown(self.node_types[number])} is {self._kind_of(number)}, "
                     f"{other._kind_of(place)} when it was fitted; give the same"
                 )
-        used = torch.bincount(edge_type, minlength=len(self.edge_types)) > 0
-        edge = [
-            _place(kind, width, other.edge_types, other.edge_widths, "edge", used=bool(there))
-            for kind, width, there in zip(self.edge_types, self.edge_widths, used, strict=True)
-        ]
-        return torch.tensor(node, dtype=torch.long), torch.tensor(edge, dtype=torch.long)
+        fitted = dict(zip(other.edge_types, other.edge_widths, strict=True))
+        used = torch.bincount(edge_type, minlength=len(self.edge_types)).tolist()
+        edges = zip(self.edge_types, self.edge_widths, used, strict=True)
+        # A type without edges may lack its features.
+        widths = {k: width if n or width is not None else fitted.get(k) for k, width, n in edges}
+        return node, _places_in(fitted, widths, "edge")
 
 
 def padded(rows: Tensor, width: int) -> Tensor:
@@ -135,58 +118,50 @@ def shown(kind: str | Sequence[str]) -> str:
     return repr(kind) if isinstance(kind, str) else f"({', '.join(kind)})"
 
 
-def _place(
-    kind: str | EdgeType,
-    width: int | None,
-    kinds: Sequence[str | EdgeType],
-    widths: Sequence[int | None],
-    what: str,
-    *,
-    used: bool = True,
-) -> int:
-    if kind not in kinds:
-        raise InputError(
-            f"{what} type {shown(kind)} is unknown to what was fitted; it knows: "
-            f"{', '.join(map(shown, kinds))}; fit again with graphs that have it"
-        )
-    place = kinds.index(kind)
-    if width != widths[place] and (used or width is not None):
-        raise InputError(
-            f"{what} type {shown(kind)} has {width or 'no'} features, {widths[place] or 'none'} "
-            "when it was fitted; give the same features"
-        )
-    return place
+def _places_in(known: Mapping[Any, Any], widths: Mapping[Any, Any], what: str) -> Tensor:
+    """Number of every type, of some width, among those that are known."""
+    for kind, width in widths.items():
+        if kind not in known:
+            raise InputError(
+                f"{what} type {shown(kind)} is unknown to what was fitted; it knows: "
+                f"{', '.join(map(shown, known))}; fit again with graphs that have it"
+            )
+        if width != known[kind]:
+            raise InputError(
+                f"{what} type {shown(kind)} has {width or 'no'} features, {known[kind] or 'none'} "
+                "when it was fitted; give the same features"
+            )
+    return torch.tensor([[*known].index(kind) for kind in widths], dtype=torch.long)
 
 
 @dataclass(frozen=True)
 class TypeRows:
-    """Where the rows of every type are.
-
-    Args:
-        schema: The types.
-        nodes: Rows of the nodes of every type.
-        edges: Rows of the edges of every type.
-        place: For every node its place among those of its type.
-    """
+    """Where the rows of every type are."""
 
     schema: Schema
-    nodes: tuple[Tensor, ...]
+    nodes: tuple[Tensor, ...]  # rows of the nodes of every type
     edges: tuple[Tensor, ...]
-    place: Tensor
 
     @classmethod
     def of(cls, schema: Schema, node_type: Tensor, edge_type: Tensor) -> TypeRows:
         """Finds the rows by their types."""
-        nodes = _rows_of(node_type, len(schema.node_types))
-        place = torch.empty_like(node_type)
-        for rows in nodes:
-            place[rows] = torch.arange(len(rows), device=place.device)
-        return cls(schema, nodes, _rows_of(edge_type, len(schema.edge_types)), place)
+        kinds = (node_type, len(schema.node_types)), (edge_type, len(schema.edge_types))
+        return cls(schema, *(_rows_of(kind, count) for kind, count in kinds))
+
+    @cached_property
+    def place(self) -> Tensor:
+        """For every node its place among those of its type."""
+        return _places(self.nodes)
+
+    @cached_property
+    def edge_place(self) -> Tensor:
+        """For every edge its place among those of its type."""
+        return _places(self.edges)
 
     def per_node(self, values: Tensor) -> dict[str, Tensor]:
         """Values of all nodes by type."""
-        kinds = zip(self.schema.node_types, self.nodes, strict=True)
-        return {kind: values.index_select(0, rows) for kind, rows in kinds}
+        given = zip(self.schema.node_types, self.nodes, strict=True)
+        return {kind: values.index_select(0, rows) for kind, rows in given}
 
     def per_edge(self, values: Tensor) -> dict[EdgeType, Tensor]:
         """Values of all edges by type."""
@@ -209,18 +184,11 @@ class TypeRows:
         kinds = zip(self.schema.edge_types, self.edges, strict=True)
         return {kind: placed.index_select(1, rows) for kind, rows in kinds}
 
-    def flat(self, by_type: dict[str, Tensor]) -> Tensor | None:
-        """The inverse of :meth:`per_node`; narrower types, and those that lack, get zeros.
-
-        ``None`` if no type has values.
-        """
-        found = {kind: value for kind, value in by_type.items() if kind in self.schema.node_types}
-        if not found:
-            return None
-        width = max(value.shape[1] for value in found.values())
-        first = next(iter(found.values()))
-        result = first.new_zeros(len(self.place), width)
-        for kind, value in found.items():
+    def flat(self, by_type: dict[str, Tensor]) -> Tensor:
+        """The inverse of :meth:`per_node`; narrower types, and those that lack, get zeros."""
+        width = max(value.shape[1] for value in by_type.values())
+        result = next(iter(by_type.values())).new_zeros(len(self.place), width)
+        for kind, value in by_type.items():
             rows = self.nodes[self.schema.node_types.index(kind)]
             result = result.index_copy(0, rows, padded(value, width).to(result.dtype))
         return result
@@ -232,3 +200,9 @@ def _rows_of(kind: Tensor, kinds: int) -> tuple[Tensor, ...]:
     counts: Sequence[int] = torch.bincount(kind, minlength=kinds).tolist()
     parts: tuple[Tensor, ...] = order.split(counts)  # type: ignore[no-untyped-call]
     return parts
+
+
+def _places(parts: Sequence[Tensor]) -> Tensor:
+    rows = torch.cat([*parts])
+    place = torch.cat([torch.arange(len(part), device=rows.device) for part in parts])
+    return torch.empty_like(rows).scatter_(0, rows, place)

@@ -40,10 +40,7 @@ def segment_mean(values: Tensor, segment: Tensor, num_segments: int) -> Tensor:
 def rank_in_segment(score: Tensor, segment: Tensor, ptr: Tensor) -> Tensor:
     """Rank of every element inside its segment, 0 for the highest score, ties by position.
 
-    Args:
-        score: One value per element.
-        segment: Segment number of every element, non-decreasing.
-        ptr: Position of the first element of every segment.
+    Segments are non-decreasing; ``ptr`` is the position of the first element of each.
     """
     # One integer sort in place of two float sorts: the bits of a float32, with the magnitude of
     # negative numbers flipped, order like the number itself.
@@ -60,17 +57,11 @@ TIE = 1e-5
 
 @dataclass(frozen=True)
 class Ties:
-    """Ranks in which equal scores share their places.
+    """Ranks in which equal scores share their places."""
 
-    Args:
-        rank: Mean rank of the elements with the same score.
-        first: Lowest rank among them.
-        count: Their number.
-    """
-
-    rank: Tensor
-    first: Tensor
-    count: Tensor
+    rank: Tensor  # mean rank of the elements with the same score
+    first: Tensor  # lowest rank among them
+    count: Tensor  # their number
 
 
 def ties_in_segment(
@@ -78,12 +69,7 @@ def ties_in_segment(
 ) -> Ties:
     """What ties make of the ranks of :func:`rank_in_segment`, which breaks them by position.
 
-    Args:
-        score: One value per element.
-        rank: Its rank.
-        segment: Segment number of every element, non-decreasing.
-        ptr: Position of the first element of every segment.
-        alone: Elements that do not rank by their score, and tie with none; by default none are.
+    Elements that are ``alone`` do not rank by their score, and tie with none.
     """
     if alone is None:
         alone = torch.zeros_like(segment, dtype=torch.bool)

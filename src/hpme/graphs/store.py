@@ -82,31 +82,6 @@ class GraphStore:
     # Where stores come from #####################################################################
 
     @classmethod
-    def of(
-        cls,
-        *,
-        x: Tensor,
-        local_edge_index: Tensor,
-        sizes: Tensor,
-        edge_counts: Tensor,
-        edge_attr: Tensor | None = None,
-        edge_weight: Tensor | None = None,
-        y: Tensor | None = None,
-        anchors: Tensor | None = None,
-    ) -> GraphStore:
-        """From the attributes that explaining reads, those that are there."""
-        edge = {"edge_attr": edge_attr, "edge_weight": edge_weight}
-        graph = {"y": y, "anchors": anchors}
-        return cls(
-            sizes,
-            edge_counts,
-            local_edge_index,
-            node={"x": x},
-            edge={name: value for name, value in edge.items() if value is not None},
-            graph={name: value for name, value in graph.items() if value is not None},
-        )
-
-    @classmethod
     def from_graphs(
         cls, graphs: GraphStore | GraphBatch | Graphs, *, attributes: Attributes = "inputs"
     ) -> GraphStore:
@@ -214,10 +189,7 @@ class GraphStore:
     def batch(self, ids: Tensor | None = None, *, with_pairs: bool = False) -> GraphBatch:
         """The graphs with the given numbers (repetition allowed), or all of them, as one batch.
 
-        Args:
-            ids: Numbers of the graphs.
-            with_pairs: Whether to take the pairs of the batch from those of all graphs, which
-                pays if there are several batches.
+        ``with_pairs`` takes its pairs from those of all graphs, which pays for several batches.
         """
         ids = torch.arange(len(self), device=self.device) if ids is None else ids.to(self.device)
         sizes = self.sizes.index_select(0, ids)
@@ -268,20 +240,17 @@ class GraphStore:
 
     def subset(self, ids: Tensor) -> GraphStore:
         """The graphs with the given numbers, in that order."""
-        ids, counts = ids.to(self.device), self.counts()
-        rows = {
-            group: concatenated_ranges(exclusive_cumsum(count)[ids], count[ids])[0]
-            for group, count in counts.items()
-        }
-        taken: dict[str, Any] = {
-            group: {name: value[rows[group]] for name, value in getattr(self, group).items()}
-            for group in GROUPS
-        }
+        ids = ids.to(self.device)
+        taken: dict[str, Any] = {}
+        for group, count in self.counts().items():
+            rows = concatenated_ranges(exclusive_cumsum(count)[ids], count[ids])[0]
+            taken[group] = {name: value[rows] for name, value in getattr(self, group).items()}
+            if group == "edge":
+                taken["local_edge_index"] = self.local_edge_index[:, rows]
         return replace(
             self,
             sizes=self.sizes[ids],
             edge_counts=self.edge_counts[ids],
-            local_edge_index=self.local_edge_index[:, rows["edge"]],
             match_counts=None if self.match_counts is None else self.match_counts[ids],
             text={name: [texts[i] for i in ids.tolist()] for name, texts in self.text.items()},
             **taken,
@@ -294,18 +263,18 @@ class GraphStore:
         stores = (self, *(other.conformed(self.schema) for other in others))
         matches = [s.match_counts for s in stores if s.match_counts is not None]
 
-        def common(group: str) -> dict[str, Any]:
-            return {
-                name: [getattr(store, group)[name] for store in stores]
-                for name in getattr(self, group)
-                if all(name in getattr(store, group) for store in others)
-            }
-
-        def row(parts: Sequence[Tensor], dim: int = 0) -> Tensor:
+        def row(parts: Sequence[Any], dim: int = 0) -> Any:
+            if not isinstance(parts[0], Tensor):
+                return [text for texts in parts for text in texts]
             return torch.cat([part.to(parts[0]) for part in parts], dim=dim)
 
         groups: dict[str, Any] = {
-            group: {name: row(parts) for name, parts in common(group).items()} for group in GROUPS
+            group: {
+                name: row([getattr(store, group)[name] for store in stores])
+                for name in getattr(self, group)
+                if all(name in getattr(store, group) for store in others)
+            }
+            for group in (*GROUPS, "text")
         }
         return replace(
             self,
@@ -313,27 +282,13 @@ class GraphStore:
             edge_counts=row([store.edge_counts for store in stores]),
             local_edge_index=row([store.local_edge_index for store in stores], dim=1),
             match_counts=row(matches) if len(matches) == len(stores) else None,
-            text={
-                name: [t for texts in parts for t in texts]
-                for name, parts in common("text").items()
-            },
             **groups,
         )
 
-    def with_attributes(
-        self,
-        *,
-        node: Mapping[str, Tensor] | None = None,
-        edge: Mapping[str, Tensor] | None = None,
-        graph: Mapping[str, Tensor] | None = None,
-    ) -> GraphStore:
-        """The same graphs with further or other attributes."""
-        return replace(
-            self,
-            node={**self.node, **(node or {})},
-            edge={**self.edge, **(edge or {})},
-            graph={**self.graph, **(graph or {})},
-        )
+    def with_attributes(self, **groups: Mapping[str, Tensor]) -> GraphStore:
+        """The same graphs with further or other attributes, as ``node=``, ``edge=``, ``graph=``."""
+        changed: dict[str, Any] = {name: {**getattr(self, name), **groups[name]} for name in groups}
+        return replace(self, **changed)
 
     def detached(self, *, everything: bool = False) -> GraphStore:
         """The graphs without the history of tensors, with :data:`MODEL_INPUTS` or everything."""
@@ -347,11 +302,7 @@ class GraphStore:
         return replace(self, node=node, edge=edge, graph=graph, text=text, **none)
 
     def conformed(self, schema: Schema | None) -> GraphStore:
-        """The same graphs with types numbered as in another schema.
-
-        Raises:
-            InputError: If it lacks a type of these graphs, or only one of both has types.
-        """
+        """The same graphs with types numbered as in another schema, which must have all of them."""
         if schema == self.schema:
             return self
         if schema is None or self.schema is None:

@@ -39,26 +39,20 @@ def chunks(store: GraphStore, ids: Tensor, channels: int = NARROW) -> Iterator[T
 
 
 def keep_edges(graphs: GraphBatch, kept: Tensor, *, drop_isolated: bool = False) -> GraphBatch:
-    """The graphs with some of their edges.
+    """The graphs with the edges of a boolean mask.
 
-    Args:
-        kept: Boolean :math:`[E]`.
-        drop_isolated: Whether nodes without a kept edge to another node go, too, with their
-            self-loops. Anchors stay, and so do all nodes of a graph that would have none left.
+    With ``drop_isolated``, nodes without a kept edge to another node go, too, with their
+    self-loops. Anchors stay, and so do all nodes of a graph that would have none left.
     """
     graphs = graphs.edges(kept)
-    return graphs.nodes(_connected(graphs)) if drop_isolated else graphs
-
-
-def _connected(graphs: GraphBatch) -> Tensor:
-    """Boolean :math:`[N]`: nodes to stay if isolated ones go."""
-    ends = graphs.edge_index[:, ~graphs.loops].flatten()
+    if not drop_isolated:
+        return graphs
     nodes = torch.zeros_like(graphs.batch, dtype=torch.bool)
-    nodes[ends] = True
+    nodes[graphs.edge_index[:, ~graphs.loops].flatten()] = True
     if graphs.anchors is not None:
         nodes[graphs.anchors.flatten()] = True
     left = torch.bincount(graphs.batch[nodes], minlength=graphs.num_graphs)
-    return nodes | (left == 0)[graphs.batch]
+    return graphs.nodes(nodes | (left == 0)[graphs.batch])
 
 
 def side_by_side(first: GraphBatch, second: GraphBatch) -> tuple[GraphBatch, Tensor]:
@@ -71,11 +65,10 @@ def side_by_side(first: GraphBatch, second: GraphBatch) -> tuple[GraphBatch, Ten
         The graphs, and the new number of every node of ``first``, then of ``second``.
     """
     # A node moves by as many places as graphs of the other batch come before it.
-    moved = at(second.ptr, first.batch), at(first.ptr + first.sizes, second.batch)
-    place = torch.cat([_numbers(first) + moved[0], _numbers(second) + moved[1]])
-    origin = torch.empty_like(place).scatter_(
-        0, place, torch.arange(len(place), device=place.device)
-    )
+    moved = [at(second.ptr, first.batch), at(first.ptr + first.sizes, second.batch)]
+    number = torch.arange(first.num_nodes + second.num_nodes, device=first.batch.device)
+    place = torch.cat([number[: first.num_nodes], number[: second.num_nodes]]) + torch.cat(moved)
+    origin = torch.empty_like(place).scatter_(0, place, number)
     batch = torch.cat([first.batch, second.batch])
     edges = [at(place, first.edge_index), at(place, second.edge_index + first.num_nodes)]
     graphs = GraphBatch(
@@ -116,10 +109,6 @@ def with_edges(graphs: GraphBatch, edge_index: Tensor, generator: torch.Generato
         edge={name: longer(value) for name, value in graphs.edge.items()},
         known_pairs=None,
     )
-
-
-def _numbers(graphs: GraphBatch) -> Tensor:
-    return torch.arange(graphs.num_nodes, device=graphs.batch.device)
 
 
 def _both(first: Tensor | None, second: Tensor | None) -> Tensor | None:
@@ -171,7 +160,9 @@ def on_cpu(graphs: Any) -> Any:
     if isinstance(graphs, GraphBatch):
         return graphs.to(CPU)
     if isinstance(graphs, GraphStore):
-        return graphs if graphs.device == CPU else _store_on_cpu(graphs)
+        if graphs.device == CPU:
+            return graphs
+        return from_tensors({name: value.to(CPU) for name, value in to_tensors(graphs).items()})
     if isinstance(graphs, Data):
         return _graph_on_cpu(graphs)
     if isinstance(graphs, list | tuple):
@@ -184,7 +175,3 @@ def _graph_on_cpu(graph: Any) -> Any:
     if not isinstance(edge_index, Tensor) or edge_index.device.type in ("cpu", "meta"):
         return graph
     return copy.copy(graph).to(CPU)  # PyG moves a graph in place
-
-
-def _store_on_cpu(store: GraphStore) -> GraphStore:
-    return from_tensors({name: tensor.to(CPU) for name, tensor in to_tensors(store).items()})

@@ -1,16 +1,15 @@
 """Any ``torch.nn.Module`` on graphs: edge weights in, outputs and embeddings out.
 
-A :class:`ModelAdapter` moves graphs to the model, calls it (:mod:`hpme.models.calling`), and reads
-the part of its output that is explained, one row per graph (:mod:`hpme.models.output`). On real
-graphs it finds out how edge weights reach the model: by its ``edge_weight`` argument, else as masks
-on messages (:mod:`hpme.models.message_mask`). Where embeddings are wanted, it watches the forward
-pass (:mod:`hpme.models.embedding`). It knows nothing of explainers and does not change the model.
+It calls the model (:mod:`hpme.models.calling`), reads the part of its output that is explained
+(:mod:`hpme.models.output`), and finds out how edge weights reach it: by its ``edge_weight``
+argument, else as masks on messages (:mod:`hpme.models.message_mask`). Where embeddings are wanted,
+it watches the forward pass (:mod:`hpme.models.embedding`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,13 +20,11 @@ from torch import Tensor, nn
 from hpme.data.info import Level
 from hpme.errors import InputError, ModelError
 from hpme.graphs import GraphBatch
-from hpme.models.calling import Call, Caller, takes_model
+from hpme.models.calling import Caller, takes_model
 from hpme.models.embedding import Embedding, EmbeddingProbe, target_nodes, target_type
 from hpme.models.freezing import users_settings
-from hpme.models.hetero_embedding import HeteroEmbeddingProbe
 from hpme.models.message_mask import hetero_message_mask, message_mask
 from hpme.models.node_input import NodeInput, NodeInputProbe, no_node_input
-from hpme.models.output import OutputView
 from hpme.models.task import Task, check_output, check_rows, described
 
 if TYPE_CHECKING:
@@ -40,69 +37,46 @@ class ModelAdapter:
     """Calls a model the way explainers need it, without leaving a trace on it.
 
     Use inside :func:`frozen`. :meth:`describe` says how edge weights are applied and where node
-    embeddings come from. Graphs may be on another device than the model: they are moved, and what
-    the model returns comes back to where they were. Outputs in half precision become single.
+    embeddings come from: from the named layer, else from the input of the readout, else from the
+    last message-passing layer. At node level the input of the head, the first linear layer on node
+    rows after all message passing, stands in for that of the readout.
+
+    At level ``"node"`` a model returns one row per node and is called without ``batch`` unless it
+    requires one; the rows at the first anchor of every graph are the outputs. At level ``"edge"``
+    it returns one row per link, and the two anchors of every graph are its ends. Graphs may be on
+    another device than the model: they are moved, and what the model returns comes back to where
+    they were. Outputs in half precision become single.
 
     Args:
-        model: Called as ``model(x, edge_index, batch=..., [edge_weight=...], [edge_attr=...])``, or
-            as :class:`~hpme.models.calling.Caller` finds out.
-        embedding_layer: Dotted name of the layer whose output is the node embedding; by default
-            the input of the readout, else the last message-passing layer. At node level the input
-            of the head, the first linear layer on node rows after all message passing, stands in
-            for that of the readout.
+        explained: The model and what is known about it.
         weighting: How edge weights reach the model; found out by :meth:`probe` if ``None``.
-        level: ``"graph"``; or ``"node"``, a model that returns one row per node and is called
-            without ``batch`` unless it requires one. Then the rows at the first anchor of every
-            graph are the outputs. With ``"edge"`` the model returns one row per link, and the two
-            anchors of every graph are its ends.
-        call: How the model is called, in place of what is found out.
-        view: What of its output is explained.
     """
 
-    def __init__(
-        self,
-        model: nn.Module,
-        *,
-        embedding_layer: str | None = None,
-        weighting: Weighting | None = None,
-        level: Level = "graph",
-        call: Call | None = None,
-        view: OutputView | None = None,
-    ) -> None:
-        self.model = model
-        self.level = level
-        self.view = view or OutputView()
-        self.embedding_layer = embedding_layer
+    def __init__(self, explained: ExplainedModel, *, weighting: Weighting | None = None) -> None:
+        self.explained, self.model, self.view = explained, explained.model, explained.view
+        self.level: Level = explained.known_level or "graph"
+        self.embedding_layer = explained.embedding_layer
         self.weighting = weighting
         self.embedding_source: str | None = None
         self.edge_free = False
         """Whether the model is known to read no edges."""
         self.entry: NodeInput | None = None
         """Where nodes enter the model as numbers, if their features are none."""
-        self.device = device_of(model)
-        self.explained: ExplainedModel | None = None
-        """What the model is known by, if it was made from there."""
+        self.device = device_of(self.model)
         self.width: int | None = None
         """Channels that node embeddings must have, if an explainer was fitted to some."""
-        self.caller = Caller(model, call, level)
-        names = [name for name, _ in model.named_modules()]
-        if embedding_layer is not None and embedding_layer not in names:
+        self.caller = Caller(self.model, explained.call, self.level)
+        names = [name for name, _ in self.model.named_modules()]
+        if self.embedding_layer not in (None, *names):
             layers = ", ".join(name for name in names if name)
-            raise InputError(f"the model has no layer '{embedding_layer}'; it has: {layers}")
+            raise InputError(f"the model has no layer '{self.embedding_layer}'; it has: {layers}")
 
     def on(self, model: nn.Module) -> ModelAdapter:
         """The same for another module of the same kind, such as a copy."""
-        call = self.caller.call
+        call = self.explained.call
         if call is not None and not takes_model(call):
             raise InputError("call must be call(model, batch) where a copy of the model is called")
-        return ModelAdapter(
-            model,
-            embedding_layer=self.embedding_layer,
-            weighting=self.weighting,
-            level=self.level,
-            call=call,
-            view=self.view,
-        )
+        return ModelAdapter(replace(self.explained, model=model), weighting=self.weighting)
 
     def task(self, output: Tensor) -> Task:
         """What an output means, see :meth:`~hpme.models.output.OutputView.task`."""
@@ -177,13 +151,13 @@ class ModelAdapter:
         if not graphs.coded:
             return graphs.x
         there = self._there(graphs)
-        with torch.no_grad(), self._entering(there) as probe:
+        probe = NodeInputProbe(self.model, there)
+        with torch.no_grad(), probe.watching():
             self._call(there, None, "none", **model_kwargs)
         self.entry = probe.found()
         if self.entry is None:
             raise no_node_input(graphs)
-        value: Tensor = _back(self.entry.value, graphs)
-        return value
+        return self.entry.value.to(graphs.x.device)
 
     def predict(
         self,
@@ -195,41 +169,27 @@ class ModelAdapter:
     ) -> Tensor:
         """The model's output; ``edge_weight`` multiplies the graphs' own weights if any.
 
-        Args:
-            graphs: The graphs.
-            edge_weight: Weight of every edge.
-            node_input: In place of what :meth:`node_input` gave.
-            **model_kwargs: Further arguments of the model.
+        ``node_input`` stands in place of what :meth:`node_input` gave; ``model_kwargs`` are further
+        arguments of the model.
         """
-        if edge_weight is not None and self.weighting is None:
-            self.probe(graphs)
-        there, weighting = self._there(graphs), self.weighting or "none"
-        there, entered = self._entered(there, node_input)
-        with entered:
-            called = self._call(there, edge_weight, weighting, **model_kwargs)
-        output: Tensor = self._read(there, called)
+        with self._entered(graphs, edge_weight, node_input) as there:
+            called = self._call(there, edge_weight, self.weighting or "none", **model_kwargs)
+        output = self._read(there, called)
         self._check_gradient(edge_weight, output)
-        result: Tensor = _back(output, graphs)
+        result: Tensor = output.to(graphs.x.device) if isinstance(output, Tensor) else output
         return result
 
     @torch.no_grad()
     def embed(self, graphs: GraphBatch, **model_kwargs: Any) -> Embedding:
-        """Node and graph embeddings and the output, from one forward pass.
-
-        Raises:
-            ModelError: If the output is unusable.
-        """
+        """Node and graph embeddings and the output, from one forward pass, if it is usable."""
         return self.checked(self.trace(graphs, **model_kwargs), graphs)
 
     def checked(self, embedding: Embedding, graphs: GraphBatch) -> Embedding:
         """What :meth:`trace` gave, without gradients; as :meth:`embed`."""
         self.check(embedding.output, graphs)
         dtype = torch.get_default_dtype()  # explainers learn in it, whatever that of the model
-
-        def plain(value: Any) -> Any:
-            return value.detach().to(dtype) if isinstance(value, Tensor) else value
-
-        nodes, graph, *layers = map(plain, (embedding.nodes, embedding.graph, *embedding.layers))
+        given = (embedding.nodes, embedding.graph, *embedding.layers)
+        nodes, graph, *layers = (value.detach().to(dtype) for value in given)
         output = embedding.output.detach()
         return replace(embedding, nodes=nodes, graph=graph, output=output, layers=tuple(layers))
 
@@ -247,14 +207,11 @@ class ModelAdapter:
         with respect to them. Arguments are those of :meth:`predict`. What becomes of codes first
         counts as a layer, the first one.
         """
-        if edge_weight is not None and self.weighting is None:
-            self.probe(graphs)
-        there = self._there(graphs)
-        there, entered = self._entered(there, node_input)
-        kind = EmbeddingProbe if graphs.schema is None else HeteroEmbeddingProbe
-        probe = kind(self.model, there, self.level, self.embedding_layer)  # by their very tensors
-        with entered, self._entering(there) as entry, probe.watching():
-            output = self._call(there, edge_weight, self.weighting or "none", **model_kwargs)
+        with self._entered(graphs, edge_weight, node_input) as there:
+            probe = EmbeddingProbe(self.model, there, self.level, self.embedding_layer)
+            entry = NodeInputProbe(self.model, there)
+            with entry.watching(), probe.watching():
+                output = self._call(there, edge_weight, self.weighting or "none", **model_kwargs)
         output = self._read(there, output)
         check_rows(output, graphs.num_graphs)
         embedding = probe.found(output)
@@ -266,15 +223,12 @@ class ModelAdapter:
                 "or fit again"
             )
         self.embedding_source = embedding.source
-        if there.coded and (found := entry.found()) is not None:
+        if (found := entry.found()) is not None:
             self.entry = found
             embedding = replace(embedding, layers=(found.value, *embedding.layers))
-        return replace(
-            embedding,
-            nodes=_back(embedding.nodes, graphs),
-            graph=_back(embedding.graph, graphs),
-            output=_back(embedding.output, graphs),
-        )
+        back = {name: getattr(embedding, name).to(graphs.x.device)
+                for name in ("nodes", "graph", "output")}  # fmt: skip
+        return replace(embedding, **back)
 
     def check(self, output: Any, graphs: GraphBatch) -> None:
         """Raises :class:`ModelError` unless an output has one row per graph, of finite numbers."""
@@ -288,30 +242,23 @@ class ModelAdapter:
             check_gradient(output)
 
     @contextmanager
-    def _entering(self, graphs: GraphBatch) -> Iterator[NodeInputProbe]:
-        """Watches for what becomes of codes; of numbers there is nothing to find."""
-        probe = NodeInputProbe(self.model, graphs)
-        with probe.watching() if graphs.coded else nullcontext():
-            yield probe
-
     def _entered(
-        self, graphs: GraphBatch, node_input: Tensor | None
-    ) -> tuple[GraphBatch, AbstractContextManager[None]]:
-        """The graphs, and where to call the model on them, with other numbers for the nodes."""
+        self, graphs: GraphBatch, edge_weight: Tensor | None, node_input: Tensor | None
+    ) -> Iterator[GraphBatch]:
+        """The graphs where the model is, which goes on from other numbers for the nodes inside."""
+        if edge_weight is not None and self.weighting is None:
+            self.probe(graphs)
+        graphs = self._there(graphs)
         if node_input is None:
-            return graphs, nullcontext()
-        if not graphs.coded:
-            return replace(graphs, x=node_input.to(graphs.x.device)), nullcontext()
-        assert self.entry is not None
+            yield graphs
+            return
         node_input = node_input.to(graphs.x.device)
-        return self.entry.beside(graphs, node_input), self.entry.replaced(node_input)
-
-    def _dtype(self, graphs: GraphBatch) -> torch.dtype:
-        """Type of the numbers the model computes with."""
         if not graphs.coded:
-            return graphs.x.dtype
-        numbers = (p.dtype for p in self.model.parameters() if p.is_floating_point())
-        return next(numbers, graphs.float_dtype)
+            yield replace(graphs, x=node_input)
+            return
+        assert self.entry is not None
+        with self.entry.replaced(node_input):
+            yield self.entry.beside(graphs, node_input)
 
     def _there(self, graphs: GraphBatch) -> GraphBatch:
         """The graphs where the model is."""
@@ -345,12 +292,13 @@ class ModelAdapter:
     def _call(
         self, graphs: GraphBatch, edge_weight: Tensor | None, weighting: Weighting, **extra: Any
     ) -> Any:
-        kwargs = {
-            name: value.to(graphs.x.device) if isinstance(value, Tensor) else value
-            for name, value in extra.items()
-        }
+        device, dtype = graphs.x.device, graphs.x.dtype
+        kwargs = {n: v.to(device) if isinstance(v, Tensor) else v for n, v in extra.items()}
+        if graphs.coded:  # then that of the numbers the model computes with
+            numbers = (p.dtype for p in self.model.parameters() if p.is_floating_point())
+            dtype = next(numbers, graphs.float_dtype)
         if edge_weight is not None:
-            edge_weight = edge_weight.to(graphs.x.device, self._dtype(graphs))
+            edge_weight = edge_weight.to(device, dtype)
         masks: Any = nullcontext()
         if edge_weight is not None and weighting == "message":
             # PyG's masks assume that self-loops come last, sorted by node.
@@ -392,7 +340,3 @@ def check_gradient(output: Tensor) -> None:
             "under torch.no_grad, or returns something detached (.detach(), .data); let it flow, "
             "or choose an explainer that needs none: hpme, matchexplainer or att"
         )
-
-
-def _back(value: Any, graphs: GraphBatch) -> Any:
-    return value.to(graphs.x.device) if isinstance(value, Tensor) else value

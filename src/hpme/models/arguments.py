@@ -12,10 +12,10 @@ from torch_geometric.data import HeteroData
 
 from hpme.data.info import Level
 from hpme.errors import InputError
-from hpme.graphs import GraphBatch
+from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.checks import check_graph_tensors, check_node_numbers
 from hpme.graphs.ego import WholeGraph, link_index
-from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, Schema, padded
+from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, Schema
 from hpme.models.calling import LINK
 from hpme.models.copies import close, given_output
 from hpme.models.explained import ExplainedModel
@@ -43,9 +43,7 @@ class Tensors:
         data = HeteroData()
         tensors = {"x": x, "edge_index": edge_index, **given}
         for name in BY_TYPE:
-            values = tensors.get(name, tensors.get(f"{name}_dict"))
-            if values is None:
-                continue
+            values = tensors.get(name, tensors.get(f"{name}_dict", {}))
             if not isinstance(values, Mapping):
                 raise InputError(
                     f"{name} of heterogeneous graphs is a dictionary by type, got "
@@ -72,25 +70,22 @@ class Tensors:
 
     def doubtful(self, explained: ExplainedModel) -> bool:
         """Whether rows of the output may be others than those of graphs, nodes or links."""
-        level, named = explained.level, explained.node_type is not None
-        if self.data is None:
-            return self.stray(level)
-        untold = level == "edge" or (self.batch is None and not (level == "node" and named))
-        return untold or self.stray(level)
+        level = explained.level
+        named = level == "node" and explained.node_type is not None
+        untold = level == "edge" or (self.batch is None and not named)
+        return self.stray(level) or (self.data is not None and untold)
 
     def needed(self, level: Level | None) -> dict[str, Any]:
         """Arguments that a model of a level is given: links only for links, one graph for nodes."""
         kept = dict(self.arguments)
-        for name, value in self.arguments.items():
-            field = name.removesuffix("_dict")
-            if field == LINK and level != "edge":
-                del kept[name]
-            elif field == "batch" and level != "graph":
-                if isinstance(value, Mapping):
-                    kept[name] = {kind: torch.zeros_like(rows) for kind, rows in value.items()}
-                else:
-                    kept[name] = torch.zeros_like(value)
-        return kept
+        for name in ("batch", "batch_dict") if level != "graph" else ():
+            value = kept.get(name)
+            if isinstance(value, Mapping):
+                kept[name] = {kind: torch.zeros_like(rows) for kind, rows in value.items()}
+            elif value is not None:
+                kept[name] = torch.zeros_like(value)
+        links = (LINK, f"{LINK}_dict") if level != "edge" else ()
+        return {name: value for name, value in kept.items() if name not in links}
 
     def per_row(self, names: Sequence[str]) -> dict[str, dict[str, Tensor]]:
         """Arguments with a row per node or per edge, by group; only those that the model names."""
@@ -118,19 +113,17 @@ class Tensors:
         """The graphs as a batch, with types numbered as in a schema."""
         if self.data is not None:
             return hetero_batch(self.data, schema)
-        batch, edge_attr, edge_weight = map(
-            self.arguments.get, ("batch", "edge_attr", "edge_weight")
-        )
-        others = edge_attr, edge_weight, self.anchors
-        return checked_batch(self.x, self.edge_index, batch, *others, **fields)
+        return self._flat(self.arguments.get("batch"), anchors=self.anchors, **fields)
+
+    def _flat(self, batch: Tensor | None, **fields: Any) -> GraphBatch:
+        edges = {name: self.arguments.get(name) for name in ("edge_attr", "edge_weight")}
+        return checked_batch(self.x, self.edge_index, batch, **edges, **fields)
 
     def whole(self, num_hops: int, **fields: Any) -> WholeGraph:
         """The graph as one of which nodes or links are explained."""
         if self.data is not None:
             return WholeGraph.of(self.data, num_hops=num_hops)
-        edge_attr, edge_weight = map(self.arguments.get, ("edge_attr", "edge_weight"))
-        x = self.x.detach() if isinstance(self.x, Tensor) else self.x
-        return WholeGraph(x, self.edge_index, edge_attr, edge_weight, num_hops=num_hops, **fields)
+        return WholeGraph(GraphStore.from_graphs(self._flat(None, **fields)), num_hops)
 
     def type_of_rows(self, explained: ExplainedModel, graph: WholeGraph, rows: int) -> str | None:
         """The type of nodes that an output has rows for: the one that is known, else that fits."""
@@ -168,31 +161,27 @@ class Tensors:
 def hetero_batch(data: HeteroData, schema: Schema | None) -> GraphBatch:
     """One batch of graphs, told apart by ``batch`` of every type, as flat rows with types."""
     whole = WholeGraph.of(data)
-    assert whole.schema is not None
-    rows, batch = whole.types[NODE_TYPE], flat_batch(data, whole)
+    batch = flat_batch(data, whole)
+    store = whole.store if schema is None else whole.store.conformed(schema)
     order = torch.argsort(batch, stable=True)
     place = torch.empty_like(order)
     place[order] = torch.arange(len(order), device=order.device)
-    node_type, edge_type = rows[order], whole.types[EDGE_TYPE]
-    x, attr = whole.x[order], whole.edge_attr
-    own = whole.schema
-    if schema is not None and schema != own:
-        node_places, edge_places = own.places_in(schema, edge_type)
-        node_type, edge_type = node_places[node_type], edge_places[edge_type]
-        x = padded(x, schema.width)
-        if schema.edge_width is not None:
-            attr = x.new_zeros(len(edge_type), 0) if attr is None else attr
-            attr = padded(attr, schema.edge_width)
-        own = schema
-    types = {"node": {NODE_TYPE: node_type}, "edge": {EDGE_TYPE: edge_type}, "schema": own}
-    edges = place[whole.edge_index]
-    return checked_batch(x, edges, batch[order], attr, whole.edge_weight, None, **types)
+    return checked_batch(
+        store.x[order],
+        place[whole.edge_index],
+        batch[order],
+        edge_attr=store.edge_attr,
+        edge_weight=store.edge_weight,
+        node={NODE_TYPE: store.node[NODE_TYPE][order]},
+        edge={EDGE_TYPE: store.edge[EDGE_TYPE]},
+        schema=store.schema,
+    )
 
 
 def flat_batch(data: HeteroData, whole: WholeGraph) -> Tensor:
     """Graph number of every flat row; without ``batch`` all are of one graph."""
     assert whole.schema is not None
-    kinds, rows = whole.schema.node_types, whole.types[NODE_TYPE]
+    kinds, rows = whole.schema.node_types, whole.store.node[NODE_TYPE]
     given = [kind for kind in kinds if data[kind].get("batch") is not None]
     if given and len(given) != len(kinds):
         missing = next(kind for kind in kinds if kind not in given)
@@ -206,17 +195,9 @@ def flat_batch(data: HeteroData, whole: WholeGraph) -> Tensor:
     return batch
 
 
-def checked_batch(
-    x: Tensor,
-    edge_index: Tensor,
-    batch: Tensor | None,
-    edge_attr: Tensor | None,
-    edge_weight: Tensor | None,
-    anchors: Tensor | None,
-    **types: Any,
-) -> GraphBatch:
+def checked_batch(x: Tensor, edge_index: Tensor, batch: Tensor | None, **fields: Any) -> GraphBatch:
     """Tensors of one or several graphs as a batch, if they fit together; edges may join graphs."""
-    check_graph_tensors(x, edge_index, edge_attr, edge_weight)
+    check_graph_tensors(x, edge_index, fields.get("edge_attr"), fields.get("edge_weight"))
     if batch is None:
         batch = torch.zeros(x.shape[0], dtype=torch.long, device=x.device)
     if batch.shape != x.shape[:1] or batch.dtype != torch.long:
@@ -228,10 +209,9 @@ def checked_batch(
         )
     check_node_numbers(edge_index, len(x))
     num_graphs = int(batch[-1]) + 1 if batch.numel() else 0
-    if anchors is not None:
-        anchors = _checked_anchors(anchors, batch, num_graphs)
-    types |= {"edge_attr": edge_attr, "edge_weight": edge_weight, "anchors": anchors}
-    return without_history(GraphBatch(x, edge_index, batch, num_graphs, **types))
+    if fields.get("anchors") is not None:
+        fields["anchors"] = _checked_anchors(fields["anchors"], batch, num_graphs)
+    return without_history(GraphBatch(x, edge_index, batch, num_graphs, **fields))
 
 
 def joins_graphs(graphs: GraphBatch) -> bool:

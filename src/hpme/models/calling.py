@@ -1,10 +1,8 @@
 """How a model is called on a batch of graphs: by a function of the user's, or as it is found.
 
-A :class:`Caller` reads the names of the arguments of ``forward``. A model that begins with
-``(x, edge_index)`` is called so, with those further fields of the graphs that it names; any other
-is tried with the ways its arguments suggest: a PyG ``Batch``, a dictionary, fields by name or in
-the usual order. The first that works is kept. How edge weights reach the model and how its output
-is read is left to :mod:`hpme.models.adapter`.
+A model whose ``forward`` begins with ``(x, edge_index)`` is called so, with those further fields of
+the graphs that it names; any other is tried with the ways its arguments suggest: a PyG ``Batch``, a
+dictionary, fields by name or in the usual order. The first that works is kept.
 """
 
 from __future__ import annotations
@@ -33,41 +31,30 @@ LINK = "edge_label_index"
 
 @dataclass(frozen=True)
 class Way:
-    """One way of calling a model.
+    """One way of calling a model on graphs, with their edge weights and further arguments."""
 
-    Args:
-        text: The call, for messages.
-        run: Calls the model; arguments are the graphs, their edge weights, further arguments.
-        weighted: Whether edge weights can be passed; not whether they have an effect.
-    """
-
-    text: str
+    text: str  # the call, for messages
     run: Callable[[GraphBatch, Tensor | None, dict[str, Any]], Any]
-    weighted: bool = True
 
 
 class Caller:
-    """Calls a model in the first way that works; the way is found at the first call.
-
-    Args:
-        model: The model.
-        call: How to call it, in place of the ways known here.
-        level: ``"graph"``, ``"node"`` or ``"edge"``.
-    """
+    """Calls a model as ``call`` says, else in the first way that works, found at the first call."""
 
     def __init__(self, model: nn.Module, call: Call | None, level: Level) -> None:
         self.model, self.call, self.level = model, call, level
         parameters = inspect.signature(model.forward).parameters.values()
-        self.keywords = any(p.kind is p.VAR_KEYWORD for p in parameters)
-        rest = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+        kinds = {p.kind for p in parameters}
+        rest = {inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL}
+        self.keywords, self.passes_on = inspect.Parameter.VAR_KEYWORD in kinds, rest <= kinds
         self.names = [p.name for p in parameters if p.kind not in rest]
-        self.passes_on = any(p.kind is p.VAR_POSITIONAL for p in parameters) and self.keywords
+        optional = {*rest, inspect.Parameter.KEYWORD_ONLY}
         self.required = [
-            p.name
-            for p in parameters
-            if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+            p.name for p in parameters if p.default is p.empty and p.kind not in optional
         ]
-        self.way: Way | None = None if call is None else _given(model, call)
+        self.way: Way | None = None
+        if call is not None:
+            head = (model,) if takes_model(call) else ()
+            self.way = Way("call(batch)", lambda g, w, e: call(*head, as_batch(g, w), **e))
 
     @property
     def usual(self) -> bool:
@@ -104,12 +91,7 @@ class Caller:
         return known and self.call is None and not (self.usual or self.keywords)
 
     def __call__(self, graphs: GraphBatch, weight: Tensor | None, extra: dict[str, Any]) -> Any:
-        """The model's output, as it returns it.
-
-        Args:
-            graphs: The graphs.
-            weight: Their edge weights, if any.
-            extra: Further arguments of the model.
+        """The model's output, as it returns it, given edge weights and further arguments.
 
         Raises:
             ModelError: If it fails; the message says what was tried.
@@ -140,8 +122,7 @@ class Caller:
         known = {*fields(graphs, None), *extra, "edge_weight"}
         if self.required and set(self.required) <= known:
             yield Way(f"model({', '.join(f'{n}=...' for n in self.required)})", self._by_name)
-        names = IN_ORDER.get(len(self.required))
-        if names is not None:
+        if names := IN_ORDER.get(len(self.required)):
             yield Way(
                 f"model({', '.join(names)})",
                 lambda g, w, e: self.model(*map(fields(g, w).get, names), **e),
@@ -181,29 +162,25 @@ class Caller:
                     f"({_line(error)}); give them x, or say how it is called: "
                     "call=lambda batch: model(batch.z, ...)"
                 )
-            types = (
+            types = "" if graphs.schema is None else (
                 "; graphs of a batch may lack a type, so a readout needs size=batch_size, an "
                 "argument that is passed if forward takes it"
-            )
+            )  # fmt: skip
             return ModelError(
-                f"the model failed on {graphs.num_nodes} nodes with {widths} "
-                f"features of {graphs.x.dtype}: {type(error).__name__}: {error}; check that "
-                "features, dtype and device are those it was trained with"
-                + ("" if graphs.schema is None else types)
+                f"the model failed on {graphs.num_nodes} nodes with {widths} features of "
+                f"{graphs.x.dtype}: {type(error).__name__}: {error}; check that features, dtype "
+                f"and device are those it was trained with{types}"
             )
         names = ", ".join([*self.names, *["**kwargs"] * self.keywords])
         ways = "; ".join(f"{way.text}: {_line(error)}" for way, error in tried)
-        form, pools = "model(x, edge_index, batch=...)", ""
-        if graphs.schema is not None:
-            form = "model(x_dict, edge_index_dict, batch_dict=...)"
-        if not BATCH & set(self.names):
-            pools = f" (it has no '{'batch' if graphs.schema is None else 'batch_dict'}' argument)"
+        end = "" if graphs.schema is None else "_dict"
+        pools = "" if BATCH & set(self.names) else f" (it has no 'batch{end}' argument)"
         return ModelError(
             f"no usual way of calling forward({names}) works{pools}; "
             + (f"tried {ways}; " if tried else "")
-            + f"graph-level models are called as {form}, as model(batch), "
-            "or as you say with call=lambda batch: model(batch.x, ...); for a node-level model "
-            "give the nodes as index"
+            + f"graph-level models are called as model(x{end}, edge_index{end}, batch{end}=...), "
+            "as model(batch), or as you say with call=lambda batch: model(batch.x, ...); for a "
+            "node-level model give the nodes as index"
         )
 
 
@@ -244,14 +221,12 @@ def fields(graphs: GraphBatch, weight: Tensor | None) -> dict[str, Any]:
 def _hetero_fields(graphs: GraphBatch, weight: Tensor | None) -> dict[str, Any]:
     """Fields by type, each as ``x`` and as ``x_dict``, since models know them by either name."""
     rows = graphs.type_rows
-    node = {name: rows.per_node(v) for name, v in graphs.node.items() if name != NODE_TYPE}
-    edge = {name: rows.per_edge(v) for name, v in graphs.edge.items() if name != EDGE_TYPE}
     by_type: dict[str, Any] = {
         "x": graphs.x_dict,
         "edge_index": graphs.edge_index_dict,
         "batch": graphs.batch_dict,
-        **node,
-        **edge,
+        **{name: rows.per_node(v) for name, v in graphs.node.items() if name != NODE_TYPE},
+        **{name: rows.per_edge(v) for name, v in graphs.edge.items() if name != EDGE_TYPE},
     }
     if graphs.edge_attr is not None:
         by_type["edge_attr"] = rows.edge_features(graphs.edge_attr)
@@ -262,11 +237,7 @@ def _hetero_fields(graphs: GraphBatch, weight: Tensor | None) -> dict[str, Any]:
 
 
 def recomputed(graphs: GraphBatch, derived: Derived) -> GraphBatch:
-    """The graphs with features that speak of neighbours computed again.
-
-    Raises:
-        InputError: If what ``derived`` returns does not fit.
-    """
+    """The graphs with features that speak of neighbours computed again, if they fit."""
     found = derived(as_batch(graphs, graphs.edge_weight))
     known = {"x": graphs.x, **graphs.node}
     if not isinstance(found, Mapping) or not found.keys() <= known.keys():
@@ -279,19 +250,15 @@ def recomputed(graphs: GraphBatch, derived: Derived) -> GraphBatch:
             raise InputError(
                 f"derived(batch) must return '{name}' in its form, {list(old.shape)} of {old.dtype}"
             )
-    x = found.get("x", graphs.x)
-    return replace(graphs, x=x, node={k: found.get(k, v) for k, v in graphs.node.items()})
+    known = {**known, **found}
+    return replace(graphs, x=known.pop("x"), node=known)
 
 
 def as_batch(graphs: GraphBatch, weight: Tensor | None) -> Batch:
     """The graphs as PyG's ``Batch``, all their fields included."""
-    if graphs.schema is not None:
-        return _hetero_batch(graphs, weight)
-    ptr = torch.cat([graphs.ptr, graphs.ptr.new_tensor([graphs.num_nodes])])
-    return Batch(**fields(graphs, weight), ptr=ptr)
-
-
-def _hetero_batch(graphs: GraphBatch, weight: Tensor | None) -> Batch:
+    if graphs.schema is None:
+        ptr = torch.cat([graphs.ptr, graphs.ptr.new_tensor([graphs.num_nodes])])
+        return Batch(**fields(graphs, weight), ptr=ptr)
     batch = Batch(_base_cls=HeteroData)
     for name, value in _hetero_fields(graphs, weight).items():
         if name.endswith("_dict"):
@@ -314,17 +281,12 @@ def _check_rows(output: Any, graphs: GraphBatch) -> None:
 
 
 def takes_model(call: Call) -> bool:
-    """Whether it is ``call(model, batch)``, not ``call(batch)``.
-
-    Raises:
-        ModelError: If it is neither.
-    """
+    """Whether it is ``call(model, batch)``, not ``call(batch)``; refuses what is neither."""
     try:
         parameters = inspect.signature(call).parameters.values()
     except (TypeError, ValueError) as error:
-        raise ModelError(
-            f"call must be a function of a batch of graphs, got {type(call).__name__}"
-        ) from error
+        given = type(call).__name__
+        raise ModelError(f"call must be a function of a batch of graphs, got {given}") from error
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     needed = sum(p.default is p.empty for p in positional)
     if needed not in (1, 2):
@@ -332,12 +294,6 @@ def takes_model(call: Call) -> bool:
             f"call takes {needed} arguments; it is called as call(batch) or call(model, batch)"
         )
     return needed == 2
-
-
-def _given(model: nn.Module, call: Call) -> Way:
-    head = (model,) if takes_model(call) else ()
-    name = getattr(call, "__name__", "call")
-    return Way(f"{name}(batch)", lambda g, w, e: call(*head, as_batch(g, w), **e))
 
 
 def _line(error: Exception) -> str:

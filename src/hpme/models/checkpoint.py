@@ -19,7 +19,7 @@ from hpme.errors import InputError, ModelError, StorageError, UnknownNameError
 from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE
 from hpme.models.gnn import TargetGNN
 from hpme.models.hetero import HeteroGNN
-from hpme.models.registry import MODELS, build_model, model_class, name_for
+from hpme.models.registry import MODELS, build_model, name_for
 from hpme.models.train import Recipe, TrainReport, recipe_for, train_target
 from hpme.storage import read_or_make, read_tensors, write_tensors
 
@@ -135,20 +135,17 @@ def _untrained(
     dataset: GraphDataset, model_name: str | None, seed: int, recipe: Recipe
 ) -> tuple[TargetGNN, dict[str, Any]]:
     """A new model, and all that determines its weights after training."""
-    task = dataset.info.task
-    store = dataset.training_store()
-    hetero = store.schema is not None
-    model_name = name_for(model_name, dataset.info.model_level, hetero=hetero)
-    channels = (int(store.x.shape[1]), dataset.info.num_outputs)
-    suited: dict[str, Any] = {}
+    info, store, suited = dataset.info, dataset.training_store(), {}
+    model_name = name_for(model_name, info.model_level, hetero=store.schema is not None)
     if store.schema is not None:
         suited = HeteroGNN.shape_of(store.schema)
-    elif dataset.info.model_level == "graph":
-        suited = model_class(model_name).suited_to(store.sizes[dataset.split["train"]])
-    model = build_model(model_name, *channels, task, seed=seed, **suited)
+    elif info.model_level == "graph":
+        suited = MODELS[model_name].suited_to(store.sizes[dataset.split["train"]])
+    shape = (int(store.x.shape[1]), info.num_outputs, info.task)
+    model = build_model(model_name, *shape, seed=seed, **suited)
     request = {
         "dataset": {
-            "name": dataset.info.name,
+            "name": info.name,
             "variant": dataset.variant,
             "graphs": len(dataset),
             "sha256": _fingerprint(store, dataset.split),

@@ -1,12 +1,10 @@
 """A model's output row by row: one copy of the whole input for every row that is explained.
 
 PyG's ``Explainer`` says which rows of an output it asks about, and no more. Where rows are not
-those of separate graphs, of nodes with ego graphs or of links (edges join two graphs of ``batch``,
-a heterogeneous model returns rows that nothing assigns to a type, the answer for a node depends on
-``batch``), the whole input is copied once for every row. Copies are laid side by side: numbers in
-``batch`` and ``edge_label_index`` count on from copy to copy, arguments without a row per node or
-edge are passed as they are. Whoever asks sees a model of graphs, whose output for a copy is the row
-that the copy is for.
+those of separate graphs, of nodes or of links (edges join two graphs of ``batch``, nothing assigns
+rows to a type, the answer for a node depends on ``batch``), the whole input is copied once for
+every row. Copies are laid side by side: numbers in ``batch`` and ``edge_label_index`` count on from
+copy to copy. Whoever asks sees a model of graphs, whose output for a copy is its row.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from hpme.data.info import Level
 from hpme.errors import HPMEError, InputError, ModelError
 from hpme.graphs import GraphStore
 from hpme.graphs.ego import WholeGraph
-from hpme.graphs.schema import NODE_TYPE, Schema
+from hpme.graphs.schema import Schema
 from hpme.models.adapter import device_of
 from hpme.models.calling import LINK, WEIGHT, Caller, as_batch
 from hpme.models.explained import ExplainedModel
@@ -98,8 +96,12 @@ class CallOnCopies:
             return self._numbers(batch)
         if field == "batch_size":
             return value * len(batch[ROW])
+        if field == LINK and LINK in batch:
+            return batch[LINK]  # one link each, if copies are about one
+        if field == LINK and isinstance(value, Mapping):
+            return {kind: self._shifted(batch, v, (kind[0], kind[-1])) for kind, v in value.items()}
         if field == LINK:
-            return self._links(batch, value)
+            return self._shifted(batch, value, self.ends)
         if isinstance(value, Mapping) and _has(batch, field):
             return batch.collect(field)
         if isinstance(value, Tensor) and field in batch:
@@ -110,15 +112,8 @@ class CallOnCopies:
         # One sum of the batch vector of the copies, by which readouts are recognised.
         return torch.add(nodes[INNER], nodes.batch, alpha=self.graphs)
 
-    def _links(self, batch: Any, value: Any) -> Any:
-        """Both ends of the links of all copies; of one link each if copies are about one."""
-        if LINK in batch:
-            return batch[LINK]
-        if isinstance(value, Mapping):
-            return {kind: self._shifted(batch, v, (kind[0], kind[-1])) for kind, v in value.items()}
-        return self._shifted(batch, value, self.ends)
-
     def _shifted(self, batch: Any, links: Any, ends: Sequence[str]) -> Tensor:
+        """Both ends of the links of all copies."""
         if not isinstance(links, Tensor) or links.dim() != 2 or len(links) != 2:
             raise InputError(f"{LINK} must have shape [2, links], got {described(links)}")
         number = torch.arange(len(batch[ROW]), device=batch[ROW].device)
@@ -150,10 +145,12 @@ class Copies:
         size = len(self.whole.x) + self.whole.edge_index.shape[1]
         few = max(1, min(batch_size, self.whole.max_edges // max(1, size)))
         for ids in numbers.split(few):  # type: ignore[no-untyped-call]
-            roots = None if self.roots is None else self.roots[ids]
-            store = self.whole.copies(len(ids), roots)
-            store = store.with_attributes(graph={ROW: self.rows[ids]})
-            yield ids, store if self.schema is None else store.conformed(self.schema)
+            yield ids, self.made(self.rows[ids], None if self.roots is None else self.roots[ids])
+
+    def made(self, rows: Tensor, roots: Tensor | None = None) -> GraphStore:
+        """A copy for each of some rows."""
+        store = self.whole.copies(len(rows), roots).with_attributes(graph={ROW: rows})
+        return store if self.schema is None else store.conformed(self.schema)
 
     @classmethod
     def of(
@@ -169,26 +166,20 @@ class Copies:
         schema: Schema | None = None,
     ) -> tuple[ExplainedModel, Copies]:
         """The model as one that is called on copies, and the copies."""
-        level: Level = "graph"
-        if roots is not None:
-            level = "node" if roots.dim() == 1 else "edge"
-        caller = Caller(explained.model, None, level)
-        sizes = {"": len(whole.x)}
-        if whole.schema is not None:
-            counts = torch.bincount(whole.types[NODE_TYPE], minlength=len(whole.schema.node_types))
-            sizes = dict(zip(whole.schema.node_types, counts.tolist(), strict=True))
+        level: Level = "graph" if roots is None else "node" if roots.dim() == 1 else "edge"
+        kinds = ("",) if whole.schema is None else whole.schema.node_types
         call = CallOnCopies(
             arguments,
-            sizes,
+            sizes={kind: len(whole.numbers(kind)) for kind in kinds},
             graphs=1 if inner is None or not len(inner) else int(inner.max()) + 1,
             rows=len(output) if roots is None else None,
-            weight=next(iter(WEIGHT & set(caller.names)), None),
+            weight=next(iter(WEIGHT & set(Caller(explained.model, None, level).names)), None),
             pick=explained.view.pick,
         )
         if inner is not None:
-            whole = replace(whole, node={**whole.node, INNER: inner})
+            whole = replace(whole, store=whole.store.with_attributes(node={INNER: inner}))
         found = cls(whole, rows, roots, schema)
-        call = _agreeing(call, explained, replace(found, roots=None), output)
+        call = _agreeing(call, explained, found, output)
         return replace(explained, call=call, level=level, output=None), found
 
 
@@ -202,9 +193,7 @@ def _agreeing(
     """
     links = call.arguments.get(LINK)
     typed = isinstance(links, Tensor) and copies.whole.schema is not None
-    store = copies.whole.copies(2, None).with_attributes(graph={ROW: copies.rows.new_zeros(2)})
-    store = store if copies.schema is None else store.conformed(copies.schema)
-    graphs = store.detached(everything=True).batch()
+    graphs = copies.made(copies.rows.new_zeros(2)).detached(everything=True).batch()
     graphs = graphs.to(device_of(explained.model) or graphs.x.device)
     batch = as_batch(graphs, graphs.edge_weight)
     expected, failure = torch.cat([output, output]), ""

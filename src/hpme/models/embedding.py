@@ -3,13 +3,12 @@
 Hooks on the layers of any model note what each of them computes. The node embedding is the input of
 the readout, a reduction of node rows over the batch vector; else the output of the last
 message-passing layer. The graph embedding is the input of the first linear layer after the readout,
-else the output of the model. Nothing has to be known about the model, and nothing stays on it. For
-heterogeneous graphs see :mod:`hpme.models.hetero_embedding`.
+else the output of the model. Nothing has to be known about the model, and nothing stays on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
@@ -17,7 +16,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
-from torch_geometric.nn import Aggregation, MessagePassing
+from torch_geometric.nn import Aggregation, HeteroConv, MessagePassing
 from torch_geometric.nn.dense.linear import Linear as PyGLinear
 
 from hpme.data.info import Level
@@ -25,6 +24,9 @@ from hpme.errors import InputError, ModelError
 from hpme.graphs import GraphBatch
 from hpme.graphs.schema import NODE_TYPE
 from hpme.models.freezing import removed_afterwards
+from hpme.models.message_mask import EdgeTypeProbe, edge_types_of
+
+ByType = dict[str, Tensor]
 
 _REDUCTIONS = {
     "scatter_add", "scatter_add_", "scatter_reduce", "scatter_reduce_",
@@ -60,119 +62,147 @@ class Embedding:
 class EmbeddingProbe:
     """Watches one forward pass of a model on graphs.
 
-    Args:
-        model: The model.
-        graphs: What it is called with.
-        level: ``"graph"`` or ``"node"``.
-        layer: Name of the layer whose output is the node embedding; found if ``None``.
+    On heterogeneous graphs a layer is one of PyG's that returns a dictionary by node type
+    (``HeteroConv``, ``HGTConv``), or all of them that stand in one dictionary of modules
+    (``to_hetero``), whose outputs are added up; else a single layer. Embeddings of types of
+    different widths are filled with zeros. ``layer`` names the layer whose output is the node
+    embedding; it is found if ``None``.
     """
 
     def __init__(
         self, model: nn.Module, graphs: GraphBatch, level: Level, layer: str | None
     ) -> None:
         self.model, self.graphs, self.level, self.layer = model, graphs, level, layer
-        self.layers: list[tuple[str, Tensor]] = []
-        self.passed: list[Tensor] = []
+        self.typed = graphs.schema is not None
+        batches = graphs.batch_dict if self.typed else {"": graphs.batch}
+        self.sizes = {kind: len(batch) for kind, batch in batches.items()}
+        self.layers: list[tuple[str, ByType]] = []
+        self.passes = 0
+        self.named: Tensor | None = None
         self.node_heads: list[tuple[int, Tensor]] = []
-        self.readout = ReadoutProbe([graphs.batch], graphs.x)
+        self.readout = ReadoutProbe([*batches.values()], None if self.typed else graphs.x)
+        self._sums: dict[tuple[str, int], ByType] = {}
 
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Call the model once inside."""
-        layers = [m for m in self.model.modules() if isinstance(m, MessagePassing)]
-        inner = {part for layer in layers for part in layer.modules() if self.level == "node"}
+        schema, modules = self.graphs.schema, dict(self.model.named_modules())
+        known = {} if schema is None else edge_types_of(self.model, schema)
+        layers = [m for m in modules.values() if isinstance(m, MessagePassing | HeteroConv)]
+        inner = {part for layer in layers for part in layer.modules()}
+        covered = {part for m in layers if isinstance(m, HeteroConv) for part in m.modules()}
         with removed_afterwards() as handles, self.readout:
-            for name, module in self.model.named_modules():
-                wanted = self.layer
-                if isinstance(module, MessagePassing):
-                    handles.append(module.register_forward_hook(self._on_passing))
-                if name == wanted or (wanted is None and isinstance(module, MessagePassing)):
-                    handles.append(module.register_forward_hook(self._on_layer(name)))
-                elif self.level != "graph" and isinstance(module, LINEAR):
-                    if module not in inner:
-                        handles.append(module.register_forward_pre_hook(self._on_node_head))
-                else:
+            for name, module in modules.items():
+                probe = None
+                if self.typed and isinstance(module, MessagePassing) and module not in covered:
+                    edges = self.graphs.edge_index_dict
+                    probe = EdgeTypeProbe(module, edges, known.get(module))
+                    handles.append(probe)
+                if name == self.layer or isinstance(module, MessagePassing | HeteroConv):
+                    handles.append(module.register_forward_hook(self._on_layer(name, probe)))
+                elif self.level == "graph" or self.typed or not isinstance(module, LINEAR):
                     handles += self.readout.hooks(module)
+                elif self.level == "node" and module not in inner:
+                    handles.append(module.register_forward_pre_hook(self._on_node_head))
             yield
 
     def found(self, output: Tensor) -> Embedding:
-        """What was computed on the way.
-
-        Args:
-            output: What the model returned, one row per graph.
-        """
-        passed = tuple(self.passed)
+        """What was computed on the way to an output, one row per graph."""
+        nodes, source = self._nodes()
         if self.level == "node":
-            heads = [h for n, h in self.node_heads if n == len(self.layers) and self.layers]
-            if heads and self.layer is None:
-                nodes, source = heads[0], "input of the head"
-            else:
-                nodes, source = self._nodes(None)
-            return Embedding(nodes, nodes[target_nodes(self.graphs)], output, source, passed)
-        pooled = self.readout.found.get(0)
-        if pooled is not None and self.layers and not self.readout.worth(pooled):
-            pooled = None
-        nodes, source = self._nodes(pooled)
-        graph = self.readout.graph_embedding(self.graphs.num_graphs, output)
-        return Embedding(nodes, graph, output, source, passed)
+            graph = nodes[target_nodes(self.graphs)]
+        else:
+            graph = self.readout.graph_embedding(self.graphs.num_graphs, output)
+        layers = tuple(self._flat(by_type) for _, by_type in self.layers)
+        return Embedding(nodes, graph, output, source, layers)
 
-    def _nodes(self, pooled: Tensor | None) -> tuple[Tensor, str]:
+    def _nodes(self) -> tuple[Tensor, str]:
         """Embeddings of nodes, and where they come from."""
-        full = [
-            (name, value) for name, value in self.layers if value.shape[0] == self.graphs.num_nodes
-        ]
         if self.layer is not None:
-            if full:
-                return full[-1][1], f"output of layer '{self.layer}'"
-            raise InputError(
-                f"layer '{self.layer}' gives no [nodes, channels] tensor; name another"
-            )
-        if pooled is not None and pooled.shape[1] == 1:
-            wide = self.readout.widest(self.graphs.num_nodes)
-            if wide is not None:
-                return wide, "input of the widest of the last layers (the readout has one channel)"
-        if pooled is not None:
-            return pooled, "input of the readout"
+            rows = [by_type for name, by_type in self.layers if name == self.layer]
+            named = self._flat(rows[-1]) if rows else self.named
+            if named is None:
+                by_type = "tensors by type" if self.typed else "tensor"
+                raise InputError(
+                    f"layer '{self.layer}' gives no [nodes, channels] {by_type}; name another"
+                )
+            return named, f"output of layer '{self.layer}'"
+        heads = [h for n, h in self.node_heads if n == self.passes and self.layers]
+        if heads and self.level == "node":
+            return heads[0], "input of the head"
         # A pooling layer may score nodes by message passing; one number is no embedding.
-        full = [(name, value) for name, value in full if value.shape[1] > 1] or full
-        if full:
-            return full[-1][1], f"output of the last message-passing layer '{full[-1][0]}'"
-        raise ModelError(
-            "found neither a readout over the batch vector nor a message-passing layer with one "
-            "row per node; name the layer to use with embedding_layer='...'"
-        )
+        wide = [layer for layer in self.layers if any(v.shape[1] > 1 for v in layer[1].values())]
+        name, last = (wide or self.layers or [("", {})])[-1]
+        kinds, pooled = list(self.sizes), {}
+        for place, value in self.readout.found.items() if self.level != "node" else ():
+            if kinds[place] not in last or self.readout.worth(value):
+                pooled[kinds[place]] = value
+        if not last and not pooled:
+            raise ModelError(
+                "found neither a readout over the batch vector nor a message-passing layer with "
+                "one row per node; name the layer to use with embedding_layer='...'"
+            )
+        nodes = self._flat({**last, **pooled})
+        if not pooled:
+            return nodes, f"output of the last message-passing layer '{name}'"
+        widest = self.readout.widest(self.graphs.num_nodes) if nodes.shape[1] == 1 else None
+        if widest is not None:
+            return widest, "input of the widest of the last layers (the readout has one channel)"
+        return nodes, "input of the readout"
 
-    def _on_layer(self, name: str) -> Callable[..., None]:
-        def hook(_: nn.Module, __: Any, output: Any) -> None:
+    def _on_layer(self, name: str, probe: EdgeTypeProbe | None) -> Callable[..., None]:
+        # Layers of one dictionary of modules say together what a layer says about nodes of a type.
+        group = name.rpartition(".")[0] if probe is not None and probe.known is not None else name
+        calls = 0
+
+        def hook(module: nn.Module, _: Any, output: Any) -> None:
+            nonlocal calls
             value = output[0] if isinstance(output, tuple) else output
-            if isinstance(value, Tensor) and value.dim() == 2:
-                self.layers.append((name, value))
+            by_type = self._by_type(value)
+            if name == self.layer and _has_rows(value, self.graphs.num_nodes):
+                self.named = value
+            if not isinstance(module, MessagePassing | HeteroConv):
+                self.named = self._flat(by_type) if by_type else self.named
+                return
+            self.passes += 1
+            if by_type:
+                self.layers.append((name, by_type))
+                return
+            target = None if probe is None or probe.kind is None else probe.kind[2]
+            if target is None or not _has_rows(value, self.sizes[target]):
+                return
+            if (group, calls) not in self._sums:
+                self._sums[group, calls] = {}
+                self.layers.append((group, self._sums[group, calls]))
+            rows = self._sums[group, calls]
+            rows[target] = rows[target] + value if target in rows else value
+            calls += 1
 
         return hook
 
-    def _on_passing(self, _: nn.Module, __: Any, output: Any) -> None:
-        value = output[0] if isinstance(output, tuple) else output
-        if self._per_node(value):
-            self.passed.append(value)
-
     def _on_node_head(self, _: nn.Module, inputs: tuple[Any, ...]) -> None:
-        if inputs and self._per_node(inputs[0]):
-            self.node_heads.append((len(self.layers), inputs[0]))
+        if inputs and _has_rows(inputs[0], self.graphs.num_nodes):
+            self.node_heads.append((self.passes, inputs[0]))
 
-    def _per_node(self, value: Any) -> bool:
-        return (
-            isinstance(value, Tensor) and value.dim() == 2 and len(value) == self.graphs.num_nodes
-        )
+    def _by_type(self, value: Any) -> ByType:
+        """The rows of nodes by type, if that is what it is."""
+        given = value if self.typed else {"": value}
+        if not isinstance(given, Mapping):
+            return {}
+        found = {kind: rows for kind, rows in given.items() if rows is not None}
+        fits = all(_has_rows(rows, self.sizes.get(kind)) for kind, rows in found.items())
+        return found if fits else {}
+
+    def _flat(self, by_type: ByType) -> Tensor:
+        return self.graphs.type_rows.flat(by_type) if self.typed else by_type[""]
+
+
+def _has_rows(value: Any, count: int | None) -> bool:
+    return isinstance(value, Tensor) and value.dim() == 2 and len(value) == count
 
 
 def check_channels(what: str, rows: Tensor, channels: int) -> None:
-    """Refuses embeddings of another width than an explainer was fitted to.
-
-    Args:
-        what: What they are embeddings of.
-        rows: The embeddings.
-        channels: The width it was fitted to.
-    """
+    """Refuses embeddings of another width than an explainer was fitted to."""
     if rows.shape[1] != channels:
         raise InputError(
             f"embeddings of {what} have {rows.shape[1]} channels here, and {channels} where the "
@@ -192,11 +222,7 @@ def target_nodes(graphs: GraphBatch) -> Tensor:
 
 
 def target_type(graphs: GraphBatch) -> str:
-    """The type of the nodes that heterogeneous graphs are about.
-
-    Raises:
-        InputError: If there are several.
-    """
+    """The type of the nodes that heterogeneous graphs are about, if it is one."""
     assert graphs.schema is not None
     kinds = set(graphs.node[NODE_TYPE][target_nodes(graphs)].tolist())
     names = [name for number, name in enumerate(graphs.schema.node_types) if number in kinds]

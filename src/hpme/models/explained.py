@@ -1,25 +1,26 @@
 """The model that is explained, with all that must be known to call it and to read its output.
 
-An :class:`ExplainedModel` is a module and facts about it: how it is called, at which level it
-predicts, what its outputs mean, which class or task is asked about. Users make one to say these
-things once; explainers, metrics and the page wrap bare modules in it. From it come the adapter that
-calls the model (:mod:`hpme.models.adapter`), the view of its output (:mod:`hpme.models.output`) and
-what that means (:mod:`hpme.models.task`); inside :meth:`ExplainedModel.frozen` nothing changes it.
+Users make an :class:`ExplainedModel` to say once how it is called, at which level it predicts, what
+its outputs mean, which class or task is asked about; explainers, metrics and the page wrap bare
+modules in it. From it come the adapter that calls the model (:mod:`hpme.models.adapter`), the view
+of its output (:mod:`hpme.models.output`) and what that means (:mod:`hpme.models.task`).
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from functools import partial
 from typing import Any, cast, get_args
 
 from torch import Tensor, nn
+from torch.nn.parallel import DataParallel, DistributedDataParallel
 from torch_geometric.explain import ModelConfig
 
 from hpme.data.info import Level
-from hpme.errors import InputError
+from hpme.errors import InputError, ModelError
 from hpme.graphs import GraphStore
 from hpme.graphs.reading import Attributes
 from hpme.models.adapter import ModelAdapter, Weighting
@@ -27,8 +28,11 @@ from hpme.models.calling import Call, Caller, Derived
 from hpme.models.freezing import check_module, frozen, modules_of, same_random_state
 from hpme.models.output import Name, OutputView, Target
 from hpme.models.task import Mode, ReturnType, Task, check_word
-from hpme.models.wrappers import unwrapped
 
+_INSIDE = ("model", "module", "net", "network", "gnn")
+"""What training code calls the network that it trains."""
+_UNWRITTEN = ("_forward_unimplemented", "LightningModule.forward")
+"""What ``forward`` is called where a class does not define it."""
 Featurise = Callable[[Sequence[str]], Sequence[Any]]
 """Graphs of SMILES."""
 
@@ -120,31 +124,16 @@ class ExplainedModel:
         return cast(Level, ModelConfig.cast(self.model_config).task_level.value)
 
     def adapter(self, *, weighting: Weighting | None = None) -> ModelAdapter:
-        """What calls the model; use inside :meth:`frozen`.
-
-        Args:
-            weighting: How edge weights reach the model, if that is known already.
-        """
-        adapter = ModelAdapter(
-            self.model,
-            embedding_layer=self.embedding_layer,
-            weighting=weighting,
-            level=self.known_level or "graph",
-            call=self.call,
-            view=self.view,
-        )
-        adapter.explained = self
-        return adapter
+        """What calls the model; use inside :meth:`frozen`."""
+        return ModelAdapter(self, weighting=weighting)
 
     @property
     def view(self) -> OutputView:
         """What of the model's output is explained."""
         mode, return_type = self.mode, self.return_type
-        if self.model_config is not None:
+        if mode is None and self.model_config is not None:
             config = ModelConfig.cast(self.model_config)
-            if mode is None:
-                mode = config.mode.value
-                return_type = return_type or config.return_type.value
+            mode, return_type = config.mode.value, return_type or config.return_type.value
         return OutputView(
             entry=self.output,
             mode=mode,
@@ -166,10 +155,7 @@ class ExplainedModel:
         return Caller(self.model, self.call, self.known_level or "graph").reads_all
 
     def task(self, output: Tensor) -> Task:
-        """What the model's output means.
-
-        Args:
-            output: Its output for some graphs; regression losses are in units of its spread.
+        """What the model's output means; regression losses are in units of its spread.
 
         Raises:
             InputError: If that is not known, and the output does not show it.
@@ -186,14 +172,11 @@ class ExplainedModel:
 
 @dataclass(frozen=True)
 class HeldModel(ExplainedModel):
-    """A model that is asked about again and again: frozen once for many questions.
-
-    Args:
-        found: What was found out about it and holds as long as its weights do, by name.
-    """
+    """A model that is asked about again and again: frozen once for many questions."""
 
     _: KW_ONLY
     found: dict[str, Any] = field(default_factory=dict, compare=False)
+    """What was found out about it and holds as long as its weights do, by name."""
 
     @contextmanager
     def hold(self) -> Iterator[None]:
@@ -225,3 +208,64 @@ def known_facts(explained: ExplainedModel) -> dict[str, Any]:
 
 Model = nn.Module | ExplainedModel
 """What explainers, metrics and the page take."""
+
+
+def unwrapped(model: Any) -> Any:
+    """The module that computes, inside ``DataParallel``, ``torch.compile`` or a training class."""
+    if isinstance(model, DataParallel | DistributedDataParallel):
+        return unwrapped(model.module)
+    if isinstance(model, nn.Module) and "_orig_mod" in model._modules:
+        # What torch.compile makes of a model is the same function, but it cannot be watched.
+        return unwrapped(model._orig_mod)
+    if isinstance(model, nn.Module):
+        written = getattr(model.forward, "__qualname__", "") not in _UNWRITTEN
+        return model if written else unwrapped(_inside(model))
+    if isinstance(model, Mapping):
+        raise ModelError(_of_dictionary(model))
+    if isinstance(model, partial):
+        what = type(model.func).__name__
+        fixed = [*map(repr, model.args), *(f"{k}={v!r}" for k, v in model.keywords.items())]
+        how = f"lambda module, batch: module(batch.x, batch.edge_index, ..., {', '.join(fixed)})"
+        how = how if isinstance(model.func, nn.Module) else "the partial, a function of a PyG Batch"
+        raise ModelError(
+            f"got a functools.partial of {what}; pass the module that it calls, and how it is "
+            f"called as call=: ExplainedModel(module, call={how})"
+        )
+    if callable(model) and not isinstance(model, type):
+        raise ModelError(
+            f"expected a torch.nn.Module, got {type(model).__name__}; pass the module that it "
+            "calls, and how as call=: ExplainedModel(module, call=lambda module, batch: ...)"
+        )
+    return model  # refused where modules are checked
+
+
+def _inside(model: nn.Module) -> nn.Module:
+    """The network inside a module that has no forward of its own."""
+    children = dict(model.named_children())
+    known = [children[name] for name in _INSIDE if name in children]
+    if not known:
+        which = ", ".join(f"model.{name}" for name in children) or "it has none inside"
+        raise ModelError(
+            f"{type(model).__name__} has no forward; pass the module inside that predicts ({which})"
+        )
+    return known[0]
+
+
+def _of_dictionary(given: Mapping[Any, Any]) -> str:
+    modules = [key for key, value in given.items() if isinstance(value, nn.Module)]
+    if modules:
+        return f"got a dictionary that holds a module; pass that: given[{modules[0]!r}]"
+    weights = [key for key, value in given.items() if _weights(value)]
+    if weights or _weights(given):
+        part = f"checkpoint[{weights[0]!r}]" if weights else "checkpoint"
+        return (
+            "got weights without the module they belong to; make the module, fill it with "
+            f"module.load_state_dict({part}), and pass the module"
+        )
+    inside = ", ".join(map(repr, given)) or "nothing"
+    return f"got a dictionary with {inside}; pass a torch.nn.Module"
+
+
+def _weights(given: Any) -> bool:
+    inside = given.values() if isinstance(given, Mapping) else ()
+    return bool(inside) and all(isinstance(value, Tensor) for value in inside)

@@ -12,7 +12,7 @@ import random
 import threading
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -49,11 +49,7 @@ def frozen(model: nn.Module) -> Iterator[None]:
     check_module(model)
     with _turn:
         modules = modules_of(model)
-        tables = [
-            table
-            for module in modules
-            for table in (module.__dict__, module._parameters, module._buffers)
-        ]
+        tables = [t for m in modules for t in (m.__dict__, m._parameters, m._buffers)]
         before = [dict(table) for table in tables]
         with own_settings(modules), same_random_state(modules):
             try:
@@ -75,7 +71,7 @@ def _swap_in_copies(modules: list[nn.Module]) -> None:
                 tensors[name] = _copied(tensor, copies)
     for module in modules:
         # Others are parameters, modules, hooks and the like.
-        own = [name for name in module.__dict__ if name not in _MODULE_ATTRIBUTES]
+        own = module.__dict__.keys() - _MODULE_ATTRIBUTES
         for name in own:
             value = module.__dict__[name]
             if name.startswith("_cached"):  # as PyG's layers call what they keep
@@ -127,20 +123,14 @@ def check_module(model: object) -> None:
             "a TorchScript model (script or trace) hides its layers and arguments; explain the "
             "torch.nn.Module it was made from"
         )
-    if not any(_has_lazy(module) for module in modules_of(model)):
-        return  # names are for messages
-    for path, module in model.named_modules():
-        for name, tensor in (*module._parameters.items(), *module._buffers.items()):
-            if is_lazy(tensor):
-                raise ModelError(
-                    f"'{path}.{name}' of the model has no shape yet: a lazy layer has never been "
-                    "called; call the model once on a batch before it is explained"
-                )
-
-
-def _has_lazy(module: nn.Module) -> bool:
-    tensors = (*module._parameters.values(), *module._buffers.values())
-    return any(tensor is not None and is_lazy(tensor) for tensor in tensors)
+    tables = (t for module in modules_of(model) for t in (module._parameters, module._buffers))
+    if any(is_lazy(tensor) for table in tables for tensor in table.values() if tensor is not None):
+        named = (*model.named_parameters(), *model.named_buffers())
+        raise ModelError(
+            f"'{next(name for name, tensor in named if is_lazy(tensor))}' of the model has no "
+            "shape yet: a lazy layer has never been called; call the model once on a batch before "
+            "it is explained"
+        )
 
 
 def modules_of(model: nn.Module) -> list[nn.Module]:
@@ -157,11 +147,7 @@ def modules_of(model: nn.Module) -> list[nn.Module]:
 
 @contextmanager
 def own_settings(modules: Sequence[nn.Module]) -> Iterator[None]:
-    """No autocast, no inference mode, single precision on the CPU by default.
-
-    Args:
-        modules: Those of the model.
-    """
+    """No autocast, no inference mode, single precision on the CPU by default, for modules."""
     users = _users.get() or _defaults()
     kinds = {"cpu", *(device.type for device in _devices(modules))}
     token = _users.set(users)
@@ -172,27 +158,21 @@ def own_settings(modules: Sequence[nn.Module]) -> Iterator[None]:
         for kind in kinds:
             if kind != "meta" and torch.is_autocast_enabled(kind):
                 stack.enter_context(torch.autocast(kind, enabled=False))
-        if _is_compiled(modules):
+        if any(m._compiled_call_impl is not None or "_orig_mod" in m._modules for m in modules):
             # What compilers make of a model is the same function, but it cannot be watched.
             stack.enter_context(torch.compiler.set_stance("force_eager"))
         stack.enter_context(_with(_OURS))
         yield
 
 
-@contextmanager
-def users_settings() -> Iterator[None]:
+def users_settings() -> AbstractContextManager[None]:
     """Default dtype and device as they were outside of :func:`own_settings`."""
-    with _with(_users.get() or _defaults()):
-        yield
+    return _with(_users.get() or _defaults())
 
 
 @contextmanager
 def same_random_state(modules: Sequence[nn.Module]) -> Iterator[None]:
-    """Puts back the global random state, which the forward pass of a model may use.
-
-    Args:
-        modules: Those of the model.
-    """
+    """Puts back the global random state, which the forward pass of modules may use."""
     ids = sorted(device.index for device in _devices(modules) if device.type == "cuda")
     numpy_state, python_state = np.random.get_state(), random.getstate()
     with torch.random.fork_rng(ids):
@@ -220,8 +200,7 @@ def _defaults() -> Defaults:
 
 @contextmanager
 def _with(wanted: Defaults) -> Iterator[None]:
-    dtype, device = wanted
-    before = _defaults()
+    (dtype, device), before = wanted, _defaults()
     with ExitStack() as stack:
         if dtype != before[0]:
             torch.set_default_dtype(dtype)
@@ -235,10 +214,3 @@ def _devices(modules: Sequence[nn.Module]) -> set[torch.device]:
     """Where the parameters of modules are."""
     parameters = (value for module in modules for value in module._parameters.values())
     return {parameter.device for parameter in parameters if parameter is not None}
-
-
-def _is_compiled(modules: Sequence[nn.Module]) -> bool:
-    return any(
-        getattr(module, "_compiled_call_impl", None) is not None or "_orig_mod" in module._modules
-        for module in modules
-    )

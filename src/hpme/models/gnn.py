@@ -1,4 +1,4 @@
-"""The graph neural networks to be explained: GCN, GIN and GAT with one common shape."""
+"""The graph neural networks to be explained: GCN, GIN and GAT, for graphs and for nodes."""
 
 from __future__ import annotations
 
@@ -58,6 +58,11 @@ class TargetGNN(nn.Module):
     level: ClassVar[Level] = "graph"
     hetero: ClassVar[bool] = False
     """Whether it is made for heterogeneous graphs."""
+    all_layers: ClassVar[bool] = False
+    """Whether node embeddings are the outputs of all layers side by side, not that of the last."""
+    x_scale: Tensor
+    y_mean: Tensor
+    y_scale: Tensor
 
     def __init__(
         self,
@@ -79,8 +84,15 @@ class TargetGNN(nn.Module):
                 f"{in_channels}, {out_channels}, {hidden_channels}, {num_layers}"
             )
         self.task: TaskKind = task
-        self.in_channels, self.out_channels = in_channels, out_channels
         self.hidden_channels, self.num_layers = hidden_channels, num_layers
+        self.hyper_parameters: dict[str, Any] = {
+            "in_channels": in_channels,
+            "out_channels": out_channels,
+            "task": task,
+            "hidden_channels": hidden_channels,
+            "num_layers": num_layers,
+        }
+        """Arguments that build an untrained model of the same shape."""
         self.convs = nn.ModuleList(
             self.make_conv(in_channels if layer == 0 else hidden_channels, hidden_channels)
             for layer in range(num_layers)
@@ -91,9 +103,6 @@ class TargetGNN(nn.Module):
             if task == "classification"
             else nn.Sequential(nn.Linear(readout, hidden_channels), nn.Linear(hidden_channels, 1))
         )
-        self.x_scale: Tensor
-        self.y_mean: Tensor
-        self.y_scale: Tensor
         self.register_buffer("x_scale", torch.ones(1))
         if task == "regression":
             self.register_buffer("y_mean", torch.zeros(1))
@@ -102,7 +111,7 @@ class TargetGNN(nn.Module):
             nn.init.uniform_(output_bias(conv), -1.0, 1.0)
 
     @abstractmethod
-    def make_conv(self, in_channels: int, out_channels: int) -> nn.Module:
+    def make_conv(self, in_channels: int, out_channels: int) -> Any:
         """One message-passing layer."""
 
     def prepare(self, graphs: GraphBatch, y: Tensor, generator: torch.Generator) -> None:
@@ -112,28 +121,15 @@ class TargetGNN(nn.Module):
 
     def run(self, graphs: GraphBatch) -> Tensor:
         """Predictions for graphs; those of a node-level model for all their nodes."""
-        output: Tensor
-        if self.level == "node":
-            output = self(graphs.x, graphs.edge_index)
-        else:
-            output = self(graphs.x, graphs.edge_index, graphs.batch, batch_size=graphs.num_graphs)
+        kwargs: dict[str, Any] = {"batch": graphs.batch, "batch_size": graphs.num_graphs}
+        kwargs = {} if self.level == "node" else kwargs
+        output: Tensor = self(graphs.x, graphs.edge_index, **kwargs)
         return output
 
     @classmethod
     def suited_to(cls, sizes: Tensor) -> dict[str, Any]:
         """Arguments that depend on the numbers of nodes of the training graphs; here none."""
         return {}
-
-    @property
-    def hyper_parameters(self) -> dict[str, Any]:
-        """Arguments that build an untrained model of the same shape."""
-        return {
-            "in_channels": self.in_channels,
-            "out_channels": self.out_channels,
-            "task": self.task,
-            "hidden_channels": self.hidden_channels,
-            "num_layers": self.num_layers,
-        }
 
     @torch.no_grad()
     def fit_scales(self, x: Tensor, y: Tensor) -> None:
@@ -156,11 +152,6 @@ class TargetGNN(nn.Module):
         Normalised rows then point in different directions for different nodes, and ReLU parts the
         nodes in each channel. From biases that ignore the data, graph embeddings start almost
         equal, and training may stay where it began.
-
-        Args:
-            x: Features of training nodes.
-            edge_index: Edges between them.
-            generator: Draws the nodes.
         """
 
         def place(conv: nn.Module, _: Any, out: Tensor) -> Tensor:
@@ -188,12 +179,17 @@ class TargetGNN(nn.Module):
     def node_embeddings(
         self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None
     ) -> Tensor:
-        """Output of the last layer for every node."""
+        """Output of the last layer, or of all of them, for every node."""
         weights = {} if edge_weight is None else {"edge_weight": edge_weight}
-        layers = [x / self.x_scale]
+        h, layers = x / self.x_scale, []
         for conv in self.convs:
-            layers.append(normalise_rows(conv(layers[-1], edge_index, **weights)).relu())
-        return self._join(layers[1:])
+            h = self.activated(conv(h, edge_index, **weights))
+            layers.append(h)
+        return torch.cat(layers, dim=1) if self.all_layers else h
+
+    def activated(self, h: Tensor) -> Tensor:
+        """What follows every layer."""
+        return normalise_rows(h).relu()
 
     def graph_embedding(
         self,
@@ -211,10 +207,6 @@ class TargetGNN(nn.Module):
         """Predictions from graph embeddings: class scores, or values in the unit of the labels."""
         out: Tensor = self.out(graph_embedding)
         return out * self.y_scale + self.y_mean if self.task == "regression" else out
-
-    def _join(self, layers: list[Tensor]) -> Tensor:
-        """Node embeddings from the outputs of all layers: the last one."""
-        return layers[-1]
 
 
 class EdgeWeightedGNN(TargetGNN):
@@ -240,15 +232,14 @@ class GCN(EdgeWeightedGNN):
     Edge weights enter before the degree normalisation, which therefore changes with them.
     """
 
-    def make_conv(self, in_channels: int, out_channels: int) -> nn.Module:
+    def make_conv(self, in_channels: int, out_channels: int) -> Any:
         """A graph convolution; normalisation is left to :meth:`node_embeddings`."""
-        conv: nn.Module = GCNConv(in_channels, out_channels, normalize=False)
-        return conv
+        return GCNConv(in_channels, out_channels, normalize=False)
 
     def node_embeddings(
         self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None
     ) -> Tensor:
-        """Output of the last layer for every node."""
+        """As of every model, with degrees normalised before."""
         # Once for all layers: the layers share edges and weights, and normalising costs as much
         # as a convolution of this width.
         edge_index, edge_weight = gcn_norm(edge_index, edge_weight, x.shape[0], dtype=x.dtype)
@@ -275,13 +266,10 @@ class WeightedGINConv(MessagePassing):  # type: ignore[misc]
 class GIN(EdgeWeightedGNN):
     """Graph isomorphism network with a two-layer perceptron per layer."""
 
-    def make_conv(self, in_channels: int, out_channels: int) -> nn.Module:
+    def make_conv(self, in_channels: int, out_channels: int) -> Any:
         """A sum over neighbours followed by a perceptron."""
-        perceptron = nn.Sequential(
-            nn.Linear(in_channels, out_channels), nn.ReLU(), nn.Linear(out_channels, out_channels)
-        )
-        conv: nn.Module = WeightedGINConv(perceptron)
-        return conv
+        layers = nn.Linear(in_channels, out_channels), nn.Linear(out_channels, out_channels)
+        return WeightedGINConv(nn.Sequential(layers[0], nn.ReLU(), layers[1]))
 
 
 class GAT(TargetGNN):
@@ -308,20 +296,51 @@ class GAT(TargetGNN):
         if heads < 1:
             raise InputError(f"heads must be at least 1, got {heads}")
         super().__init__(in_channels, out_channels, task, **options)
+        self.hyper_parameters["heads"] = heads
 
-    def make_conv(self, in_channels: int, out_channels: int) -> nn.Module:
+    def make_conv(self, in_channels: int, out_channels: int) -> Any:
         """An attention layer."""
         if out_channels % self.heads:
             raise InputError(
                 f"hidden_channels must be a multiple of heads, got {out_channels} and {self.heads}"
             )
-        conv: nn.Module = GATConv(in_channels, out_channels // self.heads, heads=self.heads)
-        return conv
+        return GATConv(in_channels, out_channels // self.heads, heads=self.heads)
 
-    @property
-    def hyper_parameters(self) -> dict[str, Any]:
-        """Arguments that build an untrained model of the same shape."""
-        return {**super().hyper_parameters, "heads": self.heads}
+
+class NodeLevel(TargetGNN):
+    """Makes a model node-level: the outputs of all layers side by side, and a linear head."""
+
+    level: ClassVar[Level] = "node"
+    all_layers: ClassVar[bool] = True
+
+    def __init__(
+        self, in_channels: int, out_channels: int, task: TaskKind = "classification", **options: Any
+    ) -> None:
+        super().__init__(in_channels, out_channels, task, **options)
+        self.out = nn.Linear(self.num_layers * self.hidden_channels, out_channels)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:  # type: ignore[override]
+        r"""Predictions :math:`[N, C]`."""
+        return self.head(self.node_embeddings(x, edge_index))
+
+
+class _EdgeWeightedNodes(NodeLevel):
+    def forward(  # type: ignore[override]
+        self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None
+    ) -> Tensor:
+        return self.head(self.node_embeddings(x, edge_index, edge_weight))
+
+
+class NodeGCN(_EdgeWeightedNodes, GCN):  # type: ignore[misc]
+    """Graph convolutional network with a prediction for every node."""
+
+
+class NodeGIN(_EdgeWeightedNodes, GIN):  # type: ignore[misc]
+    """Graph isomorphism network with a prediction for every node."""
+
+
+class NodeGAT(NodeLevel, GAT):
+    """Graph attention network with a prediction for every node."""
 
 
 def readout(node_embeddings: Tensor, batch: Tensor | None, num_graphs: int | None) -> Tensor:

@@ -44,30 +44,25 @@ class HeteroGNN(TargetGNN):
         self.inputs = nn.ModuleList(
             nn.Linear(width, self.hidden_channels) for width in self.node_types.values()
         )
+        self.hyper_parameters["node_types"] = self.node_types
+        self.hyper_parameters["edge_types"] = [list(kind) for kind in self.edge_types]
         self.out = nn.Linear(self._head_width(), out_channels)
 
     def _head_width(self) -> int:
         return 2 * self.hidden_channels * len(self.node_types)
 
-    def make_conv(self, in_channels: int, out_channels: int) -> nn.Module:
+    def make_conv(self, in_channels: int, out_channels: int) -> Any:
         """Sums over the neighbours of every edge type; all layers are as wide as their output."""
         convs = {kind: GraphConv(out_channels, out_channels) for kind in self.edge_types}
         for conv in convs.values():
             nn.init.uniform_(conv.lin_rel.bias, -1.0, 1.0)
-        layer: nn.Module = HeteroConv(convs)
-        return layer
+        return HeteroConv(convs)
 
     @classmethod
     def shape_of(cls, schema: Schema) -> dict[str, Any]:
         """Arguments that depend on the types of the graphs."""
         widths = zip(schema.node_types, schema.widths, strict=True)
         return {"node_types": dict(widths), "edge_types": [list(k) for k in schema.edge_types]}
-
-    @property
-    def hyper_parameters(self) -> dict[str, Any]:
-        """Arguments that build an untrained model of the same shape."""
-        types = {"node_types": self.node_types, "edge_types": [list(k) for k in self.edge_types]}
-        return {**super().hyper_parameters, **types}
 
     @torch.no_grad()
     def prepare(self, graphs: GraphBatch, y: Tensor, generator: torch.Generator) -> None:
@@ -79,9 +74,8 @@ class HeteroGNN(TargetGNN):
 
     def run(self, graphs: GraphBatch) -> Tensor:
         """Predictions for graphs."""
-        x = graphs.type_rows.features(graphs.x)
-        batch, count = graphs.batch_dict, graphs.num_graphs
-        output: Tensor = self(x, graphs.edge_index_dict, batch, batch_size=count)
+        given = graphs.type_rows.features(graphs.x), graphs.edge_index_dict, graphs.batch_dict
+        output: Tensor = self(*given, batch_size=graphs.num_graphs)
         return output
 
     def forward(  # type: ignore[override]
@@ -94,11 +88,10 @@ class HeteroGNN(TargetGNN):
         batch_size: int | None = None,
     ) -> Tensor:
         r"""Predictions :math:`[B, C]`; ``batch_dict=None`` means a single graph."""
-        layers = self._layers(x_dict, edge_index_dict, edge_weight_dict)
+        last = self._layers(x_dict, edge_index_dict, edge_weight_dict)[-1]
         batches = batch_dict or {}
         if batch_size is None and batches:
             batch_size = 1 + max(int(batch.max()) for batch in batches.values() if len(batch))
-        last = layers[-1]
         pooled = [readout(last[kind], batches.get(kind), batch_size) for kind in self.node_types]
         return self.head(torch.cat(pooled, dim=1))
 
@@ -138,14 +131,10 @@ class NodeHeteroGNN(HeteroGNN):
     ) -> None:
         self.node_type = node_type or next(iter(options["node_types"]))
         super().__init__(in_channels, out_channels, task, **options)
+        self.hyper_parameters["node_type"] = self.node_type
 
     def _head_width(self) -> int:
         return self.num_layers * self.hidden_channels
-
-    @property
-    def hyper_parameters(self) -> dict[str, Any]:
-        """Arguments that build an untrained model of the same shape."""
-        return {**super().hyper_parameters, "node_type": self.node_type}
 
     def run(self, graphs: GraphBatch) -> Tensor:
         """Predictions for all nodes of the type."""

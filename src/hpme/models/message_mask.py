@@ -12,6 +12,7 @@ from torch_geometric.nn import MessagePassing
 
 from hpme.graphs import GraphBatch
 from hpme.graphs.schema import EdgeType, Schema
+from hpme.models.freezing import removed_afterwards
 
 Explain = Callable[[Tensor, int | None], Tensor]
 
@@ -59,36 +60,26 @@ def hetero_message_mask(model: nn.Module, mask: Tensor, graphs: GraphBatch) -> I
         watched.append(probe)
 
         def explain(inputs: Tensor, dim_size: int | None) -> Tensor:
-            count, kind = inputs.shape[layer.node_dim], probe.kind
-            if kind is None:
-                if count != len(everything):
-                    return inputs
-                layer._edge_mask, layer._loop_mask = everything, None
-                return explain_message(inputs, dim_size)
-            proper = edges[kind][0] != edges[kind][1]
-            if count not in (len(masks[kind]), int(proper.sum()) + (dim_size or 0)):
+            fitting, mask, proper = [len(everything)], everything, None
+            if probe.kind is not None:
+                source, target = edges[probe.kind]
+                mask, proper = masks[probe.kind], source != target
+                fitting = [len(mask), int(proper.sum()) + (dim_size or 0)]
+            if inputs.shape[layer.node_dim] not in fitting:
                 return inputs
-            layer._edge_mask, layer._loop_mask = masks[kind], proper
+            layer._edge_mask, layer._loop_mask = mask, proper
             return explain_message(inputs, dim_size)
 
         return explain
 
-    watched: list[EdgeTypeProbe] = []
-    try:
-        with _explaining(model, on_type):
-            yield
-    finally:
-        for probe in watched:
-            probe.remove()
+    with removed_afterwards() as watched, _explaining(model, on_type):
+        yield
 
 
 class EdgeTypeProbe:
-    """Watches which type of edges a layer passes messages along.
+    """Watches which of the types of edges, as a model gets them, a layer passes messages along.
 
-    Args:
-        layer: A PyG layer.
-        edges: Edges by type, as the model gets them.
-        known: The type the layer is kept under, if any.
+    ``known`` is the type the layer is kept under, if any.
     """
 
     def __init__(
@@ -99,11 +90,9 @@ class EdgeTypeProbe:
         self._handle = layer.register_propagate_forward_pre_hook(self._enter)
 
     def _enter(self, _: nn.Module, inputs: tuple[Any, ...]) -> None:
-        edge_index = inputs[0]
-        found = None
-        if isinstance(edge_index, Tensor) and edge_index.numel():
-            found = self._types.get(edge_index.data_ptr())
-        self.kind = found or self.known
+        index = inputs[0]
+        given = isinstance(index, Tensor) and index.numel()
+        self.kind = (self._types.get(index.data_ptr()) if given else None) or self.known
 
     def remove(self) -> None:
         """Stops watching."""

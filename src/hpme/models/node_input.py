@@ -85,18 +85,12 @@ class NodeInput:
         """Call the model once inside: it goes on from ``value`` :math:`[N, C]`."""
         widths = [place.value.flatten(1).shape[1] for place in self.places]
         parts = value[:, : sum(widths)].split(widths, dim=1)  # type: ignore[no-untyped-call]
-        nodes = () if self.graphs.schema is None else self.graphs.type_rows.nodes
-        parts = [
-            part if place.kind is None else part[nodes[place.kind]]
-            for place, part in zip(self.places, parts, strict=True)
-        ]
-        # Copies: a model may add to what its layers return, which a part of a leaf does not allow.
-        new = {
-            (place.layer, place.call): part.reshape(len(part), *place.value.shape[1:])
-            .to(place.value.dtype)
-            .clone()
-            for place, part in zip(self.places, parts, strict=True)
-        }
+        new = {}
+        for place, part in zip(self.places, parts, strict=True):
+            rows = part if place.kind is None else part[self.graphs.type_rows.nodes[place.kind]]
+            # A copy: a model may add to what a layer returns, which a part of a leaf forbids.
+            rows = rows.reshape(len(rows), *place.value.shape[1:]).to(place.value)
+            new[place.layer, place.call] = rows.clone()
         calls: Counter[nn.Module] = Counter()
 
         def known(layer: nn.Module) -> Tensor | None:
@@ -116,11 +110,10 @@ class NodeInput:
         entered = {place.layer: place.entered for place in self.places}
         with removed_afterwards() as handles:
             for layer, before in entered.items():
-                handles.append(
-                    layer.register_forward_pre_hook(entering, with_kwargs=True)
-                    if before
-                    else layer.register_forward_hook(leaving)
-                )
+                if before:
+                    handles.append(layer.register_forward_pre_hook(entering, with_kwargs=True))
+                else:
+                    handles.append(layer.register_forward_hook(leaving))
             yield
 
 
@@ -134,13 +127,12 @@ class NodeInputProbe:
 
     def __init__(self, model: nn.Module, graphs: GraphBatch) -> None:
         self.model, self.graphs = model, graphs
-        self._sizes: dict[int | None, int] = {None: graphs.num_nodes}
         fields: list[tuple[Tensor, int | None]]
         if graphs.schema is None:
             fields = [(v, None) for v in (graphs.x, *graphs.node.values()) if v.numel()]
         else:
             fields = [(x, kind) for kind, x in enumerate(graphs.x_dict.values())]
-            self._sizes.update({kind: len(x) for x, kind in fields})
+        self._sizes = {kind: len(x) for x, kind in fields} | {None: graphs.num_nodes}
         self._fields = {_address(v): (v.is_floating_point(), kind) for v, kind in fields}
         self._found: list[Place] = []
         self._entered: Place | None = None
@@ -149,9 +141,9 @@ class NodeInputProbe:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Call the model once inside."""
+        """Call the model once inside; of numbers there is nothing to find."""
         with removed_afterwards() as handles:
-            for name, layer in self.model.named_modules():
+            for name, layer in self.model.named_modules() if self.graphs.coded else ():
                 if layer is not self.model:
                     pre, post = self._hooks(name)
                     handles.append(layer.register_forward_pre_hook(pre, with_kwargs=True))
@@ -173,9 +165,8 @@ class NodeInputProbe:
             if homogeneous and self._entered is None and isinstance(layer, MessagePassing):
                 given = args[0] if args else kwargs.get("x")
                 if self._per_node(given, None):
-                    self._entered = Place(
-                        name, layer, self._calls[layer], True, given.detach().clone()
-                    )
+                    value = given.detach().clone()
+                    self._entered = Place(name, layer, self._calls[layer], True, value)
 
         def post(layer: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
             first, call = self._open.pop(), self._calls[layer]

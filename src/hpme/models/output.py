@@ -70,9 +70,6 @@ class OutputView:
         """The part of an output ``[G, ...]`` that is explained: ``[G, columns]`` or ``[G]``.
 
         What is no such output is returned as it is, to be refused where models are checked.
-
-        Raises:
-            InputError: If a class or task is unknown, or must be named and is not.
         """
         if not isinstance(output, Tensor) or output.dim() not in (1, 2, 3):
             return output
@@ -94,23 +91,12 @@ class OutputView:
         return self._of_class(output, chosen)
 
     def task(self, output: Tensor) -> Task:
-        """What :meth:`read` returned.
-
-        Args:
-            output: The outputs for some graphs; regression losses are in units of their spread.
-
-        Raises:
-            InputError: If that is not known, and the output does not show it.
-        """
+        """What :meth:`read` returned; regression losses are in units of its spread."""
         if self.asked and self.mode != "regression":
-            several = output.dim() == 2 and output.shape[1] > 1
-            return (
-                Task("multiclass_classification", self.return_type)
-                if several
-                else Task("binary_classification")
-            )
-        task = Task.resolve(output, mode=self.mode)
-        return replace(task, return_type=self.return_type) if task.classification else task
+            if output.dim() == 2 and output.shape[1] > 1:
+                return Task("multiclass_classification", self.return_type)
+            return Task("binary_classification")
+        return Task.resolve(output, self.mode, self.return_type)
 
     def of_all_classes(self, output: Tensor) -> OutputView:
         """This view without the class that is asked about; of several tasks it keeps the one."""
@@ -164,25 +150,20 @@ class OutputView:
         mode: Mode = "binary_classification" if wide.shape[1] == 1 else "multiclass_classification"
         log_prob = Task(mode, self.return_type).log_prob(wide)
         every = torch.arange(log_prob.shape[1], device=wide.device)
-        against = ours = None
-        if self.contrast is not None:
-            against = every == position(self.contrast, len(every), self.classes, "class")
-        if chosen is not None:
-            ours = every == position(chosen, len(every), self.classes, "class")
-        ours = ~cast(Tensor, against) if ours is None else ours
-        against = ~ours if against is None else against
-        if bool((ours & against).any()):
+        ours, theirs = (
+            None if name is None else every == position(name, len(every), self.classes, "class")
+            for name in (chosen, self.contrast)
+        )
+        ours = ~cast(Tensor, theirs) if ours is None else ours
+        theirs = ~ours if theirs is None else theirs
+        if bool((ours & theirs).any()):
             raise InputError(f"target and contrast are the same class, {chosen!r}")
-        odds = log_prob[:, ours].logsumexp(1) - log_prob[:, against].logsumexp(1)
+        odds = log_prob[:, ours].logsumexp(1) - log_prob[:, theirs].logsumexp(1)
         return odds.unsqueeze(1)
 
 
 def position(name: Target, count: int, names: Sequence[str] | None, kind: str) -> int:
-    """Number of a class or task given by name or number.
-
-    Raises:
-        InputError: If there is none; the message lists those there are.
-    """
+    """Number of a class or task given by name or number; lists those there are if it is none."""
     if names is not None and len(names) != count:
         raise InputError(f"{len(names)} names for {count} {_plural(kind)}: {', '.join(names)}")
     if isinstance(name, str):

@@ -8,9 +8,8 @@ import torch
 
 from hpme.data.info import Level, TaskKind
 from hpme.errors import InputError, UnknownNameError
-from hpme.models.gnn import GAT, GCN, GIN, TargetGNN
+from hpme.models.gnn import GAT, GCN, GIN, NodeGAT, NodeGCN, NodeGIN, TargetGNN
 from hpme.models.hetero import HeteroGNN, NodeHeteroGNN
-from hpme.models.node import NodeGAT, NodeGCN, NodeGIN
 from hpme.models.seal import DGCNN
 
 MODELS: dict[str, type[TargetGNN]] = {
@@ -32,12 +31,11 @@ def name_for(name: str | None, level: Level, *, hetero: bool = False) -> str:
     Without a name ``"gcn"`` is meant, or ``"hetero"``.
     """
     name = name or ("hetero" if hetero else "gcn")
+    fitting = [n for n, kind in MODELS.items() if (kind.level, kind.hetero) == (level, hetero)]
     for candidate in (name, f"{level}-{name}"):
-        kind = MODELS.get(candidate)
-        if kind is not None and (kind.level, kind.hetero) == (level, hetero):
+        if candidate in fitting:
             return candidate
     model_class(name)
-    fitting = [n for n, kind in MODELS.items() if (kind.level, kind.hetero) == (level, hetero)]
     what = f"heterogeneous {level}s" if hetero else f"{level}s"
     raise InputError(f"'{name}' is no model of {what}; use one of: {', '.join(fitting)}")
 
@@ -67,9 +65,6 @@ def build_model(
         task: ``"classification"`` or ``"regression"``.
         seed: Seed of the initial weights.
         hyper_parameters: Further arguments of the model's class.
-
-    Raises:
-        UnknownNameError: If there is no such model.
     """
     kind = model_class(name)
     with torch.random.fork_rng(devices=[]):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch_geometric.nn import Aggregation
-from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from hpme.data.info import TaskKind
 from hpme.errors import InputError
@@ -42,9 +41,7 @@ class SortPool(Aggregation):  # type: ignore[misc]
         dim: int = -2,
     ) -> Tensor:
         r"""Rows :math:`[B, k \cdot D]`; ``index`` must be sorted."""
-        self.assert_index_present(index)
         self.assert_sorted_index(index)
-        self.assert_two_dimensional_input(x, dim)
         assert index is not None and dim_size is not None
         start = exclusive_cumsum(torch.bincount(index, minlength=dim_size))
         rank = rank_in_segment(x[:, -1], index, start)
@@ -66,14 +63,14 @@ class DGCNN(GCN):
     itself has no gradient.
 
     Args:
-        in_channels: Number of node features.
-        out_channels: Number of classes, or 1 for regression.
-        task: ``"classification"`` or ``"regression"``.
+        in_channels, out_channels, task: As in :class:`TargetGNN`.
         k: Number of nodes that are read; see :meth:`suited_to`.
         hidden_channels: Width of the graph convolutions.
         num_layers: Number of them, without the last.
         dropout: Share of the perceptron's units that a training step leaves out.
     """
+
+    all_layers: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -90,7 +87,8 @@ class DGCNN(GCN):
         super().__init__(in_channels, out_channels, task, **widths)
         if k < MIN_SORTED:
             raise InputError(f"k must be at least {MIN_SORTED}, got {k}")
-        self.k, self.dropout = k, dropout
+        self.k = k
+        self.hyper_parameters |= {"k": k, "dropout": dropout}
         self.convs.append(self.make_conv(hidden_channels, 1))
         for conv in self.convs:
             conv.reset_parameters()  # type: ignore[operator]
@@ -118,11 +116,6 @@ class DGCNN(GCN):
         k = int(sizes.kthvalue(rank).values) if rank else 0
         return {"k": max(MIN_SORTED, k)}
 
-    @property
-    def hyper_parameters(self) -> dict[str, Any]:
-        """Arguments that build an untrained model of the same shape."""
-        return {**super().hyper_parameters, "k": self.k, "dropout": self.dropout}
-
     def fit_scales(self, x: Tensor, y: Tensor) -> None:
         """Takes the scale of labels from training data, for regression; features stay as given."""
         super().fit_scales(torch.ones_like(x), y)
@@ -146,13 +139,6 @@ class DGCNN(GCN):
         embedding: Tensor = self.sequence(self.sort(h, batch, dim_size=batch_size).unsqueeze(1))
         return embedding
 
-    def node_embeddings(
-        self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None
-    ) -> Tensor:
-        """Outputs of all layers side by side."""
-        edge_index, edge_weight = gcn_norm(edge_index, edge_weight, x.shape[0], dtype=x.dtype)
-        h, layers = x / self.x_scale, []
-        for conv in self.convs:
-            h = conv(h, edge_index, edge_weight).tanh()
-            layers.append(h)
-        return torch.cat(layers, dim=1)
+    def activated(self, h: Tensor) -> Tensor:
+        """What follows every layer."""
+        return h.tanh()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch_geometric.explain import ModelConfig
 
 from hpme.errors import InputError, ModelError
 
@@ -42,24 +41,19 @@ class Task:
             raise InputError(f"the spread of outputs must be positive and finite, got {self.scale}")
 
     @classmethod
-    def resolve(cls, output: Tensor, config: Any = None, mode: Mode | None = None) -> Task:
-        """The task of a model with this ``output``: as configured, or inferred where safe."""
-        if config is not None:
-            config = ModelConfig.cast(config)
-            task = cls(config.mode.value, config.return_type.value)
-        elif mode is not None:
-            task = cls(mode)
-        elif output.dim() == 2 and output.shape[1] > 1:
-            task = cls("multiclass_classification")
-        else:
+    def resolve(
+        cls, output: Tensor, mode: Mode | None = None, return_type: ReturnType = "raw"
+    ) -> Task:
+        """The task of a model with this ``output``: as it is known, or inferred where safe."""
+        if mode is None and (output.dim() != 2 or output.shape[1] < 2):
             raise InputError(
                 "the model returns one value per graph, which may be regression or a binary "
                 "logit; pass mode='regression' or mode='binary_classification' to fit()"
             )
-        if task.classification:
-            return task
+        if mode != "regression":
+            return cls(mode or "multiclass_classification", return_type)
         scale = float(output.float().std()) if output.numel() > 1 else 1.0
-        return replace(task, scale=scale if scale > 0 else 1.0)
+        return cls(mode, scale=scale if scale > 0 else 1.0)
 
     @property
     def classification(self) -> bool:
@@ -117,10 +111,7 @@ def check_word(name: str, value: Any, words: tuple[str, ...]) -> None:
 def check_probabilities(output: Tensor, return_type: ReturnType, *, several: bool) -> None:
     """Raises :class:`ModelError` if an output is not what a classifier is said to return.
 
-    Args:
-        output: The output of a model.
-        return_type: What it is said to be; nothing is known of ``"raw"`` scores.
-        several: Whether its last dimension holds all classes.
+    Nothing is known of ``"raw"`` scores. With ``several`` the last dimension holds all classes.
     """
     if return_type == "raw" or not output.is_floating_point() or not output.numel():
         return
@@ -139,12 +130,7 @@ def check_probabilities(output: Tensor, return_type: ReturnType, *, several: boo
 
 
 def check_output(output: Tensor, model: nn.Module | None = None) -> None:
-    """Raises :class:`ModelError` unless an output holds finite numbers.
-
-    Args:
-        output: The output of a model.
-        model: The model, whose tensors may be to blame.
-    """
+    """Raises :class:`ModelError` unless an output holds finite numbers; a model may be to blame."""
     if output.dtype.is_complex or not output.is_floating_point():
         raise ModelError(
             f"the model's output is of {output.dtype}; it must return the scores of the classes, "

@@ -106,14 +106,9 @@ def train_target(
     """Trains a model in place and leaves it in evaluation mode with its best weights.
 
     The weights kept are those with the lowest validation loss. Test graphs are used for nothing
-    but the report. Global random state is neither read nor changed.
-
-    Args:
-        model: The model; its scales and first biases are taken from training graphs.
-        dataset: Graphs with labels and a split.
-        seed: Seed of the first biases, of the order of the training graphs and of dropout.
-        recipe: How to train; by default :func:`recipe_for` the dataset.
-        progress: Whether to show a progress bar.
+    but the report. Global random state is neither read nor changed. By default the recipe is that
+    of :func:`recipe_for` the dataset; ``seed`` is that of the first biases, of the order of the
+    training graphs and of dropout.
     """
     recipe = recipe or recipe_for(dataset.info)
     store = dataset.training_store()
@@ -200,12 +195,11 @@ def _is_whole(model: TargetGNN, store: GraphStore) -> bool:
 
 
 def _forward(model: TargetGNN, store: GraphStore, ids: Tensor) -> Tensor:
-    if model.level != "node":
-        return model.run(store.batch(ids))
-    graphs = store.batch(None if store.anchors is None else ids)
+    whole = _is_whole(model, store)
+    graphs = store.batch(None if whole else ids)
     output = model.run(graphs)
-    if graphs.anchors is None:
-        return output[ids]
+    if model.level != "node" or graphs.anchors is None:
+        return output[ids] if whole else output
     anchors = graphs.anchors[:, 0]
     return output[anchors if graphs.schema is None else graphs.type_rows.place[anchors]]
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from hpme.data.molecules.chem import rdkit_module
-from hpme.graphs import Pairs
+from hpme.graphs import GraphStore
 from hpme.page.template import Column, whole_numbers
 from hpme.progress import progress_bar
 from hpme.viz.layout import Positions, positions_of
@@ -41,7 +41,7 @@ class Bond(IntEnum):
 
 
 def draw_graphs(
-    graphs: Sequence[Any], pairs: Pairs, node_graph: Tensor, *, progress: bool = False
+    graphs: Sequence[Any], store: GraphStore, types: Tensor | None, *, progress: bool = False
 ) -> dict[str, Any]:
     """How the page draws all graphs, as their nodes and edges laid end to end.
 
@@ -51,6 +51,7 @@ def draw_graphs(
     positions: list[Positions] = []
     labels: dict[Label, int] = {NO_LABEL: 0}
     label, bond, molecules = [], [], []
+    pairs = store.pairs.proper
     parts = pairs.index.t().split(pairs.counts.tolist())  # type: ignore[no-untyped-call]
     with progress_bar("drawing", len(graphs), enabled=progress) as advance:
         for graph, ends in zip(graphs, parts, strict=True):
@@ -70,7 +71,11 @@ def draw_graphs(
             advance(1)
     everywhere = torch.from_numpy(np.concatenate(positions))
     return {
-        "places": _places(everywhere, node_graph, len(graphs)),
+        "nodes": whole_numbers(store.sizes),
+        "edges": whole_numbers(pairs.counts),
+        "ends": whole_numbers(pairs.index.t().reshape(-1)),
+        "type": None if types is None else whole_numbers(types),
+        "places": _places(everywhere, store.node_graph, len(graphs)),
         "label": whole_numbers(torch.tensor(label, dtype=torch.long)),
         "labels": list(labels),
         "bond": whole_numbers(torch.tensor(bond, dtype=torch.long)),
@@ -109,34 +114,27 @@ def _label(atom: Any, places: Positions) -> Label:
 
 def _bonds(molecule: Any, places: Positions, ends: Tensor) -> list[Bond]:
     """How the pairs are drawn; those that are no bond of the molecule as plain links."""
-    kinds = {
-        frozenset((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx())): _bond(molecule, bond, places)
-        for bond in molecule.GetBonds()
+    chem, kinds = rdkit_module("Chem"), dict[tuple[int, ...], Bond]()
+    ways = {
+        chem.BondDir.BEGINWEDGE: (Bond.WEDGE_BACK, Bond.WEDGE),
+        chem.BondDir.BEGINDASH: (Bond.HASH_BACK, Bond.HASH),
     }
-    return [kinds.get(frozenset(pair), Bond.LINK) for pair in ends.tolist()]
+    for bond in molecule.GetBonds():
+        pair, kind = (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()), bond.GetBondType()
+        if bond.GetBondDir() in ways:
+            found = ways[bond.GetBondDir()][pair[0] < pair[1]]
+        elif kind == chem.BondType.DOUBLE:
+            found = _double(molecule, min(pair), max(pair), places)
+        else:
+            found = Bond.TRIPLE if kind == chem.BondType.TRIPLE else Bond.SINGLE
+        kinds[tuple(sorted(pair))] = found
+    return [kinds.get(tuple(sorted(pair)), Bond.LINK) for pair in ends.tolist()]
 
 
-def _bond(molecule: Any, bond: Any, places: Positions) -> Bond:
-    chem = rdkit_module("Chem")
-    kind, direction = bond.GetBondType(), bond.GetBondDir()
-    forward = bond.GetBeginAtomIdx() < bond.GetEndAtomIdx()
-    if direction == chem.BondDir.BEGINWEDGE:
-        return Bond.WEDGE if forward else Bond.WEDGE_BACK
-    if direction == chem.BondDir.BEGINDASH:
-        return Bond.HASH if forward else Bond.HASH_BACK
-    if kind == chem.BondType.DOUBLE:
-        return _double(molecule, bond, places)
-    return Bond.TRIPLE if kind == chem.BondType.TRIPLE else Bond.SINGLE
-
-
-def _double(molecule: Any, bond: Any, places: Positions) -> Bond:
+def _double(molecule: Any, first: int, second: int, places: Positions) -> Bond:
     """The second line lies inside a ring, else on the side of more neighbours."""
-    first, second = sorted((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()))
-    rings = [
-        list(ring)
-        for ring in molecule.GetRingInfo().AtomRings()
-        if first in ring and second in ring
-    ]
+    every: list[Any] = molecule.GetRingInfo().AtomRings()
+    rings = [list(ring) for ring in every if first in ring and second in ring]
     ends = (molecule.GetAtomWithIdx(first), molecule.GetAtomWithIdx(second))
     if rings:
         around = min(rings, key=len)

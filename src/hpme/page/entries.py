@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,50 +15,54 @@ from hpme.explainers.hpme.report import FitReport
 from hpme.graphs import GraphStore, Pairs
 from hpme.metrics import explanation_auc_per_graph
 from hpme.page.template import Column, decimals, shares, whole_numbers
+from hpme.viz.molecules import can_draw_molecules
 from hpme.viz.style import directions
 
 Truth = dict[str, Tensor]
 """Whether each ``graph`` has ground truth, each ``pair`` of joined nodes is, and each ``node``."""
-VERDICT, ABSENCE = "verdict", "absence"
 TOLD = ("carried", "lost", "effect", "random", "removal", "p", "stable")
 """Numbers of a :class:`Quality` that are shown on demand, and by which graphs can be sorted."""
 
 
 def truth_of(graphs: Sequence[Any], pairs: Pairs) -> Truth | None:
     """Reads ``edge_mask`` and ``node_mask`` of graphs; ``None`` if no edge is marked."""
-    edges = [_mask(graph, "edge_mask", graph.num_edges) for graph in graphs]
-    nodes = [_mask(graph, "node_mask", graph.num_nodes) for graph in graphs]
-    has = torch.tensor([bool(mask.any()) for mask in edges])
+
+    def mask(graph: Any, name: str, count: int) -> Tensor:
+        found = graph.get(name)
+        fits = found is not None and found.shape == (count,)
+        return found.bool() if fits else torch.zeros(count, dtype=torch.bool)
+
+    edges = [mask(graph, "edge_mask", graph.num_edges) for graph in graphs]
+    nodes = [mask(graph, "node_mask", graph.num_nodes) for graph in graphs]
+    has = torch.tensor([bool(one.any()) for one in edges])
     if not has.any():
         return None
     return {"graph": has, "pair": pairs.any(torch.cat(edges)), "node": torch.cat(nodes)}
 
 
-def _auc(truth: Truth, explanations: Sequence[Any], graphs: Sequence[Any]) -> Tensor:
-    """AUC of every graph, NaN where there is no ground truth."""
-    values = torch.full((len(graphs),), torch.nan, dtype=torch.double)
-    chosen = truth["graph"].nonzero().view(-1).tolist()
-    found = explanation_auc_per_graph(
-        [explanations[i] for i in chosen], [graphs[i] for i in chosen]
-    )
-    values[chosen] = torch.as_tensor(found, dtype=torch.double)
-    return values
+def scores_of(
+    named: Mapping[str, Sequence[Any]], graphs: Sequence[Any], store: GraphStore
+) -> tuple[bool, dict[str, Tensor]]:
+    """Scores of all units by explainer, end to end, and whether units are atoms.
 
-
-def _mask(graph: Any, name: str, count: int) -> Tensor:
-    mask = graph.get(name)
-    if mask is None or mask.shape != (count,):
-        return torch.zeros(count, dtype=torch.bool)
-    chosen: Tensor = mask.bool()
-    return chosen
-
-
-def edge_scores(explanations: Sequence[Any], store: GraphStore, name: str) -> Tensor:
-    """Scores of all directed edges, end to end.
+    They are where all graphs are molecules and all explainers score them, else pairs of nodes.
 
     Raises:
         InputError: If an explanation does not fit its graph.
     """
+    edges = {name: _edge_scores(some, store, name) for name, some in named.items()}
+    nodes = {name: [one.get("node_mask") for one in some] for name, some in named.items()}
+    atoms = can_draw_molecules(graphs) and all(
+        mask is not None and mask.shape == (graph.num_nodes, 1)
+        for some in nodes.values()
+        for mask, graph in zip(some, graphs, strict=True)
+    )
+    if not atoms:
+        return False, {name: store.pairs.proper.mean(score) for name, score in edges.items()}
+    return True, {name: torch.cat(some).detach()[:, 0].double() for name, some in nodes.items()}
+
+
+def _edge_scores(explanations: Sequence[Any], store: GraphStore, name: str) -> Tensor:
     if len(explanations) != len(store):
         raise InputError(
             f"one explanation per graph is needed, got {len(explanations)} of '{name}' for "
@@ -81,60 +85,47 @@ def entry(
     """What the page knows about an explainer beside predictions."""
     finite = score[score.isfinite()]
     low, high = (float(finite.min()), float(finite.max())) if finite.numel() else (0.0, 1.0)
-    metrics = {"AUC": decimals(_auc(truth, explanations, graphs))} if truth else {}
     given = [explanation.get("quality") for explanation in explanations]
-    qualities = [_by_name(quality) for quality in given]
-    for name in dict.fromkeys(name for quality in qualities for name in quality if name != VERDICT):
-        metrics[str(name)] = numbers([q.get(name, math.nan) for q in qualities])
-    sentences = [q.sentence() if isinstance(q, Quality) else None for q in given]
-    pooled, rest = pooled_nodes(explanations), pooled_nodes(explanations, "rest")
-    verdicts = [quality.get(VERDICT) for quality in qualities]
+    known = [one if isinstance(one, Quality) else None for one in given]
+    told = [
+        {name: getattr(one, name) for name in ("verdict", *TOLD)}
+        if isinstance(one, Quality)
+        else dict(one or {})
+        for one in given
+    ]
+    verdicts = [one.pop("verdict", None) for one in told]
+    metrics = {str(name): [one.get(name, math.nan) for one in told] for one in told for name in one}
+    if truth is not None:
+        chosen = truth["graph"].nonzero().view(-1).tolist()
+        every = ([some[i] for i in chosen] for some in (explanations, graphs))
+        found = dict(zip(chosen, explanation_auc_per_graph(*every), strict=True))
+        metrics = {"AUC": [found.get(i, math.nan) for i in range(len(graphs))], **metrics}
+    pooled, rest = (_nodes(explanations, verdicts, name) for name in ("pooled", "rest"))
+    ways = [directions(explanation) for explanation in explanations]
+    signs = [way + 1 for way in ways if way is not None]  # 0 lowers the output, 2 raises it
+    moved = [(math.nan, math.nan) if one is None else one.shares for one in known]
     return {
         "score": shares(score, low, high),
         "broken": int((~score.isfinite()).sum()),
         "pooled": None if pooled is None else whole_numbers(pooled),
         "rest": None if rest is None or not bool(rest.any()) else whole_numbers(rest),
         "verdicts": verdicts if any(verdicts) else None,
-        "sentences": sentences if any(sentences) else None,
-        "points": _points(given),
-        "direction": _directions(explanations),
-        "metrics": metrics,
+        "sentences": [one and one.sentence() for one in known] if any(known) else None,
+        # How far regions carry predictions into other graphs, and how far random regions do.
+        "points": [numbers(column) for column in zip(*moved, strict=True)] if any(known) else None,
+        "direction": whole_numbers(torch.cat(signs)) if 0 < len(signs) == len(graphs) else None,
+        "metrics": {name: numbers(values) for name, values in metrics.items()},
     }
 
 
-def _points(qualities: Sequence[Any]) -> list[Column] | None:
-    """How far regions carry predictions into other graphs, and how far random regions do."""
-    if not any(isinstance(quality, Quality) for quality in qualities):
-        return None
-    none = (math.nan, math.nan)
-    shares = [q.shares if isinstance(q, Quality) else none for q in qualities]
-    return [numbers(column) for column in zip(*shares, strict=True)]
-
-
-def _directions(explanations: Sequence[Any]) -> Column | None:
-    """Nodes that lower the output (0), do not clearly change it (1), and raise it (2)."""
-    found = [directions(explanation) for explanation in explanations]
-    if any(one is None for one in found) or not found:
-        return None
-    return whole_numbers(torch.cat([one + 1 for one in found if one is not None]))
-
-
-def _by_name(quality: Any) -> dict[str, Any]:
-    """What ``HPMEExplainer.quality`` says, or a mapping."""
-    if isinstance(quality, Quality):
-        return {name: getattr(quality, name) for name in (VERDICT, *TOLD)}
-    return dict(quality or {})
-
-
-def pooled_nodes(explanations: Sequence[Any], name: str = "pooled") -> Tensor | None:
-    """Pooled nodes of all graphs, if all explanations have them; none where there is nothing."""
+def _nodes(explanations: Sequence[Any], verdicts: Sequence[Any], name: str) -> Tensor | None:
+    """Pooled nodes, or those they rely on, of all graphs, if all explanations have them."""
     masks = [explanation.get(name) for explanation in explanations]
     if any(mask is None for mask in masks):
         return None
-    qualities = [_by_name(explanation.get("quality")) for explanation in explanations]
     # Where a prediction rests on something missing, scattered nodes would only mislead.
-    missing = [quality.get(VERDICT) == ABSENCE for quality in qualities]
-    return torch.cat([mask & (not gone) for mask, gone in zip(masks, missing, strict=True)]).bool()
+    there = [verdict != "absence" for verdict in verdicts]
+    return torch.cat([mask & shown for mask, shown in zip(masks, there, strict=True)]).bool()
 
 
 def evidence(report: Any) -> dict[str, Any]:

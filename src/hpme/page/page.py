@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +17,12 @@ from hpme.graphs.schema import NODE_TYPE
 from hpme.graphs.transforms import on_cpu
 from hpme.models.explained import ExplainedModel, Model
 from hpme.models.task import Mode
-from hpme.page.beyond import Changes, beyond
+from hpme.page.beyond import Changes, beyond, proofs
 from hpme.page.drawing import draw_graphs
-from hpme.page.entries import entry, evidence, numbers, text_or_none, truth_of
-from hpme.page.predictions import Predictions, Sizes, called, side_names
-from hpme.page.proofs import proofs
-from hpme.page.template import decimals, render, whole_numbers
-from hpme.page.units import Units
+from hpme.page.entries import entry, evidence, numbers, scores_of, text_or_none, truth_of
+from hpme.page.predictions import Predictions, called, ranked, side_names, sizes_of
+from hpme.page.template import decimals, render, shares, whole_numbers
+from hpme.progress import progress_bar
 from hpme.storage import write_atomically
 
 if TYPE_CHECKING:
@@ -59,7 +59,22 @@ def payload(
     named = explanations if isinstance(explanations, Mapping) else {"explanation": explanations}
     graphs, *flat = (on_cpu(part) for part in flat_views(given, *map(list, named.values())))
     named = dict(zip(named, flat, strict=True))
-    _check(graphs, named, names, reports, metrics, counterfactuals, keep, steps)
+    if not graphs:
+        raise InputError("no graphs to show; pass at least one")
+    if not named:
+        raise InputError("no explanations to show; pass those of at least one explainer")
+    lists: dict[str, Any] = {"names": names, "lists of counterfactuals": counterfactuals}
+    lists |= {f"values of metric '{name}'": values for name, values in (metrics or {}).items()}
+    for what, some in lists.items():
+        if some is not None and len(some) != len(graphs):
+            raise InputError(f"{len(graphs)} graphs need as many {what}, got {len(some)}")
+    for name in reports or {}:
+        if name not in named:
+            raise InputError(f"a report of '{name}', but no explanations; use the same names")
+    if keep is not None and not 0 <= keep <= 1:
+        raise InputError(f"keep is a share between 0 and 1, got {keep}")
+    if steps < 1:
+        raise InputError(f"steps must be at least 1, got {steps}")
     explained = ExplainedModel.of(model, mode=mode, model_config=model_config)
     if store is None:
         store = explained.read(graphs if graphs[0].get("type_names") is None else given)
@@ -67,21 +82,27 @@ def payload(
     if bool((store.sizes == 0).any()):
         number = int((store.sizes == 0).nonzero()[0])
         raise InputError(f"graph {number} has no nodes; leave empty graphs out")
-    units = Units.of(graphs, named, store)
-    pairs = units.pairs
-    scores = {name: units.scores(e, name) for name, e in named.items()}
-    generator = torch.Generator().manual_seed(seed)
-    random = "random atoms" if units.atoms else "random edges"
+    pairs = store.pairs.proper
+    atoms, scores = scores_of(named, graphs, store)
+    counts, owner = (store.sizes, store.node_graph) if atoms else (pairs.counts, pairs.graph)
+    random = "random atoms" if atoms else "random edges"
     while random in named:
         random += " again"
-    scores[random] = torch.rand(int(units.counts.sum()), generator=generator).double()
-    ranks = {
-        name: units.ranks(score, torch.Generator().manual_seed(seed))
-        for name, score in scores.items()
-    }
-    sizes = Sizes.grid(units.counts, steps)
-    of_pairs = {name: units.of_pairs(rank) for name, rank in ranks.items()}
-    predictions = Predictions.of(explained, store, pairs, of_pairs, sizes, progress=progress)
+    generator = torch.Generator().manual_seed(seed)
+    scores[random] = torch.rand(len(owner), generator=generator).double()
+    ranks = {name: ranked(score, owner, counts, seed) for name, score in scores.items()}
+    kept, step_counts = sizes_of(counts, steps)
+    # A bond comes with the later of its two atoms.
+    ends = pairs.index + store.node_start[pairs.graph]
+    parts = {}
+    with explained.frozen(), torch.no_grad():
+        predictions = Predictions(explained, store)
+        with progress_bar("deleting edges", len(ranks), enabled=progress) as advance:
+            for name, rank in ranks.items():
+                order = rank[ends].amax(0) if atoms else rank
+                parts[name] = predictions.parts(pairs, order, kept, step_counts)
+                advance(1)
+    values = partial(shares, low=0.0, high=1.0) if predictions.task.classification else decimals
     truth = truth_of(graphs, pairs)
     if names is None:
         known = [[text_or_none(graph.get(key)) for key in ("name", "smiles")] for graph in graphs]
@@ -95,30 +116,27 @@ def payload(
             "name": name,
             "baseline": name not in named,
             "rank": whole_numbers(ranks[name]),
-            "alone": predictions.column(predictions.alone[name]),
-            "without": predictions.column(predictions.without[name]),
+            "alone": values(parts[name][0]),
+            "without": values(parts[name][1]),
         }
         for name in scores
     ]
+    types = store.node[NODE_TYPE] if store.schema else None
     return {
         "title": title,
         "model": model_name,
         "version": __version__,
         "classes": predictions.classes(class_names or side_names(explained)),
         "keep": keep,
-        "unit": "atom" if units.atoms else "edge",
+        "unit": "atom" if atoms else "edge",
         "names": [str(name) for name in names],
         "smiles": [text_or_none(graph.get("smiles")) for graph in graphs],
-        "nodes": whole_numbers(store.sizes),
-        "edges": whole_numbers(pairs.counts),
-        "ends": whole_numbers(pairs.index.t().reshape(-1)),
-        **draw_graphs(graphs, pairs, store.node_graph, progress=progress),
+        **draw_graphs(graphs, store, types, progress=progress),
         "types": list(store.schema.node_types) if store.schema else None,
-        "type": whole_numbers(store.node[NODE_TYPE]) if store.schema else None,
         "truth": {k: whole_numbers(v) for k, v in truth.items()} if truth else None,
-        "stepCounts": whole_numbers(sizes.counts),
-        "steps": whole_numbers(sizes.kept),
-        "prediction": predictions.column(predictions.full),
+        "stepCounts": whole_numbers(step_counts),
+        "steps": whole_numbers(kept),
+        "prediction": values(predictions.full),
         "y": None if store.y is None else decimals(store.y),
         "metrics": {name: numbers(values) for name, values in (metrics or {}).items()},
         "explainers": entries,
@@ -136,12 +154,10 @@ def write_page(
 ) -> Path:
     """Writes one HTML file with all explanations; it opens in a browser without a network.
 
-    For every graph a slider chooses how many of the heaviest edges count, and the page shows what
-    the model predicts on these edges alone and on the graph without them. Both are the model's
-    outputs on graphs whose other edges were deleted, computed here for up to ``steps + 1`` sizes;
-    nodes and self-loops stay. As a line to compare with, the same is done with edges in random
-    order. Scores of the two directions between nodes are averaged; equal scores are ordered at
-    random. A score that is no number counts as the lowest.
+    Scores of the two directions between nodes are averaged; equal scores are ordered at random, and
+    a score that is no number counts as the lowest. What the model predicts on the heaviest edges
+    alone, and without them, is computed here for up to ``steps + 1`` sizes; nodes and self-loops
+    stay.
 
     Args:
         model: The explained model; it is left exactly as it was.
@@ -152,23 +168,21 @@ def write_page(
             metrics; its ``verdict`` is shown in words, and nodes of an ``"absence"`` are not
             marked.
         path: Where to write; ``.html``.
-        title: Title of the page.
         mode: ``"regression"`` or ``"binary_classification"`` if the model returns one value per
             graph.
         model_config: PyG's ``ModelConfig``, in place of ``mode``.
-        names: Names of the graphs; by default their ``name``, else their number.
+        title, names, model_name: What the page, the graphs and the model are called; by default by
+            their ``name``, ``smiles`` or number, and by the model's ``title`` or class.
         class_names: Names of the classes; by default as the model is known by, else their number.
         reports: What explainers report about their fit, such as ``HPMEExplainer.report``, by name.
         metrics: Further numbers by name, one for each graph, to show and to sort by.
-        rules: What ``explainer.rules`` returned, for a tab of its own.
-        counterfactuals: What ``explainer.counterfactuals`` returned for these graphs; another tab.
-        audit: What ``explainer.audit`` returned; another tab.
+        rules, counterfactuals, audit: What these methods of an explainer returned for the graphs,
+            for tabs of their own. Counterfactuals of some graphs may be ``None``: not looked for.
         keep: Share of edges kept when the page opens; by default as many as every graph has between
             pooled nodes, if explanations have them, else 0.2.
         steps: Largest number of steps of a slider.
         seed: Decides the order of equal scores and of the random edges.
         store: The same graphs as flat tensors, if the model's reader has made them already.
-        model_name: What the model is called; by default its ``title``, else its class.
         progress: Whether to draw progress bars (on terminals only).
 
     Raises:
@@ -180,32 +194,3 @@ def write_page(
     data = payload(model, graphs, explanations, **options)
     write_atomically(path, render(data).encode())
     return path
-
-
-def _check(
-    graphs: Sequence[Any],
-    named: Mapping[str, Sequence[Any]],
-    names: Sequence[str] | None,
-    reports: Mapping[str, Any] | None,
-    metrics: Metrics | None,
-    counterfactuals: Changes | None,
-    keep: float | None,
-    steps: int,
-) -> None:
-    if not graphs:
-        raise InputError("no graphs to show; pass at least one")
-    if not named:
-        raise InputError("no explanations to show; pass those of at least one explainer")
-    for what, some in (("names", names), ("lists of counterfactuals", counterfactuals)):
-        if some is not None and len(some) != len(graphs):
-            raise InputError(f"{len(graphs)} graphs need as many {what}, got {len(some)}")
-    for name in reports or {}:
-        if name not in named:
-            raise InputError(f"a report of '{name}', but no explanations; use the same names")
-    for name, values in (metrics or {}).items():
-        if len(values) != len(graphs):
-            raise InputError(f"metric '{name}' has {len(values)} values for {len(graphs)} graphs")
-    if keep is not None and not 0 <= keep <= 1:
-        raise InputError(f"keep is a share between 0 and 1, got {keep}")
-    if steps < 1:
-        raise InputError(f"steps must be at least 1, got {steps}")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 
 import torch
@@ -11,75 +10,80 @@ from torch import Tensor
 
 from hpme.errors import InputError
 from hpme.graphs import GraphBatch, GraphStore, Pairs
-from hpme.graphs.segment import concatenated_ranges
-from hpme.models.adapter import ModelAdapter
+from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum
 from hpme.models.explained import ExplainedModel
 from hpme.models.replicas import Change, Replicas, replica_outputs
 from hpme.models.task import Task
-from hpme.page.template import Column, decimals, shares
-from hpme.progress import progress_bar
 
 
-@dataclass(frozen=True)
-class Sizes:
-    r"""Numbers of edges to keep, some for every graph, laid end to end."""
+def sizes_of(counts: Tensor, steps: int) -> tuple[Tensor, Tensor]:
+    r"""Numbers of edges to keep, end to end, and how many of them every graph has.
 
-    kept: Tensor  # the numbers; for every graph they rise from 0 to all its edges
-    counts: Tensor  # how many of them every graph has
-
-    @classmethod
-    def grid(cls, edge_counts: Tensor, steps: int) -> Sizes:
-        r"""At most ``steps + 1`` sizes: every small one, then ever larger steps.
-
-        Size :math:`i` of a graph with :math:`P` edges is :math:`\max(i, P i^2 / \text{steps}^2)`.
-        """
-        counts = edge_counts.clamp(max=steps) + 1
-        step, graph = concatenated_ranges(torch.zeros_like(counts), counts)
-        curve = (edge_counts[graph] * (step / steps) ** 2).round().long()
-        return cls(torch.maximum(step, curve), counts)
+    At most ``steps + 1`` sizes, from none to all: every small one, then ever larger steps. Size
+    :math:`i` of a graph with :math:`P` edges is :math:`\max(i, P i^2 / \text{steps}^2)`.
+    """
+    number = counts.clamp(max=steps) + 1
+    step, graph = concatenated_ranges(torch.zeros_like(number), number)
+    curve = (counts[graph] * (step / steps) ** 2).round().long()
+    return torch.maximum(step, curve), number
 
 
-@dataclass(frozen=True)
+def ranked(score: Tensor, graph: Tensor, counts: Tensor, seed: int) -> Tensor:
+    """Rank of every unit in its graph, 0 for the best, ties at random, what is NaN last."""
+    known = score.nan_to_num(-torch.inf, torch.inf, -torch.inf)
+    order = torch.randperm(len(score), generator=torch.Generator().manual_seed(seed))
+    order = order[known[order].argsort(descending=True, stable=True)]
+    order = order[graph[order].argsort(stable=True)]
+    place = torch.arange(len(order)) - exclusive_cumsum(counts)[graph]
+    return torch.empty_like(order).scatter_(0, order, place)
+
+
 class Predictions:
-    """Class probabilities, or values in their own unit."""
+    """Class probabilities of graphs and of their parts, or values in their own unit.
 
-    task: Task
-    full: Tensor  # one row per graph
-    alone: dict[str, Tensor]  # by explainer, one row per graph and size: the heaviest edges alone
-    without: dict[str, Tensor]  # the same for the graph without these edges
+    Raises:
+        InputError: If the model returns several values.
+    """
 
-    @classmethod
-    def of(
-        cls,
-        explained: ExplainedModel,
-        store: GraphStore,
-        pairs: Pairs,
-        ranks: Mapping[str, Tensor],
-        sizes: Sizes,
-        *,
-        progress: bool,
-    ) -> Predictions:
-        """Runs the model on all graphs, and on the parts that each ranking of pairs makes."""
-        alone, without = {}, {}
-        adapter = explained.adapter()
-        with explained.frozen(), torch.no_grad():
-            output = _outputs(adapter, store, torch.arange(len(store)), lambda same: same.graphs)
-            task = explained.task(output)
-            if not task.classification and output.numel() != len(store):
-                raise InputError(
-                    f"the model returns {output.shape[1]} values per graph; the page shows one: "
-                    "wrap the model in a module that returns the one to look at"
-                )
-            with progress_bar("deleting edges", len(ranks), enabled=progress) as advance:
-                for name, rank in ranks.items():
-                    both = _predict_parts(adapter, store, pairs, rank, sizes)
-                    alone[name], without[name] = (_values(task, part) for part in both)
-                    advance(1)
-        return cls(task, _values(task, output), alone, without)
+    def __init__(self, explained: ExplainedModel, store: GraphStore) -> None:
+        self.adapter, self.store = explained.adapter(), store
+        output = self._outputs(torch.arange(len(store)), lambda same: same.graphs)
+        self.task: Task = explained.task(output)
+        if not self.task.classification and output.numel() != len(store):
+            raise InputError(
+                f"the model returns {output.shape[1]} values per graph; the page shows one: "
+                "wrap the model in a module that returns the one to look at"
+            )
+        self.full = self._values(output)
 
-    def column(self, values: Tensor) -> Column:
-        """Predictions for the page."""
-        return shares(values, 0.0, 1.0) if self.task.classification else decimals(values)
+    def parts(
+        self, pairs: Pairs, rank: Tensor, kept: Tensor, counts: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """For every size: on the heaviest edges alone, and on the graph without them.
+
+        The other edges are deleted; all nodes and self-loops stay.
+        """
+        edge_rank = pairs.per_edge(rank, loops=0)
+        loop = pairs.of_edge < 0
+
+        def part(replicas: Replicas, heaviest: bool) -> GraphBatch:
+            size = kept[replicas.number][replicas.graphs.edge_batch]
+            heavy = edge_rank[replicas.edge_ids] < size
+            return replicas.graphs.edges((heavy == heaviest) | loop[replicas.edge_ids])
+
+        ids = torch.repeat_interleave(counts)
+        alone = self._outputs(ids, partial(part, heaviest=True))
+        without = self._outputs(ids, partial(part, heaviest=False))
+        return self._values(alone), self._values(without)
+
+    def _values(self, output: Tensor) -> Tensor:
+        if self.task.classification:
+            return self.task.log_prob(output).exp()
+        return output.view(len(output), 1)
+
+    def _outputs(self, ids: Tensor, change: Change) -> Tensor:
+        found = replica_outputs(self.adapter, self.store, ids, change)
+        return torch.cat([output for _, output in found])
 
     def classes(self, given: Sequence[str] | None) -> list[str] | None:
         """Names of classes, ``None`` in regression.
@@ -95,34 +99,6 @@ class Predictions:
         if given is not None and len(given) != count:
             raise InputError(f"{count} classes need as many class_names, got {len(given)}")
         return [f"class {i}" for i in range(count)] if given is None else [str(n) for n in given]
-
-
-def _values(task: Task, output: Tensor) -> Tensor:
-    return task.log_prob(output).exp() if task.classification else output.view(len(output), 1)
-
-
-def _predict_parts(
-    adapter: ModelAdapter, store: GraphStore, pairs: Pairs, rank: Tensor, sizes: Sizes
-) -> tuple[Tensor, Tensor]:
-    """Outputs for every size: of the heaviest edges alone, and of the graph without them.
-
-    The other edges are deleted; all nodes and self-loops stay.
-    """
-    edge_rank = pairs.per_edge(rank, loops=0)
-    loop = pairs.of_edge < 0
-
-    def part(replicas: Replicas, heaviest: bool) -> GraphBatch:
-        size = sizes.kept[replicas.number][replicas.graphs.edge_batch]
-        heavy = edge_rank[replicas.edge_ids] < size
-        return replicas.graphs.edges((heavy == heaviest) | loop[replicas.edge_ids])
-
-    ids = torch.repeat_interleave(sizes.counts)
-    alone = _outputs(adapter, store, ids, partial(part, heaviest=True))
-    return alone, _outputs(adapter, store, ids, partial(part, heaviest=False))
-
-
-def _outputs(adapter: ModelAdapter, store: GraphStore, ids: Tensor, change: Change) -> Tensor:
-    return torch.cat([output for _, output in replica_outputs(adapter, store, ids, change)])
 
 
 def asked_task(model: ExplainedModel) -> str | None:

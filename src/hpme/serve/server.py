@@ -71,13 +71,8 @@ class LocalServer:
     """Has questions answered, one after the other, and keeps the last answers.
 
     Lets in who knows the token of its address, and no page of another address. ``Host`` is checked
-    since a name that somebody points at this machine is no address of it.
-
-    Args:
-        listening: Of :func:`listen`.
-        answer: Answers a question; the kind is ``"text"``, or the ending of a file.
-        texts: ``title`` and ``example`` of the page that questions are typed into.
-        threads: Threads for computing.
+    since a name that somebody points at this machine is no address of it. ``texts`` are ``title``
+    and ``example`` of the page that questions are typed into.
     """
 
     def __init__(

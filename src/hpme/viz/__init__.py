@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
-from hpme.viz.gallery import check_picture_path, gallery
+from hpme.viz.gallery import gallery
 
-__all__ = ["check_picture_path", "gallery", "write_page"]
+__all__ = ["gallery", "write_page"]
 
 
 def __getattr__(name: str) -> Any:
     # The page is built on pictures, so they cannot import it; users find both in one place.
-    if name in ("write_page", "report"):
+    if name == "write_page":
         from hpme.page import write_page
 
-        if name == "report":
-            warnings.warn("report is now called write_page", DeprecationWarning, stacklevel=2)
         return write_page
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

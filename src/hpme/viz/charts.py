@@ -48,25 +48,19 @@ def bar_chart(groups: Mapping[str, Mapping[str, Bar]], *, ylabel: str) -> Any:
     figure: Any = Figure(figsize=(max(4.5, 0.75 + 1.55 * len(groups)), 3.1), layout="constrained")
     axes = figure.subplots()
     width = 0.8 / len(names)
+    whisker = {"ecolor": "black", "elinewidth": 1.1, "capsize": 3, "capthick": 1.1}
+    top = 1.0
     for number, name in enumerate(names):
         for place, bars in enumerate(groups.values()):
             bar = bars.get(name, Bar(None))
-            if bar.mean is None:
-                continue
-            axes.bar(
-                place + (number - (len(names) - 1) / 2) * width,
-                bar.mean,
-                0.92 * width,
-                yerr=bar.std,
-                color=BARS[number % len(BARS)],
-                error_kw={"ecolor": "black", "elinewidth": 1.1, "capsize": 3, "capthick": 1.1},
-            )
-    tops = [b.mean + (b.std or 0) for bars in groups.values() for b in bars.values()
-            if b.mean is not None]  # fmt: skip
-    axes.set_ylim(0, max([1.0, *(1.04 * top for top in tops)]))
+            if bar.mean is not None:
+                look = {"yerr": bar.std, "color": BARS[number % len(BARS)], "error_kw": whisker}
+                at = place + (number - (len(names) - 1) / 2) * width
+                axes.bar(at, bar.mean, 0.92 * width, **look)
+                top = max(top, 1.04 * (bar.mean + (bar.std or 0)))
+    axes.set_ylim(0, top)
     axes.set_xticks(range(len(groups)), [plain(title) for title in groups])
-    axes.set_ylabel(ylabel, color=INK, fontsize=NORMAL)
-    _quiet(axes)
+    _quiet(axes, ylabel=ylabel)
     axes.tick_params(axis="x", length=0)
     handles = [
         Line2D([], [], ls="", marker="s", ms=8, color=BARS[i % len(BARS)], label=plain(name))
@@ -97,14 +91,12 @@ def sensitivity_chart(
             )  # fmt: skip
         if curve.reference is not None:
             axes.axvline(curve.reference, color=BORDER, lw=1.3, ls=":")
-        rival = [curve.rival[1]] if curve.rival else []
-        bottom, top = min([*low, *rival]), max([*high, *rival])
+        every = [*low, *high, *([curve.rival[1]] if curve.rival else [])]
+        bottom, top = min(every), max(every)
         margin = 0.12 * max(top - bottom, 0.05)
         axes.set_ylim(bottom - 1.5 * margin, top + margin)
         axes.set_title(plain(curve.title), fontsize=NORMAL, color=INK)
-        axes.set_xlabel(xlabel, color=INK, fontsize=NORMAL)
-        _quiet(axes)
-    panels[0].set_ylabel(ylabel, color=INK, fontsize=NORMAL)
+        _quiet(axes, xlabel, ylabel if axes is panels[0] else "")
     handles = [Line2D([], [], color=OURS, lw=1.8, marker="o", ms=4, label=plain(ours))]
     if any(curve.rival for curve in curves):
         handles.append(Line2D([], [], color=SECOND, lw=1.5, ls="--", label="best other method"))
@@ -140,21 +132,16 @@ def rank_chart(
     axes.invert_yaxis()
     axes.set_xlim(0.5, len(order) + 0.5)
     axes.set_xticks(range(1, len(order) + 1))
-    axes.set_xlabel("rank (1 is best)", color=INK, fontsize=NORMAL)
-    _quiet(axes, grid="x")
+    _quiet(axes, "rank (1 is best)", grid="x")
     axes.tick_params(axis="y", length=0)
     for label, name in zip(axes.get_yticklabels(), order, strict=True):
         label.set_color(OURS if name == ours else INK)
         label.set_fontweight("bold" if name == ours else "normal")
     dot: dict[str, Any] = {"ls": "", "marker": "o", "ms": 7.5, "color": INK}
-    few = {**dot, "ms": 4.5, "alpha": 0.3, "mew": 0}
-    handles = [
-        Line2D([], [], **few, label="a dataset (larger: several)"),
-        Line2D([], [], **dot, label="mean over datasets"),
-    ]
-    if equal:
-        text = f"mean, not told from {ours}"
-        handles.append(Line2D([], [], **dot, mfc="white", mew=1.6, label=text))
+    entries: dict[str, dict[str, Any]] = {"mean over datasets": {}}
+    entries = {"a dataset (larger: several)": {"ms": 4.5, "alpha": 0.3, "mew": 0}} | entries
+    entries |= {f"mean, not told from {ours}": {"mfc": "white", "mew": 1.6}} if equal else {}
+    handles = [Line2D([], [], **dot | look, label=text) for text, look in entries.items()]
     _legend(figure, handles, fontsize=SMALL, handletextpad=0.2)
     return figure
 
@@ -180,9 +167,7 @@ def cost_chart(
             va="center", fontsize=SMALL, color=colour, annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.6, "alpha": 0.45},
         )  # fmt: skip
-    axes.set_xlabel(xlabel, color=INK, fontsize=NORMAL)
-    axes.set_ylabel(ylabel, color=INK, fontsize=NORMAL)
-    _quiet(axes)
+    _quiet(axes, xlabel, ylabel)
     return figure
 
 
@@ -228,8 +213,10 @@ def _legend(figure: Any, handles: Sequence[Line2D], **style: Any) -> None:
     figure.legend(handles=handles, loc="outside upper center", **look | style)
 
 
-def _quiet(axes: Any, grid: str = "y") -> None:
+def _quiet(axes: Any, xlabel: str = "", ylabel: str = "", *, grid: str = "y") -> None:
     """Only what helps to read a value."""
+    axes.set_xlabel(xlabel, color=INK, fontsize=NORMAL)
+    axes.set_ylabel(ylabel, color=INK, fontsize=NORMAL)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(BORDER)
     axes.tick_params(labelsize=SMALL, color=BORDER, labelcolor=INK)

@@ -91,9 +91,8 @@ def picture(
     truth = all(mask is not None for mask in masks) and any(bool(mask.any()) for mask in masks)
     painter, columns = painter_of(graphs, suffix), len(named) + truth
     norms = {name: _scale(items) for name, items in named.items()}
-    aucs = {
-        name: explanation_auc_per_graph(e, graphs) if truth else None for name, e in named.items()
-    }
+    none = [math.nan] * len(graphs)
+    aucs = {n: explanation_auc_per_graph(e, graphs) if truth else none for n, e in named.items()}
     handles = _handles(painter, graphs, [e for items in named.values() for e in items], truth)
     figure, cells, strip = _frame(
         len(graphs), graphs_per_row, columns, painter.panel, title, len(handles)
@@ -106,28 +105,19 @@ def picture(
             panels[0].set_title("ground truth", fontsize=8.5, color=INK)
             painter.draw_truth(panels.pop(0), graph)
         for panel, (name, items) in zip(panels, named.items(), strict=True):
-            auc = aucs[name]
-            known = auc is not None and not math.isnan(float(auc[number]))
-            text = plain(name) + (
-                f", AUC {float(auc[number]):.2f}" if auc is not None and known else ""
-            )
-            panel.set_title(text, fontsize=8.5, color=INK)
+            auc = aucs[name][number]
+            known = "" if math.isnan(auc) else f", AUC {auc:.2f}"
+            panel.set_title(plain(name) + known, fontsize=8.5, color=INK)
             painter.draw_weights(panel, graph, items[number], norms[name])
     _draw_key(strip, painter, handles, list(norms.values()))
     return painter.finish(render(figure, suffix))
 
 
-def check_picture_path(path: str | Path) -> Path:
-    """The path, if its suffix is one that can be written."""
+def save_picture(path: str | Path, content: Callable[[str], bytes]) -> Path:
+    """Writes a picture; ``content`` makes it from the suffix of the path."""
     path = Path(path)
     if path.suffix.lower() not in (".png", ".svg"):
         raise InputError(f"'{path}' must end in .png or .svg")
-    return path
-
-
-def save_picture(path: str | Path, content: Callable[[str], bytes]) -> Path:
-    """Writes a picture; ``content`` makes it from the suffix of the path."""
-    path = check_picture_path(path)
     write_atomically(path, content(path.suffix.lower()))
     return path
 
@@ -171,18 +161,17 @@ def _caption(graph: Any, predictions: Tensor | None, number: int | None) -> str:
     title = plain(graph.get("name") or graph.get("smiles") or "")
     title = title or ("" if number is None else f"graph {number}")
     title = title if len(title) <= LONGEST_NAME else title[: LONGEST_NAME - 1] + "…"
-    label = graph.get("y")
-    known = "" if label is None or label.numel() != 1 else f"{float(label):.4g}"
-    if predictions is None:
-        return ": ".join(part for part in (title, known and f"label {known}") if part)
-    output = predictions[number or 0].view(-1)
-    if output.numel() > 1:
-        probability, predicted = output.softmax(0).max(0)
-        text = f"predicted class {int(predicted)} ({float(probability):.0%})"
-    else:
-        text = f"predicted {float(output):.4g}"
-    text += f", label {known}" if known else ""
-    return f"{title}: {text}" if graph.get("name") or graph.get("smiles") else text
+    said, label = list[str](), graph.get("y")
+    if predictions is not None:
+        title = title if graph.get("name") or graph.get("smiles") else ""
+        output = predictions[number or 0].view(-1)
+        said = [f"predicted {float(output[0]):.4g}"]
+        if output.numel() > 1:
+            probability, predicted = output.softmax(0).max(0)
+            said = [f"predicted class {int(predicted)} ({float(probability):.0%})"]
+    if label is not None and label.numel() == 1:
+        said.append(f"label {float(label):.4g}")
+    return ": ".join(part for part in (title, ", ".join(said)) if part)
 
 
 def _handles(

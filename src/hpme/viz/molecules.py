@@ -48,7 +48,7 @@ def molecule_of(graph: Any) -> Any:
         return None
 
 
-class MoleculePainter:
+class MoleculePainter(NodeLinkPainter):
     """Draws molecules; an atom has the colour of its effect, or of its heaviest bond."""
 
     panel = (3.3, 2.2)
@@ -58,10 +58,6 @@ class MoleculePainter:
     def __init__(self, suffix: str) -> None:
         self._svg = suffix == ".svg"  # else RDKit's pixels are pasted in place of its shapes
         self._shapes: list[tuple[Any, str]] = []
-
-    def draw_truth(self, axes: Any, graph: Any) -> None:
-        """Draws a molecule with its ground truth marked."""
-        self.draw_marked(axes, graph, graph.edge_mask, graph.get("node_mask"), TRUTH_BAND)
 
     def draw_marked(
         self, axes: Any, graph: Any, edges: Tensor, nodes: Tensor | None, colour: str
@@ -80,18 +76,15 @@ class MoleculePainter:
         order = weight.argsort()  # heavy bonds over light ones
         ends = graph.edge_index[:, chosen[order]].t().tolist()
         shares = norm(weight[order].nan_to_num().numpy()).tolist()
-        bands: list[Band] = []
-        signed = tones(explanation)
-        atoms = {} if signed is None else {i: to_rgb(one) for i, one in enumerate(signed)}
+        bands, signed, (low, high) = list[Band](), tones(explanation), BAND_WIDTHS
+        atoms = {i: to_rgb(one) for i, one in enumerate(signed or ())}
         for (a, b), share in zip(ends, shares, strict=True) if signed is None else ():
-            colour = to_rgb(BANDS(share))
-            low, high = BAND_WIDTHS
+            atoms[a] = atoms[b] = colour = to_rgb(BANDS(share))
             bands.append((a, b, colour, low + (high - low) * share))
-            atoms[a] = atoms[b] = colour
-        pooled: Tensor | None = explanation.get("pooled")
-        rings = {} if pooled is None else dict.fromkeys(pooled.nonzero().view(-1).tolist(), POOLED)
-        if explanation.get("rest") is not None:
-            rings |= dict.fromkeys(explanation.rest.nonzero().view(-1).tolist(), REST)
+        rings = dict[int, str]()
+        for name, ring in (("pooled", POOLED), ("rest", REST)):
+            if explanation.get(name) is not None:
+                rings |= dict.fromkeys(explanation[name].nonzero().view(-1).tolist(), ring)
         self._draw(axes, graph, bands, atoms, rings)
 
     def finish(self, content: bytes) -> bytes:
@@ -112,10 +105,8 @@ class MoleculePainter:
         """Puts a molecule on its bands, later ones on top, and on discs of colour."""
         axes.set_axis_off()
         width, height = (round(side * PIXELS_PER_INCH) for side in self.panel)
-        molecule, draw = molecule_of(graph), rdkit_module("Chem.Draw.rdMolDraw2D")
-        kind = draw.MolDraw2DSVG if self._svg else draw.MolDraw2DCairo
-        probe = kind(width, height)  # where atoms come to lie is known only after drawing
-        _set_options(probe)
+        molecule, kind = molecule_of(graph), "SVG" if self._svg else "Cairo"
+        probe = _drawer(kind, width, height)  # atoms have places only after drawing
         probe.DrawMolecule(molecule)
         places = [probe.GetDrawCoords(i) for i in range(molecule.GetNumAtoms())]
         lengths = sorted(
@@ -123,20 +114,21 @@ class MoleculePainter:
             for bond in molecule.GetBonds()
         )
         unit = lengths[len(lengths) // 2] if lengths else height / 6
-        drawer = kind(width, height)
-        _set_options(drawer)
+        drawer = _drawer(kind, width, height)
         drawer.SetFillPolys(True)
         for a, b, colour, share in bands:
             drawer.SetColour(colour)
             drawer.SetLineWidth(max(1, round(share * unit)))
             drawer.DrawLine(places[a], places[b], rawCoords=True)
-        for atom, ring in rings.items():
-            _disc(drawer, places[atom], RING_RADIUS * unit, to_rgb(INK))
-            _disc(drawer, places[atom], RING_RADIUS * unit * 0.94, to_rgb(ring))
-        for atom in rings:  # a ring is a disc under a smaller one
-            _disc(drawer, places[atom], ATOM_RADIUS * unit, atoms.get(atom, (1.0, 1.0, 1.0)))
-        for atom, colour in atoms.items():
-            _disc(drawer, places[atom], ATOM_RADIUS * unit, colour)
+        white = dict.fromkeys(rings, (1.0, 1.0, 1.0))  # a ring is a disc under a smaller one
+        discs = [
+            (atom, share * RING_RADIUS, to_rgb(colour))
+            for atom, ring in rings.items()
+            for share, colour in ((1.0, INK), (0.94, ring))
+        ]
+        discs += [(atom, ATOM_RADIUS, colour) for atom, colour in (white | atoms).items()]
+        for atom, share, colour in discs:
+            _disc(drawer, places[atom], share * unit, colour)
         drawer.SetLineWidth(BOND_LINE)  # the drawing would go on with the width used last
         drawer.DrawMolecule(molecule)
         drawer.FinishDrawing()
@@ -146,7 +138,7 @@ class MoleculePainter:
             axes.imshow(imread(io.BytesIO(drawer.GetDrawingText())))
 
 
-Painter = MoleculePainter | NodeLinkPainter
+Painter = NodeLinkPainter
 
 
 def painter_of(graphs: Sequence[Any], suffix: str, starts: int = STARTS) -> Painter:
@@ -162,10 +154,9 @@ def _placed_molecule(
 
     It is turned, or its mirror image, so that atoms come near ``places`` that are numbers.
     """
-    molecule = read_molecule(smiles)
-    if molecule.GetNumAtoms() != num_atoms:
-        molecule = read_molecule(smiles, hydrogens=True)
-    if molecule.GetNumAtoms() != num_atoms:
+    both = (read_molecule(smiles, hydrogens=hydrogens) for hydrogens in (False, True))
+    molecule = next((one for one in both if one.GetNumAtoms() == num_atoms), None)
+    if molecule is None:
         return None
     rdkit_module("Chem.rdDepictor").Compute2DCoords(molecule)
     if places is not None:
@@ -176,8 +167,7 @@ def _placed_molecule(
 
 def sketch(smiles: str) -> bytes:
     """An SVG of a molecule without any colours, such as one that is still being typed."""
-    drawer = rdkit_module("Chem.Draw.rdMolDraw2D").MolDraw2DSVG(400, 220)
-    _set_options(drawer)
+    drawer = _drawer("SVG", 400, 220)
     drawer.DrawMolecule(read_molecule(smiles))
     drawer.FinishDrawing()
     return bytes(drawer.GetDrawingText(), "utf-8")
@@ -195,20 +185,22 @@ def _turn(conformer: Any, places: Any) -> None:
         conformer.SetAtomPosition(atom, place)
 
 
-def _set_options(drawer: Any) -> None:
+def _drawer(kind: str, width: int, height: int) -> Any:
+    """What RDKit draws on, as ``"SVG"`` or ``"Cairo"``."""
+    drawer = getattr(rdkit_module("Chem.Draw.rdMolDraw2D"), f"MolDraw2D{kind}")(width, height)
     options = drawer.drawOptions()
     options.clearBackground = False
     options.padding = 0.08  # room for a ring around an outer atom
     options.bondLineWidth = BOND_LINE
     options.useBWAtomPalette()
+    return drawer
 
 
 def _disc(drawer: Any, place: Any, radius: float, colour: Colour) -> None:
-    point = rdkit_module("Geometry").Point2D
+    corner = rdkit_module("Geometry").Point2D(radius, radius)
     drawer.SetColour(colour)
     drawer.SetLineWidth(1)
-    corners = (point(place.x - radius, place.y - radius), point(place.x + radius, place.y + radius))
-    drawer.DrawEllipse(*corners, rawCoords=True)
+    drawer.DrawEllipse(place - corner, place + corner, rawCoords=True)
 
 
 def _placed(axes: Any, drawing: str) -> str:

@@ -34,7 +34,7 @@ class NodeLinkPainter:
 
     def draw_truth(self, axes: Any, graph: Any) -> None:
         """Draws a graph with its ground truth marked."""
-        self.draw_marked(axes, graph, graph.edge_mask, graph.get("node_mask"), TRUTH)
+        self.draw_marked(axes, graph, graph.edge_mask, graph.get("node_mask"), self.truth_colour)
 
     def draw_marked(
         self, axes: Any, graph: Any, edges: Tensor, nodes: Tensor | None, colour: str
@@ -56,17 +56,16 @@ class NodeLinkPainter:
         axes.add_collection(LineCollection(lines[order], colors=WEIGHTS(share), linewidths=widths))
         pooled, signed = explanation.get("pooled"), tones(explanation)
         _draw_nodes(axes, positions, graph, pooled, POOLED)
-        if signed is not None and pooled is not None and graph.get("type_names") is None:
+        rest, plain = explanation.get("rest"), graph.get("type_names") is None
+        if signed is not None and pooled is not None and plain:
             sizes = np.where(pooled.numpy(), 42, 17) if len(positions) <= 40 else 18
             axes.scatter(*positions.T, s=sizes, c=signed, edgecolors=INK, linewidths=0.8, zorder=4)
-        rest = explanation.get("rest")
         if rest is not None:
-            face = REST if graph.get("type_names") is None else "none"
-            style = {"c": face, "edgecolors": INK if face == REST else REST, "zorder": 4}
-            axes.scatter(*positions[rest.numpy()].T, s=42, **style)
+            look = {"c": REST, "edgecolors": INK} if plain else {"c": "none", "edgecolors": REST}
+            axes.scatter(*positions[rest.numpy()].T, s=42, zorder=4, **look)
 
     def finish(self, content: bytes) -> bytes:
-        """The file as it is."""
+        """The content of the file, as it is."""
         return content
 
     def _lines(self, axes: Any, graph: Any) -> tuple[Any, Any, Tensor]:
@@ -79,33 +78,30 @@ class NodeLinkPainter:
 
 
 def _draw_nodes(axes: Any, positions: Any, graph: Any, marked: Tensor | None, colour: str) -> None:
-    """All nodes, the marked ones large and coloured, with a ring around anchors."""
+    """All nodes, the marked ones large and coloured or, where types have colours, rimmed."""
     small = len(positions) <= 40
     chosen = np.zeros(len(positions), bool) if marked is None else marked.numpy()
-    style = {"linewidths": 0.8, "zorder": 3}
     size = 42 if small else 18
     if graph.get("type_names") is None:
+        style = {"linewidths": 0.8, "zorder": 3}
         axes.scatter(*positions[~chosen].T, s=size / 2.5, c="white", edgecolors=BORDER, **style)
         axes.scatter(*positions[chosen].T, s=size, c=colour, edgecolors=INK, **style)
     else:
-        _draw_types(axes, positions, graph[NODE_TYPE].numpy(), chosen, colour, size)
+        kinds = graph[NODE_TYPE].numpy()
+        for kind in np.unique(kinds):
+            face, shape = TYPES[kind % len(TYPES)]
+            for there, large, rim, width in (
+                (~chosen, 0.5, "white", 0.6),
+                (chosen, 1.6, colour, 2),
+            ):
+                axes.scatter(
+                    *positions[(kinds == kind) & there].T, s=large * size, c=face, marker=shape,
+                    edgecolors=rim, linewidths=width, zorder=3,
+                )  # fmt: skip
     if graph.get("anchors") is not None:
         ring = {"facecolors": "none", "edgecolors": ANCHOR, "linewidths": 1.8, "zorder": 4}
         places = positions[graph.anchors.view(-1).numpy()]
         axes.scatter(*places.T, s=130 if small else 70, **ring)
-
-
-def _draw_types(
-    axes: Any, positions: Any, kinds: Any, chosen: Any, colour: str, size: float
-) -> None:
-    """Every type in its colour and shape, the marked nodes large and rimmed."""
-    for kind in np.unique(kinds):
-        face, shape = TYPES[kind % len(TYPES)]
-        rest, marked = (kinds == kind) & ~chosen, (kinds == kind) & chosen
-        style = {"c": face, "marker": shape, "zorder": 3}
-        axes.scatter(*positions[rest].T, s=size / 2, edgecolors="white", linewidths=0.6, **style)
-        rim = {"edgecolors": colour, "linewidths": 2.0}
-        axes.scatter(*positions[marked].T, s=1.6 * size, **style, **rim)
 
 
 def empty_panel(axes: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from hpme.explainers.hpme.rulebook import Rule, RuleBook
-from hpme.storage import write_atomically
 from hpme.viz.charts import BARS, OURS
-from hpme.viz.gallery import check_picture_path
+from hpme.viz.gallery import save_picture
 from hpme.viz.molecules import MoleculePainter, Painter, painter_of
 from hpme.viz.style import BORDER, FAINT, INK, pale, plain, render
 
@@ -39,9 +39,7 @@ def draw_rules(book: RuleBook, path: str | Path) -> Path:
     Raises:
         InputError: If the suffix is another.
     """
-    path = check_picture_path(path)
-    write_atomically(path, rules_picture(book, path.suffix.lower()))
-    return path
+    return save_picture(path, lambda suffix: rules_picture(book, suffix))
 
 
 def rules_picture(book: RuleBook, suffix: str) -> bytes:
@@ -127,7 +125,8 @@ def _condition(page: _Page, top: float, rule: Rule, colour: str) -> None:
         ]
         if limit:
             lines.append((limit.rstrip(")"), {"fontsize": 8, "color": QUIET}))
-    lines.append((f"→ {rule.label}", {"fontsize": 11.5, "weight": "bold", "color": colour}))
+    said = textwrap.wrap(f"→ {rule.label}", 20)
+    lines += [(text, {"fontsize": 11.5, "weight": "bold", "color": colour}) for text in said]
     step = min(0.25, (ROW - 0.3) / len(lines))
     first = top + ROW / 2 - step * (len(lines) - 1) / 2
     for number, (text, style) in enumerate(lines):

@@ -50,13 +50,15 @@ def directions(explanation: Any) -> Tensor | None:
     """
     effect, quality = explanation.get("effect"), explanation.get("quality")
     pooled = explanation.get("pooled")
-    sign = (
-        None
-        if effect is None
-        else (effect.nodes[:, 1] > 0).long() - (effect.nodes[:, 2] < 0).long()
-    )
-    if pooled is not None and isinstance(quality, Quality) and quality.verdict != "absence":
-        sign = torch.zeros_like(pooled, dtype=torch.long) if sign is None else sign
+    known = pooled is not None and isinstance(quality, Quality)
+    sign: Tensor
+    if effect is not None:
+        sign = (effect.nodes[:, 1] > 0).long() - (effect.nodes[:, 2] < 0).long()
+    elif known:
+        sign = torch.zeros_like(pooled, dtype=torch.long)
+    else:
+        return None
+    if known and quality.verdict != "absence":  # there, any region does the same
         region = int(quality.effect_low > 0) - int(quality.effect_high < 0)
         region = region or int(quality.removal_high < 0) - int(quality.removal_low > 0)
         sign = torch.where(pooled & (region != 0), region, sign)

@@ -188,6 +188,23 @@ def test_what_patterns_do_alone_decides(graphs):
     assert explainer.audit(model, graphs, "Cl", "F").finding == "reads the other"
 
 
+class Mostly(nn.Module):
+    """Probabilities: each alone brings a fifth, both together all."""
+
+    def forward(self, x, edge_index, batch):
+        count = global_add_pool(x, batch)[:, [FLUORINE, CHLORINE]].clamp(max=1)
+        p = (0.02 + 0.2 * count.sum(1) + 0.56 * count.prod(1)).view(-1, 1)
+        return torch.cat([1 - p, p], 1).log()
+
+
+def test_a_little_alone_and_much_together_is_needing_both(graphs):
+    model = Mostly()
+    explainer = HPMEExplainer(k=2, **CHEAP).fit(model, graphs, progress=False)
+    audit = explainer.audit(model, graphs, "F", "Cl")
+    assert audit.should.enough and audit.should_not.enough
+    assert (audit.finding, audit.passed) == ("needs both", False)
+
+
 def estimate(mean, half, random=0.0):
     spans = [(m, m - half, m + half) for m in (mean, random, mean - random)]
     return Estimate(*spans, 20)

@@ -13,6 +13,8 @@ from hpme.errors import InputError
 from hpme.explainers import HPMEExplainer, HPMEPrintedExplainer
 from hpme.explainers.hpme import explainer
 from hpme.explainers.hpme.report import FitReport
+from hpme.explainers.hpme.search import ratio
+from hpme.explainers.hpme.search.chains import SubsetSearch
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.shared.base import GraphExplainer
 
@@ -57,6 +59,21 @@ def test_without_mixup_nothing_that_is_searched_or_chosen_has_a_host(graphs, mon
         HPMEExplainer(mixup=mixup, **options).fit(Finder(), graphs[:12], mode="regression")
         before = asked[: asked.index("report")]
         assert len(before) > 10 and set(before) == {not mixup}
+
+
+def test_a_small_size_is_shown_but_not_searched_with(graphs, monkeypatch):
+    sizes, find = [], SubsetSearch.find
+
+    def recorded(search, mix, *arguments, **options):
+        sizes.append(mix.size.ratio)
+        return find(search, mix, *arguments, **options)
+
+    monkeypatch.setattr(SubsetSearch, "find", recorded)
+    monkeypatch.setattr(explainer, "choose_ratio", lambda _: 0.1)
+    options = {"restarts": 1, "rounds": 1, "subsets": 4, "epochs": 1}
+    fitted = HPMEExplainer(**options).fit(Finder(), graphs[:12], mode="regression")
+    assert sizes == [ratio.MIDDLE] + 3 * [ratio.LEAST]  # one of each half for the report
+    assert fitted.size.ratio == 0.1
 
 
 @pytest.mark.parametrize("count", [70, 120])
@@ -123,7 +140,7 @@ def test_bad_arguments_of_all_are_named(kind, options):
 
 
 @pytest.mark.parametrize(
-    "options", [{"restarts": 0}, {"rounds": 0}, {"subsets": 1}, {"max_passes": 0}]
+    "options", [{"restarts": -1}, {"rounds": 0}, {"subsets": 1}, {"max_passes": 0}]
 )
 def test_bad_arguments_are_named(options):
     with pytest.raises(InputError, match=next(iter(options))):

@@ -52,8 +52,8 @@ def pooled(pool, h, a):
     """Scores by Eq. graph_pooling, and the preserved nodes, most edges to the outside first."""
     a_hat = a + torch.eye(len(a))
     d = a_hat.sum(1).rsqrt()
-    z = ((d[:, None] * a_hat * d) @ h @ pool.weights[0][0] + pool.bias[0, 0]).relu()
-    p = pool.projection[0, 0]
+    z = ((d[:, None] * a_hat * d) @ h @ pool.weight[0] + pool.bias[0]).relu()
+    p = pool.projection[0]
     score = z @ p / p.norm()
     chosen = sorted(range(len(a)), key=lambda i: -score[i].item())[:POOLED]
     inside = torch.zeros(len(a))

@@ -1,6 +1,7 @@
 """Rules about graphs whose reasons are known."""
 
 import json
+from types import SimpleNamespace
 
 import networkx as nx
 import pytest
@@ -16,6 +17,7 @@ from hpme.explainers import HPMEExplainer
 from hpme.explainers.hpme.decisions import DecisionList
 from hpme.explainers.hpme.patterns import Catalogue, Vocabulary, add_contexts
 from hpme.explainers.hpme.rulebook import RuleBook
+from hpme.explainers.hpme.weighing import Weighing
 
 CHEAP = {"epochs": 2, "restarts": 1, "rounds": 2, "subsets": 8}
 
@@ -82,7 +84,7 @@ def test_values_are_explained_by_their_variance(fitted):
     book = explainer.rules(Value(), graphs, progress=False)
     assert book.fidelity > 0.99
     assert (book[0].prediction, len(book)) == (pytest.approx(4, abs=0.1), 1)
-    assert book[0].label == "4 to 4" and book.default_label == "-4 to -4"
+    assert (book[0].label, book.default_label) == ("a value of 4", "a value of -4")
     assert book[0].precision == 1 and book[0].lift == pytest.approx(1 / book[0].coverage)
 
 
@@ -205,3 +207,22 @@ def test_what_cannot_be_learned_from_is_refused(fitted):
     with pytest.raises(NotFittedError):
         HPMEExplainer(**CHEAP).rules(Both(), graphs)
     assert isinstance(explainer.rules(Both(), graphs, unseen=0, progress=False), RuleBook)
+
+
+def worth_of(share, decided=100, values=False):
+    """A rule for class 1, which half of 1,000 unseen graphs get."""
+    right, rest = round(share * decided), torch.arange(1000 - decided)
+    predicted = torch.cat([torch.arange(decided) < right, rest < 500 - right]).long()
+    context = SimpleNamespace(prediction=predicted, task=SimpleNamespace(scale=1.0))
+    names = None if values else ["no", "yes"]
+    transplants = SimpleNamespace(context=context, count=1000)
+    here = torch.arange(1000) < decided
+    return Weighing(transplants, None, names, torch.zeros(1000).bool(), None).worth(here, 1.0)
+
+
+def test_rules_need_a_lift_that_is_clearly_above_one():
+    assert worth_of(0.8).sound and worth_of(0.8).lift == pytest.approx(1.6)
+    assert not worth_of(0.53).sound  # three more of 100 than of all
+    assert not worth_of(0.7, decided=10).sound  # too few to be sure
+    assert not worth_of(0.4).sound
+    assert worth_of(0.5, values=True).label == "a value between 0 and 1"

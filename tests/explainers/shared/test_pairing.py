@@ -7,7 +7,7 @@ from torch_geometric.data import Batch, Data
 from contract import make_graph, make_target
 from hpme.data import GraphStore
 from hpme.explainers.shared.mixing import draw_partners, matched, unite
-from hpme.models.adapter import ModelAdapter
+from hpme.models.explained import ExplainedModel
 
 
 def generator(seed=0):
@@ -29,8 +29,10 @@ def test_one_forward_equals_one_per_pair():
         [torch.rand(g.num_edges, generator=generator(i)) for i, g in enumerate(graphs)]
         for graphs in (first, second)
     ]
-    together = ModelAdapter(model, weighting="edge_weight").predict(
-        union.graphs, union.per_edge(*(torch.cat(part) for part in weights))
+    together = (
+        ExplainedModel(model)
+        .adapter(weighting="edge_weight")
+        .predict(union.graphs, union.per_edge(*(torch.cat(part) for part in weights)))
     )
     bridge = union.graphs.edge_index[:, -union.num_bridges :]
     for number, (a, b) in enumerate(zip(first, second, strict=True)):

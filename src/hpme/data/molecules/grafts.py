@@ -28,26 +28,10 @@ from hpme.data.molecules.anatomy import (
     Piece,
     Surrounding,
     forget_stereo,
-    graft_of,
     pick,
-    random_region,
 )
 from hpme.data.molecules.chem import rdkit_module
 from hpme.errors import InputError
-
-__all__ = [
-    "Anatomy",
-    "Graft",
-    "Hosts",
-    "Transplant",
-    "fillers_of",
-    "graft_of",
-    "insert",
-    "insert_many",
-    "pick",
-    "random_region",
-    "remove",
-]
 
 Fillers = Mapping[int, Sequence[Graft]]
 """Regions that say little, by the number of atoms that are moved."""

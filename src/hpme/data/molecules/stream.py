@@ -74,12 +74,12 @@ def stream_molecules(smiles: Sequence[str], *, hydrogens: bool = False) -> ReadM
         where, what = np.array(unusual).T
         atoms[where] = what
     return ReadMolecules(
-        GraphStore.of(
-            x=torch.eye(len(ATOMS))[torch.from_numpy(atom_codes(chem)[atoms])],
-            local_edge_index=torch.from_numpy(edges),
+        GraphStore(
             sizes=torch.tensor(sizes, dtype=torch.long),
             edge_counts=torch.from_numpy(edge_counts),
-            edge_attr=torch.eye(len(BONDS))[torch.from_numpy(types)],
+            local_edge_index=torch.from_numpy(edges),
+            node={"x": torch.eye(len(ATOMS))[torch.from_numpy(atom_codes(chem)[atoms])]},
+            edge={"edge_attr": torch.eye(len(BONDS))[torch.from_numpy(types)]},
         ),
         numbers,
         failed,

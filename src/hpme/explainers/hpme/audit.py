@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,18 +16,10 @@ from hpme.explainers.hpme.pattern_effects import (
     evidence_of,
 )
 from hpme.explainers.hpme.transplants import Transplants
+from hpme.storage import json_values
 
-Finding = Literal[
-    "reads it",
-    "reads the other",
-    "reads both",
-    "needs both",
-    "reads neither",
-    "cannot tell",
-    "too few graphs",
-    "one prediction only",
-]
-FINDINGS: dict[tuple[bool, bool], Finding] = {
+MOVES = ("inserted", "removed", "replaced")
+FINDINGS = {
     (True, False): "reads it",
     (False, True): "reads the other",
     (True, True): "reads both",
@@ -44,16 +35,16 @@ class Audit:
         should: Evidence on the pattern that should matter.
         should_not: Evidence on the one that should not, if there is any.
         finding: Which pattern is read: ``"reads it"``, ``"reads the other"``, ``"reads both"``,
-            ``"reads neither"``. What patterns do alone decides; where none surely does anything,
-            what their own graphs lose without them: ``"needs both"`` if they lose it without
-            either. ``"cannot tell"`` if an interval holds the bound. ``"too few graphs"`` if a
-            pattern is in fewer than three of them, ``"one prediction only"`` if the model gives
-            all graphs the same class.
+            ``"reads neither"``; ``"needs both"`` if either does less than half alone of what is
+            lost without it. Else what patterns do alone decides; where none surely does anything,
+            what their own graphs lose without them. ``"cannot tell"`` if an interval holds the
+            bound. ``"too few graphs"`` if a pattern is in fewer than three of them,
+            ``"one prediction only"`` if the model gives all graphs the same class.
     """
 
     should: PatternEvidence
     should_not: PatternEvidence | None
-    finding: Finding
+    finding: str
 
     @property
     def passed(self) -> bool:
@@ -78,9 +69,10 @@ class Audit:
     def to_dict(self) -> dict[str, Any]:
         """All that JSON can hold."""
 
-        def row(one: PatternEvidence) -> dict[str, Any]:
+        def row(one: PatternEvidence) -> Any:
             values = asdict(one) | {"enough": one.enough, "needed": one.needed}
-            return {key: _finite(value) for key, value in values.items()}
+            values |= {name: None for name in MOVES if not values[name]["graphs"]}
+            return json_values(values)
 
         other = None if self.should_not is None else row(self.should_not)
         finding = {"verdict": self.finding, "passed": self.passed, "warning": self.warning}
@@ -88,12 +80,11 @@ class Audit:
 
     def rows(self) -> list[dict[str, Any]]:
         """The same as a table: one row for each pattern."""
-        found = self.to_dict()
-        rows = []
+        found, rows = self.to_dict(), []
         for role in ("should", "should_not"):
             if found[role] is not None:
                 row = {"role": role, "verdict": self.finding, **found[role]}
-                for what in ("inserted", "removed", "replaced"):
+                for what in MOVES:
                     one = row.pop(what) or {"effect": [None] * 3, "control": [None]}
                     names = (what, f"{what}_low", f"{what}_high", f"{what}_random")
                     row |= dict(zip(names, [*one["effect"], one["control"][0]], strict=True))
@@ -114,14 +105,6 @@ class Audit:
         return "\n".join(lines)
 
 
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(one) for key, one in value.items()} if value["graphs"] else None
-    if isinstance(value, tuple):
-        return [_finite(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
 def audit_of(
     transplants: Transplants,
     should: NamedPattern,
@@ -129,32 +112,21 @@ def audit_of(
     grafting: Grafting | None = None,
     fits: Tensor | None = None,
 ) -> Audit:
-    """Asks about one or two patterns; each is moved without the other.
-
-    Args:
-        transplants: The graphs and their hosts.
-        should: What should matter.
-        other: What should not.
-        grafting: The graphs as molecules, if it is known how the model reads them.
-        fits: Which of them are what their SMILES say.
-    """
-    first = evidence_of(transplants, should, other, grafting, fits)
-    second = None
-    if other is not None:
-        second = evidence_of(transplants, other, should, grafting, fits)
-    both = [one for one in (first, second) if one is not None]
+    """Asks about what should matter and what should not; see :func:`evidence_of`."""
+    both = [evidence_of(transplants, should, other, grafting, fits)]
+    both += [] if other is None else [evidence_of(transplants, other, should, grafting, fits)]
     context = transplants.context
     alone, read = [one.enough for one in both], [one.read for one in both]
     if context.task.classification and len(torch.unique(context.prediction)) == 1:
-        finding: Finding = "one prediction only"
+        finding = "one prediction only"
     elif any(one.graphs < LEAST_GRAPHS for one in both):
         finding = "too few graphs"
+    elif len(both) == 2 and all(one.helped for one in both):
+        finding = "needs both"
     elif True in alone and None not in alone:
         finding = FINDINGS[bool(alone[0]), len(both) > 1 and bool(alone[1])]
-    elif len(both) == 2 and all(one.needed and one.enough is False for one in both):
-        finding = "needs both"
     elif None in read:
         finding = "cannot tell"
     else:
         finding = FINDINGS[bool(read[0]), len(read) > 1 and bool(read[1])]
-    return Audit(first, second, finding)
+    return Audit(both[0], both[1] if other is not None else None, finding)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,6 +12,8 @@ from torch import Tensor
 MOST_RULES, MOST_CONDITIONS = 12, 3
 BEAM, SWEEPS = 60, 6
 """Pairs of conditions that a third is added to, and rounds in which all rules are found again."""
+KEPT, ALIKE = 300, 0.9
+"""Conditions that lists are made of, and the correlation from which on two are too much alike."""
 Decision = tuple[list[int], float]
 """Numbers of the conditions of a rule, and the class or the value it predicts."""
 
@@ -29,6 +32,43 @@ def decide(rules: Sequence[Decision], default: float, has: Tensor) -> Tensor:
     for conditions, prediction in reversed(rules):
         found[has[conditions].all(0)] = prediction
     return found
+
+
+def speaks_for(has: Tensor, y: Tensor) -> Tensor:
+    """The column of ``y`` that is largest where conditions hold; of one, whether it is high."""
+    more = has.double() @ (y - y.mean(0))
+    return more.argmax(1) if y.shape[1] > 1 else (more[:, 0] > 0).long()
+
+
+def different(has: Tensor, y: Tensor) -> list[int]:
+    """Numbers of the conditions of the largest gain, none much like one before."""
+    centred = has.double() - has.double().mean(1, keepdim=True)
+    centred = centred / centred.norm(dim=1, keepdim=True)
+    chosen: list[int] = []
+    for number in gain(has, y).argsort(descending=True, stable=True).tolist():
+        if len(chosen) < KEPT and bool((centred[chosen] @ centred[number] <= ALIKE).all()):
+            chosen.append(number)
+    return chosen
+
+
+def gain(has: Tensor, y: Tensor) -> Tensor:
+    """How much of the squared error goes if two means take the place of one."""
+    inside = has.double()
+    return error(torch.ones(1, len(y)), y) - error(inside, y) - error(1 - inside, y)
+
+
+def error(inside: Tensor, y: Tensor) -> Tensor:
+    """Squared error of the mean of some rows of ``y``, for every row of weights ``[P, B]``."""
+    inside = inside.double()
+    count = inside.sum(1).clamp(min=1)
+    return inside @ y.square().sum(1) - (inside @ y).square().sum(1) / count
+
+
+def usual(wanted: Tensor, which: Any, classes: bool) -> float:
+    """The class or the value that some graphs get, all of them if there are none."""
+    some = wanted[which]
+    mean = (some if len(some) else wanted).mean(0)
+    return float(mean.argmax()) if classes else float(mean[0])
 
 
 @dataclass
@@ -74,9 +114,7 @@ class DecisionList:
     @property
     def default(self) -> float:
         """What is predicted where no rule holds."""
-        left = undecided(self.rules, self.has)
-        mean = self.wanted[left if bool(left.any()) else slice(None)].mean(0)
-        return float(mean.argmax()) if self.classes else float(mean[0])
+        return usual(self.wanted, undecided(self.rules, self.has), self.classes)
 
     def loss(self, said: Tensor) -> Tensor:
         """Of predictions for all graphs: missing probability, or squared error."""

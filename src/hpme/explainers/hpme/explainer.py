@@ -20,6 +20,7 @@ from hpme.explainers.hpme.search.distil import Distiller, LinearPool, importance
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.search.occlusion import occlusion
 from hpme.explainers.hpme.search.ratio import (
+    LEAST,
     MIDDLE,
     RATIOS,
     TRIAL_GRAPHS,
@@ -123,7 +124,8 @@ class HPMEExplainer(HPMEBase):
         if automatic:
             curve = self._ratio_curve(few, known, progress)
             self.size = size = PoolSize(choose_ratio(curve))
-            mix, few = replace(mix, size=size), replace(few, size=size)
+            mix = replace(mix, size=size)
+            few = replace(few, size=PoolSize(max(size.ratio or 1.0, LEAST)))
             fresh = None if fresh is None else replace(fresh, size=size)
         report = self._search(few, known, fresh, progress)
         self._calibrate(mix)
@@ -176,10 +178,12 @@ class HPMEExplainer(HPMEBase):
         self, few: HardMix, known: Known, fresh: HardMix | None, progress: bool
     ) -> FitReport:
         """Finds the pool on a few graphs, trains the edge MLP, reports on fresh graphs."""
+        assert self.size is not None
         search = SubsetSearch(self.restarts, self.rounds, self.subsets)
         with progress_bar("searching the pool", search.steps(), enabled=progress) as advance:
             candidates = self._found(search, few, known, advance)
         parts = self._crossed(few) if fresh is None else [(fresh, candidates)]
+        few = replace(few, size=self.size)
         few, parts = self._with_local(few), [(self._with_local(part), one) for part, one in parts]
         pool, rival = candidates.pool(candidates.chosen()), candidates.rival()
         weight = 0.0 if self.refine is None else chosen_weight(few, pool)
@@ -225,6 +229,7 @@ class HPMEExplainer(HPMEBase):
 
     def _crossed(self, few: HardMix) -> list[tuple[HardMix, Candidates]]:
         """Each half of few graphs with what a short search finds on the other half."""
+        assert self.size is not None
         group, one = _different(few.context)
         if len(one) < LEAST_HALVES:
             return []
@@ -234,7 +239,7 @@ class HPMEExplainer(HPMEBase):
         for half in (one[halves[::2]], one[halves[1::2]]):
             other = few.subset((~torch.isin(group, group[half])).nonzero().view(-1))
             candidates = self._found(search, other, occlusion(other.context))
-            found.append((few.subset(half), candidates))
+            found.append((replace(few.subset(half), size=self.size), candidates))
         return found
 
     @torch.no_grad()

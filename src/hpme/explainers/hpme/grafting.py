@@ -13,19 +13,8 @@ import torch
 from torch import Tensor
 from torch_geometric.utils import from_smiles as pyg_from_smiles
 
-from hpme.data.molecules.grafts import (
-    Anatomy,
-    Graft,
-    Hosts,
-    Transplant,
-    fillers_of,
-    graft_of,
-    insert,
-    insert_many,
-    pick,
-    random_region,
-    remove,
-)
+from hpme.data.molecules.anatomy import Anatomy, Graft, graft_of, pick, random_region
+from hpme.data.molecules.grafts import Hosts, Transplant, fillers_of, insert, insert_many, remove
 from hpme.data.molecules.smiles import from_smiles
 from hpme.errors import HPMEError, InputError
 from hpme.explainers.hpme.evidence import Trials, far

@@ -22,12 +22,9 @@ RESAMPLES = 1999
 class Measured:
     """Hard mixes of graphs, all with room for the pool; see :meth:`~hpme.models.task.Task.values`.
 
-    Args:
-        kept: Values ``[2, D, B, C]`` of hosts with the pool, and with a random region as large and
-            as connected.
-        hosts: Values of the hosts as they are ``[D, B, C]``.
-        wanted: Values of the graphs ``[B, C]``.
-        classes: Predicted classes ``[B]``; ``None`` for regression.
+    Values ``[2, D, B, C]`` are of hosts with the pool, and with a random region as large and as
+    connected, ``[D, B, C]`` of hosts as they are, ``[B, C]`` those of graphs. Classes ``[B]`` are
+    predicted ones; there are none of a regression.
     """
 
     kept: Tensor

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from hpme.data.molecules.anatomy import Anatomy, Graft
 from hpme.data.molecules.chem import rdkit_module, read_molecule
 from hpme.data.molecules.exchanges import (
     Edit,
@@ -25,7 +26,6 @@ from hpme.data.molecules.exchanges import (
     similarities,
     swapped,
 )
-from hpme.data.molecules.grafts import Anatomy, Graft
 from hpme.explainers.hpme.counterfactuals import Counterfactual, Flip
 from hpme.explainers.hpme.grafting import Featurise, anatomy_of
 from hpme.explainers.shared.context import batches

@@ -10,17 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from hpme.data.molecules.anatomy import Anatomy, graft_of, random_region
 from hpme.data.molecules.chem import compile_smarts, rdkit_module, read_molecule
 from hpme.data.molecules.fragments import whole_molecule
-from hpme.data.molecules.grafts import (
-    Anatomy,
-    Transplant,
-    fillers_of,
-    graft_of,
-    insert,
-    random_region,
-    remove,
-)
+from hpme.data.molecules.grafts import Transplant, fillers_of, insert, remove
 from hpme.errors import InputError
 from hpme.explainers.hpme.evidence import interval
 from hpme.explainers.hpme.grafting import Grafting
@@ -123,6 +116,13 @@ class PatternEvidence:
         return found.pop() if len(found) == 1 else None
 
     @property
+    def helped(self) -> bool:
+        """Whether it does less than half alone of what its own graphs lose without it."""
+        lost = [abs(one.effect[0]) for one in (self.removed, self.replaced) if one.graphs]
+        alone = abs(self.inserted.effect[0])
+        return self.needed is True and alone < sum(lost) / len(lost) / 2
+
+    @property
     def read(self) -> bool | None:
         """Whether the model reads it."""
         found = self.enough, self.needed
@@ -188,14 +188,10 @@ def evidence_of(
     grafting: Grafting | None = None,
     fits: Tensor | None = None,
 ) -> PatternEvidence:
-    """What moving a pattern does, without another one that may come with it.
+    """What moving a pattern does, without another one ``beside`` that may come with it.
 
-    Args:
-        transplants: The graphs and their hosts.
-        pattern: What is moved.
-        beside: What is not.
-        grafting: The graphs as molecules, if it is known how the model reads them.
-        fits: Which of them are what their SMILES say.
+    With ``grafting``, if it is known how the model reads molecules, those that are what their
+    SMILES say (``fits``) are grafted; else graphs are mixed.
     """
     beside = beside or NamedPattern("", [()] * len(pattern.matches))
     found = None
@@ -268,19 +264,19 @@ class _Grafts:
         found: list[int] = ids[torch.randperm(len(ids), generator=self.generator)][:ASKED].tolist()
         return found
 
-    def _drawn(self, options: Sequence[Any]) -> Any:
-        return options[int(torch.randint(len(options), (1,), generator=self.generator))]
-
     def _put_in(self, hosts: list[int], donors: list[int], others: list[int]) -> dict[str, Any]:
         """Hosts with the pattern of some graph, and with a random fragment of some other."""
         anatomies = self.grafting.anatomies
 
+        def drawn(options: Sequence[Any]) -> Any:
+            return options[int(torch.randint(len(options), (1,), generator=self.generator))]
+
         def put(host: int, random: bool) -> str:
             for _ in range(TRIES):
-                donor = self._drawn(donors)
-                graft, _ = graft_of(anatomies[donor], self._drawn(self.pattern.matches[donor]))
+                donor = drawn(donors)
+                graft, _ = graft_of(anatomies[donor], drawn(self.pattern.matches[donor]))
                 if graft is not None and random:
-                    graft = random_region(anatomies[self._drawn(others)], graft, self.generator)
+                    graft = random_region(anatomies[drawn(others)], graft, self.generator)
                 one = insert(graft, anatomies[host], self.generator) if graft else None
                 if one is not None and _plain(one):
                     return _text(one)

@@ -84,7 +84,7 @@ class HPMEPrintedExplainer(HPMEBase):
         everything = int(context.store.edge_counts.sum())
         mix = self.hard_mix(context.sample(self.search_graphs, everything, generator), generator)
         channels = mix.context.h.shape[1]
-        pool = Pool(channels, 1, self.pool_layers, generator=generator).to(context.device)
+        pool = Pool(channels, self.pool_layers, generator=generator).to(context.device)
         edge_mlp = EdgeMLP(channels, generator=generator).to(context.device)
         objective = Objective(mix, self.mixup, self.gate is not None, self.temperature)
         parameters = [*pool.parameters(), *edge_mlp.parameters()]
@@ -98,9 +98,7 @@ class HPMEPrintedExplainer(HPMEBase):
 
     def _pool_meta(self) -> dict[str, Any]:
         assert isinstance(self.pool, Pool)
-        return {"layers": self.pool.layers, "hops": self.pool.hops}
+        return {"layers": self.pool.layers}
 
     def _empty_pool(self, meta: dict[str, Any]) -> Pool:
-        hops = tuple((0, 1, 2).index(hop) for hop in meta["hops"])  # those of hop_features
-        form = (meta["channels"], 1, meta["layers"], hops)
-        return Pool(*form, generator=torch.Generator())
+        return Pool(meta["channels"], meta["layers"], generator=torch.Generator())

@@ -96,10 +96,7 @@ class Proof:
 def proofs_of(transplants: Transplants, trials: Trials, names: Sequence[str]) -> list[Proof]:
     """Proofs of graphs, of the same transplants that verdicts rest on.
 
-    Args:
-        transplants: The graphs and their hosts.
-        trials: What the model said.
-        names: What the outputs of graphs are called.
+    ``names`` is what their outputs are called.
     """
     ids, rows = _shown(trials)
     drawn = _grafts(trials, ids, rows) if trials.made else {}

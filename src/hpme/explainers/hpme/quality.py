@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -103,6 +103,10 @@ class Quality:
     way: float = math.nan
     proof: Proof | None = field(default=None, compare=False, repr=False)
     doubt: str = ""
+
+    def doubted(self, why: str) -> Quality:
+        """The same without a verdict that needs evidence of the fit."""
+        return self if self.verdict == "absence" else replace(self, verdict="unclear", doubt=why)
 
     def sentence(self) -> str:
         """All of it in words, what is certain first."""

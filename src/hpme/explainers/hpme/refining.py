@@ -39,13 +39,8 @@ class Local:
     one pass back; in place of the former by the fall when the node has mean features instead, a
     pass for every node (nodes with types get zeros, those with codes are deleted). Groups act as
     one, so a node counts by the mean of itself and its neighbours, and a little by itself. All is
-    standardised inside graphs, and zero where no gradient flows.
-
-    Args:
-        form: ``"gradient"`` or ``"occlusion"``.
-        adapter: Calls the model.
-        task: What its output means.
-        neutral: Mean features of known graphs, for occlusion.
+    standardised inside graphs, and zero where no gradient flows. Neutral are the mean features of
+    known graphs.
     """
 
     form: Refine
@@ -109,8 +104,9 @@ def _unit(row: Tensor, graphs: GraphBatch) -> Tensor:
     zeros, batch = row.new_zeros(graphs.num_graphs), graphs.batch
     height = zeros.scatter_reduce(0, batch, row.abs(), "amax").clamp(min=1e-30)
     share = (row / height[batch]).nan_to_num(0.0)
-    high = zeros.scatter_reduce(0, batch, share, "amax", include_self=False)
-    low = zeros.scatter_reduce(0, batch, share, "amin", include_self=False)
+    low, high = (
+        zeros.scatter_reduce(0, batch, share, w, include_self=False) for w in ("amin", "amax")
+    )
     return standardise(share.unsqueeze(0), graphs)[0] * (high - low > LEAST)[batch]
 
 

@@ -14,7 +14,8 @@ from importlib import import_module
 import torch
 from torch import Tensor
 
-from hpme.data.molecules.grafts import graft_of, random_region, remove
+from hpme.data.molecules.anatomy import graft_of, random_region
+from hpme.data.molecules.grafts import remove
 from hpme.explainers.hpme.evidence import CARRIES, CONTRIBUTES, Trials, degrees
 from hpme.explainers.hpme.grafting import DRAWS, FEWEST, Grafting, text_of
 from hpme.explainers.hpme.method.pool import by_boundary, top_nodes
@@ -128,9 +129,8 @@ def _kinds(transplants: Transplants) -> Tensor:
     """Number of the features and type of every node."""
     graphs = transplants.graphs
     types = graphs.batch * 0 if graphs.node_type is None else graphs.node_type
-    seen = torch.cat(
-        [graphs.x.unsqueeze(1).flatten(1).double(), types.double().unsqueeze(1)], dim=1
-    )
+    x = graphs.x.unsqueeze(1).flatten(1).double()
+    seen = torch.cat([x, types.double().unsqueeze(1)], dim=1)
     kinds: Tensor = torch.unique(seen, dim=0, return_inverse=True)[1]
     return kinds
 
@@ -141,7 +141,7 @@ def _needed(
     """Numbers of parts without which a good share of the way is lost, beyond random ones."""
     if not len(parts.graph):
         return parts.graph
-    sift, judge = transplants.hosts[:SIFTED, parts.graph], transplants.hosts[-3 * SIFTED :]
+    sift = transplants.hosts[:SIFTED, parts.graph]
     lost = _lost(transplants, parts, sift, _without(transplants, parts, kept, sift))[:, 0]
     # Of several nodes, one may be to blame.
     single = parts.nodes.sum(1) == 1
@@ -152,7 +152,7 @@ def _needed(
     parts = parts[likely]
     if not len(likely):
         return likely
-    hosts = judge[:, parts.graph]
+    hosts = transplants.hosts[-3 * SIFTED :, parts.graph]
     outputs = [_without(transplants, parts, kept, hosts, random=random) for random in (False, True)]
     shares = _lost(transplants, parts, hosts, *outputs)
     if grafting is not None:
@@ -177,10 +177,9 @@ def _lost(
     context, graph = transplants.context, parts.graph
     own = value_of(context, context.values[graph].unsqueeze(0), graph)[0]
     values, nothing = value_of(context, context.values[hosts], graph), removed * torch.nan
-    trials = Trials(own, values, nothing, nothing, removed,
-                    own.expand_as(removed) if spared is None else spared,
-                    context.task.classification)  # fmt: skip
-    return degrees(trials)["lost"]
+    spared = own.expand_as(removed) if spared is None else spared
+    bounded = context.task.classification
+    return degrees(Trials(own, values, nothing, nothing, removed, spared, bounded))["lost"]
 
 
 def _without(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import networkx as nx
 import torch
@@ -15,20 +15,15 @@ from torch import Tensor
 from hpme.explainers.hpme.patterns import Vocabulary
 from hpme.graphs import GraphStore
 from hpme.graphs.patterns import LabelledGraphs, Pattern
+from hpme.storage import json_values
 
 AND = " AND "
 CARRIES, SOME = 0.5, 0.1
 """Effects from which on patterns carry the prediction, or some of it."""
 
 
-@dataclass(frozen=True)
-class Exemplar:
-    """A real graph that shows a rule.
-
-    Args:
-        graph: The graph, a ``Data``.
-        nodes: Boolean mask of the nodes that match.
-    """
+class Exemplar(NamedTuple):
+    """A real graph that shows a rule, and the nodes that match, boolean."""
 
     graph: Any
     nodes: Tensor
@@ -127,13 +122,11 @@ class Rule:
 
     def to_dict(self) -> dict[str, Any]:
         """All that JSON can hold."""
-        names = ("prediction", "label", "coverage", "precision", "recall", "lift")
-        row = {name: _finite(getattr(self, name)) for name in (*names, "effect", "role", "pooled")}
-        patterns = [
-            {"nodes": list(p.nodes), "edges": [list(edge) for edge in p.edges]}
-            for p in self.patterns
-        ]
-        return row | {"if": list(self.names), "patterns": patterns, "effects": list(self.effects)}
+        names = ("prediction", "label", "coverage", "precision", "recall", "lift", "effect", "role")
+        row = {name: getattr(self, name) for name in (*names, "pooled", "effects")}
+        patterns = [{"nodes": one.nodes, "edges": one.edges} for one in self.patterns]
+        found: dict[str, Any] = json_values(row | {"if": self.names, "patterns": patterns})
+        return found
 
 
 @dataclass(frozen=True)
@@ -188,16 +181,21 @@ class RuleBook:
 
     def to_dict(self) -> dict[str, Any]:
         """All that JSON can hold."""
-        numbers = {"fidelity": self.fidelity, "fidelity_learned": self.learned}
-        numbers |= {"fidelity_always": self.always, "default": self.default}
-        return {
-            "rules": [rule.to_dict() for rule in self.rules],
-            "contributors": [rule.to_dict() for rule in self.contributors],
-            "default_label": self.default_label,
-            "learned_graphs": self.learned_graphs,
-            "unseen_graphs": self.unseen_graphs,
-            "note": self.note,
-        } | {name: _finite(value) for name, value in numbers.items()}
+        found: dict[str, Any] = json_values(
+            {
+                "rules": [rule.to_dict() for rule in self.rules],
+                "contributors": [rule.to_dict() for rule in self.contributors],
+                "default_label": self.default_label,
+                "learned_graphs": self.learned_graphs,
+                "unseen_graphs": self.unseen_graphs,
+                "note": self.note,
+                "fidelity": self.fidelity,
+                "fidelity_learned": self.learned,
+                "fidelity_always": self.always,
+                "default": self.default,
+            }
+        )
+        return found
 
     def __str__(self) -> str:
         lines = [f"{i}. {rule}" for i, rule in enumerate(self.rules, 1)]
@@ -224,7 +222,3 @@ class RuleBook:
 
     def _repr_html_(self) -> str:
         return str(self.draw())
-
-
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value

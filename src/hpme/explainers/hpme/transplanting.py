@@ -6,7 +6,6 @@ import logging
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import torch
@@ -14,7 +13,12 @@ from torch import Tensor, nn
 
 from hpme.errors import InputError
 from hpme.explainers.hpme.audit import Audit, audit_of
-from hpme.explainers.hpme.counterfactuals import Counterfactual, Flip, graph_counterfactuals
+from hpme.explainers.hpme.counterfactuals import (
+    Counterfactual,
+    Flip,
+    class_names,
+    graph_counterfactuals,
+)
 from hpme.explainers.hpme.effects import Effect, effects_of
 from hpme.explainers.hpme.grafting import Featurise, Featuriser, Grafting, default_featurise
 from hpme.explainers.hpme.judging import By, Judgement, judge_regions, judgement, named_masks
@@ -24,7 +28,7 @@ from hpme.explainers.hpme.patterns import LARGEST, Vocabulary
 from hpme.explainers.hpme.quality import Alternative, Quality, alternatives_of, quality_of
 from hpme.explainers.hpme.report import FitReport
 from hpme.explainers.hpme.rulebook import RuleBook
-from hpme.explainers.hpme.rules import learn_rules, learned_part
+from hpme.explainers.hpme.rules import Learner, learned_part
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.transplants import (
     HOST,
@@ -94,10 +98,7 @@ class TransplantingExplainer(MixingExplainer):
 
         found = self._by_parts(model, graphs, ask)
         if self.report is not None and self.report.evidence == "none":
-            unclear = [replace(one, verdict="unclear", doubt=UNPROVEN) for one in found]
-            found = [
-                o if o.verdict == "absence" else u for o, u in zip(found, unclear, strict=True)
-            ]
+            found = [one.doubted(UNPROVEN) for one in found]
         if isinstance(graphs, list):
             for explanation, quality in zip(graphs, found, strict=True):
                 set_quality(explanation, quality)
@@ -227,9 +228,9 @@ class TransplantingExplainer(MixingExplainer):
             self._transplants(model, store) as transplants,
             progress_bar("learning rules", LARGEST, enabled=progress) as advance,
         ):
-            names = classes or explained.classes
+            names = class_names(transplants.context, classes or explained.classes)
             grafting = self._grafting(model, transplants, store)
-            return learn_rules(transplants, store, names, learned, advance, grafting)
+            return Learner(transplants, store, names, learned, grafting).learn(advance)
 
     def counterfactuals(
         self,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,22 +24,23 @@ LEAST_UNSEEN, FEW = 10, 6
 """Unseen graphs that a rule decides; where they are few, this part of them is enough."""
 GRAFTED, GRAFTS = 300, 6
 """Molecules whose groups are replaced, and molecules whose matches of a rule are grafted."""
-SURE = 1.96
-"""Standard errors from which on the sign of a contribution is sure."""
+SURE, CLEAR = 1.96, 0.1
+"""Standard errors from which on a difference is sure, and the share of what is missing to a
+precision of 1 that a rule must gain over the base rate."""
 MIDDLE = (0.1, 0.9)
 """Quantiles of values between which a rule says they are."""
 
 
-@dataclass(frozen=True)
-class Worth:
+class Worth(NamedTuple):
     """What a rule is worth on unseen graphs."""
 
     label: str
     ours: Tensor  # graphs that get what it predicts
-    count: int
+    graphs: int
     precision: float
     recall: float
     lift: float
+    sound: bool  # enough graphs, and clearly more of them than of all get what it predicts
 
 
 @dataclass(frozen=True)
@@ -47,10 +49,14 @@ class Weighing:
 
     transplants: Transplants
     store: GraphStore  # the graphs as they were given
-    vocabulary: Vocabulary
     classes: Sequence[str] | None  # their names; ``None`` for values
     learned: Tensor  # boolean ``[B]``: graphs to learn from; the others are unseen
     grafting: Grafting | None  # if it is known how the model reads molecules
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """What nodes and edges are called."""
+        return Vocabulary.of(self.store)
 
     @cached_property
     def graphs(self) -> LabelledGraphs:
@@ -161,13 +167,17 @@ class Weighing:
             known = known if len(known) else self.predicted
             low, high = torch.quantile(known, torch.tensor(MIDDLE).double()).tolist()
             ours = (self.predicted >= low) & (self.predicted <= high)
-            label = f"{low * self.unit:.3g} to {high * self.unit:.3g}"
+            ends = f"{low * self.unit:.3g}", f"{high * self.unit:.3g}"
+            same = ends[0] == ends[1]
+            label = f"a value of {ends[0]}" if same else "a value between {} and {}".format(*ends)
         right, count, all_ours, total = (
             int((some & self.unseen).sum()) for some in (here & ours, here, ours, self.unseen)
         )
-        precision = right / count if count else math.nan
-        lift = precision * total / all_ours if all_ours else math.nan
-        return Worth(label, ours, count, precision, right / max(1, all_ours), lift)
+        precision, base = right / count if count else math.nan, all_ours / total
+        lift = precision / base if base else math.nan
+        error = (base * (1 - base) / max(1, count)) ** 0.5
+        sound = precision - base > max(SURE * error, CLEAR * (1 - base)) and count >= self.least
+        return Worth(label, ours, count, precision, right / max(1, all_ours), lift, sound)
 
     def rule(self, conditions: Sequence[Condition], prediction: float, here: Tensor) -> Rule:
         """A rule for the graphs it decides."""
@@ -184,7 +194,7 @@ class Weighing:
             tuple(one.name(self.vocabulary) for one in conditions),
             prediction * self.unit,
             worth.label,
-            worth.count / int(self.unseen.sum()),
+            worth.graphs / int(self.unseen.sum()),
             worth.precision,
             worth.recall,
             worth.lift,

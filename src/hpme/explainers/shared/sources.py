@@ -105,7 +105,7 @@ class Rooted:
     @property
     def store(self) -> GraphStore:
         """All ego graphs together."""
-        return self._known(self.whole.ego_graphs(self.roots).store)
+        return self._known(self.whole.ego_graphs(self.roots))
 
     def _known(self, store: GraphStore) -> GraphStore:
         return store if self.schema is None else store.conformed(self.schema)
@@ -118,8 +118,8 @@ class Rooted:
         """Numbers of a few roots at a time, and their ego graphs."""
         done = 0
         for egos in self.whole.parts(self.roots[numbers], batch_size):
-            yield numbers[done : done + len(egos.store)], self._known(egos.store)
-            done += len(egos.store)
+            yield numbers[done : done + len(egos)], self._known(egos)
+            done += len(egos)
 
 
 def index_level(index: Any) -> Level:

@@ -80,20 +80,26 @@ def spread_of(explained: ExplainedModel, graphs: Any) -> Tensor | None:
     found, target = explained.model.spread(graphs), explained.target
     task = target[0] if isinstance(target, tuple) else target
     column = 0
-    if found.shape[1] > 1 and task is not None:
+    if task is not None and found.shape[1] > 1:
         column = position(task, found.shape[1], explained.tasks, "task")
     return found[:, column].view(len(found), -1).amax(1)
 
 
 def _kind(member: Any) -> dict[str, Any]:
     """What members of an ensemble share."""
-    hyper, head = member.message_passing.hparams, member.predictor
+    head = member.predictor
     return {
-        "input widths": (hyper["d_v"], hyper["d_e"], hyper.get("d_vd") or 0),
+        "input widths": input_widths(member),
         "head": type(head).__name__,
         "number of tasks": head.n_tasks,
         "tasks": task_names(member),
     }
+
+
+def input_widths(member: Any) -> tuple[int, int, int]:
+    """Features per atom and per bond, and descriptors per atom, that a network takes."""
+    hyper = member.message_passing.hparams
+    return int(hyper["d_v"]), int(hyper["d_e"]), int(hyper.get("d_vd") or 0)
 
 
 def first(model: nn.Module) -> Any:
@@ -107,8 +113,8 @@ def embedding_layer(model: nn.Module) -> str:
     Of an ensemble it is that of the last member, whose readout is the last to run, so that
     embeddings of nodes and graphs belong to one network.
     """
-    last = len(model.members) - 1 if isinstance(model, Ensemble) else None
-    return "message_passing" if last is None else f"members.{last}.message_passing"
+    inside = f"members.{len(model.members) - 1}." if isinstance(model, Ensemble) else ""
+    return f"{inside}message_passing"
 
 
 def task_names(model: nn.Module) -> list[str] | None:
@@ -154,11 +160,7 @@ class MolGraphs:
 
 
 def _inputs(graphs: Batch) -> tuple[MolGraphs, Tensor | None, Tensor | None]:
-    return mol_graphs(graphs), graphs.get(ATOM_DESCRIPTORS), graphs.get(MOLECULE_DESCRIPTORS)
-
-
-def mol_graphs(graphs: Batch) -> MolGraphs:
-    """The graphs as Chemprop's layers read them; reverse edges are found by sorting."""
+    """Graphs as Chemprop's layers read them, by sorting for reverse edges, and descriptors."""
     source, target = graphs.edge_index
     ahead, back = source * graphs.num_nodes + target, target * graphs.num_nodes + source
     order, reverse_order = ahead.argsort(), back.argsort()
@@ -166,6 +168,7 @@ def mol_graphs(graphs: Batch) -> MolGraphs:
         raise InputError("a bond has one direction only; Chemprop's molecules have both")
     reverse = torch.empty_like(order)
     reverse[reverse_order] = order
-    return MolGraphs(
+    read = MolGraphs(
         graphs.x, graphs.edge_attr, graphs.edge_index, reverse, graphs.batch, graphs.num_graphs
     )
+    return read, graphs.get(ATOM_DESCRIPTORS), graphs.get(MOLECULE_DESCRIPTORS)

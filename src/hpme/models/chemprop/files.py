@@ -27,6 +27,7 @@ _OTHERS = {
         for how in ("cat", "max", "mean", "min", "sum")
     ),
 }
+_DAMAGED = (pickle.UnpicklingError, RuntimeError, KeyError, TypeError, ValueError, AttributeError)
 PARTS = ("message_passing", "agg", "predictor")
 
 
@@ -91,14 +92,7 @@ def _read_one(path: Path, *, trust: bool) -> nn.Module:
         return cast(nn.Module, model)
     except StorageError:
         raise
-    except (
-        pickle.UnpicklingError,
-        RuntimeError,
-        KeyError,
-        TypeError,
-        ValueError,
-        AttributeError,
-    ) as error:
+    except _DAMAGED as error:
         raise StorageError(
             f"'{path}' is damaged or of another version of Chemprop: {type(error).__name__}: "
             f"{str(error).splitlines()[0] if str(error) else ''}"
@@ -127,10 +121,8 @@ def _known(name: str) -> Any:
     if name not in _OTHERS and not name.startswith(_MODULES):
         return None
     found = getattr(importlib.import_module(module), attribute, None)
-    if name in _OTHERS:
-        return found
     layer = isinstance(found, type) and issubclass(found, nn.Module | Enum)
-    return found if layer else None
+    return found if layer or name in _OTHERS else None
 
 
 def _rebuild(content: dict[str, Any], path: Path) -> nn.Module:
@@ -145,8 +137,7 @@ def _rebuild(content: dict[str, Any], path: Path) -> nn.Module:
         hyper[part] = given.pop("cls")(**given)
     hyper["metrics"] = None  # they score a training, which is over
     model: nn.Module = chemprop_module("models").MPNN(**hyper)
-    metrics = {name for name in content["state_dict"] if name.startswith("metrics.")}
-    weights = {k: v for k, v in content["state_dict"].items() if k not in metrics}
+    weights = {k: v for k, v in content["state_dict"].items() if not k.startswith("metrics.")}
     missing, unexpected = model.load_state_dict(weights, strict=False)
     wrong = [name for name in [*missing, *unexpected] if not name.startswith("metrics.")]
     if wrong:

@@ -20,6 +20,7 @@ from hpme.models.chemprop.ensemble import (
     call,
     embedding_layer,
     first,
+    input_widths,
     task_names,
 )
 from hpme.models.chemprop.files import chemprop_module
@@ -72,6 +73,7 @@ def _featurizer(model: nn.Module | None, point: Any) -> Any:
     """The featurizer whose widths, with the additional features, are those of the network."""
     module = chemprop_module("featurizers")
     bonds_of = {"RIGR": chemprop_module("featurizers.bond").RIGRBondFeaturizer}
+    wanted = None if model is None else input_widths(model)[:2]
     tried = []
     for mode in ("V2", "V1", "ORGANIC", "RIGR"):
         made = module.SimpleMoleculeMolGraphFeaturizer(
@@ -80,26 +82,20 @@ def _featurizer(model: nn.Module | None, point: Any) -> Any:
             extra_atom_fdim=_width(point.V_f),
             extra_bond_fdim=_width(point.E_f),
         )
-        if model is None or (made.atom_fdim, made.bond_fdim) == _widths(model):
+        if wanted in (None, (made.atom_fdim, made.bond_fdim)):
             return made
         tried.append(f"{mode} {made.atom_fdim} and {made.bond_fdim}")
-    atoms, bonds = _widths(model)  # type: ignore[arg-type]
+    assert wanted is not None
     raise InputError(
-        f"the network takes {atoms} features per atom and {bonds} per bond, but Chemprop's "
+        f"the network takes {wanted[0]} features per atom and {wanted[1]} per bond, but Chemprop's "
         f"featurizers give {', '.join(tried)} with those of the first molecule; "
         "add the additional features it was trained with (V_f, E_f), or pass featurizer="
     )
 
 
-def _widths(model: nn.Module) -> tuple[int, int]:
-    passing: Any = model.message_passing
-    hyper = passing.hparams
-    return int(hyper["d_v"]), int(hyper["d_e"])
-
-
 def _check_descriptors(model: Any, point: Any) -> None:
     """Refuses descriptors that are not those the network takes."""
-    atoms = model.message_passing.hparams.get("d_vd") or 0
+    atoms = input_widths(model)[2]
     given = 0 if point.x_d is None else int(np.size(point.x_d))
     head = getattr(model.predictor, "hparams", {})  # a predictor of one's own may not say
     whole = head["input_dim"] - model.message_passing.output_dim if "input_dim" in head else given
@@ -183,12 +179,11 @@ def explained(
                 "expected chemprop.models.MPNN"
             )
     head = first(model).predictor
+    meaning = {"mode": "regression"}
     if isinstance(head, heads.MulticlassClassificationFFN):
         meaning = {"mode": "multiclass_classification", "return_type": "probs"}
     elif isinstance(head, heads.BinaryClassificationFFNBase):
         meaning = {"mode": "binary_classification", "return_type": "probs"}
-    else:
-        meaning = {"mode": "regression"}
     given = {
         "embedding_layer": embedding_layer(model),
         "tasks": task_names(model) if tasks is None else tasks,

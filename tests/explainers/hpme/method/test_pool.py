@@ -26,12 +26,12 @@ def make_batch(sizes=(5, 1, 7, 2), seed=0):
     return GraphStore.from_graphs(graphs).batch()
 
 
-def make_pool(count=3, **options):
-    return Pool(CHANNELS, count, generator=torch.Generator().manual_seed(0), **options)
+def make_pool(layers=1):
+    return Pool(CHANNELS, layers, generator=torch.Generator().manual_seed(0))
 
 
-def parameters(pool, row, layer):
-    return pool.weights[layer][row], pool.bias[row, layer], pool.projection[row, layer]
+def parameters(pool, layer):
+    return pool.weight[layer], pool.bias[layer], pool.projection[layer]
 
 
 def reference_layer(h, edge_index, weight, bias, projection):
@@ -56,15 +56,13 @@ def test_hop_features_are_identity_convolutions():
 
 def test_propagate_between_kept_nodes_only():
     batch = make_batch()
-    keep = torch.rand(2, batch.num_nodes, generator=torch.Generator().manual_seed(1)) < 0.6
+    keep = torch.rand(batch.num_nodes, generator=torch.Generator().manual_seed(1)) < 0.6
     h = batch.x * keep.unsqueeze(-1)
-    actual = propagate(h, batch, keep)
-    for row in range(2):
-        edges, _ = subgraph(keep[row], batch.edge_index, num_nodes=batch.num_nodes)
-        conv = GCNConv(CHANNELS, CHANNELS, bias=False)
-        with torch.no_grad():
-            conv.lin.weight.copy_(torch.eye(CHANNELS))
-            torch.testing.assert_close(actual[row], conv(h[row], edges))
+    edges, _ = subgraph(keep, batch.edge_index, num_nodes=batch.num_nodes)
+    conv = GCNConv(CHANNELS, CHANNELS, bias=False)
+    with torch.no_grad():
+        conv.lin.weight.copy_(torch.eye(CHANNELS))
+        torch.testing.assert_close(propagate(h, batch, keep), conv(h, edges))
 
 
 def test_one_layer_is_gcn_relu_projection():
@@ -72,41 +70,38 @@ def test_one_layer_is_gcn_relu_projection():
     with torch.no_grad():
         pool.bias.copy_(torch.linspace(-1, 1, pool.bias.numel()).view_as(pool.bias))
         scores = pool(hop_features(batch.x, batch), batch, torch.full((4,), 2))
-        assert scores.shape == (3, batch.num_nodes)
-        for row in range(3):
-            expected, _ = reference_layer(batch.x, batch.edge_index, *parameters(pool, row, 0))
-            torch.testing.assert_close(scores[row], expected)
+        expected, _ = reference_layer(batch.x, batch.edge_index, *parameters(pool, 0))
+        torch.testing.assert_close(scores, expected.unsqueeze(0))
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_several_layers_are_top_k_pooling_one_graph_at_a_time(seed):
-    batch, pool = make_batch((9, 6), seed), make_pool(2, layers=2)
+    batch, pool = make_batch((9, 6), seed), make_pool(2)
     with torch.no_grad():
         pool.bias.fill_(0.5)
         m = torch.tensor([3, 2])
         scores = pool(hop_features(batch.x, batch), batch, m)
-        for row in range(2):
-            for number in range(2):
-                nodes = (batch.batch == number).nonzero().squeeze(1)
-                edges, _ = subgraph(nodes, batch.edge_index, relabel_nodes=True)
-                score, z = reference_layer(batch.x[nodes], edges, *parameters(pool, row, 0))
-                n, k = len(nodes), int(m[number])
-                left = max(k, round(n * (k / n) ** 0.5))
-                kept, dropped = score.argsort(descending=True).split([left, n - left])
-                kept = kept.sort().values
-                inner, _ = subgraph(kept, edges, relabel_nodes=True, num_nodes=n)
-                h = z[kept] * score[kept].tanh().unsqueeze(1)
-                second, _ = reference_layer(h, inner, *parameters(pool, row, 1))
-                actual = scores[row, nodes]
-                torch.testing.assert_close(actual[kept], second)
-                assert float(actual[dropped].max()) < float(actual[kept].min())
+        for number in range(2):
+            nodes = (batch.batch == number).nonzero().squeeze(1)
+            edges, _ = subgraph(nodes, batch.edge_index, relabel_nodes=True)
+            score, z = reference_layer(batch.x[nodes], edges, *parameters(pool, 0))
+            n, k = len(nodes), int(m[number])
+            left = max(k, round(n * (k / n) ** 0.5))
+            kept, dropped = score.argsort(descending=True).split([left, n - left])
+            kept = kept.sort().values
+            inner, _ = subgraph(kept, edges, relabel_nodes=True, num_nodes=n)
+            h = z[kept] * score[kept].tanh().unsqueeze(1)
+            second, _ = reference_layer(h, inner, *parameters(pool, 1))
+            actual = scores[0, nodes]
+            torch.testing.assert_close(actual[kept], second)
+            assert float(actual[dropped].max()) < float(actual[kept].min())
 
 
 def test_weights_come_from_the_generator():
     state = torch.get_rng_state()
     one, two = make_pool(), make_pool()
     assert all(map(torch.equal, one.parameters(), two.parameters()))
-    other = Pool(CHANNELS, 3, generator=torch.Generator().manual_seed(1))
+    other = Pool(CHANNELS, generator=torch.Generator().manual_seed(1))
     assert not torch.equal(one.projection, other.projection)
     assert torch.equal(torch.get_rng_state(), state)
 

@@ -12,7 +12,6 @@ from hpme.explainers.hpme.method.mixup import Attach, Mix, structural_mixup
 from hpme.explainers.hpme.method.pool import Selection, by_boundary, top_nodes
 from hpme.explainers.shared.context import Context
 from hpme.graphs import GraphBatch
-from hpme.graphs.segment import at
 from hpme.models.calling import recomputed
 
 DrawHosts = Callable[[Tensor], Tensor]
@@ -105,12 +104,12 @@ class Mixer:
         source = store.batch(ids, with_pairs=True)
         with torch.set_grad_enabled(learn):
             score = self.score(pool, source)
-        top = self._top(score, source)
-        chosen = self._ordered(top, source)
+        chosen = self._pooled(score, source)
         host, removed = source, chosen
         if draw_hosts is not None:
             host = store.batch(draw_hosts(ids), with_pairs=True)
-            removed = self._select_again(pool, host, source, top)
+            with torch.no_grad():
+                removed = self._pooled(self.score(pool, host), host)
         mix = self.mixed(source, chosen, host, removed, self.generator)
         assert source.node_ids is not None and host.node_ids is not None
         gate = score[0].tanh()
@@ -123,26 +122,9 @@ class Mixer:
             inserted=mix.origin >= host.num_nodes,
         )
 
-    def _select_again(
-        self, pool: nn.Module, host: GraphBatch, source: GraphBatch, top: Selection
-    ) -> Selection:
-        """Pooled nodes of hosts; hosts that are all among the source graphs have theirs already."""
-        assert source.node_ids is not None and host.node_ids is not None
-        number = torch.arange(source.num_nodes, device=self.h.device)
-        place = number.new_full((len(self.h),), -1).scatter_(0, source.node_ids, number)
-        place = at(place, host.node_ids)
-        if bool((place >= 0).all()):
-            again = Selection(top.keep.index_select(1, place), top.order.index_select(1, place))
-        else:
-            with torch.no_grad():
-                again = self._top(self.score(pool, host), host)
-        return self._ordered(again, host)
-
-    def _top(self, score: Tensor, graphs: GraphBatch) -> Selection:
-        return top_nodes(score.detach(), graphs, self.size(graphs.sizes))
-
-    def _ordered(self, chosen: Selection, graphs: GraphBatch) -> Selection:
+    def _pooled(self, score: Tensor, graphs: GraphBatch) -> Selection:
         """Only ``attach="rank"`` reads the order by boundary degree; else any order will do."""
+        chosen = top_nodes(score.detach(), graphs, self.size(graphs.sizes))
         if self.attach == "rank":
             chosen = by_boundary(chosen.keep, graphs, self.generator)
         return chosen[0]

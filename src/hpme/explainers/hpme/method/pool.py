@@ -122,19 +122,20 @@ def by_boundary(keep: Tensor, graphs: GraphBatch, generator: torch.Generator | N
 
 
 def propagate(h: Tensor, graphs: GraphBatch, keep: Tensor) -> Tensor:
-    r"""GCN-normalised neighbourhood average inside what is left of the graphs.
-
-    Args:
-        h: Node rows ``[P, N, d]``.
-        graphs: The graphs.
-        keep: Boolean ``[P, N]``; only edges between kept nodes count.
-    """
+    r"""GCN-normalised average ``[N, d]`` of rows over neighbours; only edges in ``keep`` count."""
     source, target = graphs.edge_index
-    alive = (keep[:, source] & keep[:, target]).to(h.dtype)
-    degree = torch.ones_like(keep, dtype=h.dtype).index_add(1, target, alive)
-    scale = degree.rsqrt()
-    edge_norm = (alive * scale[:, source] * scale[:, target]).unsqueeze(-1)
-    return (h * (scale**2).unsqueeze(-1)).index_add(1, target, h[:, source] * edge_norm)
+    alive = (keep[source] & keep[target]).to(h.dtype)
+    scale = torch.ones_like(keep, dtype=h.dtype).index_add(0, target, alive).rsqrt()
+    edge_norm = (alive * scale[source] * scale[target]).unsqueeze(-1)
+    return (h * (scale**2).unsqueeze(-1)).index_add(0, target, h[source] * edge_norm)
+
+
+def hop_features(h: Tensor, graphs: GraphBatch, hops: int = 2) -> Tensor:
+    r""":math:`\hat{\mathbf{A}}^k \mathbf{H}` for :math:`k = 0 .. hops`, as ``[hops + 1, N, d]``."""
+    features, every = [h], torch.ones(len(h), dtype=torch.bool, device=h.device)
+    for _ in range(hops):
+        features.append(propagate(features[-1], graphs, every))
+    return torch.stack(features)
 
 
 MAX_LAYERS = 64
@@ -142,94 +143,56 @@ MAX_LAYERS = 64
 
 
 class Pool(nn.Module):
-    r"""A stack of :math:`P` pooling operators, evaluated together.
+    r"""Scores nodes by :math:`\mathbf{z} = \mathrm{ReLU}(\mathrm{GCNConv}(\mathbf{H}))`,
+    :math:`s = \mathbf{z} \cdot \mathbf{p} / \lVert \mathbf{p} \rVert` (Eq. graph_pooling), of which
+    the :math:`m` best are preserved.
 
-    Each scores nodes by :math:`\mathbf{z} = \mathrm{ReLU}(\mathrm{GCNConv}(\mathbf{H}))`,
-    :math:`s = \mathbf{z} \cdot \mathbf{p} / \lVert \mathbf{p} \rVert` (Eq. graph_pooling) and
-    preserves the :math:`m` best. Since :math:`\hat{\mathbf{A}}(\mathbf{H}\mathbf{W}) =
-    (\hat{\mathbf{A}}\mathbf{H})\mathbf{W}`, the neighbourhood average is computed once for all
-    operators. With several layers, each preserves an equal share of the nodes left by the one
-    before, multiplied by :math:`\tanh(s)` as in ``TopKPooling``.
+    With several layers, each preserves an equal share of the nodes left by the one before,
+    multiplied by :math:`\tanh(s)` as in ``TopKPooling``.
 
     Args:
         channels: Width of the node embeddings.
-        count: Number of operators :math:`P`.
         layers: Number of pooling layers :math:`L`.
-        hops: Powers of :math:`\hat{\mathbf{A}}` whose :math:`\hat{\mathbf{A}}^k\mathbf{H}` the
-            first layer sees side by side; ``(1,)`` is the paper's GCN layer.
         generator: Source of the initial weights.
     """
 
-    def __init__(
-        self,
-        channels: int,
-        count: int = 1,
-        layers: int = 1,
-        hops: tuple[int, ...] = (1,),
-        *,
-        generator: torch.Generator,
-    ) -> None:
+    def __init__(self, channels: int, layers: int = 1, *, generator: torch.Generator) -> None:
         super().__init__()
         if not 1 <= layers <= MAX_LAYERS:
             raise InputError(f"a pool has 1 to {MAX_LAYERS} layers, got {layers}")
-        self.hops = hops
-
-        def glorot(rows: int) -> Tensor:
-            bound = (6 / (rows + channels)) ** 0.5
-            return torch.empty(count, rows, channels).uniform_(-bound, bound, generator=generator)
-
-        widths = [len(hops) * channels] + [channels] * (layers - 1)
-        self.weights = nn.ParameterList([glorot(width) for width in widths])
-        self.bias = nn.Parameter(torch.zeros(count, layers, channels))
-        projection = torch.randn(count, layers, channels, generator=generator)
+        bound = (3 / channels) ** 0.5
+        weight = torch.empty(layers, channels, channels)
+        self.weight = nn.Parameter(weight.uniform_(-bound, bound, generator=generator))
+        self.bias = nn.Parameter(torch.zeros(layers, channels))
+        projection = torch.randn(layers, channels, generator=generator)
         self.projection = nn.Parameter(projection / channels**0.5)
-
-    @property
-    def count(self) -> int:
-        """Number of operators :math:`P`."""
-        return int(self.bias.shape[0])
 
     @property
     def layers(self) -> int:
         """Number of pooling layers :math:`L`."""
-        return int(self.bias.shape[1])
+        return len(self.bias)
 
     def forward(self, features: Tensor, graphs: GraphBatch, m: Tensor) -> Tensor:
-        r"""Scores ``[P, N]``; the ``m`` highest of every graph are its pooled nodes.
+        r"""Scores ``[1, N]``; the ``m`` highest of every graph are its pooled nodes.
 
         Args:
             features: :func:`hop_features` of the node embeddings.
             graphs: The graphs.
             m: Preserved nodes of every graph.
         """
-        seen = torch.cat([features[hop] for hop in self.hops], dim=1)
-        score, z = self._layer(0, seen.expand(self.count, -1, -1))
+        score, z = self._layer(0, features[1])
         for layer in range(1, self.layers):
             # A node dropped by an earlier layer must rank below every node that goes on.
             share = (m / graphs.sizes.clamp(min=1)) ** (layer / self.layers)
             left = torch.maximum(m, (graphs.sizes * share).round().long())
-            keep = top_nodes(score, graphs, left).keep
+            keep = top_nodes(score.unsqueeze(0), graphs, left).keep[0]
             gated = z * (score.tanh() * keep).unsqueeze(-1)
             next_score, z = self._layer(layer, propagate(gated, graphs, keep))
             dropped = score.detach() - score.detach().amax() + next_score.detach().amin() - 1
             score = torch.where(keep, next_score, dropped)
-        return score
+        return score.unsqueeze(0)
 
     def _layer(self, layer: int, average: Tensor) -> tuple[Tensor, Tensor]:
-        z = (average @ self.weights[layer] + self.bias[:, layer].unsqueeze(1)).relu()
-        direction = self.projection[:, layer]
-        direction = direction / direction.norm(dim=1, keepdim=True)
-        return (z @ direction.unsqueeze(-1)).squeeze(-1), z
-
-
-def hop_features(h: Tensor, graphs: GraphBatch, hops: int = 2) -> Tensor:
-    r""":math:`\hat{\mathbf{A}}^k \mathbf{H}` for :math:`k = 0 .. hops`, as ``[hops + 1, N, d]``."""
-    source, target = graphs.edge_index
-    degree = 1 + torch.bincount(target, minlength=graphs.num_nodes).to(h.dtype)
-    scale = degree.rsqrt().unsqueeze(-1)
-    edge_norm, self_norm = scale[source] * scale[target], scale**2
-    features = [h]
-    for _ in range(hops):
-        message = features[-1].index_select(0, source) * edge_norm
-        features.append((features[-1] * self_norm).index_add(0, target, message))
-    return torch.stack(features)
+        z = (average @ self.weight[layer] + self.bias[layer]).relu()
+        direction = self.projection[layer]
+        return z @ (direction / direction.norm()), z

@@ -27,14 +27,18 @@ def prediction_loss(context: Context, output: Tensor, ids: Tensor) -> Tensor:
     return context.task.loss(output, context.prediction[ids])
 
 
-def bce_loss(logits: Tensor, inside: Tensor) -> Tensor:
-    r""":math:`\mathcal{L}_{BCE}` (Eq. bce_loss), as a mean over edges in place of the sum.
+def bce_loss(logits: Tensor, inside: Tensor, num_graphs: int | None = None) -> Tensor:
+    r""":math:`\mathcal{L}_{BCE}` (Eq. bce_loss).
 
     Args:
         logits: :math:`w_{ij}`, so that :math:`p_{ij} = \sigma(w_{ij})`.
         inside: Boolean labels :math:`\tilde{\mathbf{M}}`, true inside the pooled subgraph.
+        num_graphs: Of so many graphs the mean of their sums, as printed; if ``None``, the mean over
+            edges.
     """
-    return F.binary_cross_entropy_with_logits(logits, inside.to(logits.dtype))
+    reduction = "mean" if num_graphs is None else "sum"
+    loss = F.binary_cross_entropy_with_logits(logits, inside.to(logits), reduction=reduction)
+    return loss / (num_graphs or 1)
 
 
 PAIRS = 20_000
@@ -77,24 +81,12 @@ def fit_edge_mlp(
     return edge_mlp
 
 
-def summed_bce_loss(logits: Tensor, inside: Tensor, num_graphs: int) -> Tensor:
-    r""":math:`\mathcal{L}_{BCE}` (Eq. bce_loss), the sum over the edges of a graph as printed.
-
-    Args:
-        logits: :math:`w_{ij}` of every edge of a batch, both directions.
-        inside: As in :func:`bce_loss`.
-        num_graphs: Number of graphs in the batch; the result is the mean of their sums.
-    """
-    total = F.binary_cross_entropy_with_logits(logits, inside.to(logits.dtype), reduction="sum")
-    return total / num_graphs
-
-
 def final_loss(prediction: Tensor, bce: Tensor, beta: float) -> Tensor:
     r""":math:`\mathcal{L} = \mathcal{L}_{pred} + \beta \mathcal{L}_{BCE}` (Eq. finall_loss).
 
     Args:
         prediction: :func:`prediction_loss` of every graph.
-        bce: :func:`bce_loss` or :func:`summed_bce_loss`.
+        bce: :func:`bce_loss`.
         beta: :math:`\beta`; 0 is the paper's w/o BCE.
     """
     loss = prediction.mean()
@@ -138,7 +130,7 @@ class Objective:
         output = context.predict(mixed, weight, numbers)
         prediction = prediction_loss(context, output, ids)
         inside = mix.per_edge(mix.transplanted)
-        return final_loss(prediction, summed_bce_loss(mix.per_edge(logits), inside, len(ids)), beta)
+        return final_loss(prediction, bce_loss(mix.per_edge(logits), inside, len(ids)), beta)
 
 
 def train(
