@@ -148,7 +148,7 @@ def explain(
             {f"{name}, quick" if name == HPME else name: one for name, one in some.items()}
             for some in (explainers, explanations)
         )
-        if not quiet:
+        if not inputs.quiet:
             say(FIRST)
     save_page(read, explainers, explanations, out, inputs, title=title, **answers)
     if failed is not None:
