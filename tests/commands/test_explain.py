@@ -319,3 +319,16 @@ def test_what_is_missing_is_looked_for_where_nothing_carries_the_prediction():
     value = ExplainedModel(torch.nn.Linear(1, 1), mode="regression")
     assert what_is_missing(Asked(), value, store, found) is None
     assert what_is_missing(Asked(), model, store, found[:1] * 4) is None
+
+
+def test_a_quick_answer_says_that_it_is_one_and_offers_the_full_search(user):
+    arguments = [*MODEL, "--data", "graphs.safetensors", "--quick"]
+    result = run(*arguments, "--save-explainer", "fitted", "-e", "hpme,random")
+    assert result.exit_code == 0, result.output
+    assert "leave out --quick for the full search" in flat(result.stderr)
+    data = page()
+    assert [e["name"] for e in data["explainers"]] == ["hpme, quick", "random", "random edges"]
+    assert data["explainers"][0]["evidence"]
+    assert HPMEExplainer.load("fitted/hpme.safetensors").restarts == 0
+    result = run(*arguments, "-e", "random")
+    assert result.exit_code == 2 and "is about the explainer hpme" in flat(result.stderr)

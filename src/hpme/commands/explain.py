@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -42,6 +43,7 @@ EFFECT_DRAWS = 4
 """What takes the place of each node, to see whether it raises or lowers the output."""
 MISSING = 40
 """Graphs for which what is missing is looked for, unless counterfactuals of all are asked."""
+FIRST = "a first answer, the best of two cheap attributions: leave out --quick for the full search"
 SAID = 3
 """Graphs whose evidence is printed; the page tells that of all."""
 
@@ -54,6 +56,10 @@ def explain(
     explainer: Annotated[
         str, typer.Option("--explainer", "-e", help="Names from hpme list explainers, with commas.")
     ] = "hpme",
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="A first answer in seconds: HPME without its long search."),
+    ] = False,
     out: Annotated[Path, typer.Option(dir_okay=False, help="The page to write.")] = Path(
         "page.html"
     ),
@@ -91,6 +97,8 @@ def explain(
         refuse("name at least one explainer", "--explainer")
     for name in names:
         known("--explainer", "explainer", name, catalog.names("explainers"))
+    if quick and HPME not in names:
+        refuse("is about the explainer hpme", "--quick")
     chemprop.check(inputs.model)
     asked = [word.strip() for word in (beyond or "").split(",") if word.strip()]
     for word in asked:
@@ -104,7 +112,10 @@ def explain(
         refuse("rules, counterfactuals and audits need the explainer hpme", "--explainer")
     from hpme.commands.inputs import check_threshold, make_explainers, read_inputs
 
-    explainers = usage("--option", make_explainers, names, inputs)
+    from hpme.explainers.hpme.quick import QUICK
+
+    make = partial(make_explainers, **(QUICK if quick else {}))
+    explainers = usage("--option", make, names, inputs)
     usage("--out", check_writable, out, ".html", ".htm")
     if save_explainer is not None:
         usage("--save-explainer", check_writable, save_explainer / f"{names[0]}.safetensors")
@@ -132,6 +143,13 @@ def explain(
         except HPMEError as error:  # a page without this answer is better than none
             say(f"{name}: left out of the page", style="yellow")
             failed = failed or error
+    if quick:  # a reader of the page should know as well
+        explainers, explanations = (
+            {f"{name}, quick" if name == HPME else name: one for name, one in some.items()}
+            for some in (explainers, explanations)
+        )
+        if not inputs.quiet:
+            say(FIRST)
     save_page(read, explainers, explanations, out, inputs, title=title, **answers)
     if failed is not None:
         raise failed

@@ -145,9 +145,11 @@ def check_threshold(read: Inputs, threshold: float | None) -> None:
         refuse("classes need no threshold", "--threshold")
 
 
-def make_explainers(names: Sequence[str], inputs: InputOptions) -> dict[str, GraphExplainer]:
+def make_explainers(
+    names: Sequence[str], inputs: InputOptions, **defaults: Any
+) -> dict[str, GraphExplainer]:
     """Explainers by name; an option goes to all that have it."""
-    options, seed = parse_options(inputs.option or []), inputs.seed
+    options, seed = {**defaults, **parse_options(inputs.option or [])}, inputs.seed
     valid = {name: option_names(name) for name in names}
     for option in options:
         if option == "seed":

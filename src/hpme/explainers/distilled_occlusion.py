@@ -68,8 +68,9 @@ class DistilledOcclusionExplainer(GraphExplainer):
         if graphs.num_nodes == 0:
             return from_nodes(torch.zeros(0, device=graphs.x.device), graphs)
         embedding = adapter.embed(graphs, **model_kwargs)
-        features = self.reader(embedding.layers, embedding.nodes, graphs)
-        score = importance(self.scorer(features.unsqueeze(0), graphs, graphs.sizes), graphs)[0]
+        weight = self.scorer.weight[0]
+        score = self.reader.scores(weight, embedding.layers, embedding.nodes, graphs)
+        score = importance(score.unsqueeze(0), graphs)[0]
         if graphs.anchors is not None:
             score = score.index_fill(0, graphs.anchors.flatten(), 1.0)
         return from_nodes(score, graphs)

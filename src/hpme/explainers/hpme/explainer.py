@@ -262,11 +262,11 @@ class HPMEExplainer(HPMEBase):
     def _read_nodes(
         self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any
     ) -> tuple[Embedding, Tensor]:
-        assert self.pool is not None and self.size is not None
+        assert isinstance(self.pool, LinearPool) and self.reader is not None
         embedding, local = self._local(adapter, graphs, **model_kwargs)
-        features = self._represent(embedding.layers, embedding.nodes, graphs)
-        score: Tensor = self.pool(_beside(features, local), graphs, self.size(graphs.sizes))
-        return embedding, score
+        weight = self.pool.weight[0]
+        score = self.reader.scores(weight[:-1], embedding.layers, embedding.nodes, graphs)
+        return embedding, (score + weight[-1] * local).unsqueeze(0)
 
     def _local(
         self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any

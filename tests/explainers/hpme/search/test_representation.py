@@ -7,6 +7,7 @@ from hpme.data import GraphStore
 from hpme.errors import ModelError
 from hpme.explainers.hpme.search.representation import WIDEST, NodeReader, blocks_of
 from hpme.explainers.shared.context import Context
+from hpme.explainers.shared.parametric import Categories, read_features
 from small_models import Net, random_graph
 
 
@@ -83,3 +84,23 @@ def test_every_layer_of_a_model_is_among_the_blocks():
     torch.testing.assert_close(found[4], first)
     part = context.subset(torch.tensor([2]))
     torch.testing.assert_close(part.layers[0], first[12:18])
+
+
+@pytest.mark.parametrize("codes", [False, True])
+def test_scores_are_what_weights_make_of_all_features(codes):
+    data = [random_graph(9, seed) for seed in range(6)]
+    if codes:
+        for graph in data:
+            graph.x = (10 * graph.x[:, :2].abs()).long()
+    store = GraphStore.from_graphs(data)
+    graphs, generator = store.batch(), torch.Generator().manual_seed(0)
+    layers = [100 + torch.randn(graphs.num_nodes, w, generator=generator) for w in (80, 5)]
+    categories = Categories.of(store)
+    x = read_features(categories, graphs)
+    reader = NodeReader.scaled(blocks_of(x, layers, layers[-1], graphs))
+    reader.categories = categories
+    weight = torch.randn(reader.map.shape[1], generator=generator)
+    wanted = reader(layers, layers[-1], graphs) @ weight
+    assert torch.allclose(reader.scores(weight, layers, layers[-1], graphs), wanted, atol=1e-4)
+    with pytest.raises(ModelError, match="fit again"):
+        reader.scores(weight, layers[:1], layers[-1], graphs)

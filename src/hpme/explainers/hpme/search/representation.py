@@ -112,14 +112,43 @@ class NodeReader(nn.Module):
 
     def seen(self, blocks: Sequence[Tensor]) -> Tensor:
         """Features ``[N, D]`` of nodes with the given blocks."""
-        given = tuple(block.shape[1] for block in blocks)
-        if given != self.widths:
+        self._check(*(block.shape[1] for block in blocks))
+        return (torch.cat(list(blocks), dim=1) - self.mean) @ self.map
+
+    def scores(
+        self, weight: Tensor, layers: Sequence[Tensor], h: Tensor, graphs: GraphBatch
+    ) -> Tensor:
+        """What weights ``[D]`` make of the features, ``[N]``, without computing all of these.
+
+        Averages over neighbours are linear, so one column is averaged and not each feature.
+        """
+        x = read_features(self.categories, graphs).to(h)
+        if graphs.schema is not None:
+            return self(layers, h, graphs) @ weight
+        self._check(1, *[x.shape[1]] * 3, *(block.shape[1] for block in (*layers, h)))
+        rows, means = (v.split(self.widths) for v in (self.map @ weight, self.mean))
+        source, target = graphs.edge_index
+        degree = torch.bincount(target, minlength=graphs.num_nodes).to(h)
+        scale = (degree + 1).rsqrt()
+
+        def averaged(column: Tensor) -> Tensor:
+            column = column * scale
+            return column.index_add(0, target, column.index_select(0, source)) * scale
+
+        far = averaged(x @ rows[2] + averaged(x @ rows[3]))
+        score = far - means[2] @ rows[2] - means[3] @ rows[3]
+        blocks = zip((degree.log1p().unsqueeze(1), x, *layers, h), (0, 1, *range(4, len(rows))))
+        for block, number in blocks:
+            score = torch.addmv(score, block - means[number], rows[number])
+        return score
+
+    def _check(self, *widths: int) -> None:
+        if widths != self.widths:
             raise ModelError(
                 f"the explainer was fitted to a model whose layers and features have "
-                f"{sum(self.widths)} channels together, those of this one have {sum(given)}; "
+                f"{sum(self.widths)} channels together, those of this one have {sum(widths)}; "
                 "explain that model, or fit again"
             )
-        return (torch.cat(list(blocks), dim=1) - self.mean) @ self.map
 
 
 def _directions(block: Tensor, widest: int) -> Tensor:
