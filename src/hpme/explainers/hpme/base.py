@@ -121,15 +121,12 @@ class HPMEBase(TransplantingExplainer):
         """What pools read ``[K, N, D]``; by default what the paper's do."""
         return hop_features(h, graphs)
 
-    def _read_nodes(
+    def _seen(
         self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any
     ) -> tuple[Embedding, Tensor]:
-        """What the model computes, and scores ``[1, N]``."""
-        assert self.pool is not None and self.size is not None
+        """What the model computes, and what pools read of it."""
         embedding = adapter.embed(graphs, **model_kwargs)
-        features = self._represent(embedding.layers, embedding.nodes, graphs)
-        score: Tensor = self.pool(features, graphs, self.size(graphs.sizes))
-        return embedding, score
+        return embedding, self._represent(embedding.layers, embedding.nodes, graphs)
 
     def _importance(self, score: Tensor, graphs: GraphBatch) -> Tensor:
         """Importance of nodes from 0 to 1, by scores ``[P, N]``; in a graph the order is theirs."""
@@ -179,7 +176,8 @@ class HPMEBase(TransplantingExplainer):
         if graphs.num_nodes == 0:
             empty = torch.zeros(0, device=graphs.x.device)
             return Masks(empty, empty.view(0, 1), empty.bool())
-        embedding, score = self._read_nodes(adapter, graphs, **model_kwargs)
+        embedding, features = self._seen(adapter, graphs, **model_kwargs)
+        score = self.pool(features, graphs, self.size(graphs.sizes))
         importance, pooled = self._ranked(score, graphs)
         source, target = graphs.edge_index
         edge_mask = torch.minimum(
