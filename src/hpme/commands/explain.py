@@ -111,7 +111,6 @@ def explain(
     if (asked or should is not None) and HPME not in names:
         refuse("rules, counterfactuals and audits need the explainer hpme", "--explainer")
     from hpme.commands.inputs import check_threshold, make_explainers, read_inputs
-
     from hpme.explainers.hpme.quick import QUICK
 
     make = partial(make_explainers, **(QUICK if quick else {}))
@@ -144,10 +143,9 @@ def explain(
             say(f"{name}: left out of the page", style="yellow")
             failed = failed or error
     if quick:  # a reader of the page should know as well
-        explainers, explanations = (
-            {f"{name}, quick" if name == HPME else name: one for name, one in some.items()}
-            for some in (explainers, explanations)
-        )
+        titles = {name: f"{name}, quick" if name == HPME else name for name in explainers}
+        explainers = {titles[name]: one for name, one in explainers.items()}
+        explanations = {titles[name]: found for name, found in explanations.items()}
         if not inputs.quiet:
             say(FIRST)
     save_page(read, explainers, explanations, out, inputs, title=title, **answers)

@@ -121,10 +121,10 @@ class HPMEBase(TransplantingExplainer):
         """What pools read ``[K, N, D]``; by default what the paper's do."""
         return hop_features(h, graphs)
 
-    def _read_nodes(
+    def _scored(
         self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any
     ) -> tuple[Embedding, Tensor]:
-        """What the model computes, and scores ``[1, N]``."""
+        """What the model computes, and scores ``[1, N]`` of what the pool reads of it."""
         assert self.pool is not None and self.size is not None
         embedding = adapter.embed(graphs, **model_kwargs)
         features = self._represent(embedding.layers, embedding.nodes, graphs)
@@ -179,7 +179,7 @@ class HPMEBase(TransplantingExplainer):
         if graphs.num_nodes == 0:
             empty = torch.zeros(0, device=graphs.x.device)
             return Masks(empty, empty.view(0, 1), empty.bool())
-        embedding, score = self._read_nodes(adapter, graphs, **model_kwargs)
+        embedding, score = self._scored(adapter, graphs, **model_kwargs)
         importance, pooled = self._ranked(score, graphs)
         source, target = graphs.edge_index
         edge_mask = torch.minimum(

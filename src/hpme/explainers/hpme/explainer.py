@@ -198,14 +198,9 @@ class HPMEExplainer(HPMEBase):
         found = found or [(few, self.pool)]
         report = report_on(few, Measured.on(*found), candidates, held_out=bool(parts))
         with progress_bar("training the edge MLP", self.epochs, enabled=progress) as advance:
-            self.edge_mlp = fit_edge_mlp(
-                few,
-                few.select(few.scores(self.pool)).keep[0],
-                epochs=self.epochs,
-                lr=self.lr,
-                weight_decay=self.weight_decay,
-                advance=advance,
-            )
+            keep = few.select(few.scores(self.pool)).keep[0]
+            adam = {"lr": self.lr, "weight_decay": self.weight_decay}
+            self.edge_mlp = fit_edge_mlp(few, keep, self.epochs, advance, **adam)
         return report
 
     def _found(
@@ -259,7 +254,7 @@ class HPMEExplainer(HPMEBase):
         features: Tensor = self.reader(layers, h, graphs)
         return features.unsqueeze(0)
 
-    def _read_nodes(
+    def _scored(
         self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any
     ) -> tuple[Embedding, Tensor]:
         assert isinstance(self.pool, LinearPool) and self.reader is not None
@@ -272,10 +267,8 @@ class HPMEExplainer(HPMEBase):
         self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any
     ) -> tuple[Embedding, Tensor]:
         """What the model computes, and the last feature of nodes, zeros if that does not count."""
-        weight = (
-            self.pool.weight.detach() if isinstance(self.pool, LinearPool) else torch.ones(1, 1)
-        )
-        if self.refine is None or float(weight[0, -1]) == 0:
+        pool = self.pool
+        if self.refine is None or (isinstance(pool, LinearPool) and not float(pool.weight[0, -1])):
             embedding = adapter.embed(graphs, **model_kwargs)
             return embedding, embedding.nodes.new_zeros(graphs.num_nodes)
         assert self.task is not None

@@ -5,8 +5,8 @@ import pytest
 from finder import NODES, PLANTED, Finder
 from hpme.errors import InputError
 from hpme.explainers import HPMEExplainer
+from hpme.explainers.hpme import explainer as explainer_module
 from hpme.explainers.hpme.report import FitReport
-from hpme.explainers.hpme.search import ratio
 from hpme.explainers.hpme.search.ratio import RatioPoint, choose_ratio
 
 
@@ -39,7 +39,7 @@ FEW = (0.1, 0.2, 0.3, 0.5, 0.8)
 def fitted(graphs):
     explainer = HPMEExplainer(restarts=2, rounds=1, epochs=2)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ratio, "RATIOS", FEW)
+        patch.setattr(explainer_module, "RATIOS", FEW)
         return explainer.fit(Finder(), graphs, mode="regression")
 
 

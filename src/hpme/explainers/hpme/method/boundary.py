@@ -62,54 +62,28 @@ class Side:
 
 @dataclass(frozen=True)
 class Places:
-    """Where nodes are in the mixup graphs.
+    """Where nodes are in the mixup graphs."""
 
-    Args:
-        source: Places of the source's nodes, if they are inserted.
-        host: Places of the host's nodes; of removed ones that of the node that takes theirs.
-        origin: For every node its row in all host nodes followed by all source nodes.
-        inserted: Number of inserted nodes of every graph.
-        sizes: Number of nodes of every graph.
-    """
-
-    source: Tensor
-    host: Tensor
-    origin: Tensor
-    inserted: Tensor
-    sizes: Tensor
-
-    @property
-    def total(self) -> int:
-        """Number of nodes of all graphs."""
-        return self.origin.numel()
+    source: Tensor  # places of the source's nodes, if they are inserted
+    host: Tensor  # of the host's nodes; of removed ones that of the node that takes theirs
+    origin: Tensor  # for every node its row in all host nodes followed by all source nodes
+    inserted: Tensor  # number of inserted nodes of every graph
+    sizes: Tensor  # number of nodes of every graph
 
 
 @dataclass(frozen=True)
 class HostPairs:
-    """What is left of the hosts.
+    """What is left of the hosts."""
 
-    Args:
-        pairs: Numbers of pairs of the hosts.
-        index: Their nodes ``[2, P]`` in the mixup graphs.
-        boundary: Which of them were boundary pairs.
-    """
-
-    pairs: Tensor
-    index: Tensor
-    boundary: Tensor
+    pairs: Tensor  # numbers of pairs of the hosts
+    index: Tensor  # their nodes [2, P] in the mixup graphs
+    boundary: Tensor  # which of them were boundary pairs
 
 
 def swapped(
     source: Side, host: Side, places: Places, generator: torch.Generator | None, *, alike: bool
 ) -> HostPairs:
-    """Boundary pairs of the host go to the inner ends of those of the source.
-
-    Args:
-        source, host: The two batches.
-        places: Where nodes go.
-        generator: Draws which meets which.
-        alike: Whether those meet first that are alike, see :func:`_told_apart_by_kind`.
-    """
+    """Boundary pairs of the host go to inner ends of those of the source, ``alike`` ones first."""
     gone = host.inside
     outer = (~(gone[0] | gone[1])).nonzero().squeeze(1)
     inner_end, partner = _meeting(source, host, generator, alike)
@@ -149,9 +123,9 @@ def _meeting(
     groups = source.graphs.num_graphs * (1 + source.graphs.anchors_per_graph)
     keys = [(source.group, host.group, groups)]
     if source.graphs.schema is not None:
-        keys = _told_apart_by_type(source, host, *keys[0])
+        keys = _told_apart_by_type(source, host, keys[0])
     if alike:
-        keys = [one for key in keys for one in _told_apart_by_kind(source, host, *key)]
+        keys = [one for key in keys for one in _told_apart_by_kind(source, host, key)]
     ends, partners = [], []
     left = torch.arange(source.boundary.numel(), device=source.boundary.device)
     for ours_in, theirs_in, several in keys:
@@ -173,9 +147,19 @@ def _meeting(
     return torch.cat(ends), torch.cat(partners)
 
 
-def _told_apart_by_kind(
-    source: Side, host: Side, ours: Tensor, theirs: Tensor, groups: int
-) -> list[tuple[Tensor, Tensor, int]]:
+Groups = tuple[Tensor, Tensor, int]
+"""The group of every boundary pair of source and host, and the number of groups."""
+
+
+def _told_apart(groups: Groups, own: Tensor, other: Tensor) -> Groups:
+    """Groups cut by a property of their pairs, of the source's and of the host's."""
+    ours, theirs, several = groups
+    kinds, number = torch.unique(torch.cat([own, other]), return_inverse=True)
+    mine, its = number.split([len(ours), len(theirs)])
+    return ours * len(kinds) + mine, theirs * len(kinds) + its, several * max(1, len(kinds))
+
+
+def _told_apart_by_kind(source: Side, host: Side, groups: Groups) -> list[Groups]:
     """Groups of boundary pairs that may meet, the strictest first.
 
     First those whose edges and ends have equal features, inside and outside: neither the inserted
@@ -183,14 +167,8 @@ def _told_apart_by_kind(
     with equal edges, then all.
     """
     own, other = _kinds(source), _kinds(host)
-    keys = []
-    for columns in (3, 2, 1):
-        both = torch.cat([own[:columns].sum(0), other[:columns].sum(0)])
-        kind, number = torch.unique(both, return_inverse=True)
-        count = max(1, len(kind))
-        mine, its = number.split([len(ours), len(theirs)])
-        keys.append((ours * count + mine, theirs * count + its, groups * count))
-    return [*keys, (ours, theirs, groups)]
+    alike = [_told_apart(groups, own[:n].sum(0), other[:n].sum(0)) for n in (3, 2, 1)]
+    return [*alike, groups]
 
 
 def _kinds(side: Side) -> Tensor:
@@ -214,12 +192,7 @@ def _fingerprint(rows: Tensor, start: int) -> Tensor:
 
 
 def merged(left: HostPairs, host: Side, total: int) -> tuple[Tensor, Tensor]:
-    """Makes one pair of boundary pairs that fall together; only they can.
-
-    Args:
-        left: What is left of the hosts.
-        host: The hosts.
-        total: Number of nodes of the mixup graphs.
+    """Makes one pair of boundary pairs that fall together in ``total`` nodes; only they can.
 
     Returns:
         Nodes of the pairs, and their forward and backward edges ``[2, P]``, -1 for none. In each
@@ -264,9 +237,7 @@ def _gather_ways(index: Tensor, ways: Tensor, pair: Tensor, is_first: Tensor) ->
 # Heterogeneous graphs ##########################################################################
 
 
-def _told_apart_by_type(
-    source: Side, host: Side, ours: Tensor, theirs: Tensor, groups: int
-) -> list[tuple[Tensor, Tensor, int]]:
+def _told_apart_by_type(source: Side, host: Side, groups: Groups) -> list[Groups]:
     """Groups of boundary pairs that may meet, told apart by type, the strictest first.
 
     An edge of another type will do if its end is of the same type: cut off from the host, a
@@ -275,12 +246,7 @@ def _told_apart_by_type(
     assert source.graphs.node_type is not None and host.graphs.node_type is not None
     edges = _edge_types(source, source.boundary), _edge_types(host, host.boundary)
     nodes = source.graphs.node_type[source.ends], host.graphs.node_type[host.ends]
-    keys = []
-    for own, other in (edges, nodes):
-        there = torch.bincount(torch.cat([own, other])) > 0
-        number, count = there.cumsum(0) - 1, int(there.sum())  # of the kinds that there are
-        keys.append((ours * count + number[own], theirs * count + number[other], groups * count))
-    return keys
+    return [_told_apart(groups, *edges), _told_apart(groups, *nodes)]
 
 
 def _edge_types(side: Side, pairs: Tensor) -> Tensor:
@@ -296,10 +262,9 @@ def _edge_types(side: Side, pairs: Tensor) -> Tensor:
 
 
 def _ranked_in_type(source: Side, host: Side, places: Places) -> tuple[Tensor, Tensor]:
-    """Places of removed nodes: those of the inserted nodes of the same type and rank in it.
+    """Places of hosts' nodes, removed ones where the inserted one of their type and rank is.
 
-    Returns:
-        Places of all host nodes, and which of the removed ones found none.
+    And which of the removed ones found none.
     """
     (ours, our_cell, _), (theirs, their_cell, rank) = _ranks(source), _ranks(host)
     assert source.graphs.schema is not None

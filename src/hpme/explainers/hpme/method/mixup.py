@@ -2,8 +2,9 @@ r"""Structural mixup (Eq. str_mixup): the pooled subgraph of :math:`G'` gives wa
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -92,30 +93,22 @@ def structural_mixup(
         left = by_rank(ours, theirs, places)
     else:
         left = swapped(ours, theirs, places, generator, alike=attach == "kind")
-    outer_index, outer_ways = merged(left, theirs, places.total)
+    outer_index, outer_ways = merged(left, theirs, len(places.origin))
     # Their sum. Edges are counted through all of the source, then all of the host.
     inner_index = at(places.source, source.pairs.index.index_select(1, inner))
     inner_ways = at(source.pairs.forward, inner), at(source.pairs.backward, inner)
     outer_ways = torch.where(outer_ways < 0, outer_ways, outer_ways + source.edge_index.shape[1])
     pair_index = torch.cat([inner_index, outer_index], dim=1)
     forward, backward = (torch.cat(both) for both in zip(inner_ways, outer_ways, strict=True))
-    forward_pairs = (forward >= 0).nonzero().squeeze(1)
-    backward_pairs = (backward >= 0).nonzero().squeeze(1)
-    edge_index = torch.cat(
-        [
-            pair_index.index_select(1, forward_pairs),
-            pair_index.index_select(1, backward_pairs).flip(0),
-        ],
-        dim=1,
-    )
-    edges = torch.cat([at(forward, forward_pairs), at(backward, backward_pairs)])
-    transplanted = torch.zeros(pair_index.shape[1], dtype=torch.bool, device=pair_index.device)
-    transplanted[: inner.numel()] = True
-    pair_of_edge = torch.cat([forward_pairs, backward_pairs])
+    there, back = ((ways >= 0).nonzero().squeeze(1) for ways in (forward, backward))
+    ends = pair_index.index_select(1, there), pair_index.index_select(1, back).flip(0)
+    edge_index, pair_of_edge = torch.cat(ends, dim=1), torch.cat([there, back])
+    edges = torch.cat([at(forward, there), at(backward, back)])
+    transplanted = torch.arange(pair_index.shape[1], device=edges.device) < inner.numel()
     if POSITION in source.node and POSITION in host.node:
         moved = aligned(source, chosen, host, removed)
         source = replace(source, node={**source.node, POSITION: moved})
-    graphs = _carried(source, host, places, edge_index, edges)
+    graphs = _assembled(source, host, places, edge_index, edges)
     return Mix(graphs, transplanted, pair_index, pair_of_edge, places.origin)
 
 
@@ -158,45 +151,37 @@ def _placed(source: GraphBatch, chosen: Selection, host: GraphBatch, removed: Se
     host_at = at(first_slot, host.batch) + removed.order % at(count.clamp(min=1), host.batch)
     before = at(exclusive_cumsum(count), at(host.batch, rest))
     host_at.scatter_(0, rest, torch.arange(rest.numel(), device=rest.device) + before)
-    total = rest.numel() + inserted.numel()
-    origin = torch.empty(total, dtype=torch.long, device=rest.device)
+    origin = rest.new_empty(rest.numel() + inserted.numel())
     origin.scatter_(0, at(host_at, rest), rest)
     origin.scatter_(0, at(source_at, inserted), host.num_nodes + inserted)
     return Places(source_at, host_at, origin, count, rest_count + count)
 
 
-def _carried(
+def _assembled(
     source: GraphBatch, host: GraphBatch, places: Places, edge_index: Tensor, edges: Tensor
 ) -> GraphBatch:
     """The mixup graphs: attributes move with their nodes and edges, graphs' are the source's."""
+
+    def moved(first: Mapping[str, Any], second: Mapping[str, Any], rows: Tensor) -> Any:
+        names = [n for n in first if first[n] is not None and second.get(n) is not None]
+        return {n: torch.cat([first[n], second[n]]).index_select(0, rows) for n in names}
+
+    def own(graphs: GraphBatch) -> dict[str, Any]:
+        return {"edge_attr": graphs.edge_attr, "edge_weight": graphs.edge_weight}
+
     origin = places.origin
     return GraphBatch(
         x=torch.cat([host.x, source.x]).index_select(0, origin),
         edge_index=edge_index,
-        batch=torch.repeat_interleave(places.sizes, output_size=places.total),
+        batch=torch.repeat_interleave(places.sizes, output_size=len(origin)),
         num_graphs=source.num_graphs,
-        edge_attr=_of_edges(source.edge_attr, host.edge_attr, edges),
-        edge_weight=_of_edges(source.edge_weight, host.edge_weight, edges),
+        **moved(own(source), own(host), edges),
         anchors=None if source.anchors is None else places.source[source.anchors],
-        node={
-            name: torch.cat([host.node[name], value]).index_select(0, origin)
-            for name, value in source.node.items()
-            if name in host.node
-        },
-        edge={
-            name: torch.cat([value, host.edge[name]]).index_select(0, edges)
-            for name, value in source.edge.items()
-            if name in host.edge
-        },
+        node=moved(host.node, source.node, origin),
+        edge=moved(source.edge, host.edge, edges),
         graph=source.graph,
         schema=source.schema,
     )
-
-
-def _of_edges(ours: Tensor | None, theirs: Tensor | None, edges: Tensor) -> Tensor | None:
-    if ours is None or theirs is None:
-        return None
-    return torch.cat([ours, theirs]).index_select(0, edges)
 
 
 def mix_mask(weight: Tensor, transplanted: Tensor, *, mixup: bool = True) -> Tensor:

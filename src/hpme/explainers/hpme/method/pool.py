@@ -29,21 +29,10 @@ class PoolSize:
             raise InputError("give the pooled size either as ratio=... or as k=..., not both")
         if self.ratio is not None and not 0 < self.ratio <= 1:
             raise InputError(f"ratio must lie in (0, 1], got {self.ratio}")
-        for name, value in (("ratio", self.ratio), ("k", self.k)):
-            if isinstance(value, bool):
-                raise InputError(f"{name} must be a number, got {value}")
-        if self.k is not None and self.k != int(self.k):
-            raise InputError(f"k must be a whole number, got {self.k}")
-        if self.k is not None and self.k < 1:
-            raise InputError(f"k must be at least 1, got {self.k}")
 
     def __call__(self, sizes: Tensor) -> Tensor:
         """Preserved nodes of graphs with the given numbers of nodes; two make the least edge."""
-        if self.k is not None:
-            m = torch.full_like(sizes, self.k)
-        else:
-            assert self.ratio is not None
-            m = (sizes * self.ratio + 1e-4).floor().long()
+        m = (sizes * (self.ratio or 0) + 1e-4).floor().long() + (self.k or 0)
         return torch.minimum(m.clamp(min=2), sizes)
 
 

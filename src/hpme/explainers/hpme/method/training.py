@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -46,13 +47,7 @@ PAIRS = 20_000
 
 
 def fit_edge_mlp(
-    mix: Mixer,
-    keep: Tensor,
-    *,
-    epochs: int,
-    lr: float,
-    weight_decay: float,
-    advance: Callable[[int], None],
+    mix: Mixer, keep: Tensor, epochs: int, advance: Callable[[int], None], **adam: Any
 ) -> EdgeMLP:
     r"""Edge MLP that tells pairs inside the pooled subgraph from others (Eq. bce_loss).
 
@@ -60,9 +55,8 @@ def fit_edge_mlp(
         mix: The graphs.
         keep: Pooled nodes, boolean ``[N]`` over all nodes of the store.
         epochs: Steps, each with all of at most :data:`PAIRS` pairs.
-        lr: Learning rate of Adam.
-        weight_decay: Weight decay of Adam.
         advance: Called after every step.
+        **adam: Arguments of Adam.
     """
     pairs = mix.context.store.batch().pairs.proper.index
     if pairs.shape[1] > PAIRS:
@@ -72,7 +66,7 @@ def fit_edge_mlp(
     nodes, pairs = torch.unique(pairs, return_inverse=True)
     h = mix.h[nodes]
     edge_mlp = EdgeMLP(h.shape[1], generator=mix.generator).to(h.device)
-    optimiser = torch.optim.Adam(edge_mlp.parameters(), lr=lr, weight_decay=weight_decay)
+    optimiser = torch.optim.Adam(edge_mlp.parameters(), **adam)
     for _ in range(epochs if pairs.numel() else 0):
         optimiser.zero_grad()
         bce_loss(edge_mlp(h, pairs), inside).backward()  # type: ignore[no-untyped-call]

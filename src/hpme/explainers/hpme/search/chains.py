@@ -32,24 +32,15 @@ OCCLUSION = -1
 
 @dataclass
 class Candidates:
-    """Pools that compete, and how well they do on shared draws.
-
-    Args:
-        mix: The graphs.
-        hosts: The shared draws.
-        occlusion: Weights ``[D]`` of distilled occlusion, if that is known.
-        weights: Weights of the pools.
-        chains: The chain each comes from, or :data:`OCCLUSION`.
-        values: Disagreement, loss and minus the correlation with ``occlusion`` of each, low is
-            good.
-    """
+    """Pools that compete, and how well they do on shared draws."""
 
     mix: HardMix
-    hosts: Tensor
-    occlusion: Tensor | None = None
+    hosts: Tensor  # the shared draws
+    occlusion: Tensor | None = None  # weights [D] of distilled occlusion, if that is known
     weights: list[Tensor] = field(default_factory=list)
-    chains: list[int] = field(default_factory=list)
+    chains: list[int] = field(default_factory=list)  # that each comes from, or OCCLUSION
     values: list[Tensor] = field(default_factory=list)
+    """Disagreement, loss and minus the correlation with ``occlusion`` of each; low is good."""
 
     def add(self, weights: Tensor, chain: int) -> None:
         """Enters pools, given by weights ``[P, D]``, into the competition.
@@ -140,13 +131,7 @@ class SubsetSearch:
     def find(
         self, mix: HardMix, known: Known | None, *, advance: Callable[[int], None]
     ) -> Candidates:
-        """All candidates of all chains.
-
-        Args:
-            mix: The graphs.
-            known: Where the first chain begins; if ``None``, all begin at random.
-            advance: Called after every round.
-        """
+        """All candidates of all chains; without what is ``known`` all begin at random."""
         candidates, graphs = Candidates(mix, mix.draw(DRAWS)), mix.graphs.num_graphs
         if known is not None:
             weights = Distiller(mix.features[0], mix.graphs).fit(*known)

@@ -54,15 +54,10 @@ def joint_rank(values: Tensor) -> Tensor:
 
 
 def closeness(context: Context, output: Tensor, wanted: Tensor) -> Tensor:
-    """How near outputs are to predictions, from 0 to 1 ``[R, B]``.
+    """How near outputs ``[R, B, C]`` are to predictions of graphs ``[R, B]``, from 0 to 1.
 
     The probability of the predicted class, or one minus the error in units of the spread of
     predictions.
-
-    Args:
-        context: The frozen model on the graphs.
-        output: Outputs ``[R, B, C]``.
-        wanted: Numbers ``[R, B]`` of the graphs whose predictions are wanted.
     """
     values = context.task.values(output.flatten(0, 1)).view(*wanted.shape, -1)
     predicted = context.prediction[wanted]
@@ -80,11 +75,8 @@ def outcome(context: Context, output: Tensor, ids: Tensor) -> Tensor:
 def value_of(context: Context, values: Tensor, ids: Tensor) -> Tensor:
     """The explained number ``[R, B]``: probability of the explained class, or value in its unit.
 
-    Args:
-        context: The frozen model on the graphs.
-        values: See :meth:`~hpme.models.task.Task.values`, ``[R, B, C]``.
-        ids: Numbers ``[B]`` of the graphs they are about, whose predicted classes count unless a
-            class was asked for.
+    Of ``Task.values`` ``[R, B, C]``. The predicted classes of the graphs ``ids`` ``[B]`` count,
+    unless a class was asked for.
     """
     if not context.task.classification:
         return values.mean(2) * context.task.scale

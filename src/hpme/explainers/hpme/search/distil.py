@@ -41,13 +41,7 @@ class LinearPool(nn.Module):
         self.weight = nn.Parameter(weight.clone())
 
     def forward(self, features: Tensor, graphs: GraphBatch, m: Tensor) -> Tensor:
-        """Scores ``[P, N]``; the ``m`` highest of every graph are its pooled nodes.
-
-        Args:
-            features: What pools see of the nodes, ``[1, N, D]``.
-            graphs: The graphs.
-            m: Preserved nodes of every graph; scores do not depend on it.
-        """
+        """Scores ``[P, N]`` of nodes with features ``[1, N, D]``; they do not depend on ``m``."""
         return (features[0] @ self.weight.T).T
 
 

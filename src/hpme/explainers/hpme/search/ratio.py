@@ -29,19 +29,12 @@ TRIAL_GRAPHS = 80
 
 @dataclass(frozen=True)
 class RatioPoint:
-    """What pools of one ratio come to.
-
-    Args:
-        ratio: The ratio.
-        disagreement: Of the best pool.
-        random_disagreement: Of random selections of the same size.
-        region_disagreement: Of random regions, as connected as the pool and in its places.
-    """
+    """What pools of one ratio come to."""
 
     ratio: float
-    disagreement: float
-    random_disagreement: float
-    region_disagreement: float = 1.0
+    disagreement: float  # of the best pool
+    random_disagreement: float  # of random selections of the same size
+    region_disagreement: float = 1.0  # of random regions, as connected and in the pool's places
 
     @property
     def left(self) -> float:
@@ -63,20 +56,9 @@ def choose_ratio(curve: list[RatioPoint]) -> float:
 
 
 def ratio_curve(
-    mix: HardMix,
-    weights: Tensor,
-    ratios: Sequence[float] = RATIOS,
-    *,
-    advance: Callable[[int], None],
+    mix: HardMix, weights: Tensor, ratios: Sequence[float], *, advance: Callable[[int], None]
 ) -> list[RatioPoint]:
-    """The best of some pools with each ratio, on draws of :math:`G'` that all share.
-
-    Args:
-        mix: The graphs; its pooled size is ignored.
-        weights: Weights ``[P, D]`` of the pools.
-        ratios: The ratios.
-        advance: Called with the number of ratios done.
-    """
+    """The best of pools with weights ``[P, D]`` for each ratio, on draws of G' that all share."""
     hosts, curve = mix.draw(2), []
     scores = mix.scores(LinearPool(weights))
     noise = torch.rand(1, mix.graphs.num_nodes, generator=mix.generator).to(scores)

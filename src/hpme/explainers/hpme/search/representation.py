@@ -124,9 +124,10 @@ class NodeReader(nn.Module):
         """
         x = read_features(self.categories, graphs).to(h)
         if graphs.schema is not None:
-            return self(layers, h, graphs) @ weight
+            features: Tensor = self(layers, h, graphs)
+            return features @ weight
         self._check(1, *[x.shape[1]] * 3, *(block.shape[1] for block in (*layers, h)))
-        rows, means = (v.split(self.widths) for v in (self.map @ weight, self.mean))
+        rows, means = (torch.split(v, list(self.widths)) for v in (self.map @ weight, self.mean))
         source, target = graphs.edge_index
         degree = torch.bincount(target, minlength=graphs.num_nodes).to(h)
         scale = (degree + 1).rsqrt()
@@ -137,7 +138,9 @@ class NodeReader(nn.Module):
 
         far = averaged(x @ rows[2] + averaged(x @ rows[3]))
         score = far - means[2] @ rows[2] - means[3] @ rows[3]
-        blocks = zip((degree.log1p().unsqueeze(1), x, *layers, h), (0, 1, *range(4, len(rows))))
+        blocks = zip(
+            (degree.log1p().unsqueeze(1), x, *layers, h), (0, 1, *range(4, len(rows))), strict=True
+        )
         for block, number in blocks:
             score = torch.addmv(score, block - means[number], rows[number])
         return score
