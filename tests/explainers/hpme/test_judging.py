@@ -7,12 +7,15 @@ import torch
 from torch_geometric.explain import Explanation as PyGExplanation
 
 from finder import Finder
+from hetero import make_graphs as make_hetero
+from hetero import make_model
 from hpme.data import GraphStore
 from hpme.errors import InputError
 from hpme.explainers import HPMEExplainer, OcclusionExplainer
 from hpme.explainers.hpme.evidence import degrees
 from hpme.explainers.hpme.judging import named_masks, read_masks
 from hpme.explainers.hpme.quality import trials_of
+from hpme.graphs.hetero import flat_views
 from hpme.explainers.hpme.transplants import Transplants
 
 
@@ -195,3 +198,20 @@ def test_tables_and_explanations(judged, graphs):
 def test_must_be_fitted(graphs):
     with pytest.raises(Exception, match="fit"):
         HPMEExplainer(k=2).judge(Finder(), graphs, [truth(g) for g in graphs])
+
+
+def test_masks_of_graphs_with_types():
+    """Masks by type, in the order of types that graphs have, whatever theirs is."""
+    graphs, model = make_hetero(6), make_model()
+    explainer = HPMEExplainer(epochs=1, restarts=1, rounds=1, subsets=4)
+    explainer.fit(model, graphs, progress=False)
+    shown = explainer.explain(model, graphs, progress=False)
+    found = explainer.judge(model, graphs, {"theirs": shown})
+    flat = torch.cat([one.node_mask.view(-1) for one in flat_views(graphs, shown)[1]])
+    assert torch.allclose(found["theirs"].scores, flat.double())
+    assert [one.size for one in found["theirs"].quality] == [
+        one.size for one in found["hpme"].quality
+    ]
+    del shown[0]["user"].node_mask
+    with pytest.raises(InputError, match="mask"):
+        explainer.judge(model, graphs, {"theirs": shown})
