@@ -92,7 +92,7 @@ function evidenceWords(explainer, graphs) {
 /** One card per explainer; returns what shows the evidence for some graphs. */
 function buildEvidence(container, onVerdict) {
   const cards = report.shown.map((explainer) => {
-    const [words, chart] = [el("p", { class: "lead-words" }), el("div", {})];
+    const [words, chart] = [el("p", { class: "lead-words" }), el("div", { class: "scroll" })];
     const chips = explainer.verdicts ? Object.keys(VERDICTS).map((verdict) => {
       const count = el("b", {});
       const chip = el("button", { type: "button", class: `verdict-chip v-${verdict}`, "aria-pressed": "false" }, el("i", { class: "dot", "aria-hidden": "true" }), count, ` ${VERDICTS[verdict]}`);

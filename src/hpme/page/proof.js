@@ -77,7 +77,7 @@ function buildProof(graph, explainer) {
       el("div", { class: "trials" },
         el("div", { class: "trial heads", "aria-hidden": "true" }, ...heads.map((text, k) => el("p", { class: `head ${steps[k][0]}` }, text))),
         ...rows)),
-    proofStrip(proof, tint),
+    el("div", { class: "scroll" }, proofStrip(proof, tint)),
     el("p", { class: "muted small" }, `Drawn are ${proof.trials.length} of ${counted(proof.hosts.length, `${WORDS.graph}`)}: of a low, a middle and a high effect. The model was asked about each of them.`));
 }
 

@@ -32,7 +32,7 @@ function buildDeletion(container) {
   const rows = [...report.shown, report.baseline].map((explainer) => {
     const [alone, without] = cells(2);
     const row = el("tr", { class: explainer.baseline ? "muted" : "" }, el("th", { scope: "row" }, explainer.name), alone, without, el("td", {}, aucText(explainer)));
-    return { row, alone, without, judged: { alone: judgements(explainer.alone), without: judgements(explainer.without) } };
+    return { explainer, row, alone, without, judged: null };
   });
   const heads = report.classes
     ? [`same prediction from these ${unit}s alone`, "same prediction without them"]
@@ -43,9 +43,9 @@ function buildDeletion(container) {
   ...report.shown.filter((explainer) => explainer.broken).map((explainer) => (
     el("p", { class: "warning" }, `${explainer.name}: ${counted(explainer.broken, unit)} without a usable score; they come last.`))));
   return (steps, graphs) => {
-    for (const { alone, without, judged } of rows) {
-      alone.textContent = overallText(overall(judged.alone, steps, graphs));
-      without.textContent = overallText(overall(judged.without, steps, graphs));
+    for (const one of rows) { // many numbers: judged when first asked for
+      one.judged ??= { alone: judgements(one.explainer.alone), without: judgements(one.explainer.without) };
+      for (const part of ["alone", "without"]) one[part].textContent = overallText(overall(one.judged[part], steps, graphs));
     }
   };
 }

@@ -141,7 +141,8 @@ class _Page:
             axes.scatter(values, jitter - row, s=22, color=tint, alpha=0.75, lw=0)
         axes.axvline(proof.output, color=BORDER, lw=1, ls=(0, (3, 3)))
         above: dict[str, Any] = {"ha": "center", "fontsize": 8, "annotation_clip": False}
-        axes.annotate("this graph", (proof.output, 0.55), color=INK, **above)
+        noun = "molecule" if isinstance(self.painter, MoleculePainter) else "graph"
+        axes.annotate(f"this {noun}", (proof.output, 0.55), color=INK, **above)
         names = f"{int(proof.chosen.isfinite().sum())} others", "with the region", "random regions"
         axes.set_yticks([0, -1, -2], names, fontsize=8.5, color=INK)
         axes.set_ylim(-2.5, 0.5)
