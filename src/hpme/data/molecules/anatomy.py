@@ -72,11 +72,8 @@ class Anatomy:
     def __init__(self, molecule: Any) -> None:
         chem = rdkit_module("Chem")
         self.molecule, self.size = molecule, molecule.GetNumAtoms()
-        self.rings = [frozenset(ring) for ring in molecule.GetRingInfo().AtomRings()]
-        self.rings_of: list[list[frozenset[int]]] = [[] for _ in range(self.size)]
-        for ring in self.rings:
-            for number in ring:
-                self.rings_of[number].append(ring)
+        rings = [frozenset(ring) for ring in molecule.GetRingInfo().AtomRings()]
+        self.rings_of = [[ring for ring in rings if a in ring] for a in range(self.size)]
         charges = [atom.GetFormalCharge() for atom in molecule.GetAtoms()]
         self.bonded: list[list[int]] = [[] for _ in range(self.size)]
         self.stiff: list[list[int]] = [[] for _ in range(self.size)]
@@ -100,7 +97,7 @@ class Anatomy:
     def kind(self, number: int, without: Collection[int] = ()) -> Kind:
         """What an atom is like without some of its neighbours."""
         atom, unlike, orders = self.molecule.GetAtomWithIdx(number), False, []
-        carbon = atom.GetAtomicNum() == 6
+        element = atom.GetAtomicNum()
         for bond in atom.GetBonds():
             other = bond.GetOtherAtom(atom)
             if other.GetIdx() in without:
@@ -108,17 +105,11 @@ class Anatomy:
             order = bond.GetBondTypeAsDouble()
             if order > 1.5:
                 orders.append((order, other.GetAtomicNum()))
-            elif carbon:
+            elif element == 6:
                 unlike |= other.GetAtomicNum() != 6
             else:
                 unlike |= bool(self.stiff[other.GetIdx()])
-        return (
-            atom.GetAtomicNum(),
-            atom.GetFormalCharge(),
-            atom.GetIsAromatic(),
-            tuple(sorted(orders)),
-            unlike,
-        )
+        return element, atom.GetFormalCharge(), atom.GetIsAromatic(), tuple(sorted(orders)), unlike
 
     def closed(self, atoms: Iterable[int]) -> set[int]:
         """Atoms with all that multiple bonds outside rings bind to them."""
@@ -131,11 +122,8 @@ class Anatomy:
 
     def with_rings(self, atoms: set[int]) -> set[int]:
         """Atoms with all rings they are in, and all that share an atom with those."""
-        found, before = set(atoms), 0
-        while len(found) > before:
-            before = len(found)
-            found = found.union(*(ring for ring in self.rings if not found.isdisjoint(ring)))
-        return self.closed(found)
+        ringed = [sorted(set[int]().union(*rings)) for rings in self.rings_of]
+        return self.closed(_reached(atoms, ringed))
 
     def parts(self, atoms: Collection[int]) -> list[list[int]]:
         """Connected parts of some atoms, each sorted, by their lowest."""
@@ -147,12 +135,7 @@ class Anatomy:
         for number in kept:
             if not kept.issuperset(self.bonded[number]):
                 forget_stereo(edited, number)
-        edited.BeginBatchEdit()
-        for number in range(self.size):
-            if number not in kept:
-                edited.RemoveAtom(number)
-        edited.CommitBatchEdit()
-        return edited.GetMol()
+        return without_atoms(edited, set(range(self.size)) - kept).GetMol()
 
     @cached_property
     def hydrogens(self) -> list[int]:
@@ -262,9 +245,9 @@ def _pieces(anatomy: Anatomy, core: set[int], frame: set[int]) -> list[Piece]:
     for part in _components(sorted(core | outer), through):
         inner = tuple(number for number in part if number in core)
         joints = tuple((a, b) for a in inner for b in anatomy.bonded[a] if b not in core)
+        surroundings = []
         if not inner:
             continue
-        surroundings = []
         for own in _components([number for number in part if number not in core], near):
             kinds = tuple(anatomy.kind(number, core) for number in own)
             ringed = tuple(bool(anatomy.rings_of[number]) for number in own)
@@ -343,6 +326,15 @@ def pick(options: Sequence[T], generator: torch.Generator | None) -> T:
     if len(options) == 1:
         return options[0]
     return options[int(torch.randint(len(options), (1,), generator=generator))]
+
+
+def without_atoms(edited: Any, gone: Iterable[int]) -> Any:
+    """The same ``RWMol`` after some of its atoms went."""
+    edited.BeginBatchEdit()
+    for number in gone:
+        edited.RemoveAtom(number)
+    edited.CommitBatchEdit()
+    return edited
 
 
 def forget_stereo(molecule: Any, number: int) -> None:

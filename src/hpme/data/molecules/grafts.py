@@ -29,6 +29,7 @@ from hpme.data.molecules.anatomy import (
     Surrounding,
     forget_stereo,
     pick,
+    without_atoms,
 )
 from hpme.data.molecules.chem import rdkit_module
 from hpme.errors import InputError
@@ -305,11 +306,7 @@ class Assembly:
 
     def finished(self) -> Transplant | None:
         """Takes out what is gone and sanitises; all atoms stay aromatic or not."""
-        chem, edited = rdkit_module("Chem"), self.edited
-        edited.BeginBatchEdit()
-        for number in self.gone:
-            edited.RemoveAtom(number)
-        edited.CommitBatchEdit()
+        chem, edited = rdkit_module("Chem"), without_atoms(self.edited, self.gone)
         aromatic = [atom.GetIsAromatic() for atom in edited.GetAtoms()]
         with rdkit_module("rdBase").BlockLogs():
             try:
