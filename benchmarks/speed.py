@@ -98,7 +98,7 @@ def epoch_seconds(
         optimiser = torch.optim.Adam(parameters, lr=0.01)
         objective = Objective(mix)
         runs = {
-            "hpme": lambda: list(train(objective, pool, edge_mlp, optimiser, [1.0], len(store))),
+            "hpme": lambda: list(train(objective, pool, edge_mlp, optimiser, 1, len(store))),
             "floor": floor,
         }
         seconds = side_by_side(runs, rounds)

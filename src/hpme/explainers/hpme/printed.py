@@ -86,12 +86,12 @@ class HPMEPrintedExplainer(HPMEBase):
         channels = mix.context.h.shape[1]
         pool = Pool(channels, self.pool_layers, generator=generator).to(context.device)
         edge_mlp = EdgeMLP(channels, generator=generator).to(context.device)
-        objective = Objective(mix, self.mixup, self.gate is not None, self.temperature)
+        form = self.bce_weight, self.mixup, self.gate is not None, self.temperature
         parameters = [*pool.parameters(), *edge_mlp.parameters()]
         optimiser = torch.optim.Adam(parameters, lr=self.lr, weight_decay=self.weight_decay)
-        betas = [self.bce_weight] * self.epochs
+        learning = Objective(mix, *form), pool, edge_mlp, optimiser, self.epochs, self.batch_size
         with progress_bar("training pool and edge MLP", self.epochs, enabled=progress) as advance:
-            for _ in train(objective, pool, edge_mlp, optimiser, betas, self.batch_size):
+            for _ in train(*learning):
                 advance(1)
         self.pool, self.edge_mlp = pool, edge_mlp
         self._finish(report_on(mix, Measured.on((mix, pool)), None, held_out=False))

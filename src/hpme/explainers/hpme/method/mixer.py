@@ -8,59 +8,39 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
+from hpme.explainers.hpme.method.hosts import HostSampler
 from hpme.explainers.hpme.method.mixup import Attach, Mix, structural_mixup
-from hpme.explainers.hpme.method.pool import Selection, by_boundary, top_nodes
+from hpme.explainers.hpme.method.pool import PoolSize, Selection, by_boundary, top_nodes
 from hpme.explainers.shared.context import Context
 from hpme.graphs import GraphBatch
 from hpme.models.calling import recomputed
 
 DrawHosts = Callable[[Tensor], Tensor]
-r"""Draws the number of one :math:`G'` for each of the given graph numbers."""
-
-PooledSize = Callable[[Tensor], Tensor]
-"""Preserved nodes of graphs with the given numbers of nodes."""
 
 
 @dataclass(frozen=True)
 class PooledMix:
-    r"""What Algorithm 2 returns, and what the training needs besides.
-
-    Args:
-        mix: The mixup graphs.
-        h: :math:`\mathbf{H}^{(mix)}`. Embeddings move with their nodes; computing them anew costs
-            a forward pass and changes little.
-        gate: :math:`\tanh(s)` at inserted nodes, one elsewhere and at anchors, which are pooled
-            whatever their score.
-        inserted: Boolean node mask: nodes that come from :math:`G`.
-    """
+    r"""What Algorithm 2 returns, and what the training needs besides."""
 
     mix: Mix
     h: Tensor
+    r""":math:`\mathbf{H}^{(mix)}`. Embeddings move with their nodes; computing them anew costs a
+    forward pass and changes little."""
     gate: Tensor
-    inserted: Tensor
+    r""":math:`\tanh(s)` at inserted nodes, one elsewhere and at anchors, pooled at any score."""
+    inserted: Tensor  # whether nodes come from G
 
 
 @dataclass(frozen=True)
 class Mixer:
-    r"""The frozen model, its graphs, and how they are pooled and mixed.
-
-    Args:
-        context: The frozen model on the graphs.
-        features: What pools read of all nodes, ``[K, N, D]``; of the paper's
-            :func:`~hpme.explainers.hpme.method.pool.hop_features`.
-        size: Number of pooled nodes.
-        draw_hosts: How :math:`G'` is drawn.
-        generator: Source of all randomness.
-        attach: Where boundary edges go, see
-            :func:`~hpme.explainers.hpme.method.mixup.structural_mixup`.
-    """
+    r"""The frozen model, its graphs, and how they are pooled and mixed."""
 
     context: Context
-    features: Tensor
-    size: PooledSize
-    draw_hosts: DrawHosts
+    features: Tensor  # what pools read of all nodes, [K, N, D]; of the paper's hop_features
+    size: PoolSize
+    draw_hosts: HostSampler
     generator: torch.Generator
-    attach: Attach = "swap"
+    attach: Attach = "swap"  # where boundary edges go, see structural_mixup
 
     @property
     def h(self) -> Tensor:
@@ -90,14 +70,14 @@ class Mixer:
         return replace(mix, graphs=recomputed(mix.graphs, explained.derived))
 
     def pooled_mixup(
-        self, pool: nn.Module, ids: Tensor, draw_hosts: DrawHosts | None, *, learn: bool = False
+        self, pool: nn.Module, ids: Tensor, draw: DrawHosts | None, *, learn: bool = False
     ) -> PooledMix:
         r"""Structural Mixup :math:`(G, G')` (Algorithm 2), of many graphs at once.
 
         Args:
             pool: :math:`Q_\phi`.
             ids: Graph numbers of :math:`G`.
-            draw_hosts: Draws those of :math:`G'`. Without it every graph hosts its own subgraph.
+            draw: Draws those of :math:`G'`. Without it every graph hosts its own subgraph.
             learn: Whether scores of :math:`G` keep their gradient.
         """
         store, h = self.context.store, self.h
@@ -106,8 +86,8 @@ class Mixer:
             score = self.score(pool, source)
         chosen = self._pooled(score, source)
         host, removed = source, chosen
-        if draw_hosts is not None:
-            host = store.batch(draw_hosts(ids), with_pairs=True)
+        if draw is not None:
+            host = store.batch(draw(ids), with_pairs=True)
             with torch.no_grad():
                 removed = self._pooled(self.score(pool, host), host)
         mix = self.mixed(source, chosen, host, removed, self.generator)

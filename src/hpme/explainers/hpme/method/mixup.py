@@ -21,21 +21,13 @@ POSITION = "pos"
 
 @dataclass(frozen=True)
 class Mix:
-    r"""A batch of mixup graphs :math:`G^{(mix)}`.
+    r"""A batch of mixup graphs :math:`G^{(mix)}`."""
 
-    Args:
-        graphs: The mixup graphs; edges come as all forward edges, then all backward edges.
-        transplanted: Boolean pair mask :math:`\tilde{M}`, true inside the inserted subgraph.
-        pair_index: Connected pairs ``[2, P]`` of the mixup graphs.
-        pair_of_edge: Pair number of every edge.
-        origin: For every node its row in all host nodes followed by all source nodes.
-    """
-
-    graphs: GraphBatch
-    transplanted: Tensor
-    pair_index: Tensor
-    pair_of_edge: Tensor
-    origin: Tensor
+    graphs: GraphBatch  # edges come as all forward edges, then all backward edges
+    transplanted: Tensor  # boolean pair mask, true inside the inserted subgraph
+    pair_index: Tensor  # connected pairs [2, P] of the mixup graphs
+    pair_of_edge: Tensor  # pair number of every edge
+    origin: Tensor  # for every node its row in all host nodes followed by all source nodes
 
     def per_node(self, host_values: Tensor, source_values: Tensor) -> Tensor:
         """Values of host and source nodes at the nodes of the mixup graphs."""

@@ -2,7 +2,7 @@ r"""Training by gradient: the losses (Eqs. bce_loss and finall_loss) and Algorit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,13 +18,7 @@ from hpme.explainers.shared.parametric import EdgeMLP, binary_concrete
 
 
 def prediction_loss(context: Context, output: Tensor, ids: Tensor) -> Tensor:
-    r""":math:`\mathcal{L}_{pred}(f(G), f(G^{(mix)}))` of every graph: cross entropy, or MSE.
-
-    Args:
-        context: The frozen model on the graphs.
-        output: :math:`f(G^{(mix)})`, one row for each of ``ids``.
-        ids: Graph numbers of :math:`G`.
-    """
+    r""":math:`\mathcal{L}_{pred}(f(G), f(G^{(mix)}))` of graphs: cross entropy, or MSE."""
     return context.task.loss(output, context.prediction[ids])
 
 
@@ -76,13 +70,7 @@ def fit_edge_mlp(
 
 
 def final_loss(prediction: Tensor, bce: Tensor, beta: float) -> Tensor:
-    r""":math:`\mathcal{L} = \mathcal{L}_{pred} + \beta \mathcal{L}_{BCE}` (Eq. finall_loss).
-
-    Args:
-        prediction: :func:`prediction_loss` of every graph.
-        bce: :func:`bce_loss`.
-        beta: :math:`\beta`; 0 is the paper's w/o BCE.
-    """
+    r""":math:`\mathcal{L} = \mathcal{L}_{pred} + \beta \mathcal{L}_{BCE}` (Eq. finall_loss)."""
     loss = prediction.mean()
     return loss + beta * bce if beta else loss
 
@@ -93,6 +81,7 @@ class Objective:
 
     Args:
         mixer: The frozen model, its graphs and how they are mixed.
+        beta: :math:`\beta`; 0 is the paper's w/o BCE.
         mixup: If false, the model sees the pooled subgraph alone (the paper's w/o Mix).
         gated: Whether transplanted features are multiplied by :math:`\tanh(s)`. A hard selection
             has no gradient; this is the path by which :math:`\phi` learns.
@@ -100,11 +89,12 @@ class Objective:
     """
 
     mixer: Mixer
+    beta: float = 1.0
     mixup: bool = True
     gated: bool = True
     temperature: float = 1.0
 
-    def __call__(self, pool: Pool, edge_mlp: EdgeMLP, ids: Tensor, *, beta: float) -> Tensor:
+    def __call__(self, pool: Pool, edge_mlp: EdgeMLP, ids: Tensor) -> Tensor:
         """Mean loss over the graphs ``ids``."""
         mixer, context = self.mixer, self.mixer.context
         hosts = mixer.draw_hosts if self.mixup else None
@@ -124,7 +114,7 @@ class Objective:
         output = context.predict(mixed, weight, numbers)
         prediction = prediction_loss(context, output, ids)
         inside = mix.per_edge(mix.transplanted)
-        return final_loss(prediction, bce_loss(mix.per_edge(logits), inside, len(ids)), beta)
+        return final_loss(prediction, bce_loss(mix.per_edge(logits), inside, len(ids)), self.beta)
 
 
 def train(
@@ -132,26 +122,14 @@ def train(
     pool: Pool,
     edge_mlp: EdgeMLP,
     optimiser: torch.optim.Optimizer,
-    betas: Iterable[float],
+    epochs: int,
     batch_size: int,
-) -> Iterator[int]:
-    r"""Training Explainer (Algorithm 1).
-
-    Args:
-        objective: The loss.
-        pool: :math:`Q_\phi`.
-        edge_mlp: :math:`P_\theta`.
-        optimiser: Of the parameters that learn.
-        betas: :math:`\beta` of every epoch.
-        batch_size: Graphs per step.
-
-    Yields:
-        The number of epochs done, after each.
-    """
+) -> Iterator[None]:
+    r"""Training Explainer (Algorithm 1) of :math:`Q_\phi` and :math:`P_\theta`, epoch by epoch."""
     total, generator = len(objective.mixer.context.store), objective.mixer.generator
-    for number, beta in enumerate(betas, 1):
+    for _ in range(epochs):
         for ids in batches(torch.randperm(total, generator=generator), batch_size):
             optimiser.zero_grad()
-            objective(pool, edge_mlp, ids, beta=beta).backward()  # type: ignore[no-untyped-call]
+            objective(pool, edge_mlp, ids).backward()  # type: ignore[no-untyped-call]
             optimiser.step()
-        yield number
+        yield

@@ -108,16 +108,11 @@ class SubsetSearch:
     which nodes of the other graph make room, and distils the best ones. The first chain begins
     where occlusion points, the others at random, so no two share a start: that they meet again is
     evidence. Distilled occlusion competes itself.
-
-    Args:
-        chains: Chains.
-        rounds: Rounds of each, fewer where hard mixes keep all predictions.
-        subsets: Proposed subsets per graph and round.
     """
 
     chains: int = 2
-    rounds: int = 4
-    subsets: int = 16
+    rounds: int = 4  # of each, fewer where hard mixes keep all predictions
+    subsets: int = 16  # proposed per graph and round
 
     def steps(self) -> int:
         """Rounds of all chains."""

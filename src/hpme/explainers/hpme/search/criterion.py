@@ -23,13 +23,8 @@ def criterion(
     Disagreement is one minus the correlation of :math:`f(G^{(mix)})` with :math:`f(G)` over graphs
     and draws, loss is :math:`\mathcal{L}_{pred}` of the hard mix (all weights one). Each alone is
     misled on some dataset: the loss by a confident :math:`f`, the correlation by a pool that
-    shifts all predictions alike.
-
-    Args:
-        mix: The graphs and how they are mixed.
-        selection: Selections ``[P, N]``.
-        hosts: Graph numbers ``[D, B]`` shared by all of them.
-        removed: What makes room in hosts; by default the same selections.
+    shifts all predictions alike. What is ``removed`` makes room in the hosts ``[D, B]``; by default
+    the same selections.
     """
     removed = selection if removed is None else removed
     count, (draws, graphs) = selection.keep.shape[0], hosts.shape

@@ -30,10 +30,7 @@ class LinearPool(nn.Module):
     r"""A stack of :math:`P` pools that score nodes by weighing what they see.
 
     The same role as :class:`~hpme.explainers.hpme.method.pool.Pool`. Pools of this kind can be
-    averaged, and the average is one of them.
-
-    Args:
-        weight: Weights ``[P, D]``.
+    averaged, and the average is one of them. Weights are ``[P, D]``.
     """
 
     def __init__(self, weight: Tensor) -> None:
@@ -66,12 +63,9 @@ class Distiller:
     def fit(
         self, labels: Tensor, weights: Tensor, penalties: tuple[float, ...] = (PENALTY,)
     ) -> Tensor:
-        """Weights ``[len(penalties), D]`` of scorers.
+        """Weights ``[len(penalties), D]`` of scorers of nodes' labels ``[N]``, by graphs' weights.
 
-        Args:
-            labels: Node labels ``[N]``; only their order and spread inside a graph count.
-            weights: Weight of every graph.
-            penalties: In units of the mean eigenvalue of the weighted covariance.
+        Penalties are in units of the mean eigenvalue of the weighted covariance.
         """
         wanted = standardise(labels.unsqueeze(0), self.graphs)[0]
         share = (weights / weights.mean().clamp(min=1e-12))[self.graphs.batch].to(wanted)

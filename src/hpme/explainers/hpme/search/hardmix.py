@@ -30,13 +30,9 @@ r"""What pools read ``[K, N, D]``, of the layers' outputs, H and the graphs."""
 
 @dataclass(frozen=True)
 class HardMix(Mixer):
-    """A mixer that asks the model about many selections of all its graphs; all weights are one.
+    """A mixer that asks the model about many selections of all its graphs; all weights are one."""
 
-    Args:
-        alone: Whether the model is shown the inserted subgraph without a host: no mix at all.
-    """
-
-    alone: bool = False
+    alone: bool = False  # whether the model is shown the inserted subgraph without a host
 
     @classmethod
     def build(
@@ -50,15 +46,13 @@ class HardMix(Mixer):
     ) -> HardMix:
         """Prepares the graphs of a context; by default pools read what the paper's do."""
         apart = context.adapter.view.contrast is not None
-        hosts = HostSampler(
-            context.graph_embedding, context.values, generator, neighbor, apart=apart
-        )
+        seen = context.graph_embedding, context.values
+        hosts = HostSampler(*seen, generator, neighbor, apart=apart)
         features = represent(context.layers, context.h, context.store.batch())
         return cls(context, features, size, hosts, generator, attach)
 
     def subset(self, ids: Tensor) -> HardMix:
         """The same for some of the graphs, which host one another; nothing is computed again."""
-        assert isinstance(self.draw_hosts, HostSampler)
         context, rows = self.context.subset(ids), self.context.store.batch(ids).node_ids
         assert rows is not None
         hosts = replace(

@@ -77,11 +77,6 @@ def search_subsets(mix: HardMix, score: Tensor, subsets: int) -> tuple[Tensor, T
     host that has half of a reason itself makes the other half look like all of it. All subsets of
     all graphs are one batch.
 
-    Args:
-        mix: The graphs.
-        score: Node scores ``[N]`` that define the region of every other graph.
-        subsets: Proposals per graph.
-
     Returns:
         Labels ``[N]``, the share of the best subsets that hold a node minus that of all proposals,
         and how much better the best subsets of a graph are than its average one, ``[B]``.
