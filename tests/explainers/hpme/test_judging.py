@@ -15,8 +15,8 @@ from hpme.explainers import HPMEExplainer, OcclusionExplainer
 from hpme.explainers.hpme.evidence import degrees
 from hpme.explainers.hpme.judging import named_masks, read_masks
 from hpme.explainers.hpme.quality import trials_of
-from hpme.graphs.hetero import flat_views
 from hpme.explainers.hpme.transplants import Transplants
+from hpme.graphs.hetero import flat_views
 
 
 def truth(graph):
