@@ -66,7 +66,6 @@ SLOW = {
     "test_found_in_this_process_and_in_others",
     "test_graphs_without_edges",
     "test_identical_masks_in_a_fresh_process",
-    "test_many_show_themselves_in_notebooks",
     "test_masks_by_type",
     "test_model_config_without_an_explainer",
     "test_one_explanation_per_user",
@@ -80,7 +79,6 @@ SLOW = {
     "test_several_edits_where_one_is_not_enough",
     "test_the_answer_changes_and_no_node_can_be_spared",
     "test_the_copy_learns_the_labels_and_the_model_stays",
-    "test_unconnected_pairs_are_drawn_alike",
     "test_undirected_graphs_of_any_size",
     "test_valid_symmetric_and_the_same_alone_as_in_a_batch",
     # page, paper, viz
