@@ -73,7 +73,7 @@ SLOW = {
     "test_pyg_explainer",
     "test_pyg_explainer_of_users",
     "test_quality_alternatives_and_effects_of_users",
-    "test_regression_and_binary",
+    "test_regression",
     "test_same_seed_same_mask_bit_by_bit",
     "test_settings",
     "test_several_edits_where_one_is_not_enough",
