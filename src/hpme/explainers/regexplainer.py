@@ -109,7 +109,8 @@ class RegExplainer(MixingExplainer, ParametricExplainer):
         place = at(place, partners)
         if bool((place >= 0).all()):
             return logits.index_select(0, graphs.pairs.of_graphs(place))
-        return self.edge_mlp(context.embedded(others), others.pairs.index)
+        anew: Tensor = self.edge_mlp(context.embedded(others), others.pairs.index)
+        return anew
 
     def _mixup_graphs(self, context: Context, generator: torch.Generator) -> MixupGraphs:
         r"""The mixups :math:`G^{mix+}`, from which the prediction is learned."""
