@@ -17,7 +17,7 @@ from hpme.data.molecules.exchanges import (
     similarities,
     swapped,
 )
-from hpme.data.molecules.grafts import Anatomy, graft_of
+from hpme.data.molecules.anatomy import Anatomy, graft_of
 
 NITROBENZENE = "O=[N+]([O-])c1ccccc1"
 
