@@ -15,7 +15,7 @@ from hpme.explainers.hpme.method.pool import PoolSize
 from hpme.explainers.hpme.method.training import fit_edge_mlp
 from hpme.explainers.hpme.refining import Local, Refine, chosen_weight, widened
 from hpme.explainers.hpme.report import FitReport, class_name, report_on
-from hpme.explainers.hpme.search.chains import OCCLUSION, Candidates, Known, SubsetSearch
+from hpme.explainers.hpme.search.chains import Candidates, Known, SubsetSearch
 from hpme.explainers.hpme.search.distil import Distiller, LinearPool, importance
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.search.occlusion import occlusion
@@ -219,7 +219,7 @@ class HPMEExplainer(HPMEBase):
             distiller = Distiller(mix.features[0], mix.graphs)
             weights = distiller.fit(slopes, torch.ones_like(mix.m).to(slopes))
             if bool(weights.any()):
-                found.add(weights, OCCLUSION)
+                found.add(weights)
         return found
 
     def _crossed(self, few: HardMix) -> list[tuple[HardMix, Candidates]]:
