@@ -15,19 +15,11 @@ from hpme.explainers.hpme.method.pool import PoolSize
 from hpme.explainers.hpme.method.training import fit_edge_mlp
 from hpme.explainers.hpme.refining import Local, Refine, chosen_weight, widened
 from hpme.explainers.hpme.report import FitReport, class_name, report_on
-from hpme.explainers.hpme.search.chains import Candidates, Known, SubsetSearch
+from hpme.explainers.hpme.search.chains import ROUND_GRAPHS, Candidates, Known, SubsetSearch
 from hpme.explainers.hpme.search.distil import Distiller, LinearPool, importance
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.search.occlusion import occlusion
-from hpme.explainers.hpme.search.ratio import (
-    LEAST,
-    MIDDLE,
-    RATIOS,
-    TRIAL_GRAPHS,
-    RatioPoint,
-    choose_ratio,
-    ratio_curve,
-)
+from hpme.explainers.hpme.search.ratio import LEAST, RATIOS, RatioPoint, choose_ratio, ratio_curve
 from hpme.explainers.hpme.search.representation import NodeReader
 from hpme.explainers.hpme.transplants import Transplants, least_needed, spread_over
 from hpme.explainers.shared.context import Context, batches, sampled
@@ -112,7 +104,7 @@ class HPMEExplainer(HPMEBase):
         searched, held_out = self._split(context, generator)
         automatic = self.ratio == "auto" and self.k is None
         if automatic:
-            self.size = PoolSize(MIDDLE)  # each trial has its own
+            self.size = PoolSize(RATIOS[len(RATIOS) // 2])  # each trial has its own
         # All that is read of nodes is computed once; every step takes the graphs it needs.
         mix = super().hard_mix(context.subset(torch.cat([searched, held_out])), generator)
         fresh = None
@@ -164,7 +156,7 @@ class HPMEExplainer(HPMEBase):
         return min(self.search_graphs, max(FEWEST_GRAPHS, count))
 
     def _ratio_curve(self, few: HardMix, known: Known, progress: bool) -> list[RatioPoint]:
-        count, ratios, pools = (TRIAL_GRAPHS, RATIOS, 3) if self.restarts else QUICK
+        count, ratios, pools = (ROUND_GRAPHS, RATIOS, 3) if self.restarts else QUICK
         ids = torch.randperm(few.graphs.num_graphs, generator=few.generator)[:count]
         trial, rows = few.subset(ids.to(few.context.device)), few.context.store.batch(ids).node_ids
         # A scorer serves all ratios, so a short search with a middle one is enough.
@@ -242,7 +234,7 @@ class HPMEExplainer(HPMEBase):
         """Finds the importance from which on nodes are needed, from what some graphs need."""
         assert self.pool is not None
         self.needed = torch.zeros(())  # a new one: the old may be of inference mode
-        ids = sampled(mix.context.store.edge_counts, TRIAL_GRAPHS, SEARCH_EDGES, mix.generator)
+        ids = sampled(mix.context.store.edge_counts, ROUND_GRAPHS, SEARCH_EDGES, mix.generator)
         trial = self._with_local(mix if ids is None else mix.subset(ids))
         score = trial.scores(self.pool)
         importance, pooled = self._ranked(score, trial.graphs)

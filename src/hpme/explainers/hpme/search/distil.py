@@ -11,8 +11,8 @@ from hpme.graphs import GraphBatch
 from hpme.graphs.segment import segment_mean, standardise_in_segment
 
 PENALTIES = (0.3, 3.0, 30.0)
-"""How strongly scorers of searched labels are smoothed: hard mixes decide. Those of attributions are
-smoothed by the middle one."""
+"""How strongly scorers are smoothed: those of attributions by the middle one, those of searched
+labels by each, and hard mixes decide."""
 
 
 def standardise(scores: Tensor, graphs: GraphBatch) -> Tensor:
