@@ -23,8 +23,6 @@ DRAWS = 2
 BLENDS, OBJECTION = (0.25, 0.5, 1.0), 0.04
 """How much distilled occlusion may count beside the best pool, and how much disagreement that may
 cost."""
-Known = tuple[Tensor, Tensor]
-"""What :func:`~hpme.explainers.hpme.search.occlusion.occlusion` says."""
 
 
 @dataclass
@@ -120,13 +118,11 @@ class SubsetSearch:
         compared = 1 + len(PENALTIES) * self.steps() + len(BLENDS)
         return compared * DRAWS + self.steps() * (self.subsets + self.subsets // 3)
 
-    def find(
-        self, mix: HardMix, known: Known | None, *, advance: Callable[[int], None]
-    ) -> Candidates:
-        """All candidates of all chains; without what is ``known`` all begin at random."""
+    def find(self, mix: HardMix, advance: Callable[[int], None] = lambda _: None) -> Candidates:
+        """All candidates of all chains; where nothing is ``known`` all begin at random."""
         candidates, graphs = Candidates(mix, mix.draw(DRAWS)), mix.graphs.num_graphs
-        if known is not None:
-            weights = Distiller(mix.features[0], mix.graphs).fit(*known)
+        if mix.known is not None:
+            weights = Distiller(mix.features[0], mix.graphs).fit(*mix.known)
             if bool(weights.any()):  # else it would be a pool of the first nodes
                 candidates.occlusion = weights[0]
                 candidates.add(weights)
