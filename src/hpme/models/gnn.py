@@ -136,11 +136,11 @@ class TargetGNN(nn.Module):
         in a normalised row. They are not centred: their mean is what tells degrees in the first
         layer.
         """
-        self.x_scale.copy_(_positive(x.square().mean().sqrt()))
+        self.x_scale.copy_(positive(x.square().mean().sqrt()))
         if self.task == "regression":
             y = y.to(self.y_mean.dtype)
             self.y_mean.copy_(y.mean())
-            self.y_scale.copy_(_positive(y.std(unbiased=False)))
+            self.y_scale.copy_(positive(y.std(unbiased=False)))
 
     @torch.no_grad()
     def place_biases(self, x: Tensor, edge_index: Tensor, generator: torch.Generator) -> None:
