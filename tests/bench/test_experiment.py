@@ -9,6 +9,7 @@ from hpme.errors import InputError
 
 BASE = Experiment("ba-2motifs", "hpme", 100)
 CHANGES = {
+    "fit_graphs": 25,
     "dataset": "triangles",
     "explainer": None,
     "seed": 101,
