@@ -224,3 +224,23 @@ def test_choice_prefers_the_ground_truth_to_its_complement(cache):
 def test_choice_sees_the_other_class_where_one_is_explained(molecules):
     values = recorded(*molecules, "random", ("choice",)).values
     assert 0 < values["choice_disagreement"] < 2
+
+
+def test_mean_rank_is_that_of_the_cheap_methods(dataset, target):
+    """A share of all edges, those of all graphs ranked together."""
+    outcome = explain(Experiment("ba-2motifs", "mean-rank", 400, graphs=3), dataset, target)
+    ranks = torch.cat([one.edge_mask for one in outcome.explanations])
+    assert [one.num_edges for one in outcome.explanations] == [g.num_edges for g in outcome.graphs]
+    assert 0 < float(ranks.min()) and float(ranks.max()) <= 1
+    # The mean of ranks 1 to n, whatever the methods say.
+    assert float(ranks.double().mean()) == pytest.approx((len(ranks) + 1) / 2 / len(ranks))
+
+
+def test_what_is_explained_was_neither_fitted_on_nor_drawn_in_development(dataset, target):
+    experiment = Experiment("ba-2motifs", "distilled-occlusion", 401, graphs=4, fit_graphs=5)
+    outcome = explain(experiment, dataset, target)
+    assert len(outcome.companions) == 5 and len(outcome.explanations) == 4
+    assert set(dataset.explained(1, 5).tolist()).isdisjoint(outcome.numbers)
+    assert record_of(outcome).context["seen_before"] == 0
+    assert dataset.drawn_before(dataset.explained(7).tolist()) == len(dataset.explained(7))
+    assert dataset.drawn_before([]) == 0

@@ -67,6 +67,27 @@ def test_equals_one_call_per_part(unit, target):
         assert_close(explanation, slow_masks(model, graph, unit))
 
 
+def odds(output, predicted):
+    share = output.softmax(0)[predicted]
+    return float((share / (1 - share)).log())
+
+
+def test_signed_scores_put_what_speaks_against_the_class_last():
+    model, graphs = make_target("gcn").eval(), make_graphs()
+    plain, signed = (
+        OcclusionExplainer(signed=choice).explain(model, graphs, progress=False)
+        for choice in (False, True)
+    )
+    for one, other, graph in zip(plain, signed, graphs, strict=True):
+        whole = output(model, graph)
+        for place, edge in enumerate(graph.edge_index.t().tolist()):
+            left = output(model, without(graph, "edge", edge))
+            fall = odds(whole, whole.argmax()) - odds(left, whole.argmax())
+            sign = 1 if fall > 0 else -1
+            expected = (1 + sign * float(one.edge_mask[place])) / 2
+            assert float(other.edge_mask[place]) == pytest.approx(expected, abs=1e-5)
+
+
 @units
 def test_regression_in_units_of_the_spread(unit):
     model, graphs = regression_target(), make_graphs()
