@@ -231,7 +231,7 @@ def test_mean_rank_is_that_of_the_cheap_methods(dataset, target):
     outcome = explain(Experiment("ba-2motifs", "mean-rank", 400, graphs=3), dataset, target)
     ranks = torch.cat([one.edge_mask for one in outcome.explanations])
     assert [one.num_edges for one in outcome.explanations] == [g.num_edges for g in outcome.graphs]
-    assert 0 < float(ranks.min()) and float(ranks.max()) <= 1
+    assert float(ranks.min()) > 0 and float(ranks.max()) <= 1
     # The mean of ranks 1 to n, whatever the methods say.
     assert float(ranks.double().mean()) == pytest.approx((len(ranks) + 1) / 2 / len(ranks))
 

@@ -167,10 +167,12 @@ def explain(
     if experiment.explainer == ALL_EDGES:
         found = [_sure(seen, seen, lambda edges: torch.ones(edges.num_edges)) for seen in inputs]
         return replace(chosen, explanations=found)
-    if experiment.explainer == MEAN_RANK:
-        return replace(chosen, explanations=_mean_rank(chosen, inputs))
-    explainer, source = make_explainer(experiment.explainer, dataset, seed, experiment.options)
     start, began = time.perf_counter(), time.process_time()
+    if experiment.explainer == MEAN_RANK:
+        found = _mean_rank(chosen, inputs)
+        seconds, spent = time.perf_counter() - start, time.process_time() - began
+        return replace(chosen, explanations=found, explain_seconds=seconds, cpu_seconds=spent)
+    explainer, source = make_explainer(experiment.explainer, dataset, seed, experiment.options)
     known: dict[str, Any] = {}
     if explainer.needs_labels:
         known["labelled"] = _labelled(dataset, seed)

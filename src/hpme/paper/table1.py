@@ -16,7 +16,7 @@ from hpme.paper.shared.cells import Cell, Cells, Results
 from hpme.paper.shared.comparison import UNTOLD, comparison, dataset_ranks
 from hpme.paper.shared.document import Block, Column, Entry, Picture, Table
 from hpme.paper.shared.names import BY_NODES, LOGIT, OURS, OWN_SIZE, PRINTED, method_title
-from hpme.paper.shared.scores import score_table
+from hpme.paper.shared.scores import count_text, score_table
 from hpme.paper.shared.suite import (
     CLASSIFICATION,
     GRAPH_DATASETS,
@@ -144,7 +144,9 @@ def by_target(cells: Cells) -> list[Block]:
     if len(targets) < 2:
         return []
     sets = {t: [place for place in common if place[0] == t] for t in targets}
-    columns = [Column(f"target {t} ({len(found)} datasets)") for t, found in sets.items()]
+    columns = [
+        Column(f"target {t} ({count_text(len(found), 'dataset')})") for t, found in sets.items()
+    ]
     rows = [
         (row, tuple(
             Entry(f"{statistics.fmean(statistics.fmean(scores[row][p]) for p in found):.3f}")
@@ -176,8 +178,8 @@ def cost_picture(cells: Cells) -> list[Block]:
         points, xlabel=f"CPU seconds for {GRAPHS} graphs, fit included", ylabel="AUC", ours=ours
     )
     caption = (
-        f"Mean edge ROC-AUC over {len(common)} datasets against the median CPU time of a run, fit "
-        "and explanations."
+        f"Mean edge ROC-AUC over {count_text(len(common), 'dataset')} against the median CPU time "
+        "of a run, fit and explanations."
     )
     return [Picture("table1-cost", caption, figure)]
 

@@ -40,7 +40,8 @@ def comparison(cells: Cells, metric: str = "auc") -> list[Block]:
         entries += _test_entries(tests[row]) if row in tests else [Entry("")] * 7
         rows.append((row, tuple(entries)))
     left = [column for column in cells.columns if column not in common]
-    ranked = f"Means and ranks are of the {len(common)} datasets where every method has a value"
+    where = f"{count_text(len(common), 'dataset')} where every method has a value"
+    ranked = f"Means and ranks are of the {where}"
     notes = [ranked + (f"; left out: {join_words(left)}." if left else ".")]
     notes[0] += " Spreads are standard deviations between targets, and between seeds of the same"
     notes[0] += " target, each averaged over datasets."
@@ -69,8 +70,8 @@ def comparison(cells: Cells, metric: str = "auc") -> list[Block]:
     equal = [row for row, test in tests.items() if test.p_holm is None or test.p_holm >= LEVEL]
     figure = rank_chart(by_row, ours=tested(cells) or "", equal=equal)
     caption = (
-        f"Ranks on the {len(common)} datasets where every method has a value. Hollow: Wilcoxon's "
-        f"test with Holm's correction does not tell the method from HPME at the level {LEVEL}."
+        f"Ranks on the {where}. Hollow: Wilcoxon's test with Holm's correction does not tell the "
+        f"method from HPME at the level {LEVEL}."
     )
     return [table, Picture(name, caption, figure)]
 
