@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,7 @@ from hpme.data.info import PAPER, PUBLISHED, DatasetInfo, entry, ground_truth_or
 from hpme.data.synthetic import nodes as node_motifs
 from hpme.errors import InputError
 from hpme.graphs import GraphStore
-from hpme.graphs.enclosing import NUM_LABELS, BaseGraph, Labels, cut_out
+from hpme.graphs.enclosing import NUM_LABELS, Labels, base_graph, cut_out, pair_key
 from hpme.graphs.transforms import shuffled
 
 POOL_RATIO = 0.5
@@ -80,7 +81,7 @@ class LinkDataset(GraphDataset):
         Raises:
             InputError: If the graph has too few links, or too few pairs of nodes without one.
         """
-        base = BaseGraph.of(copy.copy(data).cpu(), use_x=use_x)
+        base = base_graph(copy.copy(data).cpu(), use_x=use_x)
         how: dict[str, Any] = {"num_hops": num_hops, "num_labels": num_labels, "labels": labels}
         store = link_graphs(base, size, seed, **how)
         build = partial(made_by, "LinkDataset.from_graph")
@@ -99,13 +100,13 @@ class LinkDataset(GraphDataset):
         return {name: (part == i).nonzero().view(-1) for i, name in enumerate(PARTS)}
 
 
-def link_graphs(base: BaseGraph, size: int | None, seed: int, **how: Any) -> GraphStore:
+def link_graphs(base: GraphStore, size: int | None, seed: int, **how: Any) -> GraphStore:
     """Draws links and non-links, either end first, splits them, and has them cut out.
 
     ``how`` is as for :func:`~hpme.graphs.enclosing.cut_out`.
     """
     generator = torch.Generator().manual_seed(seed)
-    links = base.links()
+    links = linked_pairs(base)
     size = 2 * len(links) if size is None else size
     if not 2 * len(PARTS) <= size <= 2 * len(links):
         raise InputError(
@@ -121,7 +122,7 @@ def link_graphs(base: BaseGraph, size: int | None, seed: int, **how: Any) -> Gra
 
     test, held_out = part == PARTS.index("test"), part != PARTS.index("train")
     store, tested = (
-        cut_out(base.without(links[hidden]), links[shown], **how)
+        cut_out(_without(base, links[hidden]), links[shown], **how)
         for shown, hidden in ((~test, held_out), (test, test))
     )
     store = store.joined(tested)
@@ -136,7 +137,7 @@ def link_graphs(base: BaseGraph, size: int | None, seed: int, **how: Any) -> Gra
     )
 
 
-def planted_graphs(base: BaseGraph, size: int, seed: int, *, num_hops: int) -> GraphStore:
+def planted_graphs(base: GraphStore, size: int, seed: int, *, num_hops: int) -> GraphStore:
     """Pairs of nodes that are not linked, with a path of four edges from the first of them.
 
     It leads to the other (label 1), so that the link would close a cycle, or back to where it began
@@ -157,7 +158,7 @@ def planted_graphs(base: BaseGraph, size: int, seed: int, *, num_hops: int) -> G
     last = torch.where(closed, anchors[:, 1], anchors[:, 0])
     count = size - size // 2
     parts = torch.cat([parts_of(count), parts_of(size - count)])
-    store = _with_paths(store, anchors[:, 0], last, closed, base.num_nodes)
+    store = _with_paths(store, anchors[:, 0], last, closed, len(base.x))
     store = store.with_attributes(graph={"part": parts, "y": closed.long()})
     return shuffled(store, np.random.default_rng(seed))
 
@@ -204,9 +205,25 @@ def parts_of(count: int) -> Tensor:
     return torch.arange(len(PARTS)).repeat_interleave(torch.tensor([count - sum(held), *held]))
 
 
-def non_links(base: BaseGraph, count: int, generator: torch.Generator) -> Tensor:
+def linked_pairs(base: GraphStore) -> Tensor:
+    """Every linked pair of different nodes once, ``[L, 2]``."""
+    edges = base.local_edge_index
+    key = torch.unique(pair_key(base, edges[:, edges[0] != edges[1]]))
+    return torch.stack([key // len(base.x), key % len(base.x)], dim=1)
+
+
+def _without(base: GraphStore, links: Tensor) -> GraphStore:
+    """The graph without some links, in both directions."""
+    edges = base.local_edge_index
+    edges = edges[:, ~torch.isin(pair_key(base, edges), pair_key(base, links.T))]
+    return replace(
+        base, local_edge_index=edges, edge_counts=torch.full_like(base.edge_counts, edges.shape[1])
+    )
+
+
+def non_links(base: GraphStore, count: int, generator: torch.Generator) -> Tensor:
     """Different pairs of nodes that are not linked."""
-    size, linked = base.num_nodes, base.key(*base.links().T)
+    size, linked = len(base.x), pair_key(base, linked_pairs(base).T)
     free = size * (size - 1) // 2 - len(linked)
     if free < count:
         raise InputError(
@@ -216,7 +233,7 @@ def non_links(base: BaseGraph, count: int, generator: torch.Generator) -> Tensor
     keys = linked.new_empty(0)
     while len(keys) < count:
         drawn = torch.randint(size, (2, 2 * count), generator=generator)
-        found = base.key(*drawn[:, drawn[0] != drawn[1]])
+        found = pair_key(base, drawn[:, drawn[0] != drawn[1]])
         keys = torch.unique(torch.cat([keys, found[~torch.isin(found, linked)]]))
     keys = keys[torch.randperm(len(keys), generator=generator)[:count]]
     return torch.stack([keys // size, keys % size], dim=1)
@@ -232,7 +249,7 @@ def _of_nodes(name: str, num_hops: int, num_graphs: int) -> DatasetInfo:
     def build(variant: str, seed: int, size: int) -> GraphStore:
         whole = PUBLISHED if variant == PUBLISHED else PAPER
         store = nodes.build(whole, seed, nodes.num_graphs)
-        base = BaseGraph(store.local_edge_index, nodes.num_graphs)
+        base = replace(store, node={"x": store.x[:, :0]}, edge={})
         if variant == PLANTED:
             return planted_graphs(base, size, seed, num_hops=num_hops)
         labels: Labels = "ends" if variant == ENDS else "drnl"
