@@ -20,7 +20,7 @@ from hpme.data.synthetic import nodes as node_motifs
 from hpme.errors import InputError
 from hpme.graphs import GraphStore
 from hpme.graphs.enclosing import NUM_LABELS, Labels, base_graph, cut_out, pair_key
-from hpme.graphs.transforms import shuffled
+from hpme.graphs.transforms import shuffled, side_by_side
 
 POOL_RATIO = 0.5
 """Both ends are always pooled, so that a fifth of a typical subgraph adds no more than a node."""
@@ -167,36 +167,28 @@ def _with_paths(
     store: GraphStore, first: Tensor, last: Tensor, closed: Tensor, num_nodes: int
 ) -> GraphStore:
     """Every graph with :data:`NEW` nodes more, on a path between two of its nodes."""
-    count = len(store)
-    new = store.sizes.unsqueeze(1) + torch.arange(NEW)
-    path = torch.cat([first.unsqueeze(1), new, last.unsqueeze(1)], dim=1)
-    steps = torch.stack([path[:, :-1], path[:, 1:]])
-    both = torch.cat([steps, steps.flip(0)], dim=2)
-    node_owner = torch.cat([store.node_graph, torch.arange(count).repeat_interleave(NEW)])
-    edge_owner = torch.cat([store.edge_graph, torch.arange(count).repeat_interleave(2 * NEW + 2)])
-    nodes, edges = node_owner.argsort(stable=True), edge_owner.argsort(stable=True)
-    unmarked = F.one_hot(torch.zeros(count * NEW, dtype=torch.long), store.node["x"].shape[1])
-    fresh = num_nodes + torch.arange(count * NEW)
-    truth = torch.cat([
-        torch.zeros(store.edge_graph.numel(), dtype=torch.bool),
-        closed.repeat_interleave(2 * NEW + 2),
-    ])[edges]  # fmt: skip
-    edge_index = torch.cat([store.local_edge_index, both.flatten(1)], dim=1)[:, edges]
-    sizes = store.sizes + NEW
-    start = (sizes.cumsum(0) - sizes)[edge_owner[edges]]
-    touched = index_to_mask((edge_index + start)[:, truth].flatten(), int(sizes.sum()))
-    return GraphStore(
-        sizes=sizes,
-        edge_counts=store.edge_counts + 2 * NEW + 2,
-        local_edge_index=edge_index,
-        node={
-            "x": torch.cat([store.node["x"], unmarked.to(store.node["x"])])[nodes],
-            "node_ids": torch.cat([store.node["node_ids"], fresh])[nodes],
-            "node_mask": touched,
-        },
-        edge={"edge_mask": truth},
-        graph=dict(store.graph),
+    count, total = len(store), len(store) * NEW
+    unmarked = F.one_hot(torch.zeros(total, dtype=torch.long), store.x.shape[1])
+    added = GraphStore(
+        sizes=torch.full((count,), NEW),
+        edge_counts=torch.zeros(count, dtype=torch.long),
+        local_edge_index=torch.empty(2, 0, dtype=torch.long),
+        node={"x": unmarked.to(store.x), "node_ids": num_nodes + torch.arange(total)},
     )
+    graphs, place = side_by_side(store.batch(), added.batch())
+    begin, end = (place[node + store.node_start].unsqueeze(1) for node in (first, last))
+    path = torch.cat([begin, place[len(store.x) :].view(count, NEW), end], dim=1)
+    steps = torch.stack([path[:, :-1], path[:, 1:]])
+    both = torch.cat([steps, steps.flip(0)], dim=2).flatten(1)
+    truth = closed.repeat_interleave(2 * NEW + 2)
+    node_mask = index_to_mask(both[:, truth].flatten(), graphs.num_nodes)
+    made = replace(
+        graphs,
+        edge_index=torch.cat([graphs.edge_index, both], dim=1),
+        node={**graphs.node, "node_mask": node_mask},
+        edge={"edge_mask": torch.cat([truth.new_zeros(graphs.num_edges), truth])},
+    )
+    return GraphStore.from_graphs(made)
 
 
 def parts_of(count: int) -> Tensor:
