@@ -55,7 +55,7 @@ def enclosing_subgraph(
     base = base_graph(data, use_x=use_x)
     pairs = _checked_links(links, len(base.x)).to(base.device)
     store = cut_out(base, pairs, num_hops=num_hops, num_labels=num_labels, labels=labels)
-    return store.with_attributes(graph={"y": joined(base, pairs).long()}).to_data_list()
+    return store.with_attributes(graph={"y": are_linked(base, pairs).long()}).to_data_list()
 
 
 def base_graph(data: Data, *, use_x: bool) -> GraphStore:
@@ -77,7 +77,7 @@ def pair_key(base: GraphStore, ends: Tensor) -> Tensor:
     return ends.min(0).values * len(base.x) + ends.max(0).values
 
 
-def joined(base: GraphStore, links: Tensor) -> Tensor:
+def are_linked(base: GraphStore, links: Tensor) -> Tensor:
     """Whether each pair ``[L, 2]`` is an edge, in either direction."""
     return torch.isin(pair_key(base, links.T), pair_key(base, base.local_edge_index))
 
