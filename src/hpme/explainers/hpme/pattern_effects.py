@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,7 +30,7 @@ NEAR = 0.2
 LEAST_GRAPHS, APART = 3, 10
 """Graphs without which nothing is said, and graphs with one pattern and not the other from which on
 no others are asked about."""
-ASKED, TRIES = 100, 8
+ASKED, TRIES = 200, 8
 """Graphs with a pattern that are asked about, hosts that get it, and fragments tried for each."""
 PLAIN = ("CC", "CCCC", "CC(C)C(C)C", "c1ccccc1-c1ccccc1")
 """Molecules that give neutral fragments where the graphs have none."""
@@ -117,10 +118,14 @@ class PatternEvidence:
 
     @property
     def helped(self) -> bool:
-        """Whether it does less than half alone of what its own graphs lose without it."""
-        lost = [abs(one.effect[0]) for one in (self.removed, self.replaced) if one.graphs]
-        alone = abs(self.inserted.effect[0])
-        return self.needed is True and alone < sum(lost) / len(lost) / 2
+        """Whether it surely does less than half alone of what its own graphs lose without it."""
+        taken = [one.effect for one in (self.removed, self.replaced) if one.graphs]
+        if self.needed is not True:
+            return False
+        half = [(abs(mean) / 2, (high - low) / 4) for mean, low, high in taken]
+        mean, low, high = self.inserted.effect
+        short = statistics.fmean(lost for lost, _ in half) - abs(mean)
+        return short > math.hypot(statistics.fmean(wide for _, wide in half), (high - low) / 2)
 
     @property
     def read(self) -> bool | None:
