@@ -81,7 +81,9 @@ def molecules(name: str, count: int) -> tuple[list[str], Tensor, Tensor, list[st
         a, b = (torch.tensor([row[group] == "True" for row in rows]) for group in "AB")
         return [row["smiles"] for row in rows], a, b, [smarts["A"], smarts["B"]]
     chem, two = importlib.import_module("rdkit.Chem"), [GROUPS[one] for one in name.split("-")]
-    texts = list(dict.fromkeys(row["smiles"] for file in FILES for row in rows_of(f"{file}_smiles")))
+    texts = list(
+        dict.fromkeys(row["smiles"] for file in FILES for row in rows_of(f"{file}_smiles"))
+    )
     found = [chem.MolFromSmiles(text) for text in texts]
     a, b = (
         torch.tensor([mol.HasSubstructMatch(chem.MolFromSmarts(one)) for mol in found])

@@ -12,6 +12,7 @@ from torch import Tensor
 from hpme.errors import InputError
 from hpme.explainers.hpme.method.mixup import Mix
 from hpme.explainers.hpme.method.pool import by_boundary, top_nodes
+from hpme.explainers.hpme.quality import class_name
 from hpme.explainers.hpme.transplants import Transplants
 from hpme.explainers.shared.context import Context, batches
 from hpme.graphs import GraphStore
@@ -80,18 +81,12 @@ class Counterfactual:
 
 def class_names(context: Context, names: Sequence[str] | None) -> list[str] | None:
     """Names of the classes, or of the two sides of a question; ``None`` for values."""
+    width = context.values.shape[1]
     if not context.task.classification:
         return None
-    width, view = context.values.shape[1], context.adapter.view
-    if view.asked and width == 2:
-        ours, other = view.target, view.contrast
-        return [
-            f"not {ours}" if other is None else str(other),
-            f"not {other}" if ours is None else str(ours),
-        ]
-    if names is not None and len(names) == width:
+    if names is not None and len(names) == width and not context.adapter.view.asked:
         return [str(name) for name in names]
-    return [f"class {number}" for number in range(width)]
+    return [class_name(context, number) for number in range(width)]
 
 
 @dataclass(frozen=True)

@@ -170,7 +170,9 @@ def molecule_counterfactuals(
         near = similarities(one.anatomy.molecule, [prints[i] for i in other])
         twins: list[Found] = []
         for similarity, i in sorted(zip(near, other, strict=True), reverse=True)[: 2 * n]:
-            edit = Edit(texts[i], shared_atoms(one.anatomy.molecule, anatomies[i].molecule))
+            both = one.anatomy.molecule, anatomies[i].molecule
+            origin = {b: a for a, b in shared_atoms(*both, unlike=False, seconds=1)}
+            edit = Edit(texts[i], tuple(origin.get(n, -1) for n in range(anatomies[i].size)))
             if one.cost(edit) <= (FARTHEST if similarity >= TWIN else NEAREST):
                 output = flip.output(values[i : i + 1], answers[one.number : one.number + 1])
                 twins.append((edit, float(answers[i]), float(output), True))

@@ -11,13 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hpme.data.molecules.anatomy import Anatomy, graft_of, random_region
-from hpme.data.molecules.chem import compile_smarts, rdkit_module, read_molecule
+from hpme.data.molecules.anatomy import Anatomy, graft_of, pick, random_region
+from hpme.data.molecules.chem import compile_smarts, read_molecule
 from hpme.data.molecules.fragments import whole_molecule
 from hpme.data.molecules.grafts import Transplant, fillers_of, insert, remove
 from hpme.errors import InputError
 from hpme.explainers.hpme.evidence import interval
-from hpme.explainers.hpme.grafting import Grafting
+from hpme.explainers.hpme.grafting import Grafting, text_of
 from hpme.explainers.hpme.method.pool import top_nodes
 from hpme.explainers.hpme.transplants import Transplants
 from hpme.graphs import GraphStore
@@ -273,18 +273,19 @@ class _Grafts:
         """Hosts with the pattern of some graph, and with a random fragment of some other."""
         anatomies = self.grafting.anatomies
 
-        def drawn(options: Sequence[Any]) -> Any:
-            return options[int(torch.randint(len(options), (1,), generator=self.generator))]
-
         def put(host: int, random: bool) -> str:
             for _ in range(TRIES):
-                donor = drawn(donors)
-                graft, _ = graft_of(anatomies[donor], drawn(self.pattern.matches[donor]))
+                donor = pick(donors, self.generator)
+                graft, _ = graft_of(
+                    anatomies[donor], pick(self.pattern.matches[donor], self.generator)
+                )
                 if graft is not None and random:
-                    graft = random_region(anatomies[drawn(others)], graft, self.generator)
+                    graft = random_region(
+                        anatomies[pick(others, self.generator)], graft, self.generator
+                    )
                 one = insert(graft, anatomies[host], self.generator) if graft else None
                 if one is not None and _plain(one):
-                    return _text(one)
+                    return text_of(one)
             return ""
 
         made = {"hosts": [self.grafting.smiles[host] for host in hosts]}
@@ -307,7 +308,7 @@ class _Grafts:
                 region = control if name in ("spared", "kept") else graft
                 fillers = None if name in ("removed", "spared") else self.fillers
                 one = region and remove(region, anatomy, self.generator, fillers=fillers)
-                text = "" if one is None else _text(one)
+                text = "" if one is None else text_of(one)
                 # In more pieces than before it would be more than one molecule.
                 made[name].append(text if text.count(".") <= before.count(".") else "")
         return made
@@ -318,10 +319,6 @@ def _plain(made: Transplant) -> bool:
     rows = zip(made.molecule.GetAtoms(), made.region, made.host, strict=True)
     new = [atom for atom, region, host in rows if region < 0 and host < 0]
     return all(atom.GetAtomicNum() == 6 and atom.GetTotalNumHs() == 3 for atom in new)
-
-
-def _text(made: Any) -> str:
-    return str(rdkit_module("Chem").MolToSmiles(made.molecule))
 
 
 def _mixed(
