@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,16 +78,6 @@ class Counterfactual:
         return f"{change} by {', '.join(words)}: {self.smiles or f'{self.graph.num_nodes} nodes'}"
 
 
-def class_names(context: Context, names: Sequence[str] | None) -> list[str] | None:
-    """Names of the classes, or of the two sides of a question; ``None`` for values."""
-    width = context.values.shape[1]
-    if not context.task.classification:
-        return None
-    if names is not None and len(names) == width and not context.adapter.view.asked:
-        return [str(name) for name in names]
-    return [class_name(context, number) for number in range(width)]
-
-
 @dataclass(frozen=True)
 class Flip:
     """What counts as another answer.
@@ -96,12 +85,10 @@ class Flip:
     Args:
         context: The frozen model on the graphs.
         threshold: For values: the answer is on which side of it they are.
-        names: Of the classes, if they are known.
     """
 
     context: Context
     threshold: float | None
-    names: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         if self.context.task.classification and self.threshold is not None:
@@ -123,8 +110,9 @@ class Flip:
 
     def words(self, *answers: float) -> Any:
         """Names of classes; ``None`` for values."""
-        names = class_names(self.context, self.names)
-        return None if names is None else tuple(names[int(answer)] for answer in answers)
+        if not self.context.task.classification:
+            return None
+        return tuple(class_name(self.context, int(answer)) for answer in answers)
 
     def side(self, answers: Tensor) -> Tensor:
         """The same number for all answers that do not count as different."""

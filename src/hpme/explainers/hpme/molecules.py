@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from operator import itemgetter
 from typing import Any
@@ -270,12 +270,15 @@ def _made(
             removed = torch.zeros(int(sizes[one.number]), dtype=torch.bool)
             removed[list(one.removed(edit))] = True
             gone, come = group_name(one.anatomy, one.removed(edit)), group_name(after, edit.new)
-            answers, outputs = (one.answer, answer), (one.output, output)
-            made = Counterfactual(graph, changed, removed, *answers, outputs, edit.smiles)
-            words, exchanged = flip.words(*answers), f"{gone} -> {come}"
-            made = replace(
-                made, similarity=one.similarity(edit), exchanged=exchanged, classes=words
+            made = Counterfactual(
+                *(graph, changed, removed, one.answer, answer, (one.output, output)),
+                smiles=edit.smiles,
+                marked=edit.marked,
+                similarity=one.similarity(edit),
+                exchanged=f"{gone} -> {come}",
+                accessibility=accessibility(after.molecule),
+                known=known,
+                classes=flip.words(one.answer, answer),
             )
-            hard = accessibility(after.molecule)
-            result[-1].append(replace(made, marked=edit.marked, accessibility=hard, known=known))
+            result[-1].append(made)
     return result

@@ -275,6 +275,16 @@ def class_name(context: Context, number: int) -> str:
     return str(names[number]) if number < len(names) else f"class {number}"
 
 
+def class_names(context: Context, given: Sequence[str] | None) -> list[str] | None:
+    """Names of all classes, given ones if they are as many; ``None`` for values."""
+    if not context.task.classification:
+        return None
+    width = context.values.shape[1]
+    if given is not None and len(given) == width and not context.adapter.view.asked:
+        return [str(name) for name in given]
+    return [class_name(context, number) for number in range(width)]
+
+
 def _called(view: OutputView, target: Any) -> str:
     """The name of a class or task."""
     if isinstance(target, int):
