@@ -19,6 +19,7 @@ from hpme.errors import InputError
 from hpme.explainers.hpme.evidence import interval
 from hpme.explainers.hpme.grafting import Grafting, text_of
 from hpme.explainers.hpme.method.pool import top_nodes
+from hpme.explainers.hpme.quality import class_name
 from hpme.explainers.hpme.transplants import Transplants
 from hpme.graphs import GraphStore
 
@@ -94,6 +95,7 @@ class PatternEvidence:
         replaced: The same beside neutral fragments as large in its place.
         bound: From which effect on a pattern is read.
         grafted: Whether chemistry allows what was made; else regions were mixed as graphs.
+        towards: What positive effects bring outputs nearer to.
     """
 
     name: str
@@ -104,6 +106,7 @@ class PatternEvidence:
     replaced: Estimate
     bound: float
     grafted: bool
+    towards: str = ""
 
     @property
     def enough(self) -> bool | None:
@@ -234,20 +237,21 @@ class _Grafts:
     def evidence(self) -> PatternEvidence | None:
         """What moving the pattern does; ``None`` if it could be moved too seldom."""
         context, total = self.transplants.context, int(self.pattern.present.sum())
+        classes = context.task.classification
         having, alone = self.pattern.present & self.fits, ~self.beside.present
         prediction, same = _usual(self.transplants, having.nonzero().view(-1))
         own = having & same & alone
         own = own if int(own.sum()) >= APART else having & same
         free = ~self.pattern.present & self.fits
         hosts = [free & alone & ~same, free & ~same, free & alone]
-        if not context.task.classification:
+        if not classes:
             hosts = [free & alone, free]
         chosen = next((some for some in hosts if int(some.sum()) >= LEAST_GRAPHS), hosts[-1])
         made = self._put_in(self._some(chosen), self._some(having), self._some(free))
         made |= self._taken_out(self._some(own))
         asked = list(dict.fromkeys(text for some in made.values() for text in some if text))
         values = context.task.values(self.grafting.ask(asked)).double().cpu()
-        if context.task.classification:
+        if classes:
             column, bound = values[:, int(prediction)], READS
         else:
             column, bound = values.mean(1) * context.task.scale, READS_VALUE * context.task.scale
@@ -260,7 +264,8 @@ class _Grafts:
         replaced = Estimate.of(after - filled, after - table["kept"])
         if max(one.graphs for one in (inserted, removed, replaced)) < LEAST_GRAPHS:
             return None
-        found = inserted, removed, replaced, bound, True
+        towards = class_name(context, int(prediction)) if classes else "higher values"
+        found = inserted, removed, replaced, bound, True, towards
         return PatternEvidence(self.pattern.name, total, prediction, *found)
 
     def _some(self, chosen: Tensor) -> list[int]:
@@ -350,5 +355,7 @@ def _mixed(
     before, own = near(context.values[transplants.hosts[:, ids]]), near(context.values[ids][None])
     inserted = [transplants.inserted(some, ids) - before for some in (nodes, control)]
     replaced = [own - transplants.without(some)[ids] for some in (nodes, control)]
-    found = Estimate.of(*inserted), NOTHING, Estimate.of(*replaced)
-    return PatternEvidence(pattern.name, count, prediction, *found, bound, False)
+    classes = context.task.classification
+    towards = class_name(context, int(prediction)) if classes else "their own values"
+    found = Estimate.of(*inserted), NOTHING, Estimate.of(*replaced), bound, False, towards
+    return PatternEvidence(pattern.name, count, prediction, *found)
