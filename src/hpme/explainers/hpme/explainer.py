@@ -198,7 +198,7 @@ class HPMEExplainer(HPMEBase):
             slopes = Local("gradient", mix.context.adapter, mix.context.task)(mix.graphs)[1]
             if not slopes.any() and not found.weights:  # nothing matters, so any pool will do
                 slopes = torch.rand(len(slopes), generator=mix.generator).to(slopes)
-            distiller = Distiller(mix.features[0], mix.graphs)
+            distiller = Distiller(mix.features, mix.graphs)
             weights = distiller.fit(slopes, torch.ones_like(mix.m).to(slopes))
             if bool(weights.any()):
                 found.add(weights)
@@ -233,7 +233,7 @@ class HPMEExplainer(HPMEBase):
     def _represent(self, layers: tuple[Tensor, ...], h: Tensor, graphs: GraphBatch) -> Tensor:
         assert self.reader is not None
         features: Tensor = self.reader(layers, h, graphs)
-        return features.unsqueeze(0)
+        return features
 
     def _scored(
         self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any
@@ -264,8 +264,7 @@ class HPMEExplainer(HPMEBase):
         store, adapter = mix.context.store, mix.context.adapter
         parts = batches(torch.arange(len(store)), self.batch_size)
         local = torch.cat([self._local(adapter, store.batch(ids))[1] for ids in parts])
-        beside = local.to(mix.features).view(1, -1, 1)
-        return replace(mix, features=torch.cat([mix.features, beside], dim=2))
+        return replace(mix, features=torch.column_stack([mix.features, local.to(mix.features)]))
 
     def _importance(self, score: Tensor, graphs: GraphBatch) -> Tensor:
         return importance(score, graphs)
