@@ -312,7 +312,7 @@ class _Grafts:
             for name in names[1:]:
                 region = control if name in ("spared", "kept") else graft
                 fillers = None if name in ("removed", "spared") else self.fillers
-                one = region and remove(region, anatomy, self.generator, fillers=fillers)
+                one = remove(region, anatomy, self.generator, fillers=fillers) if region else None
                 text = "" if one is None else text_of(one)
                 # In more pieces than before it would be more than one molecule.
                 made[name].append(text if text.count(".") <= before.count(".") else "")
