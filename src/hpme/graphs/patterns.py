@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from hpme.graphs.edges import Adjacency
-from hpme.graphs.segment import rank_in_segment, segment_sum
+from hpme.graphs.segment import component_of, rank_in_segment, segment_sum
 from hpme.graphs.store import GraphStore
 
 PARTIAL_PER_GRAPH = 100
@@ -227,14 +227,7 @@ class LabelledGraphs:
         source = torch.repeat_interleave(self.adjacency.degree)
         kept = inside[source] & inside[self.adjacency.target]
         source, target, label = source[kept], self.adjacency.target[kept], self.edge_label[kept]
-        own = torch.arange(len(self.label))
-        component = own
-        while True:
-            lower = component.scatter_reduce(0, target, component[source], "amin")
-            lower = lower[lower]
-            if torch.equal(lower, component):
-                break
-            component = lower
+        component = component_of(source, target, len(self.label))
         code = _mixed(self.label + 1)
         for _ in range(4):
             message = _mixed(code[source] + _MIX[0] * (label + 1))

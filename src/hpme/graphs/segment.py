@@ -99,6 +99,18 @@ def standardise_in_segment(values: Tensor, segment: Tensor, num_segments: int) -
     return centred / (spread + 1e-6).index_select(0, segment)
 
 
+def component_of(source: Tensor, target: Tensor, count: int) -> Tensor:
+    """The lowest node of the connected part that each of ``count`` nodes is in."""
+    ends, others = torch.cat([source, target]), torch.cat([target, source])
+    lower = torch.arange(count, device=source.device)
+    found = lower[:0]
+    while not torch.equal(lower, found):
+        found = lower
+        lower = found.scatter_reduce(0, others, found[ends], "amin")
+        lower = lower[lower]
+    return found
+
+
 def reverse_edge_index(edge_index: Tensor, num_nodes: int) -> Tensor:
     """For every edge ``(i, j)`` the position of ``(j, i)``; its own where there is no reverse."""
     key = edge_index[0] * num_nodes + edge_index[1]

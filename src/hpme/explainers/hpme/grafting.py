@@ -27,7 +27,7 @@ from hpme.models.explained import ExplainedModel, HeldModel
 DRAWS = 16
 """Hosts per molecule, random regions, and fillers."""
 FEWEST = 4
-"""Pairs of transplants below which grafts say too little."""
+"""Pairs of transplants, with a region and a random one, below which grafts say too little."""
 BATCH = 512
 TRIALS = ("inserted", "random", "removed", "spared")
 Featurise = Callable[[Sequence[str]], Sequence[Any]]
@@ -160,8 +160,11 @@ class Grafting:
         tables = self.table((len(TRIALS), DRAWS, count), texts, [graph for *_, graph in texts])
         hosts = hosts.gather(0, numbers.to(ids.device))
         inserted, random, removed, spared = tables
-        pairs = [(a + b).isfinite().sum(0) for a, b in ((inserted, random), (removed, spared))]
-        share = tables.isfinite().double().mean((0, 1)) * (torch.maximum(*pairs) >= FEWEST)
+        fit, lack = (
+            (a + b).isfinite().sum(0) >= FEWEST for a, b in ((inserted, random), (removed, spared))
+        )
+        share = tables.isfinite().double().mean((0, 1)) * (fit | lack)
+        tables[:2, :, ~fit] = torch.nan
         share = torch.where(chosen.to(ids.device), share, torch.nan)
         bounded = context.task.classification
         return Trials(own, hosts, inserted, random, removed, spared, bounded, share, made)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
@@ -20,6 +19,7 @@ from hpme.explainers.hpme.search.criterion import outcome, value_of
 from hpme.explainers.shared.context import Context, batches
 from hpme.explainers.shared.explanation import Explanation, Explanations, table_of
 from hpme.graphs import GraphStore
+from hpme.graphs.segment import component_of
 
 SECONDS = 2
 """Time for the common core of two molecules; what is found until then counts."""
@@ -170,11 +170,8 @@ class JoinedPair:
             place[side, number[side]] = torch.arange(len(number[side]))
             edge[side, where] = torch.arange(len(where))
         apart = rows[:2, (edge < 0).any(0)]
-        ones, sparse = np.ones(apart.shape[1]), import_module("scipy.sparse")
-        links = sparse.coo_matrix((ones, apart.numpy()), shape=(size, size))
-        label = import_module("scipy.sparse.csgraph").connected_components(links, False)[1]
         differs = (place < 0).any(0).index_fill(0, apart.flatten(), True)
-        order = torch.unique(torch.from_numpy(label).long()[differs], return_inverse=True)[1]
+        order = torch.unique(component_of(*apart, size)[differs], return_inverse=True)[1]
         part = torch.full((size,), -1)
         part[differs] = order
         found = cls(place, rows[:2], rows[2], edge, part)

@@ -19,8 +19,8 @@ SETTLED = 0.02
 """A chain whose pool disagrees less than this has nothing left to find."""
 ROUND_GRAPHS = 128
 """Graphs of one round. Each takes others, so that the chain sees all of them."""
-DRAWS = 2
-"""Hosts that every graph meets when pools are compared."""
+COMPARED, DRAWS = 256, 2
+"""Graphs by which pools are compared, and hosts that each meets; more would tell little more."""
 BLENDS, OBJECTION = (0.25, 0.5, 1.0), 0.04
 """How much distilled occlusion may count beside the best pool, and how much disagreement that may
 cost."""
@@ -127,7 +127,11 @@ class SubsetSearch:
         self, mix: HardMix, known: Known | None, *, advance: Callable[[int], None]
     ) -> Candidates:
         """All candidates of all chains; without what is ``known`` all begin at random."""
-        candidates, graphs = Candidates(mix, mix.draw(DRAWS)), mix.graphs.num_graphs
+        graphs, few = mix.graphs.num_graphs, mix
+        if graphs > COMPARED:
+            ids = torch.randperm(graphs, generator=mix.generator)[:COMPARED].sort().values
+            few = mix.subset(ids.to(mix.context.device))
+        candidates = Candidates(few, few.draw(DRAWS))
         if known is not None:
             weights = Distiller(mix.features[0], mix.graphs).fit(*known)
             if bool(weights.any()):  # else it would be a pool of the first nodes
@@ -138,7 +142,7 @@ class SubsetSearch:
             pool = candidates.pool(candidates.chosen()) if start else None
             for number in range(self.rounds):
                 ids = torch.randperm(graphs, generator=mix.generator)[:ROUND_GRAPHS]
-                part = mix.subset(ids.to(mix.context.device))
+                part = mix.subset(ids.to(mix.context.device)).asking(number + chain)
                 score = torch.rand(part.graphs.num_nodes, generator=mix.generator).to(mix.features)
                 if pool is not None:
                     score = part.scores(pool)[0]

@@ -61,6 +61,10 @@ class HardMix(Mixer):
         features = self.features.index_select(1, rows)
         return replace(self, context=context, features=features, draw_hosts=hosts)
 
+    def asking(self, number: int) -> HardMix:
+        """The same with one network of an ensemble, see :meth:`Context.member`."""
+        return replace(self, context=self.context.member(number))
+
     @cached_property
     def graphs(self) -> GraphBatch:
         """All graphs as one batch."""
