@@ -94,10 +94,10 @@ def degrees(trials: Trials) -> dict[str, Tensor]:
     """Numbers of all graphs, as :class:`Quality` calls them; those with intervals are ``[B, 3]``.
 
     Also ``kept``, the share of the way that is left without the random region that is needed most,
-    and ``rest``, how far the graph without the region is ahead of hosts with random ones. Hosts
-    that differ enough count, on the side of the farthest. The way begins at hosts with random
-    regions; where these are nearly there already, at hosts as they are. Where none differs at all,
-    shares are 0.
+    ``rest``, how far the graph without the region is ahead of hosts with random ones, and whether
+    grafts clearly take hosts ``towards`` the graph. Hosts that differ enough count, on the side of
+    the farthest. The way begins at hosts with random regions; where these are nearly there already,
+    at hosts as they are. Where none differs at all, shares are 0.
     """
     own, there = trials.own.double(), trials.differ
     scale = torch.maximum(own.abs(), trials.hosts.double().abs().nan_to_num().amax(0))
@@ -120,6 +120,9 @@ def degrees(trials: Trials) -> dict[str, Tensor]:
     without_random = nearer(spared, own.expand_as(spared)).clamp(max=0)  # what rises is not lost
     carried, effect = nearer(inserted, random), interval(inserted - hosts)
     lost = interval(without_random - nearer(removed, own.expand_as(removed)))
+    # Hosts of mixes lose their own region first, those of grafts next to nothing: a graft that does
+    # nothing where random ones take away from the prediction is no reason for it.
+    towards = torch.where(whole > 0, effect[:, 1], -effect[:, 2]) > 0
     return {
         "carried": torch.where(stays.unsqueeze(1), 0.0, interval(carried)),
         "p": torch.where(stays, 1.0, p_value(carried)),
@@ -130,6 +133,7 @@ def degrees(trials: Trials) -> dict[str, Tensor]:
         "way": whole,
         "kept": 1 + without_random.nan_to_num(0.0).amin(0),
         "rest": nearer(removed, random).nanmean(0),
+        "towards": towards | ~(trials.share.to(own.device) > 0),
     }
 
 
@@ -165,7 +169,7 @@ def _moments(change: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def verdicts(found: Mapping[str, Tensor]) -> list[Verdict]:
     """What predictions rest on, by :func:`degrees`."""
-    names = ("carried", "lost", "effect", "random", "rest", "kept")
+    names = ("carried", "lost", "effect", "random", "rest", "kept", "towards")
     return [_verdict(*row) for row in zip(*(found[name].tolist() for name in names), strict=True)]
 
 
@@ -176,11 +180,13 @@ def _verdict(
     random: float,
     rest: float,
     kept: float,
+    towards: bool,
 ) -> Verdict:
     """The verdict of one graph; comparisons with NaN are false."""
-    if carried[0] >= CARRIES and carried[1] > 0:
+    if carried[0] >= CARRIES and carried[1] > 0 and towards:
         return "several" if rest >= CARRIES else "carried"
-    if any(share >= LITTLE and low > 0 for share, low, _ in (carried, lost)):
+    shares = (carried, lost) if towards else (lost,)
+    if any(share >= LITTLE and low > 0 for share, low, _ in shares):
         return "part"
     moves = effect[1] > max(0.0, random) or effect[2] < min(0.0, random)
     narrow = all(abs(end) < NEAR_ZERO for end in (*carried[1:], *lost[1:]))

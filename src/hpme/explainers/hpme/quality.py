@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hpme.explainers.hpme.evidence import CARRIES, Trials, Verdict, degrees, verdicts
+from hpme.explainers.hpme.evidence import CARRIES, LITTLE, Trials, Verdict, degrees, verdicts
 from hpme.explainers.hpme.grafting import Grafting
 from hpme.explainers.hpme.method.pool import top_nodes
 from hpme.explainers.hpme.proof import Proof, proofs_of
@@ -33,6 +33,9 @@ REASONS: dict[Verdict, str] = {
     "absence": "Nothing in the graph carries the prediction",
     "unclear": "Too little is certain",
 }
+
+
+AGAINST = "What is marked speaks against the prediction"
 
 
 @dataclass(frozen=True)
@@ -166,6 +169,9 @@ class Quality:
     def _reason(self) -> str:
         """How much of the reason it is, and the rest if that adds clearly or nothing is left to."""
         said = REASONS[self.verdict]
+        shares = (self.carried, self.carried_high), (self.lost, self.lost_high)
+        if self.verdict == "unclear" and any(s <= -LITTLE and high < 0 for s, high in shares):
+            return AGAINST
         if self.verdict in ("carried", "part") and self.carried_low > 0:
             said += f" ({min(self.carried, 1.0):.0%})"
         if self.more and (math.isnan(self.together) or self.carried > 1 - ADDED):

@@ -134,8 +134,13 @@ class Context:
     def members(self) -> list[ModelAdapter]:
         """The networks of an ensemble, or the model itself."""
         adapter = self.adapter
-        one = isinstance(adapter.model, Ensemble) and list(adapter.model.members)
-        return [adapter.on(member) for member in one] if one else [adapter]
+        if not isinstance(adapter.model, Ensemble):
+            return [adapter]
+        each = (
+            replace(adapter.explained, model=member, embedding_layer=None)
+            for member in adapter.model.members
+        )
+        return [ModelAdapter(one, weighting=adapter.weighting) for one in each]
 
     def member(self, number: int) -> Context:
         """The same where one network of an ensemble answers for all; they take turns."""
