@@ -307,18 +307,6 @@ def test_command_writes_and_checks(put, not_drawn, tmp_path):
     assert "-| HPME | **0.999" in result.output and "+| HPME | **0.895" in result.output
 
 
-def test_the_old_name_of_the_command_warns_and_does_the_same(put, not_drawn, tmp_path):
-    folder, out = str(put("table1", score, only=of_two)), str(tmp_path / "docs")
-    for arguments, code in (([], 1), (["--out", out], 0), (["--check", out], 0), (["-x"], 2)):
-        place = folder if arguments else str(tmp_path)  # a folder without results
-        old, new = (runner.invoke(app, [n, place, *arguments]) for n in ("report", "tables"))
-        assert old.exit_code == new.exit_code == code
-        assert old.stdout == new.stdout
-        assert code == 2 or "now called hpme tables" in old.stderr
-        assert "now called" not in new.stderr
-    assert "report" not in runner.invoke(app, ["--help"]).stdout
-
-
 def test_usage(put, tmp_path):
     folder = str(put("table1", only=of_two))
     result = runner.invoke(app, ["tables", folder, "--suite", "tabel1"])

@@ -11,7 +11,7 @@ from hpme.data.dataset import DEFAULT_POOL_RATIO
 from hpme.explainers.distilled_occlusion import DistilledOcclusionExplainer
 from hpme.explainers.hpme.method.pool import PoolSize
 from hpme.explainers.hpme.refining import Local
-from hpme.explainers.hpme.search.chains import DRAWS, OCCLUSION, Candidates
+from hpme.explainers.hpme.search.chains import DRAWS, Candidates
 from hpme.explainers.hpme.search.distil import Distiller
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.shared.context import Context
@@ -53,5 +53,5 @@ class BestAttributionExplainer(DistilledOcclusionExplainer):
         if len(says) < 2:  # a scorer of zeros would be one of the first nodes
             return weights[int(says[0]) if len(says) else 0]
         found = Candidates(mix, mix.draw(DRAWS))
-        found.add(weights, OCCLUSION)
+        found.add(weights)
         return weights[found.chosen()]

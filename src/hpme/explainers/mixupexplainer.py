@@ -69,4 +69,4 @@ class MixupExplainer(MixingExplainer, ParametricExplainer):
         context = self._beside_target(context)
         ids = torch.arange(len(context.store), device=context.device)
         partners = draw_partners(ids, len(ids), generator)
-        return joined(context, partners, self._logits, self.bridges, generator)
+        return joined(context, partners, self.edge_mlp, self.bridges, generator)

@@ -11,7 +11,6 @@ from torch import Tensor
 from hpme.explainers.shared.masks import Masks, from_edges, from_nodes, squash
 from hpme.explainers.shared.options import one_of, table
 from hpme.explainers.shared.replicas import (
-    Change,
     ReplicaModel,
     explained_output,
     predicted,
@@ -22,6 +21,7 @@ from hpme.explainers.shared.sources import passes_messages
 from hpme.explainers.shared.training_free import TrainingFreeExplainer
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
+from hpme.models.replicas import Change
 
 Unit = Literal["edge", "node"]
 

@@ -80,20 +80,10 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
         parameters = self.edge_mlp.parameters()
         return torch.optim.Adam(parameters, self.lr, weight_decay=self.weight_decay)
 
-    def _step(
-        self,
-        context: Context,
-        ids: Tensor,
-        temperature: float,
-        generator: torch.Generator,
-        optimiser: torch.optim.Optimizer,
-    ) -> None:
-        self._train_autoencoder(context, ids, temperature, generator)
-        super()._step(context, ids, temperature, generator, optimiser)
-
-    def _train_autoencoder(
+    def _before_step(
         self, context: Context, ids: Tensor, temperature: float, generator: torch.Generator
     ) -> None:
+        """Trains the autoencoder."""
         for _ in range(self.proxy_steps):
             # Half of the graphs are enough for a step, others for the next.
             order = torch.randperm(ids.numel(), generator=generator)[: (ids.numel() + 1) // 2]
@@ -123,7 +113,7 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
         context = self._beside_target(context)
         graphs = context.store.batch()
         pairs = SampledPairs.of(graphs, generator)
-        mask = self._logits(context.embedded(graphs), graphs.edge_index).sigmoid()
+        mask = self.edge_mlp(context.embedded(graphs), graphs.edge_index).sigmoid()
         proxy = self.autoencoder(graphs, pairs, mask, generator)
         return MixupGraphs.of(
             pairs.joined(graphs, generator),

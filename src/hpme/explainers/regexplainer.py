@@ -75,7 +75,7 @@ class RegExplainer(MixingExplainer, ParametricExplainer):
         self, context: Context, ids: Tensor, temperature: float, generator: torch.Generator
     ) -> Tensor:
         graphs = context.store.batch(ids, with_pairs=True)
-        logits = self._logits(context.embedded(graphs), graphs.pairs.index)
+        logits = self.edge_mlp(context.embedded(graphs), graphs.pairs.index)
         mask = graphs.pairs.per_edge(binary_concrete(logits, temperature, generator))
         drawn = torch.stack([draw_partners(ids, len(context.store), generator) for _ in range(2)])
         mixes = []
@@ -109,7 +109,8 @@ class RegExplainer(MixingExplainer, ParametricExplainer):
         place = at(place, partners)
         if bool((place >= 0).all()):
             return logits.index_select(0, graphs.pairs.of_graphs(place))
-        return self._logits(context.embedded(others), others.pairs.index)
+        anew: Tensor = self.edge_mlp(context.embedded(others), others.pairs.index)
+        return anew
 
     def _mixup_graphs(self, context: Context, generator: torch.Generator) -> MixupGraphs:
         r"""The mixups :math:`G^{mix+}`, from which the prediction is learned."""
@@ -117,7 +118,7 @@ class RegExplainer(MixingExplainer, ParametricExplainer):
         ids = torch.arange(len(context.store), device=context.device)
         drawn = torch.stack([draw_partners(ids, len(ids), generator) for _ in range(2)])
         partners = by_distance(context.values, context.values, drawn)[0]
-        return joined(context, partners, self._logits, self.bridges, generator)
+        return joined(context, partners, self.edge_mlp, self.bridges, generator)
 
 
 def by_distance(values: Tensor, candidates: Tensor, drawn: Tensor) -> Tensor:

@@ -103,7 +103,7 @@ class TAGExplainer(ParametricExplainer):
         check_channels("graphs", condition, self.gate.in_features)
         with torch.no_grad():
             h = self._gated(h, condition[graphs.batch])
-            return Masks(self._logits(h, graphs.edge_index).sigmoid())
+            return Masks(self.edge_mlp(h, graphs.edge_index).sigmoid())
 
     def _condition(
         self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any

@@ -93,21 +93,14 @@ class ParametricExplainer(GraphExplainer):
     ) -> Tensor:
         """What one step on the graphs ``ids`` of the store minimises."""
 
+    def _before_step(
+        self, context: Context, ids: Tensor, temperature: float, generator: torch.Generator
+    ) -> None:
+        """What else is trained, and comes first."""
+
     def _start(self, context: Context, generator: torch.Generator) -> None:
         """Creates what is learned."""
         self.edge_mlp = EdgeMLP(context.h.shape[1], self.hidden, generator=generator)
-
-    def _step(
-        self,
-        context: Context,
-        ids: Tensor,
-        temperature: float,
-        generator: torch.Generator,
-        optimiser: torch.optim.Optimizer,
-    ) -> None:
-        optimiser.zero_grad()
-        self._loss(context, ids, temperature, generator).backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
 
     def _optimiser(self) -> torch.optim.Optimizer:
         return torch.optim.Adam(self.parameters(), self.lr, weight_decay=self.weight_decay)
@@ -127,16 +120,11 @@ class ParametricExplainer(GraphExplainer):
         target = (exclusive_cumsum(sizes) + anchors[:, 0]).repeat_interleave(sizes)
         return replace(context, h=_beside(context.h, target.to(context.h.device)))
 
-    def _logits(self, h: Tensor, edge_index: Tensor) -> Tensor:
-        """Logits of pairs of nodes."""
-        logits: Tensor = self.edge_mlp(h, edge_index)
-        return logits
-
     def _sample(
         self, h: Tensor, graphs: GraphBatch, temperature: float, generator: torch.Generator
     ) -> Tensor:
         """Relaxed edge weights ``[E]`` of graphs, equal in both directions of an edge."""
-        logits = self._logits(h, graphs.pairs.index)
+        logits = self.edge_mlp(h, graphs.pairs.index)
         return graphs.pairs.per_edge(binary_concrete(logits, temperature, generator))
 
     def _penalty(self, mask: Tensor, graphs: GraphBatch) -> Tensor:
@@ -166,7 +154,11 @@ class ParametricExplainer(GraphExplainer):
             for epoch in range(self.epochs):
                 order = torch.randperm(len(context.store), generator=generator)
                 for ids in batches(order.to(context.device), self.batch_size):
-                    self._step(context, ids, self._temperature(epoch), generator, optimiser)
+                    step = context, ids, self._temperature(epoch), generator
+                    self._before_step(*step)
+                    optimiser.zero_grad()
+                    self._loss(*step).backward()  # type: ignore[no-untyped-call]
+                    optimiser.step()
                 advance(1)
         self.requires_grad_(False)
 
@@ -179,10 +171,10 @@ class ParametricExplainer(GraphExplainer):
         if beside and graphs.anchors is not None and graphs.anchors_per_graph == 1:
             h = _beside(h, graphs.anchors[graphs.batch, 0])
         check_channels("nodes", h, self.edge_mlp.channels)
-        return Masks(self._logits(h, graphs.edge_index).sigmoid())
+        return Masks(self.edge_mlp(h, graphs.edge_index).sigmoid())
 
     def _meta(self) -> dict[str, Any]:
-        return {"channels": self.edge_mlp.first.shape[0] // 2}
+        return {"channels": self.edge_mlp.channels}
 
     def _build(self, meta: dict[str, Any]) -> None:
         self.edge_mlp = EdgeMLP(meta["channels"], self.hidden, generator=torch.Generator())
