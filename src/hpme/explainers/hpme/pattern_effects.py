@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from hpme.data.molecules.anatomy import Anatomy, graft_of, random_region
-from hpme.data.molecules.chem import compile_smarts, rdkit_module, read_molecule
+from hpme.data.molecules.chem import compile_smarts, read_molecule
 from hpme.data.molecules.fragments import whole_molecule
 from hpme.data.molecules.grafts import Transplant, fillers_of, insert, remove
 from hpme.errors import InputError
 from hpme.explainers.hpme.evidence import interval
-from hpme.explainers.hpme.grafting import Grafting
+from hpme.explainers.hpme.grafting import Grafting, text_of
 from hpme.explainers.hpme.method.pool import top_nodes
 from hpme.explainers.hpme.transplants import Transplants
 from hpme.graphs import GraphStore
@@ -279,7 +279,7 @@ class _Grafts:
                     graft = random_region(anatomies[drawn(others)], graft, self.generator)
                 one = insert(graft, anatomies[host], self.generator) if graft else None
                 if one is not None and _plain(one):
-                    return _text(one)
+                    return text_of(one)
             return ""
 
         made = {"hosts": [self.grafting.smiles[host] for host in hosts]}
@@ -302,7 +302,7 @@ class _Grafts:
                 region = control if name in ("spared", "kept") else graft
                 fillers = None if name in ("removed", "spared") else self.fillers
                 one = region and remove(region, anatomy, self.generator, fillers=fillers)
-                text = "" if one is None else _text(one)
+                text = "" if one is None else text_of(one)
                 # In more pieces than before it would be more than one molecule.
                 made[name].append(text if text.count(".") <= before.count(".") else "")
         return made
@@ -313,10 +313,6 @@ def _plain(made: Transplant) -> bool:
     rows = zip(made.molecule.GetAtoms(), made.region, made.host, strict=True)
     new = [atom for atom, region, host in rows if region < 0 and host < 0]
     return all(atom.GetAtomicNum() == 6 and atom.GetTotalNumHs() == 3 for atom in new)
-
-
-def _text(made: Any) -> str:
-    return str(rdkit_module("Chem").MolToSmiles(made.molecule))
 
 
 def _mixed(

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -31,7 +31,6 @@ from hpme.graphs.ego import WholeGraph, link_index, node_index
 from hpme.models.adapter import ModelAdapter, Weighting, device_of
 from hpme.models.arguments import Tensors, joins_graphs
 from hpme.models.calling import Caller
-from hpme.models.chemprop.ensemble import Ensemble
 from hpme.models.copies import Copies, given_output
 from hpme.models.explained import ExplainedModel, HeldModel, Model, known_facts
 from hpme.models.task import Task, check_answers
@@ -132,22 +131,6 @@ class Context:
             values=self.values[ids],
             prediction=self.prediction[ids],
         )
-
-    @cached_property
-    def members(self) -> list[ModelAdapter]:
-        """The networks of an ensemble, or the model itself."""
-        adapter = self.adapter
-        if not isinstance(adapter.model, Ensemble):
-            return [adapter]
-        each = (
-            replace(adapter.explained, model=member, embedding_layer=None)
-            for member in adapter.model.members
-        )
-        return [ModelAdapter(one, weighting=adapter.weighting) for one in each]
-
-    def member(self, number: int) -> Context:
-        """The same where one network of an ensemble answers for all; they take turns."""
-        return replace(self, adapter=self.members[number % len(self.members)])
 
     @property
     def device(self) -> torch.device:

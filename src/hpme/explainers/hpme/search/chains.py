@@ -18,8 +18,8 @@ SETTLED = 0.02
 ROUND_GRAPHS = 128
 """Graphs of one round, and of trials of ratios. Each round takes others, so that the chain sees all
 of them."""
-COMPARED, DRAWS = 256, 2
-"""Graphs by which pools are compared, and hosts that each meets; more would tell little more."""
+DRAWS = 2
+"""Hosts that every graph meets when pools are compared."""
 BLENDS, OBJECTION = (0.25, 0.5, 1.0), 0.04
 """How much distilled occlusion may count beside the best pool, and how much disagreement that may
 cost."""
@@ -120,11 +120,7 @@ class SubsetSearch:
 
     def find(self, mix: HardMix, advance: Callable[[int], None] = lambda _: None) -> Candidates:
         """All candidates of all chains; where nothing is ``known`` all begin at random."""
-        graphs, few = mix.graphs.num_graphs, mix
-        if graphs > COMPARED:
-            ids = torch.randperm(graphs, generator=mix.generator)[:COMPARED].sort().values
-            few = mix.subset(ids.to(mix.context.device))
-        candidates = Candidates(few, few.draw(DRAWS))
+        candidates, graphs = Candidates(mix, mix.draw(DRAWS)), mix.graphs.num_graphs
         if mix.known is not None:
             weights = Distiller(mix.features[0], mix.graphs).fit(*mix.known)
             if bool(weights.any()):  # else it would be a pool of the first nodes
@@ -135,7 +131,7 @@ class SubsetSearch:
             pool = candidates.pool(candidates.chosen()) if start else None
             for number in range(self.rounds):
                 ids = torch.randperm(graphs, generator=mix.generator)[:ROUND_GRAPHS]
-                part = mix.subset(ids.to(mix.context.device)).asking(number + chain)
+                part = mix.subset(ids.to(mix.context.device))
                 score = torch.rand(part.graphs.num_nodes, generator=mix.generator).to(mix.features)
                 if pool is not None:
                     score = part.scores(pool)[0]

@@ -63,10 +63,6 @@ class HardMix(Mixer):
         known = self.known and (self.known[0][rows], self.known[1][ids])
         return replace(self, context=context, features=features, draw_hosts=hosts, known=known)
 
-    def asking(self, number: int) -> HardMix:
-        """The same with one network of an ensemble, see :meth:`Context.member`."""
-        return replace(self, context=self.context.member(number))
-
     @cached_property
     def graphs(self) -> GraphBatch:
         """All graphs as one batch."""

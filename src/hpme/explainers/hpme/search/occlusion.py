@@ -31,10 +31,9 @@ def occlusion(context: Context) -> tuple[Tensor, Tensor]:
     ids = order[cost.cumsum(0) <= OCCLUDED_NODES].sort().values
     scores = torch.zeros(graphs.num_nodes, device=context.device)
     seen = torch.zeros(graphs.num_graphs, device=context.device)
-    for number in range(min(len(context.members), len(ids))):
-        some = ids[number :: len(context.members)]  # of an ensemble each network takes its share
-        rows = concatenated_ranges(graphs.ptr[some], graphs.sizes[some])[0]
-        scores[rows] = _occlusion(context.subset(some).member(number)).to(scores)
+    if ids.numel():
+        rows = concatenated_ranges(graphs.ptr[ids], graphs.sizes[ids])[0]
+        scores[rows] = _occlusion(context.subset(ids)).to(scores)
     return scores, seen.index_fill(0, ids, 1.0)
 
 
