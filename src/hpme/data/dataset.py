@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,7 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
         self._data = Data(edge_index=store.local_edge_index, **attributes)
         self.slices = store.slices()
         self._hetero = None if store.schema is None else store
+        self._developed: Tensor | None = None
 
     @property
     def schema(self) -> Schema | None:
@@ -154,6 +156,13 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
                 return fixed[:count]
             numbers = numbers[~torch.isin(numbers, fixed)]
         return draw(numbers, seed, count)
+
+    def drawn_before(self, numbers: Sequence[int]) -> int:
+        """How many of some numbers any seed draws with which methods are developed."""
+        if self._developed is None:
+            every = (self.explained(seed) for seed in range(TUNING))
+            self._developed = torch.unique(torch.cat([*every]))
+        return int(torch.isin(torch.tensor(numbers), self._developed).sum())
 
     def companions(self, seed: int, count: int = 200) -> Tensor:
         """Numbers of graphs to fit on beside the explained ones; usually none.
