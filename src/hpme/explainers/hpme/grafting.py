@@ -25,7 +25,7 @@ from hpme.graphs.segment import exclusive_cumsum
 from hpme.models.explained import ExplainedModel, HeldModel
 
 DRAWS = 16
-"""Hosts per molecule, random regions, and fillers."""
+"""Hosts per graph: enough for intervals. Of molecules also random regions, and fillers."""
 FEWEST = 4
 """Pairs of transplants, with a region and a random one, below which grafts say too little."""
 BATCH = 512
@@ -160,11 +160,10 @@ class Grafting:
         tables = self.table((len(TRIALS), DRAWS, count), texts, [graph for *_, graph in texts])
         hosts = hosts.gather(0, numbers.to(ids.device))
         inserted, random, removed, spared = tables
-        fit, lack = (
-            (a + b).isfinite().sum(0) >= FEWEST for a, b in ((inserted, random), (removed, spared))
-        )
-        share = tables.isfinite().double().mean((0, 1)) * (fit | lack)
-        tables[:2, :, ~fit] = torch.nan
+        pairs = torch.stack([inserted + random, removed + spared])
+        enough = pairs.isfinite().sum(1) >= FEWEST
+        share = tables.isfinite().double().mean((0, 1)) * enough.any(0)
+        tables[:2, :, ~enough[0]] = torch.nan
         share = torch.where(chosen.to(ids.device), share, torch.nan)
         bounded = context.task.classification
         return Trials(own, hosts, inserted, random, removed, spared, bounded, share, made)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from hpme.explainers.hpme.evidence import CARRIES, LITTLE, Trials, Verdict, degrees, verdicts
-from hpme.explainers.hpme.grafting import Grafting
+from hpme.explainers.hpme.grafting import DRAWS, Grafting
 from hpme.explainers.hpme.method.pool import top_nodes
 from hpme.explainers.hpme.proof import Proof, proofs_of
 from hpme.explainers.hpme.rest import named, rest_of
@@ -20,8 +20,6 @@ from hpme.explainers.hpme.transplants import Transplants
 from hpme.explainers.shared.context import Context
 from hpme.graphs import GraphBatch
 
-DRAWS = 16
-"""Hosts every graph meets: enough for intervals."""
 BEYOND_CHANCE = 0.25
 """By how much more than random nodes an alternative must keep of a prediction to carry it."""
 ADDED = 0.1
@@ -33,9 +31,6 @@ REASONS: dict[Verdict, str] = {
     "absence": "Nothing in the graph carries the prediction",
     "unclear": "Too little is certain",
 }
-
-
-AGAINST = "What is marked speaks against the prediction"
 
 
 @dataclass(frozen=True)
@@ -171,7 +166,7 @@ class Quality:
         said = REASONS[self.verdict]
         shares = (self.carried, self.carried_high), (self.lost, self.lost_high)
         if self.verdict == "unclear" and any(s <= -LITTLE and high < 0 for s, high in shares):
-            return AGAINST
+            return "What is marked speaks against the prediction"
         if self.verdict in ("carried", "part") and self.carried_low > 0:
             said += f" ({min(self.carried, 1.0):.0%})"
         if self.more and (math.isnan(self.together) or self.carried > 1 - ADDED):
