@@ -32,7 +32,7 @@ def test_connected_parts(edges):
     links = coo_matrix((np.ones(len(edges)), ends), shape=(12, 12))
     label = connected_components(links, directed=False)[1]
     lowest = [int((label == label[node]).argmax()) for node in range(12)]
-    assert component_of(*torch.from_numpy(ends), 12).tolist() == lowest
+    assert component_of(torch.from_numpy(ends), 12).tolist() == lowest
 
 
 @given(counts)

@@ -180,7 +180,7 @@ class Board:
     def connected(self, member: Tensor, graph: Tensor) -> Tensor:
         """The largest connected part of every row's subgraph; with anchors, the parts of these."""
         flat, edges = member.reshape(-1), self.edges(graph)
-        part, count = component_of(*edges[:, flat[edges].all(0)], len(flat)), len(flat)
+        part, count = component_of(edges[:, flat[edges].all(0)], len(flat)), len(flat)
         row = torch.arange(len(flat)) // self.width
         if self.model.graphs.anchors is not None:
             anchored = torch.zeros(count, dtype=torch.bool)

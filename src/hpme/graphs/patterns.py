@@ -227,7 +227,7 @@ class LabelledGraphs:
         source = torch.repeat_interleave(self.adjacency.degree)
         kept = inside[source] & inside[self.adjacency.target]
         source, target, label = source[kept], self.adjacency.target[kept], self.edge_label[kept]
-        component = component_of(source, target, len(self.label))
+        component = component_of(torch.stack([source, target]), len(self.label))
         code = _mixed(self.label + 1)
         for _ in range(4):
             message = _mixed(code[source] + _MIX[0] * (label + 1))

@@ -99,10 +99,10 @@ def standardise_in_segment(values: Tensor, segment: Tensor, num_segments: int) -
     return centred / (spread + 1e-6).index_select(0, segment)
 
 
-def component_of(source: Tensor, target: Tensor, count: int) -> Tensor:
+def component_of(edge_index: Tensor, count: int) -> Tensor:
     """The lowest node of the connected part that each of ``count`` nodes is in."""
-    ends, others = torch.cat([source, target]), torch.cat([target, source])
-    lower = torch.arange(count, device=source.device)
+    ends, others = torch.cat([edge_index, edge_index.flip(0)], dim=1)
+    lower = torch.arange(count, device=edge_index.device)
     found = lower[:0]
     while not torch.equal(lower, found):
         found = lower

@@ -171,7 +171,7 @@ class JoinedPair:
             edge[side, where] = torch.arange(len(where))
         apart = rows[:2, (edge < 0).any(0)]
         differs = (place < 0).any(0).index_fill(0, apart.flatten(), True)
-        order = torch.unique(component_of(*apart, size)[differs], return_inverse=True)[1]
+        order = torch.unique(component_of(apart, size)[differs], return_inverse=True)[1]
         part = torch.full((size,), -1)
         part[differs] = order
         found = cls(place, rows[:2], rows[2], edge, part)

@@ -218,7 +218,7 @@ class Transplants:
         graphs = self.graphs
         ends = graphs.edge_index[:, keep[graphs.edge_index].all(0)]
         own = torch.arange(graphs.num_nodes, device=keep.device)
-        return self.sizes(keep & (component_of(*ends, graphs.num_nodes) == own))
+        return self.sizes(keep & (component_of(ends, graphs.num_nodes) == own))
 
     def carried(self, keep: Tensor, ids: Tensor) -> Tensor:
         """How much nearer graphs' own nodes bring hosts to predictions than as many random ones."""
