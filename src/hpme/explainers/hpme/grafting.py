@@ -273,7 +273,7 @@ def _as_it_is(own: Anatomy) -> Transplant:
     return Transplant(own.molecule, (-1,) * own.size, tuple(range(own.size)))
 
 
-def text_of(made: Transplant) -> str:
+def text_of(made: Any) -> str:
     """The SMILES of what was made."""
     return str(import_module("rdkit.Chem").MolToSmiles(made.molecule))
 
