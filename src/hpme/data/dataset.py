@@ -55,6 +55,13 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
         """Types of nodes and edges, if the graphs have any."""
         return None if self._hetero is None else self._hetero.schema
 
+    @property
+    def flat(self) -> GraphStore | None:
+        """Heterogeneous graphs with edges in the order in which models are trained on them."""
+        if self._hetero is None or self.slices is None:
+            return None
+        return self._hetero.detached().subset(torch.as_tensor(list(self.indices())))
+
     def get(self, idx: int) -> Any:
         """The graph with a number; a heterogeneous one is a ``HeteroData``."""
         return super().get(idx) if self._hetero is None else self._hetero[idx]
@@ -144,10 +151,8 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
         """
         if count < 1:
             raise InputError(f"count must be at least 1, got {count}")
-        numbers, ranges = (
-            self._require_explainable(),
-            self.info.explained_positions.get(self.variant),
-        )
+        numbers = self._require_explainable()
+        ranges = self.info.explained_positions.get(self.variant)
         if ranges is not None:
             share = len(self) if seed >= APART else -(-count // len(ranges))
             positions = [i for part in ranges for i in part[:share] if i < len(self)]

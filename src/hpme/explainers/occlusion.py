@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from hpme.explainers.shared.masks import Masks, from_edges, from_nodes, squash
-from hpme.explainers.shared.options import FLAG, one_of, table
 from hpme.explainers.shared.replicas import (
     ReplicaModel,
     explained_output,
@@ -60,7 +59,6 @@ class OcclusionExplainer(TrainingFreeExplainer):
     needs_weights = False
     hetero = True
     needs_edges = False
-    constraints = table(unit=one_of(*get_args(Unit), words=(None,)), signed=FLAG)
 
     def __init__(self, *, unit: Unit | None = None, signed: bool = False, **options: Any) -> None:
         super().__init__(**options)

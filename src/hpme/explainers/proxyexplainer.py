@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from hpme.explainers.shared.context import Context
 from hpme.explainers.shared.mixing import MixingExplainer, MixupGraphs
-from hpme.explainers.shared.options import real, table, whole
+from hpme.explainers.shared.options import Count, Positive, Weight
 from hpme.explainers.shared.parametric import (
     Categories,
     ParametricExplainer,
@@ -46,19 +46,16 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
     title = "ProxyExplainer"
     summary = "ProxyExplainer: an edge MLP trained on graphs rebuilt by an autoencoder."
     typical_seconds = 6.0
-    constraints = table(
-        proxy_steps=whole(1), proxy_lr=real(above=0), divergence_weight=real(least=0)
-    )
 
     autoencoder: GraphAutoencoder
 
     def __init__(
         self,
         *,
-        proxy_steps: int = 5,
-        proxy_lr: float = 0.01,
-        divergence_weight: float = 0.01,
-        epochs: int = 30,
+        proxy_steps: Count = 5,
+        proxy_lr: Positive = 0.01,
+        divergence_weight: Weight = 0.01,
+        epochs: Count = 30,
         **options: Any,
     ) -> None:
         super().__init__(epochs=epochs, **options)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from hpme.explainers.shared.context import Context
 from hpme.explainers.shared.mixing import MixingExplainer, MixupGraphs, draw_partners, joined, unite
-from hpme.explainers.shared.options import real, table, whole
+from hpme.explainers.shared.options import Count, FromZero, Positive, Weight
 from hpme.explainers.shared.parametric import ParametricExplainer, binary_concrete
 from hpme.graphs import GraphBatch
 from hpme.graphs.segment import at
@@ -46,23 +46,17 @@ class RegExplainer(MixingExplainer, ParametricExplainer):
     title = "RegExplainer"
     summary = "RegExplainer: mixup with near and far graphs and a contrast of their embeddings."
     typical_seconds = 15.0
-    constraints = table(
-        contrast_weight=real(least=0),
-        prediction_weight=real(least=0),
-        contrast_temperature=real(above=0),
-        bridges=whole(0),
-    )
 
     def __init__(
         self,
         *,
-        contrast_weight: float = 1.0,
-        prediction_weight: float = 1.0,
-        contrast_temperature: float = 0.5,
-        bridges: int = 1,
-        epochs: int = 150,
-        size_weight: float = 0.3,
-        end_temperature: float = 2.0,
+        contrast_weight: Weight = 1.0,
+        prediction_weight: Weight = 1.0,
+        contrast_temperature: Positive = 0.5,
+        bridges: FromZero = 1,
+        epochs: Count = 150,
+        size_weight: Weight = 0.3,
+        end_temperature: Positive = 2.0,
         **options: Any,
     ) -> None:
         super().__init__(

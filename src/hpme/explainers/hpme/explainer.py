@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
@@ -23,7 +23,7 @@ from hpme.explainers.hpme.search.ratio import LEAST, RATIOS, RatioPoint, choose_
 from hpme.explainers.hpme.search.representation import NodeReader
 from hpme.explainers.hpme.transplants import Transplants, least_needed, spread_over
 from hpme.explainers.shared.context import Context, batches, sampled
-from hpme.explainers.shared.options import one_of, real, table, whole
+from hpme.explainers.shared.options import Count, FromZero, Positive, whole
 from hpme.graphs import GraphBatch
 from hpme.graphs.equal import equal_groups
 from hpme.models.adapter import ModelAdapter
@@ -73,21 +73,14 @@ class HPMEExplainer(HPMEBase):
     typical_seconds = 6.0
     hetero = True
     needs_edges = False
-    constraints = table(
-        restarts=whole(0),
-        rounds=whole(1),
-        subsets=whole(4),
-        max_passes=real(above=0, words=(None,)),
-        refine=one_of(*get_args(Refine), words=(None,)),
-    )
 
     def __init__(
         self,
         *,
-        restarts: int = 2,
-        rounds: int = 4,
-        subsets: int = 16,
-        max_passes: float | None = None,
+        restarts: FromZero = 2,
+        rounds: Count = 4,
+        subsets: Annotated[int, whole(4)] = 16,
+        max_passes: Positive | None = None,
         refine: Refine | None = "gradient",
         **options: Any,
     ) -> None:
@@ -204,7 +197,7 @@ class HPMEExplainer(HPMEBase):
             slopes = Local("gradient", mix.context.adapter, mix.context.task)(mix.graphs)[1]
             if not slopes.any() and not found.weights:  # nothing matters, so any pool will do
                 slopes = torch.rand(len(slopes), generator=mix.generator).to(slopes)
-            distiller = Distiller(mix.features[0], mix.graphs)
+            distiller = Distiller(mix.features, mix.graphs)
             weights = distiller.fit(slopes, torch.ones_like(mix.m).to(slopes))
             if bool(weights.any()):
                 found.add(weights)
@@ -239,7 +232,7 @@ class HPMEExplainer(HPMEBase):
     def _represent(self, layers: tuple[Tensor, ...], h: Tensor, graphs: GraphBatch) -> Tensor:
         assert self.reader is not None
         features: Tensor = self.reader(layers, h, graphs)
-        return features.unsqueeze(0)
+        return features
 
     def _scored(
         self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any
@@ -270,8 +263,7 @@ class HPMEExplainer(HPMEBase):
         store, adapter = mix.context.store, mix.context.adapter
         parts = batches(torch.arange(len(store)), self.batch_size)
         local = torch.cat([self._local(adapter, store.batch(ids))[1] for ids in parts])
-        beside = local.to(mix.features).view(1, -1, 1)
-        return replace(mix, features=torch.cat([mix.features, beside], dim=2))
+        return replace(mix, features=torch.column_stack([mix.features, local.to(mix.features)]))
 
     def _importance(self, score: Tensor, graphs: GraphBatch) -> Tensor:
         return importance(score, graphs)

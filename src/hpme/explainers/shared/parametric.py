@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from hpme.explainers.shared.base import GraphExplainer
 from hpme.explainers.shared.context import Context, batches
 from hpme.explainers.shared.masks import Masks
-from hpme.explainers.shared.options import real, table, whole
+from hpme.explainers.shared.options import Count, Positive, Weight
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.schema import NODE_TYPE
 from hpme.graphs.segment import exclusive_cumsum, segment_mean, segment_sum
@@ -52,16 +52,6 @@ class ParametricExplainer(GraphExplainer):
         **options: Arguments of :class:`~hpme.explainers.shared.base.GraphExplainer`.
     """
 
-    constraints = table(
-        epochs=whole(1),
-        lr=real(above=0),
-        weight_decay=real(least=0),
-        size_weight=real(least=0),
-        entropy_weight=real(least=0),
-        start_temperature=real(above=0),
-        end_temperature=real(above=0),
-        hidden=whole(1),
-    )
     edge_mlp: EdgeMLP
     reads_target_node: ClassVar[bool] = True
     """Whether the edge MLP reads the target node's embedding beside that of every node."""
@@ -69,14 +59,14 @@ class ParametricExplainer(GraphExplainer):
     def __init__(
         self,
         *,
-        epochs: int = 100,
-        lr: float = 0.01,
-        weight_decay: float = 5e-4,
-        size_weight: float = 0.003,
-        entropy_weight: float = 0.01,
-        start_temperature: float = 5.0,
-        end_temperature: float = 1.0,
-        hidden: int = 64,
+        epochs: Count = 100,
+        lr: Positive = 0.01,
+        weight_decay: Weight = 5e-4,
+        size_weight: Weight = 0.003,
+        entropy_weight: Weight = 0.01,
+        start_temperature: Positive = 5.0,
+        end_temperature: Positive = 1.0,
+        hidden: Count = 64,
         **options: Any,
     ) -> None:
         super().__init__(**options)
