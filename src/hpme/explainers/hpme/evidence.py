@@ -72,11 +72,8 @@ class Trials:
                 ours = torch.where(other.share == 0, torch.nan, ours)
             return torch.where(other.share > 0, theirs, ours)
 
-        hosts, inserted, random = map(chosen, ("hosts", "inserted", "random"))
-        given = self.bounded, other.share, other.made
-        return Trials(
-            self.own, hosts, inserted, random, chosen("removed"), chosen("spared"), *given
-        )
+        tables = map(chosen, ("hosts", "inserted", "random", "removed", "spared"))
+        return Trials(self.own, *tables, self.bounded, other.share, other.made)
 
     @property
     def differ(self) -> Tensor:
