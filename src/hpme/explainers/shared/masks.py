@@ -78,6 +78,11 @@ def spread(
         columns[name].scatter_reduce_(0, place, value, "amax")
 
 
+def nothing_in(graphs: GraphBatch) -> Tensor:
+    """The importance of no edges, or of no nodes."""
+    return graphs.x.new_zeros(0, dtype=torch.float32)
+
+
 def squash(score: Tensor) -> Tensor:
     """Scores of at least 0 in [0, 1), in the same order, in the default precision."""
     return (score / (1 + score)).to(torch.get_default_dtype())

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from hpme.explainers.shared.base import GraphExplainer
@@ -68,8 +67,3 @@ def weighted_model(
         return output
 
     return predict
-
-
-def no_edges(graphs: GraphBatch) -> Tensor | None:
-    """An empty mask if there is no edge to explain."""
-    return None if graphs.num_edges else graphs.x.new_zeros(0, dtype=torch.float32)
