@@ -112,8 +112,10 @@ def test_sentences():
         "These 3 nodes change p(AMES) by 0.0021 [-0.0010, 0.5800] in other graphs; random nodes by "
         "0.0200. Removing them lowers it by 0.0000. Nothing in the graph carries the prediction."
     )
-    against = made("unclear", lost=-0.4, lost_high=-0.38).sentence()
+    lower = {"lost": -0.4, "removal_low": -0.5, "removal_high": -0.3}
+    against = made("unclear", **lower, way=-0.5).sentence()
     assert against.endswith("by 0.43. What is marked speaks against the prediction.")
+    assert made("unclear", **lower, way=0.5).sentence().endswith("Too little is certain.")
     gone = made("unclear", effect=math.nan, removal=math.nan, nodes="nodes")
     assert gone.sentence() == "These 3 nodes cannot be moved. Too little is certain."
 

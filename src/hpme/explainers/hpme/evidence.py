@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any, Literal
 
@@ -72,8 +72,9 @@ class Trials:
                 ours = torch.where(other.share == 0, torch.nan, ours)
             return torch.where(other.share > 0, theirs, ours)
 
-        tables = map(chosen, ("hosts", "inserted", "random", "removed", "spared"))
-        return Trials(self.own, *tables, self.bounded, other.share, other.made)
+        names = ("hosts", "inserted", "random", "removed", "spared")
+        tables: dict[str, Any] = {name: chosen(name) for name in names}
+        return replace(self, **tables, share=other.share, made=other.made)
 
     @property
     def differ(self) -> Tensor:

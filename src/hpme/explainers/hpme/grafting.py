@@ -156,12 +156,13 @@ class Grafting:
                     numbers[draw, graph] = host
                     before = one
                 elif name == "random":  # it follows the region in the same host
-                    made[graph, draw] = _as_it_is(self.anatomies[host]), before, one
+                    bare = self.anatomies[host]
+                    as_it_is = (-1,) * bare.size, tuple(range(bare.size))
+                    made[graph, draw] = Transplant(bare.molecule, *as_it_is), before, one
         tables = self.table((len(TRIALS), DRAWS, count), texts, [graph for *_, graph in texts])
         hosts = hosts.gather(0, numbers.to(ids.device))
         inserted, random, removed, spared = tables
-        pairs = torch.stack([inserted + random, removed + spared])
-        enough = pairs.isfinite().sum(1) >= FEWEST
+        enough = (tables[::2] + tables[1::2]).isfinite().sum(1) >= FEWEST
         share = tables.isfinite().double().mean((0, 1)) * enough.any(0)
         tables[:2, :, ~enough[0]] = torch.nan
         share = torch.where(chosen.to(ids.device), share, torch.nan)
@@ -266,11 +267,6 @@ class Grafting:
 def anatomy_of(smiles: str) -> Anatomy:
     """What grafts ask about a molecule; remembered, since kept ones are asked about every time."""
     return Anatomy(import_module("rdkit.Chem").MolFromSmiles(smiles))
-
-
-def _as_it_is(own: Anatomy) -> Transplant:
-    """A molecule into which nothing was put."""
-    return Transplant(own.molecule, (-1,) * own.size, tuple(range(own.size)))
 
 
 def text_of(made: Any) -> str:

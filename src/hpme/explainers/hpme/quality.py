@@ -164,8 +164,11 @@ class Quality:
     def _reason(self) -> str:
         """How much of the reason it is, and the rest if that adds clearly or nothing is left to."""
         said = REASONS[self.verdict]
-        shares = (self.carried, self.carried_high), (self.lost, self.lost_high)
-        if self.verdict == "unclear" and any(s <= -LITTLE and high < 0 for s, high in shares):
+        side = math.copysign(1.0, self.way)  # of the graph, seen from hosts
+        away = max(side * self.effect_low, side * self.effect_high) < 0
+        nearer = min(side * self.removal_low, side * self.removal_high) > 0
+        against = (away and self.carried <= -LITTLE) or (nearer and self.lost <= -LITTLE)
+        if self.verdict == "unclear" and against:
             return "What is marked speaks against the prediction"
         if self.verdict in ("carried", "part") and self.carried_low > 0:
             said += f" ({min(self.carried, 1.0):.0%})"
