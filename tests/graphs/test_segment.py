@@ -1,13 +1,9 @@
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
 
 from hpme.graphs.segment import (
-    component_of,
     concatenated_ranges,
     exclusive_cumsum,
     rank_in_segment,
@@ -24,15 +20,6 @@ def segments(sizes, seed, *columns):
     generator = torch.Generator().manual_seed(seed)
     segment = torch.repeat_interleave(torch.tensor(sizes))
     return torch.randn(len(segment), *columns, generator=generator), segment
-
-
-@given(st.lists(st.tuples(st.integers(0, 11), st.integers(0, 11)), max_size=12))
-def test_connected_parts(edges):
-    ends = np.array(edges, dtype=int).reshape(-1, 2).T
-    links = coo_matrix((np.ones(len(edges)), ends), shape=(12, 12))
-    label = connected_components(links, directed=False)[1]
-    lowest = [int((label == label[node]).argmax()) for node in range(12)]
-    assert component_of(torch.from_numpy(ends), 12).tolist() == lowest
 
 
 @given(counts)

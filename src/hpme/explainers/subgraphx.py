@@ -15,13 +15,8 @@ from hpme.explainers.shared.options import Count, FromZero, Positive, Share
 from hpme.explainers.shared.replicas import ReplicaModel, predicted
 from hpme.explainers.shared.training_free import TrainingFreeExplainer
 from hpme.graphs import GraphBatch
-from hpme.graphs.segment import (
-    component_of,
-    concatenated_ranges,
-    exclusive_cumsum,
-    rank_in_segment,
-    segment_sum,
-)
+from hpme.graphs.edges import connected_parts
+from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum, rank_in_segment, segment_sum
 from hpme.models.adapter import ModelAdapter
 from hpme.models.task import Task
 
@@ -172,7 +167,7 @@ class Board:
     def connected(self, member: Tensor, graph: Tensor) -> Tensor:
         """The largest connected part of every row's subgraph; with anchors, the parts of these."""
         flat, edges = member.reshape(-1), self.edges(graph)
-        part, count = component_of(edges[:, flat[edges].all(0)], len(flat)), len(flat)
+        part, count = connected_parts(edges[:, flat[edges].all(0)], len(flat)), len(flat)
         row = torch.arange(len(flat)) // self.width
         if self.model.graphs.anchors is not None:
             anchored = torch.zeros(count, dtype=torch.bool)

@@ -92,18 +92,6 @@ def standardise_in_segment(values: Tensor, segment: Tensor, num_segments: int) -
     return centred / (spread + 1e-6).index_select(0, segment)
 
 
-def component_of(edge_index: Tensor, count: int) -> Tensor:
-    """The lowest node of the connected part that each of ``count`` nodes is in."""
-    ends, others = torch.cat([edge_index, edge_index.flip(0)], dim=1)
-    lower = torch.arange(count, device=edge_index.device)
-    found = lower[:0]
-    while not torch.equal(lower, found):
-        found = lower
-        lower = found.scatter_reduce(0, others, found[ends], "amin")
-        lower = lower[lower]
-    return found
-
-
 def reverse_edge_index(edge_index: Tensor, num_nodes: int) -> Tensor:
     """For every edge ``(i, j)`` the position of ``(j, i)``; its own where there is no reverse."""
     key = edge_index[0] * num_nodes + edge_index[1]

@@ -19,7 +19,7 @@ from hpme.explainers.hpme.search.criterion import closeness
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.shared.context import Context
 from hpme.graphs import GraphBatch, GraphStore
-from hpme.graphs.segment import component_of
+from hpme.graphs.edges import connected_parts
 from hpme.graphs.tensors import from_tensors, to_tensors
 
 HOST = "host_"
@@ -216,9 +216,9 @@ class Transplants:
     def _parts(self, keep: Tensor) -> Tensor:
         """Number of connected parts of a mask ``[N]`` in every graph."""
         graphs = self.graphs
-        ends = graphs.edge_index[:, keep[graphs.edge_index].all(0)]
-        own = torch.arange(graphs.num_nodes, device=keep.device)
-        return self.sizes(keep & (component_of(ends, graphs.num_nodes) == own))
+        inner = graphs.edge_index[:, keep[graphs.edge_index].all(0)]
+        first = torch.unique(connected_parts(inner, graphs.num_nodes)[keep])
+        return torch.bincount(graphs.batch[first], minlength=graphs.num_graphs)
 
     def carried(self, keep: Tensor, ids: Tensor) -> Tensor:
         """How much nearer graphs' own nodes bring hosts to predictions than as many random ones."""
