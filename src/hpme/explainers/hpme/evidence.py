@@ -13,6 +13,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 Verdict = Literal["carried", "part", "several", "absence", "unclear"]
+Row = list[float]
+"""A mean and the ends of its interval."""
 CONFIDENCE = 0.95
 CARRIES = 0.5
 """Share of the way that a region must carry to be most of the reason."""
@@ -172,13 +174,7 @@ def verdicts(found: Mapping[str, Tensor]) -> list[Verdict]:
 
 
 def _verdict(
-    carried: list[float],
-    lost: list[float],
-    effect: list[float],
-    random: float,
-    rest: float,
-    kept: float,
-    towards: bool,
+    carried: Row, lost: Row, effect: Row, random: float, rest: float, kept: float, towards: bool
 ) -> Verdict:
     """The verdict of one graph; comparisons with NaN are false."""
     if carried[0] >= CARRIES and carried[1] > 0 and towards:
