@@ -94,7 +94,8 @@ def effects_of(
             for (own, known), left in zip(pairs, without, strict=True)
         )
     parts = single.cpu().split(sizes.tolist())  # type: ignore[no-untyped-call]
-    return [Effect(*row, part) for row, part in zip(overall.tolist(), parts, strict=True)]
+    rows_of = zip(overall.tolist(), parts, strict=True)
+    return [Effect(mean, low, high, part) for (mean, low, high), part in rows_of]
 
 
 def _node_effects(

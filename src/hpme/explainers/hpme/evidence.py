@@ -120,8 +120,7 @@ def degrees(trials: Trials) -> dict[str, Tensor]:
     without_random = nearer(spared, own.expand_as(spared)).clamp(max=0)  # what rises is not lost
     carried, effect = nearer(inserted, random), interval(inserted - hosts)
     lost = interval(without_random - nearer(removed, own.expand_as(removed)))
-    # Hosts of mixes lose their own region first, those of grafts next to nothing: a graft that does
-    # nothing where random ones take away from the prediction is no reason for it.
+    # Hosts of mixes make room first; a graft that does nothing where random ones harm is no reason.
     towards = torch.where(whole > 0, effect[:, 1], -effect[:, 2]) > 0
     return {
         "carried": torch.where(stays.unsqueeze(1), 0.0, interval(carried)),

@@ -165,9 +165,8 @@ class Quality:
     def _reason(self) -> str:
         """How much of the reason it is, and the rest if that adds clearly or nothing is left to."""
         said = REASONS[self.verdict]
-        side = math.copysign(1.0, self.way)  # of the graph, seen from hosts
-        away = max(side * self.effect_low, side * self.effect_high) < 0
-        nearer = min(side * self.removal_low, side * self.removal_high) > 0
+        away = max(self.way * end for end in (self.effect_low, self.effect_high)) < 0
+        nearer = min(self.way * end for end in (self.removal_low, self.removal_high)) > 0
         against = (away and self.carried <= -LITTLE) or (nearer and self.lost <= -LITTLE)
         if self.verdict == "unclear" and against:
             return "What is marked speaks against the prediction"

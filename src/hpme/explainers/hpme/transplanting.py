@@ -184,8 +184,9 @@ class TransplantingExplainer(MixingExplainer):
         at_least("draws", draws, 1)
 
         def ask(transplants: Transplants, store: GraphStore, _: Tensor) -> list[Effect]:
-            grafting, pooled = self._grafting(model, transplants, store), transplants.pooled
-            left = grafting and grafting.without(store, pooled[: len(store.x)], draws, nodes=nodes)
+            grafting = self._grafting(model, transplants, store)
+            pooled = transplants.pooled[: len(store.x)]
+            left = grafting.without(store, pooled, draws, nodes=nodes) if grafting else None
             return effects_of(transplants, draws=draws, nodes=nodes, without=left)
 
         found = self._by_parts(model, graphs, ask)
