@@ -116,12 +116,13 @@ function buildAudit(container, audit) {
 const TABS = [["rules", "Rules"], ["changes", "What would change it"], ["audit", "Audit"], ["graphs", "Explanations"]];
 let showChange = null;
 
-/** The tab in view: pages without any have the list of graphs alone. */
+/** The tab in view: pages without any have the list of graphs, and what would change a single one below it. */
 function currentTab() {
-  return TABS.find(([name]) => !byId(`view-${name}`).hidden)[0];
+  return byId("tabs").hidden ? "graphs" : TABS.find(([name]) => !byId(`view-${name}`).hidden)[0];
 }
 
 function openTab(opened) {
+  if (byId("tabs").hidden) return;
   for (const [name] of TABS) {
     byId(`view-${name}`).hidden = name !== opened;
     const tab = byId(`tab-${name}`);
@@ -137,6 +138,11 @@ function buildInsight() {
   if (found.rules) buildRules(byId("view-rules"), found.rules);
   if (found.changes?.every(Boolean)) showChange = buildChanges(byId("view-changes"), found.changes);
   if (found.audit) buildAudit(byId("view-audit"), found.audit);
+  if (report.count === 1 && showChange && !found.rules && !found.audit) {
+    byId("view-graphs").after(byId("view-changes"));
+    byId("view-changes").hidden = false;
+    return;
+  }
   const there = TABS.filter(([name]) => name === "graphs" || (name === "changes" ? showChange : found[name]));
   if (there.length < 2) return;
   byId("view-graphs").setAttribute("role", "tabpanel");

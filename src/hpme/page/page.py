@@ -83,7 +83,9 @@ def payload(
         number = int((store.sizes == 0).nonzero()[0])
         raise InputError(f"graph {number} has no nodes; leave empty graphs out")
     pairs = store.pairs.proper
-    atoms, scores = scores_of(named, graphs, store)
+    types = store.node[NODE_TYPE] if store.schema else None
+    drawn = draw_graphs(graphs, store, types, progress=progress)
+    atoms, scores = scores_of(named, store, molecules=drawn["molecules"])
     counts, owner = (store.sizes, store.node_graph) if atoms else (pairs.counts, pairs.graph)
     random = "random atoms" if atoms else "random edges"
     while random in named:
@@ -121,7 +123,6 @@ def payload(
         }
         for name in scores
     ]
-    types = store.node[NODE_TYPE] if store.schema else None
     return {
         "title": title,
         "model": model_name,
@@ -131,7 +132,7 @@ def payload(
         "unit": "atom" if atoms else "edge",
         "names": [str(name) for name in names],
         "smiles": [text_or_none(graph.get("smiles")) for graph in graphs],
-        **draw_graphs(graphs, store, types, progress=progress),
+        **drawn,
         "types": list(store.schema.node_types) if store.schema else None,
         "truth": {k: whole_numbers(v) for k, v in truth.items()} if truth else None,
         "stepCounts": whole_numbers(step_counts),

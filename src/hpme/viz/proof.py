@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
-import numpy as np
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -23,10 +23,10 @@ GONE = "#B9C0C7"
 
 def placed(trial: Trial) -> list[Data]:
     """The graphs of a trial with ``places``, so that the host stays where it is in all of them."""
-    graphs = [one.graph.clone() for one in trial]
+    graphs = [copy(one.graph) for one in trial]
     molecule = molecule_of(trial[0].graph)
     if molecule is not None:
-        own = torch.tensor(np.array(molecule.GetConformer().GetPositions()[:, :2]))
+        own = torch.from_numpy(molecule.GetConformer().GetPositions()[:, :2])
         places = torch.cat([own, torch.full((1, 2), torch.nan, dtype=own.dtype)])
         numbers = [one.origin for one in trial]
     else:  # all three are parts of one graph, which is placed once
