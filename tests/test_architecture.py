@@ -26,7 +26,9 @@ FOUNDATION = {"errors", "limits", "progress", "storage", "text", "__init__"}
 ALIASES = {
     ("hpme.viz", "hpme.page"),
     ("hpme.explainers.shared.explanation", "hpme.viz.gallery"),
+    ("hpme.explainers.hpme.rulebook", "hpme.viz.gallery"),
     ("hpme.explainers.hpme.rulebook", "hpme.viz.rules"),
+    ("hpme.explainers.hpme.proof", "hpme.viz.gallery"),
     ("hpme.explainers.hpme.proof", "hpme.viz.proof"),
     ("hpme.explainers.hpme.report", "hpme.viz.charts"),
     ("hpme.explainers.hpme.report", "hpme.viz.style"),

@@ -169,6 +169,10 @@ class ExplainedModel:
         """Eval mode, no parameter gradients; everything as before afterwards, even on error."""
         return frozen(self.model)
 
+    def remembered(self, name: str, about: Any, find: Callable[[], Any]) -> Any:
+        """What is found about an object; models that are held remember it."""
+        return find()
+
 
 @dataclass(frozen=True)
 class HeldModel(ExplainedModel):
@@ -197,6 +201,14 @@ class HeldModel(ExplainedModel):
         if self.found.get("thread") != threading.get_ident():
             return super().frozen()
         return same_random_state(modules_of(self.model))
+
+    def remembered(self, name: str, about: Any, find: Callable[[], Any]) -> Any:
+        """What was found about the same object before, as long as weights do not change."""
+        if "thread" not in self.found:
+            return find()
+        if self.found.get(name, (None,))[0] is not about:
+            self.found[name] = about, find()
+        return self.found[name][1]
 
 
 def known_facts(explained: ExplainedModel) -> dict[str, Any]:

@@ -56,13 +56,13 @@ function buildChanges(container, changes) {
     previous.disabled = page === 0;
     next.disabled = page === pages - 1;
   }
-  const middle = sizes.length ? ` The smallest change is of ${counted(sizes[sizes.length >> 1], "node")} at the median, what goes and what comes together.` : "";
+  const middle = sizes.length ? ` The smallest change is of ${counted(sizes[sizes.length >> 1], WORDS.node)} at the median, what goes and what comes together.` : "";
   const item = (name, words) => el("span", {}, el("i", { class: `key ${name}` }), words);
   container.append(
     el("section", { class: "trust", "aria-labelledby": "changes-title" },
       el("h2", { id: "changes-title" }, "What would change the answer"),
-      el("p", {}, `Small regions were replaced by regions of other real graphs until the model’s answer changed: found for ${hits.toLocaleString("en")} of ${counted(changes.length, "graph")}.${middle}`),
-      el("div", { class: "legend" }, item("gone", "goes"), item("come", "comes from another graph"))),
+      el("p", {}, `Small regions were replaced by regions of other real ${WORDS.graph}s until the model’s answer changed: found for ${hits.toLocaleString("en")} of ${counted(changes.length, WORDS.graph)}.${middle}`),
+      el("div", { class: "legend" }, item("gone", "goes"), item("come", `comes from another ${WORDS.graph}`))),
     list,
     el("nav", { class: "pager", "aria-label": "Pages of changes", hidden: pages < 2 }, previous, text, next));
   show(0);

@@ -101,7 +101,12 @@ def _written(
     """Letters of all atoms, and how bonds are drawn, those from lower to higher atoms."""
     # RDKit's iterators are slow, and so are arrays of a few numbers.
     bonds = [
-        (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), bond.GetBondTypeAsDouble(), bond.GetBondDir())
+        (
+            bond.GetBeginAtomIdx(),
+            bond.GetEndAtomIdx(),
+            bond.GetBondTypeAsDouble(),
+            bond.GetBondDir(),
+        )
         for bond in map(molecule.GetBondWithIdx, range(molecule.GetNumBonds()))
     ]
     beside: list[list[int]] = [[] for _ in x]

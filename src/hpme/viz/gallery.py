@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import torch
 from matplotlib.cm import ScalarMappable
@@ -113,8 +113,14 @@ def picture(
     return painter.finish(render(figure, suffix))
 
 
-def save_picture(path: str | Path, content: Callable[[str], bytes]) -> Path:
-    """Writes a picture; ``content`` makes it from the suffix of the path."""
+@overload
+def save_picture(path: None, content: Callable[[str], bytes]) -> str: ...
+@overload
+def save_picture(path: str | Path, content: Callable[[str], bytes]) -> Path: ...
+def save_picture(path: str | Path | None, content: Callable[[str], bytes]) -> str | Path:
+    """Writes a picture that ``content`` makes from the suffix of the path, or returns its SVG."""
+    if path is None:
+        return content(".svg").decode()
     path = Path(path)
     if path.suffix.lower() not in (".png", ".svg"):
         raise InputError(f"'{path}' must end in .png or .svg")
