@@ -18,7 +18,7 @@ from hpme.commands.explain import explain
 from hpme.commands.list import list_names
 from hpme.commands.run import run
 from hpme.commands.serve import serve
-from hpme.commands.tables import report, tables
+from hpme.commands.tables import tables
 
 app = typer.Typer(
     name="hpme",
@@ -45,7 +45,6 @@ for function in (
 ):
     app.command()(function)
 app.command("list")(list_names)
-app.command("report", hidden=True)(report)
 
 
 def main() -> None:

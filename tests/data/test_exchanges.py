@@ -4,6 +4,7 @@ import pytest
 
 pytest.importorskip("rdkit")
 
+from hpme.data.molecules.anatomy import Anatomy, graft_of
 from hpme.data.molecules.chem import read_molecule
 from hpme.data.molecules.exchanges import (
     UNLIKELY,
@@ -17,7 +18,6 @@ from hpme.data.molecules.exchanges import (
     similarities,
     swapped,
 )
-from hpme.data.molecules.grafts import Anatomy, graft_of
 
 NITROBENZENE = "O=[N+]([O-])c1ccccc1"
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import Data
+from torch_geometric.utils import index_to_mask
 
 from hpme.data.dataset import GraphDataset
 from hpme.data.info import PAPER, PUBLISHED, DatasetInfo, entry, ground_truth_or_all, made_by
@@ -79,9 +81,8 @@ class LinkDataset(GraphDataset):
             InputError: If the graph has too few links, or too few pairs of nodes without one.
         """
         base = BaseGraph.of(copy.copy(data).cpu(), use_x=use_x)
-        store = link_graphs(
-            base, size, seed, num_hops=num_hops, num_labels=num_labels, labels=labels
-        )
+        how: dict[str, Any] = {"num_hops": num_hops, "num_labels": num_labels, "labels": labels}
+        store = link_graphs(base, size, seed, **how)
         build = partial(made_by, "LinkDataset.from_graph")
         info = _entry(title, DESCRIPTION, build, num_graphs=len(store), variants=(VARIANT,))
         return cls(store, info, VARIANT, seed)
@@ -98,16 +99,11 @@ class LinkDataset(GraphDataset):
         return {name: (part == i).nonzero().view(-1) for i, name in enumerate(PARTS)}
 
 
-def link_graphs(
-    base: BaseGraph,
-    size: int | None,
-    seed: int,
-    *,
-    num_hops: int,
-    num_labels: int = NUM_LABELS,
-    labels: Labels = "drnl",
-) -> GraphStore:
-    """Draws links and non-links, either end first, splits them, and cuts out their subgraphs."""
+def link_graphs(base: BaseGraph, size: int | None, seed: int, **how: Any) -> GraphStore:
+    """Draws links and non-links, either end first, splits them, and has them cut out.
+
+    ``how`` is as for :func:`~hpme.graphs.enclosing.cut_out`.
+    """
     generator = torch.Generator().manual_seed(seed)
     links = base.links()
     size = 2 * len(links) if size is None else size
@@ -125,13 +121,7 @@ def link_graphs(
 
     test, held_out = part == PARTS.index("test"), part != PARTS.index("train")
     store, tested = (
-        cut_out(
-            base.without(links[hidden]),
-            links[shown],
-            num_hops=num_hops,
-            num_labels=num_labels,
-            labels=labels,
-        )
+        cut_out(base.without(links[hidden]), links[shown], **how)
         for shown, hidden in ((~test, held_out), (test, test))
     )
     store = store.joined(tested)
@@ -192,9 +182,8 @@ def _with_paths(
     ])[edges]  # fmt: skip
     edge_index = torch.cat([store.local_edge_index, both.flatten(1)], dim=1)[:, edges]
     sizes = store.sizes + NEW
-    touched = torch.zeros(int(sizes.sum()), dtype=torch.bool)
     start = (sizes.cumsum(0) - sizes)[edge_owner[edges]]
-    touched[(edge_index + start)[:, truth].flatten()] = True
+    touched = index_to_mask((edge_index + start)[:, truth].flatten(), int(sizes.sum()))
     return GraphStore(
         sizes=sizes,
         edge_counts=store.edge_counts + 2 * NEW + 2,

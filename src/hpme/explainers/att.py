@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,6 @@ from hpme.errors import ModelError
 from hpme.explainers.shared.base import GraphExplainer
 from hpme.explainers.shared.context import Context
 from hpme.explainers.shared.masks import Masks
-from hpme.explainers.shared.options import one_of, table
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
 from hpme.models.freezing import removed_afterwards
@@ -44,7 +43,6 @@ class AttentionExplainer(GraphExplainer):
     needs_weights = False
     default_model = "gat"
     needs_fit = False
-    constraints = table(reduce=one_of(*get_args(Reduce)))
 
     def __init__(self, *, reduce: Reduce = "max", **options: Any) -> None:
         super().__init__(**options)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from hpme.explainers.shared.masks import Masks
 from hpme.explainers.shared.noise import pair_classes, pair_normal
-from hpme.explainers.shared.options import real, table, whole
+from hpme.explainers.shared.options import Count, Positive, Weight
 from hpme.explainers.shared.parametric import mask_penalty
 from hpme.explainers.shared.training_free import (
     Predict,
@@ -47,21 +47,14 @@ class GNNExplainer(TrainingFreeExplainer):
     summary = "GNNExplainer: a mask per graph, found by gradient descent."
     typical_seconds = 2.0
     hetero = True
-    constraints = table(
-        epochs=whole(1),
-        lr=real(above=0),
-        size_weight=real(least=0),
-        entropy_weight=real(least=0),
-        start=real(),
-    )
 
     def __init__(
         self,
         *,
-        epochs: int = 100,
-        lr: float = 0.03,
-        size_weight: float = 0.003,
-        entropy_weight: float = 0.01,
+        epochs: Count = 100,
+        lr: Positive = 0.03,
+        size_weight: Weight = 0.003,
+        entropy_weight: Weight = 0.01,
         start: float = 1.0,
         **options: Any,
     ) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from hpme.errors import InputError
 from hpme.explainers.shared.masks import Masks
-from hpme.explainers.shared.options import FLAG, one_of, table
 from hpme.explainers.shared.replicas import explained_output
 from hpme.explainers.shared.training_free import TrainingFreeExplainer, no_edges, weighted_model
 from hpme.graphs import GraphBatch
@@ -43,7 +42,6 @@ class GradExplainer(TrainingFreeExplainer):
     summary = "Gradient of the prediction by edge weights."
     typical_seconds = 0.2
     hetero = True
-    constraints = table(target=one_of(*get_args(Target), words=(None,)), normalise=FLAG)
 
     def __init__(
         self, *, target: Target | None = None, normalise: bool = False, **options: Any

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from hpme.errors import InputError
 from hpme.explainers.shared.masks import Masks, from_edges, from_nodes, squash
-from hpme.explainers.shared.options import one_of, table, whole
+from hpme.explainers.shared.options import Count
 from hpme.explainers.shared.replicas import explained_output, integrate, predicted
 from hpme.explainers.shared.training_free import TrainingFreeExplainer, no_edges, weighted_model
 from hpme.graphs import GraphBatch
@@ -50,9 +50,8 @@ class IntegratedGradientsExplainer(TrainingFreeExplainer):
     needs_weights = False
     hetero = True
     needs_edges = False
-    constraints = table(over=one_of(*get_args(Over)), steps=whole(1))
 
-    def __init__(self, *, over: Over = "features", steps: int = 16, **options: Any) -> None:
+    def __init__(self, *, over: Over = "features", steps: Count = 16, **options: Any) -> None:
         super().__init__(**options)
         self.over, self.steps = over, steps
         self.needs_weights = over == "edges"

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from hpme.explainers.shared.masks import Masks, from_nodes
 from hpme.explainers.shared.noise import node_keys, uniform
-from hpme.explainers.shared.options import SHARE, real, table, whole
+from hpme.explainers.shared.options import Count, FromZero, Positive, Share
 from hpme.explainers.shared.replicas import ReplicaModel, predicted
 from hpme.explainers.shared.training_free import TrainingFreeExplainer
 from hpme.graphs import GraphBatch
@@ -69,24 +69,16 @@ class SubgraphXExplainer(TrainingFreeExplainer):
     typical_seconds = 120.0
     needs_weights = False
     needs_edges = False
-    constraints = table(
-        ratio=SHARE,
-        rollouts=whole(1),
-        samples=whole(1),
-        hops=whole(0),
-        branches=whole(1),
-        exploration=real(above=0),
-    )
 
     def __init__(
         self,
         *,
-        ratio: float = 0.3,
-        rollouts: int = 5,
-        samples: int = 10,
-        hops: int = 3,
-        branches: int = 12,
-        exploration: float = 5.0,
+        ratio: Share = 0.3,
+        rollouts: Count = 5,
+        samples: Count = 10,
+        hops: FromZero = 3,
+        branches: Count = 12,
+        exploration: Positive = 5.0,
         **options: Any,
     ) -> None:
         super().__init__(**options)

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import Data
+from torch_geometric.utils import index_to_mask
 
 from hpme.errors import InputError
 from hpme.graphs.checks import check_edge_index, check_node_numbers
@@ -119,8 +120,7 @@ def cut_out(
     whole = WholeGraph(base.store(), num_hops, either_way=True)
     store = whole.ego_graphs(links)
     anchors = store.graph["anchors"] + store.node_start.unsqueeze(1)
-    end = torch.zeros(len(store.x), dtype=torch.bool, device=links.device)
-    end[anchors.flatten()] = True
+    end = index_to_mask(anchors.flatten(), len(store.x))
     edge_index, owner = store.edge_index, store.edge_graph
     kept = (edge_index[0] == edge_index[1]) | ~end[edge_index].all(0)
 

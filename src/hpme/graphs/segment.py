@@ -25,6 +25,13 @@ def at(values: Tensor, index: Tensor) -> Tensor:
     return values.index_select(0, index.flatten()).view_as(index)
 
 
+def among(values: Tensor, sorted_values: Tensor) -> tuple[Tensor, Tensor]:
+    """Position of every value in a sorted row, and whether it is there at all."""
+    last = max(0, sorted_values.numel() - 1)
+    position = torch.searchsorted(sorted_values, values).clamp(max=last)
+    return position, sorted_values[position] == values
+
+
 def segment_sum(values: Tensor, segment: Tensor, num_segments: int) -> Tensor:
     """Sum of ``values`` over each segment."""
     return values.new_zeros((num_segments, *values.shape[1:])).index_add(0, segment, values)
@@ -103,7 +110,5 @@ def reverse_edge_index(edge_index: Tensor, num_nodes: int) -> Tensor:
     """For every edge ``(i, j)`` the position of ``(j, i)``; its own where there is no reverse."""
     key = edge_index[0] * num_nodes + edge_index[1]
     sorted_key, order = key.sort(stable=True)
-    wanted = edge_index[1] * num_nodes + edge_index[0]
-    position = torch.searchsorted(sorted_key, wanted).clamp(max=max(key.numel() - 1, 0))
-    found = sorted_key[position] == wanted
+    position, found = among(edge_index[1] * num_nodes + edge_index[0], sorted_key)
     return torch.where(found, order[position], torch.arange(key.numel(), device=key.device))

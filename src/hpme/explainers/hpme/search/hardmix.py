@@ -33,6 +33,7 @@ class HardMix(Mixer):
     """A mixer that asks the model about many selections of all its graphs; all weights are one."""
 
     alone: bool = False  # whether the model is shown the inserted subgraph without a host
+    known: tuple[Tensor, Tensor] | None = None  # what ``occlusion`` says, if the search should know
 
     @classmethod
     def build(
@@ -59,7 +60,8 @@ class HardMix(Mixer):
             self.draw_hosts, graph_embedding=context.graph_embedding, values=context.values
         )
         features = self.features.index_select(1, rows)
-        return replace(self, context=context, features=features, draw_hosts=hosts)
+        known = self.known and (self.known[0][rows], self.known[1][ids])
+        return replace(self, context=context, features=features, draw_hosts=hosts, known=known)
 
     @cached_property
     def graphs(self) -> GraphBatch:
