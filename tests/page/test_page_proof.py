@@ -122,6 +122,10 @@ def test_verdicts_are_counted_and_filter(browser):
     assert not chips[2].is_enabled()
     chips[0].click()
     assert every(browser, ".card h3") == ["cycle 0", HOSTILE]
+    points = ALL % "e.getAttribute('d').split('M').length - 1"  # the chart follows
+    WebDriverWait(browser, 60).until(
+        lambda b: sum(b.execute_script(points, "#verdicts .dots.chosen")) == 2
+    )
     assert chips[0].get_attribute("aria-pressed") == "true"
     assert chips[1].text.startswith("1")  # what else there is stays visible
     chips[0].click()

@@ -170,8 +170,13 @@ class ExplainedModel:
         return frozen(self.model)
 
     def remembered(self, name: str, about: Any, find: Callable[[], Any]) -> Any:
-        """What is found about an object; models that are held remember it."""
-        return find()
+        """What is found about an object; held models remember it, as long as they are held."""
+        found: dict[str, Any] = getattr(self, "found", {})
+        if "thread" not in found:
+            return find()
+        if found.get(name, (None,))[0] is not about:
+            found[name] = about, find()
+        return found[name][1]
 
 
 @dataclass(frozen=True)
@@ -201,14 +206,6 @@ class HeldModel(ExplainedModel):
         if self.found.get("thread") != threading.get_ident():
             return super().frozen()
         return same_random_state(modules_of(self.model))
-
-    def remembered(self, name: str, about: Any, find: Callable[[], Any]) -> Any:
-        """What was found about the same object before, as long as weights do not change."""
-        if "thread" not in self.found:
-            return find()
-        if self.found.get(name, (None,))[0] is not about:
-            self.found[name] = about, find()
-        return self.found[name][1]
 
 
 def known_facts(explained: ExplainedModel) -> dict[str, Any]:

@@ -139,12 +139,8 @@ def proofs(named: Mapping[str, Sequence[Any]], *, progress: bool = False) -> dic
                 for graph, one in zip(placed(trial), trial, strict=True):
                     marked = one.nodes.nonzero().view(-1).tolist()
                     trials[-1][-1] += [drawn.add(graph), round(one.output, 4), marked]
-            if (
-                quality.verdict == "carried"
-                and proof.trials
-                and not math.isnan(quality.carried_low)
-            ):
-                sure.setdefault(quality.carried_low, number)
+            if quality.verdict == "carried" and proof.trials and quality.carried_low > -math.inf:
+                sure.setdefault(quality.carried_low, number)  # NaN is not
         columns = zip(("hosts", "chosen", "random"), outputs, strict=True)
         found[name] = {
             "trials": trials,

@@ -161,6 +161,12 @@ def numbers(values: Sequence[float]) -> Column:
     return decimals(torch.tensor([float(value) for value in values], dtype=torch.double))
 
 
+def names_of(graphs: Sequence[Any], numbers: Sequence[int]) -> list[str]:
+    """What graphs are called: by their name, as molecules, or by their number."""
+    known = ((text_or_none(graph.get(key)) for key in ("name", "smiles")) for graph in graphs)
+    return [next(filter(None, some), f"graph {i}") for some, i in zip(known, numbers, strict=True)]
+
+
 def text_or_none(value: Any) -> str | None:
     """A text that says something."""
     return value if isinstance(value, str) and value else None

@@ -19,7 +19,7 @@ from hpme.models.explained import ExplainedModel, Model
 from hpme.models.task import Mode
 from hpme.page.beyond import Changes, beyond, proofs
 from hpme.page.drawing import draw_graphs
-from hpme.page.entries import entry, evidence, numbers, scores_of, text_or_none, truth_of
+from hpme.page.entries import entry, evidence, names_of, numbers, scores_of, text_or_none, truth_of
 from hpme.page.predictions import Predictions, called, ranked, side_names, sizes_of
 from hpme.page.template import decimals, render, shares, whole_numbers
 from hpme.progress import progress_bar
@@ -106,9 +106,7 @@ def payload(
                 advance(1)
     values = partial(shares, low=0.0, high=1.0) if predictions.task.classification else decimals
     truth = truth_of(graphs, pairs)
-    if names is None:
-        known = [[text_or_none(graph.get(key)) for key in ("name", "smiles")] for graph in graphs]
-        names = [name or smiles or f"graph {i}" for i, (name, smiles) in enumerate(known)]
+    names = names or names_of(graphs, range(len(graphs)))
     model_name = called(explained, model_name)
     title = title or f"Explanations of {model_name}"
     entries = [

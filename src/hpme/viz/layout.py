@@ -83,13 +83,12 @@ def _scaled(distances: Tensor) -> Tensor:
 
 def _crossings(lines: Tensor) -> Tensor:
     """How often lines cross in every drawing, of their ends ``[S, 2, L, 2]``."""
-    start, end = lines.unbind(1)
+    start, end = torch.view_as_complex(lines.contiguous()).unbind(1)
 
     def sides(points: Tensor) -> Tensor:
         """On which side of every line points lie ``[S, L, L]``."""
-        along, to = (end - start).unsqueeze(2), points.unsqueeze(1) - start.unsqueeze(2)
-        cross = along[..., 0] * to[..., 1] - along[..., 1] * to[..., 0]
-        return torch.where(cross.abs() < 1e-9, 0, cross.sign())  # lines that share an end
+        side = ((end - start).conj().unsqueeze(2) * (points.unsqueeze(1) - start.unsqueeze(2))).imag
+        return torch.where(side.abs() < 1e-9, 0, side.sign())  # lines that share an end
 
     apart = sides(start) * sides(end) < 0
     return (apart & apart.mT).sum((1, 2)) / 2
