@@ -164,8 +164,9 @@ processes of the browser.
 
 The file has {size / 2**20:.1f} MiB, {size / arguments.graphs:.0f} bytes per molecule, and took
 {seconds:.0f} s of processor time to write, the predictions on all parts of all graphs included.
-Loading it takes {load_cpu:.0f} ms of processor time, first drawings included, and {statistics.median(loaded):.0f} ms
-of elapsed time (slowest of {len(loads)}: {max(loaded):.0f} ms); the first paint comes after
+Loading it takes {load_cpu:.0f} ms of processor time, first drawings included, and
+{statistics.median(loaded):.0f} ms of elapsed time (slowest of {len(loads)}:
+{max(loaded):.0f} ms); the first paint comes after
 {statistics.median(paints):.0f} ms (slowest: {max(paints):.0f} ms).
 
 From an event to the end of the next frame:
