@@ -1,7 +1,6 @@
 """A model that is asked about many times gives the answers of one that is asked once."""
 
 import threading
-from functools import partial
 
 import pytest
 import torch
@@ -52,25 +51,6 @@ def test_bit_by_bit_the_same_answers(asked):
         [str(one) for one in some] for some in changes
     ]
     assert traces(model) == before
-
-
-def test_questions_about_the_same_graphs_read_them_once(asked, monkeypatch):
-    explainer, model, graphs = asked
-    store, read, own = GraphStore.from_graphs(graphs[:3]), [], HPMEExplainer.hard_mix
-
-    def answers(quality, effects, counterfactuals):
-        changes = counterfactuals(store, donors=graphs, progress=False)
-        found = quality(store), effects(store, draws=2), quality(store)
-        return [repr(one) for one in found] + [[str(one) for one in some] for some in changes]
-
-    names = ("quality", "effects", "counterfactuals")
-    alone = answers(*(partial(getattr(explainer, name), model) for name in names))
-    monkeypatch.setattr(HPMEExplainer, "hard_mix", lambda *given: read.append(1) or own(*given))
-    with explainer.on(model) as ask:
-        assert answers(*(getattr(ask, name) for name in names)) == alone
-        assert len(read) == 1
-        ask.quality(graphs[3:5])
-        assert len(read) == 2
 
 
 def test_masks_and_several_targets():

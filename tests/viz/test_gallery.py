@@ -11,7 +11,7 @@ from torch_geometric.explain import Explanation
 
 from hpme.errors import InputError
 from hpme.viz import gallery
-from hpme.viz.layout import _crossings, node_positions
+from hpme.viz.layout import node_positions
 
 PNG = b"\x89PNG"
 
@@ -165,18 +165,3 @@ def test_control_characters_in_names(tmp_path):
         gallery([graph], columns, tmp_path / f"a.{suffix}", title="t\x02itle")
     shown = " ".join(texts(tmp_path / "a.svg"))
     assert "a b [31m c" in shown and "m ine" in shown and "t itle" in shown
-
-
-def test_lines_that_cross_are_counted_and_avoided():
-    corners = torch.tensor([[0.0, 0.0], [1.0, 1.0], [1.0, 0.0], [0.0, 1.0]])
-    around, across = torch.tensor([[0, 2, 1, 3], [2, 1, 3, 0]]), torch.tensor([[0, 2], [1, 3]])
-    assert _crossings(corners[around].unsqueeze(0)).tolist() == [0]
-    assert _crossings(torch.stack([corners[across]] * 2)).tolist() == [1, 1]
-    # Rings that hang on a tree: every drawing of them can do without.
-    for seed in range(6):
-        torch.manual_seed(seed)
-        tree = [[int(torch.randint(0, node, ())), node] for node in range(1, 16)]
-        ring = [[15, 16], [16, 17], [17, 18], [18, 19], [15, 19]]
-        lines = torch.tensor(tree + ring).T
-        places = torch.from_numpy(node_positions(torch.cat([lines, lines.flip(0)], 1), 20, 12))
-        assert _crossings(places[lines].unsqueeze(0)).tolist() == [0]

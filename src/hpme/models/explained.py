@@ -163,15 +163,6 @@ class ExplainedModel:
         """Eval mode, no parameter gradients; everything as before afterwards, even on error."""
         return frozen(self.model)
 
-    def remembered(self, name: str, about: Any, find: Callable[[], Any]) -> Any:
-        """What is found about an object; held models remember it, as long as they are held."""
-        found: dict[str, Any] = getattr(self, "found", {})
-        if "thread" not in found:
-            return find()
-        if found.get(name, (None,))[0] is not about:
-            found[name] = about, find()
-        return found[name][1]
-
 
 @dataclass(frozen=True)
 class HeldModel(ExplainedModel):

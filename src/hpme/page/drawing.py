@@ -101,13 +101,8 @@ def _written(
     """Letters of all atoms, and how bonds are drawn, those from lower to higher atoms."""
     # RDKit's iterators are slow, and so are arrays of a few numbers.
     bonds = [
-        (
-            bond.GetBeginAtomIdx(),
-            bond.GetEndAtomIdx(),
-            bond.GetBondTypeAsDouble(),
-            bond.GetBondDir(),
-        )
-        for bond in map(molecule.GetBondWithIdx, range(molecule.GetNumBonds()))
+        (b.GetBeginAtomIdx(), b.GetEndAtomIdx(), b.GetBondTypeAsDouble(), b.GetBondDir())
+        for b in map(molecule.GetBondWithIdx, range(molecule.GetNumBonds()))
     ]
     beside: list[list[int]] = [[] for _ in x]
     for a, b, *_ in bonds:
@@ -136,7 +131,7 @@ def _written(
         if way in ways:
             kind = ways[way][a < b]
         elif order == 2:
-            kind = double(min(a, b), max(a, b))
+            kind = double(*sorted((a, b)))
         else:
             kind = Bond.TRIPLE if order == 3 else Bond.SINGLE
         kinds[min(a, b), max(a, b)] = kind

@@ -20,8 +20,6 @@ LARGEST = 200
 PIVOTS = 60
 ROUNDS = 60
 STARTS = 3
-MOST_LINES = 150
-"""Lines of a drawing up to which it counts how many of them cross."""
 
 
 def positions_of(graph: Any, starts: int = STARTS) -> Positions:
@@ -58,11 +56,7 @@ def node_positions(edge_index: Tensor, num_nodes: int, starts: int = STARTS) -> 
     # finds ways out of knots.
     noise = torch.randn(starts, num_nodes, 2, dtype=torch.double, generator=generator)
     noise *= torch.linspace(0.05, 1.0, starts).view(-1, 1, 1)
-    found, error = _relaxed(_scaled(distances) + noise, distances)
-    lines = edge_index[:, edge_index[0] < edge_index[1]].cpu()
-    if lines.shape[1] <= MOST_LINES:  # the fewest knots, and among those the least error
-        error = _crossings(found[:, lines]) + error / (error.max() + 1)
-    return _upright(found[error.argmin()]).numpy()
+    return _upright(_relaxed(_scaled(distances) + noise, distances)).numpy()
 
 
 def _distances(links: Any, sources: npt.NDArray[np.int64] | None) -> Tensor:
@@ -81,21 +75,8 @@ def _scaled(distances: Tensor) -> Tensor:
     return positions
 
 
-def _crossings(lines: Tensor) -> Tensor:
-    """How often lines cross in every drawing, of their ends ``[S, 2, L, 2]``."""
-    start, end = torch.view_as_complex(lines.contiguous()).unbind(1)
-
-    def sides(points: Tensor) -> Tensor:
-        """On which side of every line points lie ``[S, L, L]``."""
-        side = ((end - start).conj().unsqueeze(2) * (points.unsqueeze(1) - start.unsqueeze(2))).imag
-        return torch.where(side.abs() < 1e-9, 0, side.sign())  # lines that share an end
-
-    apart = sides(start) * sides(end) < 0
-    return (apart & apart.mT).sum((1, 2)) / 2
-
-
-def _relaxed(positions: Tensor, distances: Tensor) -> tuple[Tensor, Tensor]:
-    """Minimises squared relative errors of distances by majorisation; and what is left."""
+def _relaxed(positions: Tensor, distances: Tensor) -> Tensor:
+    """Minimises squared relative errors of distances by majorisation; the best of all starts."""
     count = len(distances)
     unit = torch.eye(count, dtype=distances.dtype)  # keeps the diagonal from a division by 0
     weight = (distances + unit) ** -2 - unit
@@ -106,7 +87,7 @@ def _relaxed(positions: Tensor, distances: Tensor) -> tuple[Tensor, Tensor]:
         share = pull / (torch.cdist(positions, positions) + unit).clamp(min=1e-9)
         positions = inverse @ (share.sum(2, keepdim=True) * positions - share @ positions)
     error = weight * (torch.cdist(positions, positions) - distances) ** 2
-    return positions, error.sum((1, 2))
+    return positions[error.sum((1, 2)).argmin()]
 
 
 def _upright(positions: Tensor) -> Tensor:

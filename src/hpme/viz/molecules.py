@@ -172,8 +172,7 @@ def sketch(smiles: str) -> bytes:
 
 
 def _turn(conformer: Any, places: Any) -> None:
-    """Turns a drawing so that it fits places, complex numbers; all bonds keep their lengths and
-    angles."""
+    """Turns a drawing so that it fits places; all bonds keep their lengths and angles."""
     own, known = conformer.GetPositions(), ~np.isnan(places)
     if not known.any():
         return

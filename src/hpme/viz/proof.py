@@ -75,7 +75,7 @@ def proof_picture(proof: Proof, suffix: str) -> bytes:
             page.draw(len(own) + column, place, graph, one.nodes, tint, _number(one.output))
     if rows:
         page.strip(proof, colour)
-    page.text(GAP, 0.35, in_words(proof), fontsize=12.5)
+    page.text(GAP, 0.35, in_words(proof), fontsize=12.5, ha="left")
     content = render(page.figure, suffix)
     return content if painter is None else painter.finish(content)
 
@@ -103,12 +103,8 @@ class _Page(Sheet):
     def __init__(
         self, size: tuple[float, float], panel: tuple[float, float], painter: Any, own: bool
     ) -> None:
-        super().__init__(*size)
+        super().__init__(*size, fontsize=10, ha="center")
         self.panel, self.painter, self.own = panel, painter, own
-
-    def middle(self, left: float, top: float, words: str, **style: Any) -> None:
-        """A line of text around a place."""
-        self.text(left, top, words, ha="center", **style)
 
     def column(self, number: int) -> tuple[float, float]:
         """Left end and width of a column."""
@@ -120,7 +116,7 @@ class _Page(Sheet):
     def head(self, column: int, words: str, colour: str) -> None:
         left, width = self.column(column)
         short = words if len(words) <= 34 else words[:33] + "…"
-        self.middle(left + width / 2, HEAD - 0.22, short, fontsize=10, weight="bold", color=colour)
+        self.text(left + width / 2, HEAD - 0.22, short, weight="bold", color=colour)
 
     def draw(
         self, column: int, row: float, graph: Data, nodes: Tensor, colour: str, output: str
@@ -134,9 +130,9 @@ class _Page(Sheet):
         axes = self.axes((left, width), top, height)
         self.painter.draw_marked(axes, graph, inside, nodes, shade)
         style = {"fontsize": 12, "weight": "bold", "color": INK if colour == GONE else colour}
-        self.middle(left + width / 2, top + height + 0.1, output, **style)
+        self.text(left + width / 2, top + height + 0.1, output, **style)
         if colour not in (GONE, CONTROL) and column:
-            self.middle(left - GAP / 2, top + height / 2, "→", fontsize=16, color=BORDER)
+            self.text(left - GAP / 2, top + height / 2, "→", fontsize=16, color=BORDER)
 
     def strip(self, proof: Proof, colour: str) -> None:
         """Outputs of all hosts: as they are, with the region, with random regions."""

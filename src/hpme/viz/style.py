@@ -86,8 +86,9 @@ def tones(explanation: Any) -> list[str] | None:
 class Sheet:
     """A figure whose places are inches from the top left."""
 
-    def __init__(self, width: float, height: float) -> None:
+    def __init__(self, width: float, height: float, **look: Any) -> None:
         self.width, self.height = width, height
+        self.look = {"fontsize": 9, "color": INK, "va": "center"} | look  # of texts
         self.figure: Any = Figure(figsize=(width, height), facecolor="white")
 
     def axes(self, column: tuple[float, float], top: float, height: float) -> Any:
@@ -98,8 +99,8 @@ class Sheet:
 
     def text(self, left: float, top: float, words: str, **style: Any) -> None:
         """One line of text."""
-        look = {"fontsize": 9, "color": INK, "va": "center"} | style
-        self.figure.text(left / self.width, 1 - top / self.height, plain(words), **look)
+        place = left / self.width, 1 - top / self.height
+        self.figure.text(*place, plain(words), **self.look | style)
 
     def line(self, top: float) -> None:
         """A faint line across."""

@@ -122,9 +122,9 @@ class Flip:
         """Whether two answers differ."""
         return self.side(before) != self.side(after)
 
-    def differ(self, values: Tensor) -> bool:
-        """Whether graphs get more than one answer."""
-        answers = self.answer(values)
+    def differ(self, count: int | None = None) -> bool:
+        """Whether the first graphs, or all with the hosts, get more than one answer."""
+        answers = self.answer(self.context.values)[:count]
         return bool(self.other(answers[:1].expand_as(answers), answers).any())
 
     def distance(self, before: Tensor, output: Tensor) -> Tensor:

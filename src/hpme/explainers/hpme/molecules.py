@@ -129,7 +129,6 @@ class _Molecule:
 
 def molecule_counterfactuals(
     store: GraphStore,
-    values: Tensor,
     count: int,
     importance: Tensor,
     flip: Flip,
@@ -139,9 +138,9 @@ def molecule_counterfactuals(
 ) -> list[list[Counterfactual]]:
     """At most ``n`` for each of the first ``count`` molecules of a store; all of it gives groups.
 
-    ``values`` are the model's of the whole store. The most important atoms are changed first;
-    ``advance`` is told how many molecules are done.
+    The most important atoms are changed first; ``advance`` is told how many molecules are done.
     """
+    values = flip.context.values[: len(store)].cpu()
     answers = flip.answer(values)
     outputs, sides = flip.output(values, answers).tolist(), flip.side(answers).tolist()
     texts, starts = store.text["smiles"], store.node_start.tolist()
@@ -180,8 +179,6 @@ def molecule_counterfactuals(
         twins = sorted(twins, key=lambda item: one.cost(item[0]))[: (n + 1) // 2]
         # What the library has is not to be made.
         one.found = [item for item in one.found if item[0].smiles not in written] or one.found
-        same = {written[texts.index(item[0].smiles)] for item in twins}
-        one.found = [item for item in one.found if item[0].smiles not in same]
         one.found = twins + one.best(n - len(twins))
     return _made(everyone, store.sizes, flip, featurise)
 

@@ -6,8 +6,7 @@ import logging
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -268,7 +267,7 @@ class TransplantingExplainer(MixingExplainer):
         """
         at_least("n", n, 1)
         explained = self._leveled(model, None)
-        store, others = explained.read(graphs), None
+        store = explained.read(graphs)
         count, molecules = len(store), Vocabulary.of(store).molecules
         if donors is not None and molecules:
             others = explained.read(donors)
@@ -277,23 +276,20 @@ class TransplantingExplainer(MixingExplainer):
                     "the graphs are molecules and the donors are not; give donors with smiles that "
                     "RDKit reads, or none"
                 )
+            store = store.joined(others)
         with self._transplants(model, store) as transplants:
             flip = Flip(transplants.context, threshold)
-            values = flip.context.values[: count if molecules else None]
-            if molecules and featurise is None:
-                featurise = explained.featurise or default_featurise(store)
-            if others is not None:
-                store = store.joined(others)
-                find = partial(flip.context.told, others)
-                values = torch.cat([values, explained.remembered("donors", others, find)])
-            if not flip.differ(values):
+            made = None
+            if molecules:
+                made = featurise or explained.featurise or default_featurise(store)
+            if not flip.differ(len(store) if molecules else None):
                 logger.warning(ONE_ANSWER)
                 return [[] for _ in range(count)]
-            if not molecules or featurise is None:
+            if made is None:
                 return graph_counterfactuals(transplants, flip, n)
+            score = transplants.score[0, : len(store.x)].sigmoid().cpu()
             with progress_bar("editing molecules", count, enabled=progress) as advance:
-                asked = store, values.cpu(), count, transplants.score[0].sigmoid().cpu()
-                return molecule_counterfactuals(*asked, flip, n, featurise, advance)
+                return molecule_counterfactuals(store, count, score, flip, n, made, advance)
 
     def audit(
         self,
@@ -335,8 +331,7 @@ class TransplantingExplainer(MixingExplainer):
         store = graphs if isinstance(graphs, GraphStore) else self._read(model, graphs)
         found: list[T] = []
         for ids in batches(torch.arange(len(store)), self.batch_size):
-            part = store if len(ids) == len(store) else store.subset(ids)
-            rows = torch.isin(store.node_graph.cpu(), ids)
+            part, rows = store.subset(ids), torch.isin(store.node_graph.cpu(), ids)
             with self._transplants(model, part, hosts) as transplants:
                 found += ask(transplants, part, rows)
         return found
@@ -347,21 +342,16 @@ class TransplantingExplainer(MixingExplainer):
     ) -> Iterator[Transplants]:
         """Transplants between graphs and hosts, the kept ones, while the model is frozen."""
         self._check_one_target()
-        asked, own = store, hosts is None
+        assert self.pool is not None
         hosts = self.hosts if hosts is None else hosts_from(host_tensors(hosts))
         if hosts.x.shape[1:] == (0,):  # the model reads no x
             store = store.with_attributes(node={"x": nothing(store.x)})
         mixed = store.joined(hosts)
         explained = self._leveled(model, mixed.anchors)
-
-        def read() -> HardMix:  # mixes are asked about without weights of edges
-            with frozen_context(self, explained, mixed, self.task, self.weighting) as context:
-                return self.hard_mix(context, torch.Generator())
-
-        with torch.no_grad(), explained.frozen():
-            mix = explained.remembered(f"mix of {id(self)}", asked, read) if own else read()
-            mix.generator.manual_seed(self.seed)
-            score = mix.scores(cast(nn.Module, self.pool))
+        known = (self.task, self.weighting)  # mixes are asked about without weights of edges
+        with torch.no_grad(), frozen_context(self, explained, mixed, *known) as context:
+            mix = self.hard_mix(context, torch.Generator().manual_seed(self.seed))
+            score = mix.scores(self.pool)
             yield Transplants.of(mix, len(store), score, self._ranked(score, mix.graphs)[1])
 
     def _check_one_target(self) -> None:

@@ -157,11 +157,6 @@ class Context:
         check_answers(output, "outputs on graphs made from the given ones")
         return output
 
-    def told(self, graphs: GraphStore) -> Tensor:
-        """Values of other graphs, as of :meth:`~hpme.models.task.Task.values`."""
-        ids = batches(torch.arange(len(graphs)), 512)
-        return self.task.values(torch.cat([self.predict(graphs.batch(some)) for some in ids]))
-
 
 def sampled(
     edge_counts: Tensor, count: int, edges: int, generator: torch.Generator
