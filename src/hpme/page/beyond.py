@@ -47,8 +47,8 @@ class Drawn:
     def to_dict(self, *, progress: bool) -> dict[str, Any]:
         """What the page needs to draw them."""
         graphs = on_cpu(self.graphs)
-        sizes = torch.tensor([[graph.num_nodes, graph.num_edges] for graph in graphs])
-        store = GraphStore(*sizes.T, torch.cat([graph.edge_index for graph in graphs], 1))
+        sizes, edges = torch.tensor([[one.num_nodes, one.num_edges] for one in graphs]).T
+        store = GraphStore(sizes, edges, torch.cat([graph.edge_index for graph in graphs], 1))
         kinds = [graph.get(NODE_TYPE) for graph in graphs]
         types = None if any(kind is None for kind in kinds) else torch.cat(kinds)
         return draw_graphs(graphs, store, types, progress=progress)

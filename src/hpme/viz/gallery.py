@@ -63,7 +63,7 @@ def gallery(
     Raises:
         InputError: If there is nothing to draw, lengths differ, or the suffix is another.
     """
-    return save_picture(path, lambda suffix: picture(graphs, explanations, suffix, **how))
+    return Path(save_picture(path, lambda suffix: picture(graphs, explanations, suffix, **how)))
 
 
 def picture(
@@ -109,7 +109,7 @@ def picture(
     return painter.finish(render(figure, suffix))
 
 
-def save_picture(path: str | Path | None, content: Callable[[str], bytes]) -> Any:
+def save_picture(path: str | Path | None, content: Callable[[str], bytes]) -> str | Path:
     """Writes a picture that ``content`` makes from the suffix of the path, or returns its SVG."""
     if path is None:
         return content(".svg").decode()
