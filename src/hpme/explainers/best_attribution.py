@@ -41,8 +41,8 @@ class BestAttributionExplainer(DistilledOcclusionExplainer):
     def _weight(self, context: Context, distiller: Distiller, generator: torch.Generator) -> Tensor:
         reader, gradients = self.reader, Local("gradient", context.adapter, context.task)
         assert reader is not None
-        size, seen = PoolSize(self.ratio), lambda *given: reader(*given).unsqueeze(0)
-        mix = HardMix.build(context, size, "contrast", "swap", generator, seen)
+        size = PoolSize(self.ratio)
+        mix = HardMix.build(context, size, "contrast", "swap", generator, reader)
         slopes, every = gradients(mix.graphs)[1], torch.ones_like(mix.graphs.sizes)
         weights = torch.stack([
             super()._weight(context, distiller, generator),

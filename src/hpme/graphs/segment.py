@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
@@ -62,19 +60,10 @@ TIE = 1e-5
 """Scores that differ by less than this share of the highest differ by rounding."""
 
 
-@dataclass(frozen=True)
-class Ties:
-    """Ranks in which equal scores share their places."""
-
-    rank: Tensor  # mean rank of the elements with the same score
-    first: Tensor  # lowest rank among them
-    count: Tensor  # their number
-
-
 def ties_in_segment(
     score: Tensor, rank: Tensor, segment: Tensor, ptr: Tensor, alone: Tensor | None = None
-) -> Ties:
-    """What ties make of the ranks of :func:`rank_in_segment`, which breaks them by position.
+) -> Tensor:
+    """The lowest rank of the elements of the same score; ``rank`` breaks their ties by position.
 
     Elements that are ``alone`` do not rank by their score, and tie with none.
     """
@@ -91,10 +80,7 @@ def ties_in_segment(
     new[:1] = True
     new[1:] |= gap
     group = (new.long().cumsum(0) - 1).index_select(0, place)
-    count = torch.bincount(group)
-    first = exclusive_cumsum(count).index_select(0, group) - start
-    count = count.index_select(0, group)
-    return Ties(first + (count - 1) / 2, first, count)
+    return exclusive_cumsum(torch.bincount(group)).index_select(0, group) - start
 
 
 def standardise_in_segment(values: Tensor, segment: Tensor, num_segments: int) -> Tensor:

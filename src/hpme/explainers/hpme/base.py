@@ -18,7 +18,7 @@ from hpme.explainers.hpme.grafting import Featuriser
 from hpme.explainers.hpme.guarantee import Guarantee, guarantee_of
 from hpme.explainers.hpme.method.hosts import Neighbor
 from hpme.explainers.hpme.method.mixup import Attach, mix_mask
-from hpme.explainers.hpme.method.pool import PoolSize, hop_features, tied, top_nodes
+from hpme.explainers.hpme.method.pool import PoolSize, propagate, tied, top_nodes
 from hpme.explainers.hpme.pairs import PairDifferences, check_pairs, differences
 from hpme.explainers.hpme.report import FitReport
 from hpme.explainers.hpme.search.distil import standardise
@@ -106,8 +106,8 @@ class HPMEBase(TransplantingExplainer):
     # What the two do differently ################################################################
 
     def _represent(self, layers: tuple[Tensor, ...], h: Tensor, graphs: GraphBatch) -> Tensor:
-        """What pools read ``[K, N, D]``; by default what the paper's do."""
-        return hop_features(h, graphs)
+        """What pools read ``[N, D]``; by default what the paper's do."""
+        return propagate(h, graphs)
 
     def _scored(
         self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any
@@ -183,7 +183,7 @@ class HPMEBase(TransplantingExplainer):
         assert self.size is not None
         chosen = top_nodes(score, graphs, self.size(graphs.sizes))
         # Nodes the model does not tell apart share their importance, and their place in the pool.
-        twins = graphs.ptr.index_select(0, graphs.batch) + tied(score, chosen, graphs).first
+        twins = graphs.ptr.index_select(0, graphs.batch) + tied(score, chosen, graphs)
         importance = self._importance(score, graphs)[0]
         importance = segment_mean(importance, twins, graphs.num_nodes).index_select(0, twins)
         if graphs.anchors is not None:

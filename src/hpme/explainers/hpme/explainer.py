@@ -13,8 +13,9 @@ from hpme.explainers.hpme.base import HPMEBase
 from hpme.explainers.hpme.measuring import Measured
 from hpme.explainers.hpme.method.pool import PoolSize
 from hpme.explainers.hpme.method.training import fit_edge_mlp
+from hpme.explainers.hpme.quality import class_name
 from hpme.explainers.hpme.refining import Local, Refine, chosen_weight, widened
-from hpme.explainers.hpme.report import FitReport, class_name, report_on
+from hpme.explainers.hpme.report import FitReport, report_on
 from hpme.explainers.hpme.search.chains import ROUND_GRAPHS, Candidates, SubsetSearch
 from hpme.explainers.hpme.search.distil import Distiller, LinearPool, importance
 from hpme.explainers.hpme.search.hardmix import HardMix
@@ -197,7 +198,7 @@ class HPMEExplainer(HPMEBase):
             slopes = Local("gradient", mix.context.adapter, mix.context.task)(mix.graphs)[1]
             if not slopes.any() and not found.weights:  # nothing matters, so any pool will do
                 slopes = torch.rand(len(slopes), generator=mix.generator).to(slopes)
-            distiller = Distiller(mix.features[0], mix.graphs)
+            distiller = Distiller(mix.features, mix.graphs)
             weights = distiller.fit(slopes, torch.ones_like(mix.m).to(slopes))
             if bool(weights.any()):
                 found.add(weights)
@@ -232,7 +233,7 @@ class HPMEExplainer(HPMEBase):
     def _represent(self, layers: tuple[Tensor, ...], h: Tensor, graphs: GraphBatch) -> Tensor:
         assert self.reader is not None
         features: Tensor = self.reader(layers, h, graphs)
-        return features.unsqueeze(0)
+        return features
 
     def _scored(
         self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any
@@ -263,8 +264,7 @@ class HPMEExplainer(HPMEBase):
         store, adapter = mix.context.store, mix.context.adapter
         parts = batches(torch.arange(len(store)), self.batch_size)
         local = torch.cat([self._local(adapter, store.batch(ids))[1] for ids in parts])
-        beside = local.to(mix.features).view(1, -1, 1)
-        return replace(mix, features=torch.cat([mix.features, beside], dim=2))
+        return replace(mix, features=torch.column_stack([mix.features, local.to(mix.features)]))
 
     def _importance(self, score: Tensor, graphs: GraphBatch) -> Tensor:
         return importance(score, graphs)

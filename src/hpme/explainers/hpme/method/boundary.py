@@ -230,11 +230,12 @@ def _ranked_in_type(source: Side, host: Side, places: Places) -> tuple[Tensor, T
 
     And which of the removed ones found none.
     """
-    (ours, our_cell, _), (theirs, their_cell, rank) = _ranks(source), _ranks(host)
+    (ours, our_cell), (theirs, their_cell) = _ranked_nodes(source), _ranked_nodes(host)
     assert source.graphs.schema is not None
     cells = source.graphs.num_graphs * len(source.graphs.schema.node_types)
-    per_cell = torch.bincount(our_cell, minlength=cells)
-    count, start = per_cell[their_cell], exclusive_cumsum(per_cell)[their_cell]
+    supply, demand = (torch.bincount(cell, minlength=cells) for cell in (our_cell, their_cell))
+    rank = torch.arange(len(theirs), device=theirs.device) - exclusive_cumsum(demand)[their_cell]
+    count, start = supply[their_cell], exclusive_cumsum(supply)[their_cell]
     alone = torch.zeros_like(host.pooled.keep)
     alone[theirs[count == 0]] = True
     found = count > 0
@@ -244,15 +245,11 @@ def _ranked_in_type(source: Side, host: Side, places: Places) -> tuple[Tensor, T
     return host_at, alone
 
 
-def _ranks(side: Side) -> tuple[Tensor, Tensor, Tensor]:
-    """Pooled nodes by graph, type and order; their cell of graph and type, and rank in it."""
-    graphs, keep, order = side.graphs, side.pooled.keep, side.pooled.order
+def _ranked_nodes(side: Side) -> tuple[Tensor, Tensor]:
+    """Pooled nodes by graph, type and order, and their cell of graph and type."""
+    graphs, order = side.graphs, side.pooled.order
     assert graphs.schema is not None and graphs.node_type is not None
-    kinds = len(graphs.schema.node_types)
-    nodes = keep.nonzero().squeeze(1)
-    nodes = nodes[order[nodes].argsort(stable=True)]
-    cell = graphs.batch[nodes] * kinds + graphs.node_type[nodes]
-    by_cell = cell.argsort(stable=True)
-    nodes, cell = nodes[by_cell], cell[by_cell]
-    first = exclusive_cumsum(torch.bincount(cell, minlength=graphs.num_graphs * kinds))
-    return nodes, cell, torch.arange(len(nodes), device=nodes.device) - first[cell]
+    nodes = side.pooled.keep.nonzero().squeeze(1)
+    cell = graphs.batch[nodes] * len(graphs.schema.node_types) + graphs.node_type[nodes]
+    sequence = (cell * graphs.num_nodes + order[nodes]).argsort()
+    return nodes[sequence], cell[sequence]

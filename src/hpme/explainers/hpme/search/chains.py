@@ -122,7 +122,7 @@ class SubsetSearch:
         """All candidates of all chains; where nothing is ``known`` all begin at random."""
         candidates, graphs = Candidates(mix, mix.draw(DRAWS)), mix.graphs.num_graphs
         if mix.known is not None:
-            weights = Distiller(mix.features[0], mix.graphs).fit(*mix.known)
+            weights = Distiller(mix.features, mix.graphs).fit(*mix.known)
             if bool(weights.any()):  # else it would be a pool of the first nodes
                 candidates.occlusion = weights[0]
                 candidates.add(weights)
@@ -137,7 +137,7 @@ class SubsetSearch:
                     score = part.scores(pool)[0]
                 labels, gain = search_subsets(part, score, self.subsets)
                 newest = len(candidates.weights)
-                distiller = Distiller(part.features[0], part.graphs)
+                distiller = Distiller(part.features, part.graphs)
                 candidates.add(distiller.fit(labels, gain, PENALTIES), chain)
                 best = next(n for n in candidates.order() if n >= newest)
                 pool = candidates.pool(best)

@@ -41,8 +41,8 @@ class LinearPool(nn.Module):
         self.weight = nn.Parameter(weight.clone())
 
     def forward(self, features: Tensor, graphs: GraphBatch, m: Tensor) -> Tensor:
-        """Scores ``[P, N]`` of nodes with features ``[1, N, D]``; they do not depend on ``m``."""
-        return (features[0] @ self.weight.T).T
+        """Scores ``[P, N]`` of nodes with features ``[N, D]``; they do not depend on ``m``."""
+        return (features @ self.weight.T).T
 
 
 class Distiller:
