@@ -97,6 +97,14 @@ def test_settings_are_never_mixed(make_record):
     assert [r.experiment.seed for r in gather(TWO, shorter + few)[0].records] == [0, 1, 2]
 
 
+def test_graphs_set_apart_are_not_averaged_with_others(make_record):
+    early = [make_record("a", seed=seed) for seed in (200, 201, 202)]
+    apart = [make_record("a", seed=seed) for seed in (400, 401)]
+    cell = gather(TWO, [*early, *apart])[0]
+    assert seeds(cell) == [200, 201, 202] and cell.left_out == 2
+    assert seeds(gather(TWO, [early[0], *apart])[0]) == [400, 401]
+
+
 def test_seed_of_the_target_may_follow_the_seed(make_record):
     suite = Suite("s", "s", lambda seeds: [Experiment("a", None, s, target_seed=s) for s in seeds])
     records = [make_record("a", None, seed=s, target_seed=s) for s in range(3)]

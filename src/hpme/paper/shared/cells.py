@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from hpme.bench.experiment import Experiment
 from hpme.bench.store import Record, ResultStore
+from hpme.data.dataset import APART
 from hpme.paper.shared.names import dataset_title, method_title
 from hpme.paper.shared.suite import Suite, registered_elsewhere
 
@@ -227,9 +228,16 @@ def _messages(failures: Iterable[Mapping[str, Any]]) -> dict[CellKey, dict[Run, 
 def _of_one_setting(
     groups: Mapping[Settings, dict[Run, Record]], template: Experiment
 ) -> dict[Run, Record]:
-    """Results by run: those with the settings of the suite, else those of which there are most."""
+    """Results by run: those with the settings of the suite, else those of which there are most.
+
+    Seeds of graphs set apart are never in one cell with others.
+    """
     own = _settings(template)
-    return max(groups.items(), key=lambda g: (g[0] == own, len(g[1]), g[0]), default=(own, {}))[1]
+
+    def rank(group: tuple[Settings, dict[Run, Record]]) -> tuple[bool, int, Settings]:
+        return group[0][:-1] == own[:-1], len(group[1]), group[0]
+
+    return max(groups.items(), key=rank, default=(own, {}))[1]
 
 
 def _titles(templates: Mapping[CellKey, Experiment]) -> list[tuple[str, str]]:
@@ -269,7 +277,8 @@ def wanted_by(suite: Suite, experiment: Experiment) -> Experiment | None:
 
 def _settings(experiment: Experiment) -> Settings:
     """What may differ between an experiment and what a suite asks for."""
-    return experiment.graphs, experiment.size or 0, experiment.train_steps or 0
+    apart = experiment.seed >= APART
+    return experiment.graphs, experiment.size or 0, experiment.train_steps or 0, apart
 
 
 @dataclass(frozen=True)
