@@ -14,7 +14,8 @@ from hpme.errors import InputError
 from hpme.graphs.batch import GraphBatch
 from hpme.graphs.checks import check_edge_rows
 from hpme.graphs.hetero import Graph, flattened
-from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE
+from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, Schema
+from hpme.graphs.segment import exclusive_cumsum
 
 Parts = dict[str, Any]
 """Arguments of a :class:`~hpme.graphs.store.GraphStore`, and as ``chosen`` which of its graphs."""
@@ -37,6 +38,11 @@ def read_graphs(graphs: GraphBatch | Iterable[Any], attributes: Attributes) -> P
         graphs = graphs.grouped()  # whatever the order of its edges
         names = ("sizes", "edge_counts", "local_edge_index", "schema")
         return {**{name: getattr(graphs, name) for name in names}, **graphs.groups()}
+    if isinstance(graphs, Batch) and attributes == "inputs":
+        parts = _of_slices(graphs, getattr(graphs, "_slice_dict", None))
+        if parts is not None:  # but for edges, which number the nodes of all graphs
+            first = torch.repeat_interleave(exclusive_cumsum(parts["sizes"]), parts["edge_counts"])
+            return {**parts, "local_edge_index": parts["local_edge_index"] - first}
     if isinstance(graphs, BaseData):
         graphs = graphs.to_data_list() if isinstance(graphs, Batch) else [graphs]
     if isinstance(graphs, InMemoryDataset) and attributes == "inputs":
@@ -149,7 +155,8 @@ def _labels(graphs: Sequence[Graph]) -> dict[str, Tensor]:
     labels: list[Any] = [graph.get("y") for graph in graphs]
     if not all(isinstance(label, Tensor) and label.numel() == 1 for label in labels):
         return {}
-    return {"y": torch.cat([label.view(1) for label in labels])}
+    flat = all(label.dim() == 1 for label in labels)
+    return {"y": torch.cat(labels if flat else [label.view(1) for label in labels])}
 
 
 def _anchors(graphs: Sequence[Graph]) -> dict[str, Tensor]:
@@ -169,9 +176,19 @@ def _anchors(graphs: Sequence[Graph]) -> dict[str, Tensor]:
 
 def _of_dataset(dataset: InMemoryDataset) -> Parts | None:
     """Fast path: an in-memory dataset already holds flat tensors. ``None`` if it does not apply."""
-    data, slices = dataset._data, dataset.slices
     own = any(not getattr(dataset, name).__module__.startswith(_OURS) for name in _READING)
-    if own or dataset.transform is not None or slices is None or data is None:
+    if own or dataset.transform is not None:
+        return None
+    parts = _of_slices(dataset._data, dataset.slices, getattr(dataset, "schema", None))
+    chosen = dataset._indices
+    if parts is not None and chosen is not None:
+        parts["chosen"] = torch.as_tensor(list(chosen), dtype=torch.long)
+    return parts
+
+
+def _of_slices(data: Any, slices: Any, schema: Schema | None = None) -> Parts | None:
+    """Graphs laid end to end, and where those of every attribute begin; ``schema`` as of ours."""
+    if slices is None or not isinstance(data, Data):
         return None
     if not all(key in slices for key in ("x", "edge_index")):
         return None
@@ -188,10 +205,9 @@ def _of_dataset(dataset: InMemoryDataset) -> Parts | None:
     if not all(n in slices and torch.equal(slices[n].diff(), edge_counts) for n in edge):
         return None  # likewise
     node = {"x": data.x}
-    schema = getattr(dataset, "schema", None)  # of our own datasets
     if schema is not None:
         node[NODE_TYPE], edge[EDGE_TYPE] = data[NODE_TYPE], data[EDGE_TYPE]
-    chosen, device = dataset._indices, data.edge_index.device
+    device = data.edge_index.device
     texts = {name: data.get(name) for name in SHOWN}
     return {
         "text": {
@@ -206,7 +222,6 @@ def _of_dataset(dataset: InMemoryDataset) -> Parts | None:
         "edge": edge,
         "graph": graph,
         "schema": schema,
-        "chosen": None if chosen is None else torch.as_tensor(list(chosen), dtype=torch.long),
     }
 
 

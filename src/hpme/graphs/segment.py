@@ -71,19 +71,19 @@ def ties_in_segment(
 
     Elements that are ``alone`` do not rank by their score, and tie with none.
     """
-    if alone is None:
-        alone = torch.zeros_like(segment, dtype=torch.bool)
     start = ptr.index_select(0, segment)
     place = start + rank
     ordered = torch.empty_like(score).scatter_(0, place, score)
-    height = score.abs().masked_fill(alone, 0.0)
+    height = score.abs() if alone is None else score.abs().masked_fill(alone, 0.0)
     size = height.new_zeros(ptr.numel()).scatter_reduce(0, segment, height, "amax")
-    gap = (ordered[:-1] - ordered[1:]).abs() > (TIE * size).index_select(0, segment[1:])
-    new = torch.empty_like(alone).scatter_(0, place, alone)
-    gap = gap | new[:-1] | (segment[1:] != segment[:-1])
+    gap = ordered.diff().abs() > (TIE * size).index_select(0, segment[1:])
+    new = torch.zeros_like(segment, dtype=torch.bool)
+    if alone is not None:
+        new.scatter_(0, place, alone)
+        gap |= new[:-1]
     new[:1] = True
-    new[1:] |= gap
-    group = (new.long().cumsum(0) - 1).index_select(0, place)
+    new[1:] |= gap | (segment[1:] != segment[:-1])
+    group = (new.cumsum(0) - 1).index_select(0, place)
     count = torch.bincount(group)
     first = exclusive_cumsum(count).index_select(0, group) - start
     count = count.index_select(0, group)

@@ -99,7 +99,8 @@ class ExplainedModel:
         # A function that calls the model knows what it is called with.
         if self.call is None or not isinstance(self.model, nn.Module):
             object.__setattr__(self, "model", unwrapped(self.model))
-        check_module(self.model)
+        if not isinstance(self, HeldModel):  # which was made of one that was checked
+            check_module(self.model)
         for name, words in (("mode", Mode), ("level", Level), ("return_type", ReturnType)):
             check_word(name, getattr(self, name), get_args(words))
 
@@ -191,6 +192,16 @@ class HeldModel(ExplainedModel):
                 yield
             finally:
                 self.found.pop("thread", None)
+
+    def adapter(self, *, weighting: Weighting | None = None) -> ModelAdapter:
+        """What calls the model; what that found out stays known."""
+        known = self.found.setdefault("adapters", [])
+        for asked, adapter in known:
+            if asked == (weighting, self):
+                return cast(ModelAdapter, adapter)
+        adapter = super().adapter(weighting=weighting)
+        known.append(((weighting, self), adapter))
+        return adapter
 
     def frozen(self) -> AbstractContextManager[None]:
         """As of every model, unless it is held."""

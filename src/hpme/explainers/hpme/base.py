@@ -30,7 +30,7 @@ from hpme.explainers.shared.mixing import MixupGraphs
 from hpme.explainers.shared.options import FLAG, one_of, real, table, whole
 from hpme.explainers.shared.parametric import EdgeMLP
 from hpme.graphs import GraphBatch, GraphStore
-from hpme.graphs.segment import segment_mean, segment_sum
+from hpme.graphs.segment import segment_sum
 from hpme.models.adapter import ModelAdapter
 from hpme.models.embedding import Embedding
 from hpme.models.explained import Model
@@ -195,9 +195,10 @@ class HPMEBase(TransplantingExplainer):
         assert self.size is not None
         chosen = top_nodes(score, graphs, self.size(graphs.sizes))
         # Nodes the model does not tell apart share their importance, and their place in the pool.
-        twins = graphs.ptr.index_select(0, graphs.batch) + tied(score, chosen, graphs).first
-        importance = self._importance(score, graphs)[0]
-        importance = segment_mean(importance, twins, graphs.num_nodes).index_select(0, twins)
+        ties = tied(score, chosen, graphs)
+        twins = graphs.ptr.index_select(0, graphs.batch) + ties.first
+        importance = segment_sum(self._importance(score, graphs)[0], twins, graphs.num_nodes)
+        importance = importance.index_select(0, twins) / ties.count
         if graphs.anchors is not None:
             importance = importance.index_fill(0, graphs.anchors.flatten(), 1.0)
         needed = (importance > self.needed.to(importance)) | (chosen.order[0] == 0)
