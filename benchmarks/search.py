@@ -278,14 +278,18 @@ def measure(case: Case, variant: str, seed: int) -> dict[str, Any]:
 
 def cases(options: argparse.Namespace, target: int, seed: int) -> Iterator[Callable[[], Case]]:
     odd, size, groups = options.half == "odd", options.graphs, options.groups.split(",")
-    only = options.sets.split(",") if options.sets else None
+    only = options.sets.split(",") if options.sets else ()
+
+    def asked(group: str, name: str) -> bool:
+        return group in groups and (not only or name in only or f"{group}:{name}" in only)
+
     for group, names, model in (("paper", PAPER, "gcn"), ("gin", GIN, "gin"),
                                 ("nodes", ("tree-grid",), "gcn")):  # fmt: skip
-        for name in names if group in groups else ():
-            if only is None or name in only:
+        for name in names:
+            if asked(group, name):
                 yield partial(paper_case, name, model, target, seed, size, odd, options.steps)
-    for name in ATTRIBUTION if "attribution" in groups else ():
-        if only is None or name in only:
+    for name in ATTRIBUTION:
+        if asked("attribution", name):
             yield partial(attribution_case, name, target, seed, size, odd)
     if "ames" in groups and target == 0:
         yield partial(ames_case, seed, odd)
@@ -323,7 +327,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--variants", default=",".join(VARIANTS))
     parser.add_argument("--groups", default="paper,gin,attribution,ames")
-    parser.add_argument("--sets", default="")
+    parser.add_argument("--sets", default="", help="names, or group:name for one of a group")
     parser.add_argument("--targets", default="0")
     parser.add_argument("--seeds", default="0")
     parser.add_argument("--graphs", type=int, default=100)

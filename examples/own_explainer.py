@@ -12,7 +12,7 @@ from torch.nn.functional import cosine_similarity
 
 from hpme.bench import Experiment, run_experiment
 from hpme.explainers import EXPLAINERS, GraphExplainer, Masks
-from hpme.explainers.shared.options import real, table
+from hpme.explainers.shared.options import Positive
 
 
 class SimilarityExplainer(GraphExplainer):
@@ -27,9 +27,8 @@ class SimilarityExplainer(GraphExplainer):
     title = "Similarity"
     summary = "Cosine similarity of the node embeddings at both ends."
     needs_fit = False
-    constraints = table(power=real(above=0))  # what arguments may be: errors say so
 
-    def __init__(self, *, power: float = 1.0, **options) -> None:
+    def __init__(self, *, power: Positive = 1.0, **options) -> None:  # else an error says so
         super().__init__(**options)
         self.power = power  # keep arguments under their own names, save() writes them
 

@@ -27,6 +27,7 @@ ALIASES = {
     ("hpme.viz", "hpme.page"),
     ("hpme.explainers.shared.explanation", "hpme.viz.gallery"),
     ("hpme.explainers.hpme.rulebook", "hpme.viz.rules"),
+    ("hpme.explainers.hpme.proof", "hpme.viz.gallery"),
     ("hpme.explainers.hpme.proof", "hpme.viz.proof"),
     ("hpme.explainers.hpme.report", "hpme.viz.charts"),
     ("hpme.explainers.hpme.report", "hpme.viz.style"),

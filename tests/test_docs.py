@@ -143,9 +143,9 @@ def _code(page: str, language: str) -> str:
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch, make_record):
+def folder(tmp_path, cache_root, monkeypatch, make_record):
     """Where a reader would be: a model, tables of molecules, and a result of the benchmark."""
-    monkeypatch.setenv("HPME_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("HPME_CACHE_DIR", str(cache_root))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.chdir(tmp_path)
     smiles = ["CC(=O)CF", "CCO", "CC(C)=O", "CCF", "CC(=O)C", "CCCO", "FCC(=O)C", "CCN"] * 4

@@ -100,7 +100,6 @@ PRIVATE = (
 """Phrases that only this project used, and names that are gone. A textbook has ordinary ones."""
 
 ALLOWED = {
-    ("docs/cli.md", "hpme report"),  # where the old name of the command is mentioned
     ("docs/measured/speed.md", "hpme-gradient"),  # was measured when it existed
 }
 

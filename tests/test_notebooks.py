@@ -78,11 +78,11 @@ def test_kept_without_outputs(name):
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_notebook(name, tmp_path, monkeypatch):
+def test_notebook(name, tmp_path, cache_root, monkeypatch):
     for module in NEEDED.get(name, ()):
         if importlib.util.find_spec(module) is None:
             pytest.skip(f"needs {module}: {HOW.get(module, f'pip install {module}')}")
-    monkeypatch.setenv("HPME_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("HPME_CACHE_DIR", str(cache_root))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     monkeypatch.chdir(tmp_path)

@@ -18,7 +18,7 @@ from hpme.commands.explain import explain
 from hpme.commands.list import list_names
 from hpme.commands.run import run
 from hpme.commands.serve import serve
-from hpme.commands.tables import report, tables
+from hpme.commands.tables import tables
 
 app = typer.Typer(
     name="hpme",
@@ -29,23 +29,10 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_show_locals=False,
 )
-for function in (
-    apply,
-    bench,
-    explain,
-    serve,
-    rules,
-    counterfactual,
-    audit,
-    judge,
-    pairs,
-    tables,
-    run,
-    demo,
-):
+ALL = (apply, bench, explain, serve, rules, counterfactual, audit, judge, pairs, tables, run, demo)
+for function in ALL:
     app.command()(function)
 app.command("list")(list_names)
-app.command("report", hidden=True)(report)
 
 
 def main() -> None:

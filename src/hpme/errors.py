@@ -40,13 +40,7 @@ class MissingPackageError(HPMEError, ImportError):
 
 
 def optional_module(name: str, need: str, extra: str) -> Any:
-    """A module of a package that not everybody has, imported when it is first needed.
-
-    Args:
-        name: The module.
-        need: What needs it, for the message of the error.
-        extra: What it is installed with.
-    """
+    """A module of a package that not everybody has, for a ``need``; ``extra`` installs it."""
     try:
         return importlib.import_module(name)
     except ImportError as error:

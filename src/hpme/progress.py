@@ -9,16 +9,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TextColumn,
-    TimeRemainingColumn,
-)
-from rich.text import Text
 
 EVERY = 30.0
 """Seconds between lines where there is no terminal."""
@@ -30,32 +20,16 @@ def progress_bar(
 ) -> Iterator[Callable[[int], None]]:
     """Yields a function that moves a bar forward, on stderr of terminals and in notebooks only.
 
-    With ``rate`` it shows steps per second, elsewhere as a line now and then.
+    With ``rate`` there are lines now and then elsewhere.
     """
     console = Console(stderr=True)
-    if enabled and console.is_jupyter:
-        with _in_notebook()(desc=description, total=total, initial=done, leave=False) as bar:
+    if enabled and (console.is_jupyter or console.is_terminal):
+        with _tqdm()(desc=description, total=total, initial=done, leave=False) as bar:
             yield bar.update
-        return
-    if enabled and rate and not console.is_terminal:
+    elif enabled and rate:
         yield _Lines(description, total, done, console)
-        return
-    if not (enabled and console.is_terminal):
+    else:
         yield lambda _: None
-        return
-    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
-    columns += [_Rate()] if rate else []
-    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
-        task = progress.add_task(description, total=total, completed=done)
-        yield lambda steps: progress.advance(task, steps)
-
-
-class _Rate(ProgressColumn):
-    """Steps per second."""
-
-    def render(self, task: Task) -> Text:
-        """The rate as text, once it is known."""
-        return Text("" if task.speed is None else f"{task.speed:,.0f}/s")
 
 
 class _Lines:
@@ -79,8 +53,8 @@ class _Lines:
         self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _in_notebook() -> Any:
-    """The bar of tqdm: rich draws none in a notebook without widgets, tqdm writes text."""
+def _tqdm() -> Any:
+    """The bar; in a notebook without widgets it is text."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about the missing widgets
         from tqdm.auto import tqdm

@@ -256,7 +256,7 @@ def test_ctrl_c_while_workers_start_is_told_in_a_line(table, saved):
         time.sleep(0.01)
     time.sleep(0.6)  # until they have begun to import
     os.killpg(process.pid, signal.SIGINT)
-    told = process.communicate(timeout=60)[1].decode().strip()
+    told = process.communicate(timeout=300)[1].decode().strip()
     assert process.returncode == 130, told
     assert told.startswith("interrupted;") and len(told.splitlines()) <= 2  # folded once
 

@@ -38,14 +38,37 @@ def test_values_of_every_metric_set(dataset, target):
     names = tuple(name for name in MEASURES if name != "target")
     record = recorded(dataset, target, "random", names)
     assert set(record.values) == {
-        "auc", "auc_per_graph", "precision", "fidelity_plus", "fidelity_minus",
+        "auc", "auc_per_graph", "node_auc", "precision", "fidelity_plus", "fidelity_minus",
         "robust_fidelity_plus", "robust_fidelity_minus", "simoar", "simoar_random",
         "simoar_empty", "cosine", "euclidean", "choice_fidelity", "choice_disagreement",
         "choice_loss", "carried", "lost",
     }  # fmt: skip
     assert record.undefined == {}
-    of_all = {name for name in record.values if name == "auc" or name.startswith("choice")}
+    of_all = {name for name in record.values if name.startswith(("auc", "node", "choice"))}
+    of_all -= {"auc_per_graph"}
     assert set(record.spread) == set(record.values) - of_all
+
+
+def test_recall_of_every_pattern_by_hand():
+    """Two matches of the first pattern, nodes 0-1 and 2-3; one of the second, nodes 4-5."""
+    parts = {"match_index": [0, 1, 2, 3, 4, 5], "match_id": [0, 0, 1, 1, 2, 2],
+             "match_rule": [0, 0, 0, 0, 1, 1]}  # fmt: skip
+    edges = torch.tensor([[0, 6], [6, 0]])
+    graph = Data(edge_index=edges, num_nodes=10, node_mask=torch.arange(10) < 6,
+                 **{name: torch.tensor(value) for name, value in parts.items()})  # fmt: skip
+
+    def measured(scores):
+        one = Explanation(edge_index=edges, num_nodes=10, node_mask=torch.tensor(scores))
+        return MEASURES["nodes"](SimpleNamespace(graphs=[graph], explanations=[one]))
+
+    scores = [0.9, 0.8, 0.7, 0.1, 0.6, 0.1, 0.9, 0.9, 0.1, 0.1]  # six best: 0, 1, 2, 4, 6, 7
+    found = measured(scores)
+    means = [float(found[f"recall_{name}"].mean) for name in ("1", "2", "least")]
+    assert means == [1.0, 0.5, 0.5]
+    # Pairs of a node in and one out of the truth: 24; 8 in order, 6 tied.
+    assert float(found["node_auc"]) == pytest.approx(11 / 24)
+    tied = measured([0.5] * 10)  # every node is among six of ten with probability .6
+    assert float(tied["recall_least"].mean) == pytest.approx(0.6)
 
 
 def test_the_ground_truth_has_full_precision(dataset, target):

@@ -1,5 +1,8 @@
 """What every explainer of graphs with types keeps to."""
 
+import copy
+from functools import cache
+
 import pytest
 import torch
 from torch_geometric.data import Batch
@@ -24,19 +27,18 @@ def test_these_explain_graphs_with_types():
     }
 
 
-def fitted(slug, model, graphs, **options):
-    return make_explainer(slug, **options).fit(model, graphs, progress=False)
-
-
-def explained(slug, model, graphs, **options):
-    return fitted(slug, model, graphs, **options).explain(model, graphs, progress=False)
+@cache
+def fitted(slug, name="convs"):
+    """An explainer fitted to a model, once per session, with model, graphs and explanations."""
+    graphs, model = make_graphs(5), make_model(name)
+    explainer = make_explainer(slug).fit(model, graphs, progress=False)
+    return explainer, model, graphs, explainer.explain(model, graphs, progress=False)
 
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("slug", HETERO)
 def test_masks_by_type(slug, name):
-    graphs, model = make_graphs(6), make_model(name)
-    explanations = explained(slug, model, graphs)
+    *_, graphs, explanations = fitted(slug, name)
     for graph, explanation in zip(graphs, explanations, strict=True):
         assert isinstance(explanation, HeteroExplanation)
         assert explanation.validate_masks()
@@ -54,8 +56,7 @@ def test_masks_by_type(slug, name):
 
 @pytest.mark.parametrize("slug", HETERO)
 def test_both_directions_count_alike(slug):
-    graphs, model = make_graphs(4), make_model()
-    for explanation in explained(slug, model, graphs):
+    for explanation in fitted(slug)[-1]:
         for back, forth in REVERSE.items():
             if back in explanation.edge_types:
                 ours, theirs = explanation[back].edge_mask, explanation[forth].edge_mask
@@ -64,13 +65,11 @@ def test_both_directions_count_alike(slug):
 
 @pytest.mark.parametrize("slug", HETERO)
 def test_saved_and_loaded_it_explains_as_before(slug, tmp_path):
-    graphs, model = make_graphs(6), make_model()
-    explainer = fitted(slug, model, graphs)
+    explainer, model, graphs, explanations = fitted(slug)
     explainer.save(tmp_path / "explainer.safetensors")
     again = EXPLAINERS[slug].load(tmp_path / "explainer.safetensors")
     assert again.schema == explainer.schema
-    pairs = zip(explainer.explain(model, graphs), again.explain(model, graphs), strict=True)
-    for first, second in pairs:
+    for first, second in zip(explanations, again.explain(model, graphs), strict=True):
         for kind in EDGE_TYPES:
             assert torch.equal(first[kind].edge_mask, second[kind].edge_mask)
 
@@ -80,7 +79,7 @@ def test_a_graph_is_explained_alike_alone_and_without_an_empty_type(slug):
     """Graphs may lack a type, and the types may come in another order."""
     graphs, model = make_graphs(5), make_model()
     lacking = make_graph(5, {"user": 4, "item": 3, "tag": 0})
-    explainer = fitted(slug, model, [*graphs, lacking])
+    explainer = make_explainer(slug).fit(model, [*graphs, lacking], progress=False)
     together = explainer.explain(model, [*graphs, lacking])[-1]
     bare = make_graph(5, {"user": 4, "item": 3, "tag": 0})
     for kind in list(bare.edge_types):
@@ -95,8 +94,8 @@ def test_a_graph_is_explained_alike_alone_and_without_an_empty_type(slug):
 @pytest.mark.parametrize("slug", HETERO)
 @pytest.mark.parametrize("node_mask_type", [None, "object", "attributes", "common_attributes"])
 def test_pyg_explainer(slug, node_mask_type):
-    graphs, model = make_graphs(4), make_model()
-    algorithm = fitted(slug, model, graphs)
+    algorithm, model, graphs, listed = fitted(slug)
+    algorithm = copy.deepcopy(algorithm)  # PyG's explainer connects itself
     explainer = Explainer(
         model,
         algorithm,
@@ -112,7 +111,6 @@ def test_pyg_explainer(slug, node_mask_type):
     batch = Batch.from_data_list(graphs)
     found = explainer(batch.x_dict, batch.edge_index_dict, batch_dict=batch.batch_dict)
     assert isinstance(found, HeteroExplanation)
-    listed = algorithm.explain(model, graphs)
     for kind in EDGE_TYPES:
         single = torch.cat([e[kind].edge_mask for e in listed])
         assert torch.allclose(found[kind].edge_mask, single, atol=1e-4)
@@ -130,7 +128,7 @@ def test_others_say_that_they_do_not(slug):
 
 
 def test_the_kind_of_graphs_must_be_that_of_the_fit():
-    typed = fitted("pgexplainer", make_model(), make_graphs(3))
+    typed, *_ = fitted("pgexplainer")
     with pytest.raises(InputError, match="the graphs are homogeneous"):
         typed.explain(plain_target("gcn"), plain_graphs())
     plain = make_explainer("pgexplainer").fit(plain_target("gcn"), plain_graphs(), progress=False)

@@ -1,5 +1,6 @@
 """Every explainer on rows of an output, whatever they are rows of, as PyG's ``Explainer`` asks."""
 
+import copy
 from functools import cache
 
 import pytest
@@ -57,23 +58,29 @@ def level_of(ending):
     return ending.split()[0]
 
 
-def make(slug, ending, **options):
-    conv = GATConv if slug == "att" else GCNConv
-    model = Rows(ENDINGS[ending], conv).eval()
-    config = {
-        "mode": "multiclass_classification", "task_level": level_of(ending), "return_type": "raw",
-    }  # fmt: skip
-    settings = {"explanation_type": "model", "edge_mask_type": "object", "model_config": config}
+def settings_of(ending):
+    config = {"mode": "multiclass_classification", "task_level": level_of(ending)}
+    config["return_type"] = "raw"
+    return {"explanation_type": "model", "edge_mask_type": "object", "model_config": config}
+
+
+@cache
+def fitted_to_rows(slug, ending):
+    """An algorithm of PyG's ``Explainer``, fitted once per session, and its model."""
+    model = Rows(ENDINGS[ending], GATConv if slug == "att" else GCNConv).eval()
     algorithm = make_explainer(slug)
-    explainer = Explainer(model, algorithm, **{**settings, **options})
+    Explainer(model, algorithm, **settings_of(ending))
     graphs = make_graphs()
     if level_of(ending) == "graph":
-        algorithm.fit(model, graphs, progress=False)
-        return explainer, model
+        return algorithm.fit(model, graphs, progress=False), model
     graphs[3].y = torch.arange(graphs[3].num_nodes) % CLASSES
     index = range(6) if level_of(ending) == "node" else LINKS[:, :3] % 6
-    algorithm.fit(model, graphs[3], index=index, progress=False)
-    return explainer, model
+    return algorithm.fit(model, graphs[3], index=index, progress=False), model
+
+
+def make(slug, ending, **options):
+    algorithm, model = map(copy.deepcopy, fitted_to_rows(slug, ending))
+    return Explainer(model, algorithm, **{**settings_of(ending), **options}), model
 
 
 def ask(explainer, ending, **options):

@@ -97,13 +97,13 @@ def test_temperature_falls_geometrically():
 
 def test_one_step_per_mini_batch(monkeypatch):
     seen = []
-    step = PGExplainer._step
+    loss = PGExplainer._loss
 
-    def counted(self, context, ids, temperature, generator, optimiser):
+    def counted(self, context, ids, temperature, generator):
         seen.append(ids.tolist())
-        step(self, context, ids, temperature, generator, optimiser)
+        return loss(self, context, ids, temperature, generator)
 
-    monkeypatch.setattr(PGExplainer, "_step", counted)
+    monkeypatch.setattr(PGExplainer, "_loss", counted)
     PGExplainer(epochs=2, batch_size=4).fit(make_target("gcn"), make_graphs(), progress=False)
     assert [len(ids) for ids in seen] == [4, 2, 4, 2]
     assert sorted(seen[0] + seen[1]) == sorted(seen[2] + seen[3]) == list(range(6))

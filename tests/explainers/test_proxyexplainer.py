@@ -62,7 +62,7 @@ def test_each_part_is_trained_by_its_own_loss():
         return {n for n, p in explainer.named_parameters() if not torch.equal(p, before[n])}
 
     with frozen(model):
-        explainer._train_autoencoder(context, torch.arange(6), 1.0, torch.Generator())
+        explainer._before_step(context, torch.arange(6), 1.0, torch.Generator())
         assert changed() == {n for n in before if n.startswith("autoencoder")}
         before = {name: p.detach().clone() for name, p in explainer.named_parameters()}
         optimiser = explainer._optimiser()

@@ -1,5 +1,4 @@
 from dataclasses import replace
-from unittest.mock import patch
 
 import networkx as nx
 import numpy as np
@@ -7,7 +6,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch_geometric.data import Batch, Data
 
 from hpme.data.synthetic.sketch import CRANE, CYCLE, GRID, HOUSE, GraphSketch, flatten
 from hpme.errors import InputError
@@ -144,15 +142,3 @@ def test_concatenation_undoes_subsets():
         parts = [whole.subset(torch.tensor([i])) for i in range(len(whole))]
         joined = to_tensors(parts[0].joined(*parts[1:]))
         assert all(torch.equal(joined[key], value) for key, value in to_tensors(whole).items())
-
-
-def test_a_batch_is_read_as_its_graphs_are():
-    graphs = [Data(x=torch.rand(n, 3), edge_index=torch.tensor([[0, 1], [1, 0]]),
-                   edge_attr=torch.rand(2, 2), y=torch.tensor([n])) for n in (2, 5, 3)]  # fmt: skip
-    one_by_one = GraphStore.from_graphs(graphs)
-    batch = Batch.from_data_list(graphs)
-    # Were it taken apart, each of its graphs would be made first.
-    with patch.object(Batch, "to_data_list", side_effect=AssertionError):
-        at_once = GraphStore.from_graphs(batch)
-    for name in ("sizes", "edge_counts", "local_edge_index", "x", "edge_attr", "y"):
-        assert torch.equal(getattr(at_once, name), getattr(one_by_one, name)), name

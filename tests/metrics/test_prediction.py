@@ -49,3 +49,12 @@ def test_undefined_says_why(metric):
     assert "no graphs" in nothing.reason
     output = torch.full((1, 2) if wide else (1,), math.nan)
     assert "not finite" in metric(output, torch.ones(1, dtype=dtype)).reason
+
+
+def test_wrong_arguments_are_named():
+    with pytest.raises(InputError, match="argmax"):
+        accuracy(LOGITS, torch.rand(4))
+    with pytest.raises(InputError, match="one predicted class"):
+        macro_f1(LOGITS, torch.tensor([0, 1]))
+    with pytest.raises(InputError, match="one predicted value"):
+        rmse(torch.rand(2, 2), torch.rand(2))

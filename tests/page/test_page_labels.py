@@ -11,6 +11,8 @@ from pages import Counter, cycle, explain, with_truth
 
 pytest.importorskip("selenium", reason="selenium is missing: pip install 'hpme[dev]'")
 
+from selenium.webdriver.support.wait import WebDriverWait
+
 from hpme.explainers import GradExplainer
 from hpme.viz import write_page
 
@@ -62,8 +64,10 @@ def tree(browser):
 
 def test_everything_one_can_use_has_a_name(chromium, page):
     chromium.get(page.as_uri())
+    expected = {"button", "slider", "searchbox", "combobox", "image"}
+    # The tree is built a moment after the page.
+    WebDriverWait(chromium, 10).until(lambda _: expected <= {role for role, _ in tree(chromium)})
     found = tree(chromium)
-    assert {"button", "slider", "searchbox", "combobox", "image"} <= {role for role, _ in found}
     assert [role for role, name in found if role in NAMED and not name.strip()] == []
     pictures = [name for role, name in found if role == "image"]
     assert len(set(pictures)) == 3 and all("cycle" in name for name in pictures)

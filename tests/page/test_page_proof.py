@@ -131,7 +131,7 @@ def test_one_sentence_per_card_and_numbers_on_demand(browser, page):
 
 def test_absence_says_what_is_known_of_what_would_have_to_be_there(browser):
     browser.execute_script("location.hash = '#graph-3'")
-    WebDriverWait(browser, 10).until(
+    WebDriverWait(browser, 60).until(
         lambda b: b.find_elements(By.CSS_SELECTOR, "#graph-3 .missing")
     )
     assert "hpme explain --with counterfactuals" in one(browser, "#graph-3 .missing").text

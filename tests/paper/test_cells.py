@@ -32,19 +32,23 @@ def test_population_deviation_over_seeds(make_record):
     stat = ours.stat("auc")
     assert stat.mean == pytest.approx(0.8)
     assert stat.std == pytest.approx(math.sqrt(0.02 / 3))
-    assert stat.by_seed == {0: 0.7, 1: 0.9, 2: 0.8}
+    assert stat.by_run == {(0, 0): 0.7, (0, 1): 0.9, (0, 2): 0.8}
     assert grad.empty and grad.stat("auc").mean is None and grad.stat("auc").std is None
+
+
+def seeds(cell):
+    return [seed for _, seed in cell.stat("auc").by_run]
 
 
 def test_seeds_that_only_some_cells_have_are_left_out(make_record):
     suite = replace(TWO, seeds=(0, 1))
     some = [make_record("a", "hpme", seed) for seed in (0, 1, 2)]
     both = [*some, *(make_record("a", "grad", seed) for seed in (0, 1))]
-    assert [[*cell.stat("auc").by_seed] for cell in gather(suite, both)] == [[0, 1], [0, 1]]
+    assert [seeds(cell) for cell in gather(suite, both)] == [[0, 1], [0, 1]]
     more = [*both, make_record("a", "grad", 2)]
-    assert [[*cell.stat("auc").by_seed] for cell in gather(suite, more)] == [[0, 1, 2]] * 2
+    assert [seeds(cell) for cell in gather(suite, more)] == [[0, 1, 2]] * 2
     fewer = [record for record in both if record.experiment.seed != 1]
-    assert [[*cell.stat("auc").by_seed] for cell in gather(suite, fewer)] == [[0, 2], [0]]
+    assert [seeds(cell) for cell in gather(suite, fewer)] == [[0, 2], [0]]
 
 
 def test_one_seed_has_no_spread(make_record):
@@ -77,7 +81,7 @@ def test_undefined_values_are_counted_not_averaged(make_record):
     nothing = {"values": {"auc": None}, "undefined": {"auc": "no edges"}}
     records = [make_record("a", seed=0), make_record("a", seed=1, **nothing)]
     stat = gather(TWO, records)[0].stat("auc")
-    assert stat.by_seed == {0: 0.5}
+    assert stat.by_run == {(0, 0): 0.5}
     assert stat.undefined == {"no edges": 1}
     assert gather(TWO, records)[0].stat("other").undefined == {"not measured": 2}
 
@@ -98,7 +102,7 @@ def test_seed_of_the_target_may_follow_the_seed(make_record):
     records = [make_record("a", None, seed=s, target_seed=s) for s in range(3)]
     cell = gather(suite, [*records, make_record("a", None, seed=1, target_seed=5)])[0]
     assert [record.experiment.target_seed for record in cell.records] == [0, 1, 2]
-    assert cell.left_out == 1
+    assert cell.left_out == 0  # it belongs nowhere
 
 
 def test_more_metrics_than_asked_for_will_do(make_record):

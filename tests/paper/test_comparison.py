@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hpme.paper.shared.comparison import dataset_ranks, holm, paired_tests
+from hpme.bench import Experiment
+from hpme.paper.shared.cells import gather
+from hpme.paper.shared.comparison import against_ours, dataset_ranks, holm, paired_tests
+from hpme.paper.shared.suite import Suite
 
 
 def test_ranks_by_hand():
@@ -27,40 +30,52 @@ def test_only_datasets_that_all_methods_have_count():
 
 @pytest.mark.parametrize("ties", [False, True])
 def test_wilcoxon_is_that_of_scipy(ties):
-    generator = np.random.default_rng(0)
-    values = generator.normal(0.1, 0.2, (2, 40)).round(1 if ties else 8)
-    pairs = [(f"d{i % 4}", i) for i in range(40)]
-    ours, theirs = (dict(zip(pairs, row.tolist(), strict=True)) for row in values)
-    test = paired_tests(ours, {"other": theirs})["other"]
-    difference = values[0] - values[1]
-    unequal = difference[difference != 0]  # what SciPy does with zeros changed over time
+    values = np.random.default_rng(0).normal(0.1, 0.2, 40).round(1 if ties else 8)
+    test = paired_tests({"other": values.tolist()})["other"]
+    unequal = values[values != 0]  # what SciPy does with zeros changed over time
     assert test.p == pytest.approx(stats.wilcoxon(unequal).pvalue)
     assert test.p_holm == test.p
-    assert test.median == pytest.approx(float(np.median(difference)))
-    assert (test.wins, test.losses) == ((difference > 0).sum(), (difference < 0).sum())
+    assert test.median == pytest.approx(float(np.median(values)))
+    assert (test.wins, test.losses) == ((values > 0).sum(), (values < 0).sum())
     assert (test.ties > 0) == ties
-    worse = paired_tests(theirs, {"other": ours})["other"]
+    worse = paired_tests({"other": (-values).tolist()})["other"]
     assert (worse.wins, worse.losses, worse.p) == (test.losses, test.wins, test.p)
 
 
 def test_a_known_p():
     """Six differences of one sign: the most extreme of 2^6 sign patterns, two-sided."""
-    ours = {("d", i): float(i + 1) for i in range(6)}
-    test = paired_tests(ours, {"zero": dict.fromkeys(ours, 0.0)})["zero"]
+    test = paired_tests({"zero": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]})["zero"]
     assert test.p == pytest.approx(2 / 2**6)
 
 
-def test_pairs_that_one_lacks_do_not_count():
-    ours = {("d", 0): 0.9, ("d", 1): 0.8}
-    tests = paired_tests(ours, {"one": {("d", 1): 0.1, ("e", 0): 5.0}, "none": {("e", 0): 1.0}})
-    assert (tests["one"].pairs, tests["one"].wins, tests["one"].p) == (1, 1, 1.0)
-    assert (tests["none"].pairs, tests["none"].p, tests["none"].median) == (0, None, None)
-
-
 def test_no_difference_no_test():
-    ours = {("d", i): 0.5 for i in range(5)}
-    test = paired_tests(ours, {"same": dict(ours)})["same"]
-    assert (test.ties, test.p, test.p_holm, test.median) == (5, None, None, 0.0)
+    tests = paired_tests({"same": [0.0] * 5, "none": []})
+    same, none = tests["same"], tests["none"]
+    assert (same.ties, same.p, same.p_holm, same.median) == (5, None, None, 0.0)
+    assert (none.pairs, none.p, none.median) == (0, None, None)
+
+
+def test_datasets_are_the_units_and_targets_are_averaged(make_record):
+    """Two targets and two seeds of a dataset are one difference, over what both methods have."""
+    suite = Suite("made", "", lambda seeds: [
+        Experiment("benzene", method, seed, target_seed=target)
+        for method in ("hpme", "grad") for target in (0, 1) for seed in seeds
+    ])  # fmt: skip
+    ours = {(0, 400): 0.9, (0, 401): 0.7, (1, 400): 0.5}
+    theirs = {(0, 400): 0.6, (0, 401): 0.6, (1, 400): 0.6, (1, 401): 0.0}
+    records = [
+        make_record("benzene", method, seed, target_seed=target, values={"auc": value})
+        for method, values in (("hpme", ours), ("grad", theirs))
+        for (target, seed), value in values.items()
+    ]
+    cells = gather(suite, records)
+    test = against_ours(cells, "auc")["Grad"]
+    assert test.pairs == 1
+    assert test.median == pytest.approx((0.2 - 0.1) / 2)
+    stat = cells.at("HPME", "Benzene").stat("auc")
+    assert stat.mean == pytest.approx(0.65)
+    assert stat.std == pytest.approx(0.15)  # of the targets 0.8 and 0.5
+    assert stat.seed_std == pytest.approx(0.1)  # of 0.9 and 0.7
 
 
 def test_holm_by_hand():

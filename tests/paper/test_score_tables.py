@@ -3,6 +3,7 @@
 import pytest
 
 from hpme.bench import Experiment
+from hpme.data import DATASETS
 from hpme.paper.shared.blocks import cost_table, evidence_tables, target_tables
 from hpme.paper.shared.cells import gather
 from hpme.paper.shared.comparison import comparison, p_text
@@ -10,7 +11,8 @@ from hpme.paper.shared.names import paper_table
 from hpme.paper.shared.scores import score_table
 from hpme.paper.shared.suite import Suite
 from hpme.paper.suites import SUITES
-from hpme.paper.table1 import METRICS
+from hpme.paper.table1 import METRICS, named
+from hpme.paper.tune import setting
 
 
 def suite_of(datasets, methods, **changes):
@@ -51,7 +53,7 @@ def runs(make_record):
     ]
 
 
-def test_means_spread_best_and_the_papers_values(runs):
+def test_means_spread_and_the_papers_values(runs):
     paper = paper_table("table1")
     table = score_table("t", "Caption", cells_of(runs), ["auc"], paper=paper)
     assert [column.title for column in table.columns] == ["BA-2Motifs", "Benzene"]
@@ -59,15 +61,13 @@ def test_means_spread_best_and_the_papers_values(runs):
         "Grad": ["0.600 ± 0.010", "0.700 ± 0.010"],
         "HPME": ["0.900 ± 0.010", "0.700 ± 0.010"],
     }
-    best = {title: [e.best for e in entries] for title, entries in table.rows}
-    assert best == {"Grad": [False, False], "HPME": [True, False]}  # a tie is nobody's
     assert entry(table, "HPME").paper == "0.971 ± 0.021"
     assert entry(table, "Grad", 1).paper == "0.506 ± 0.005"
     assert "over 2 seeds. Seeds: 100-101." in table.notes[0]
     assert table.marks == ()
 
 
-def test_lower_may_be_better(make_record):
+def test_several_metrics_have_columns_each(make_record):
     suite = suite_of(["benzene"], ["grad", "hpme"], metrics=("shift",))
     records = [
         make_record("benzene", m, s, values={"cosine": v, "euclidean": v}, metrics=("shift",))
@@ -79,34 +79,11 @@ def test_lower_may_be_better(make_record):
         ("Benzene", "Cos. ↑"),
         ("Benzene", "Euc. ↓"),
     ]
-    assert [e.best for e in dict(table.rows)["HPME"]] == [True, False]
-    assert [e.best for e in dict(table.rows)["Grad"]] == [False, True]
-
-
-def test_bold_needs_seeds_that_tell_the_best_from_every_other(make_record):
-    def bold(**values):
-        records = [
-            make_record("benzene", method, seed, values={"auc": value})
-            for method, by_seed in values.items()
-            for seed, value in by_seed.items()
-        ]
-        table = score_table("t", "", cells_of(records, ["benzene"], list(values)), ["auc"])
-        return [title for title, (cell,) in table.rows if cell.best]
-
-    ours = {0: 0.90, 1: 0.92, 2: 0.91}
-    lower = {seed: value - 0.1 + 0.001 * seed for seed, value in ours.items()}
-    assert bold(hpme=ours, grad=lower) == ["HPME"]
-    assert bold(hpme=ours, grad={**lower, 1: 0.95}) == []  # one seed speaks against it
-    assert bold(hpme=ours, grad={0: 0.1}) == []  # one seed in common tells nothing
-    assert bold(hpme=ours, grad={7: 0.1, 8: 0.1}) == []  # and other seeds even less
-    assert bold(hpme=ours, grad=lower, random=ours) == []  # a tie at the top
-    assert bold(hpme=ours, grad=lower, **{"ground-truth": dict.fromkeys(ours, 1.0)}) == ["HPME"]
 
 
 def test_one_seed_and_one_method(make_record):
     table = score_table("t", "", cells_of([make_record()]), ["auc"])
     assert texts(table) == {"HPME": ["0.500"]}
-    assert not entry(table, "HPME").best  # nobody to beat
     assert table.notes[0].startswith("One seed, hence no spread.")
     assert "Not run: Grad and Benzene." in table.notes
 
@@ -115,7 +92,7 @@ def test_fewer_seeds_are_footnoted(runs, make_record):
     table = score_table("t", "", cells_of(runs[1:]), ["auc"])
     assert entry(table, "Grad").mark == "a"
     assert entry(table, "Grad").text == "0.610"
-    assert table.marks == (("a", "1 of 2 seeds."),)
+    assert table.marks == (("a", "1 of 2 runs."),)
 
 
 def test_missing_failed_and_undefined_cells(runs, make_record):
@@ -132,10 +109,10 @@ def test_missing_failed_and_undefined_cells(runs, make_record):
     table = score_table("t", "", cells_of(records, failures=[failure]), ["auc"])
     assert texts(table) == {"Grad": ["0.600 ± 0.010", "failed"], "HPME": ["—", "undefined"]}
     marks = dict(table.marks)
-    assert marks[entry(table, "Grad", 1).mark] == "1 seed failed: MemoryError: too large"
+    assert marks[entry(table, "Grad", 1).mark] == "1 run failed: MemoryError: too large"
     assert (
         marks[entry(table, "HPME", 1).mark]
-        == "AUC is undefined for 2 of 2 seeds: scores contain NaN."
+        == "AUC is undefined for 2 of 2 runs: scores contain NaN."
     )
     assert "— was not run or not measured." in table.notes
 
@@ -145,7 +122,7 @@ def test_partly_undefined_cells_say_so(make_record):
     records = [make_record(seed=0), make_record(seed=1, **undefined)]
     table = score_table("t", "", cells_of(records), ["auc"])
     assert entry(table, "HPME").text == "0.500"
-    assert table.marks == (("a", "AUC is undefined for 1 of 2 seeds: no edges."),)
+    assert table.marks == (("a", "AUC is undefined for 1 of 2 runs: no edges."),)
 
 
 def test_reduced_settings_are_named(make_record):
@@ -171,48 +148,68 @@ def test_notes_on_methods(make_record):
         {"pool_ratio_source": "ground truth"},
         {"target_model_metrics": {"accuracy": 1.0}},
     )
-    asked = {"metrics": METRICS}
+    asked, chosen = {"metrics": METRICS}, setting("metagnn", "benzene", "chosen")
     smaller = {"variant": "downsampled", "context": {"rule": "the rule"}}
     records = [
         make_record("benzene", "hpme", context=told, **asked),
-        make_record("benzene", "att", model="gat", **asked),
-        make_record("benzene", "metagnn", context=copied, **asked),
+        make_record("benzene", "metagnn", options=chosen, context=copied, **asked),
         make_record("alkane-carbonyl", "hpme", **smaller, **asked),
     ]
     notes = " ".join(score_table("t", "", gather(SUITES["table1"], records), ["auc"]).notes)
     assert "HPME: the pooled size comes from the ground truth" in notes
-    assert "ATT explains a GAT target of its own." in notes
     assert "MetaGNN: explains a copy of the target" in notes
     assert "Alkane-Carbonyl (downsampled): the rule" in notes
 
 
-def test_both_sizes_of_hpme_may_be_the_best_and_few_graphs_are_marked(make_record):
-    suite = SUITES["table1"]
-    level = {"grad": 0.6, "hpme": 0.9, "subgraphx": 0.5}
+def test_targets_are_averaged_and_named(make_record):
     records = [
-        make_record(e.dataset, e.explainer, e.seed, options=e.options, graphs=e.graphs,
-                    metrics=e.metrics, values={"auc": level[e.explainer] + e.seed / 100})
-        for e in suite.experiments((0, 1))
-        if e.dataset == "benzene" and e.explainer in level
+        make_record("benzene", "random", seed, target_seed=target, metrics=METRICS,
+                    values={"auc": 0.5 + 0.1 * target + (seed - 400) / 100})
+        for target in (0, 1) for seed in (400, 401)
     ]  # fmt: skip
-    table = score_table("t", "", gather(suite, records), ["auc"])
-    bold = [row for row, (entry,) in table.rows if entry.best]
-    assert bold == ["HPME", "HPME, its own size"]
-    assert table.marks == (("a", "20 explained graphs, the others 200."),)
-    assert entry(table, "SubgraphX").mark == "a"
-    own = comparison(gather(suite, records))[0]
-    assert texts(own)["HPME, its own size"][2:] == [""] * 9  # the others are tested against it
+    cells = gather(SUITES["table1"], [*records, make_record("benzene", "random", target_seed=7)])
+    table = score_table("t", "", cells, ["auc"])
+    assert texts(table) == {"Random": ["0.555 ± 0.050"]}
+    assert (
+        "over 2 targets (seeds 0-1), each the mean of its seeds. Seeds: 400-401." in table.notes[0]
+    )
+
+
+def test_baselines_stand_in_one_row_whatever_their_settings(make_record):
+    asked = [e for e in SUITES["table1"].experiments((400,)) if e.explainer == "pgexplainer"]
+    records = [
+        make_record(e.dataset, "pgexplainer", 400, options=e.options, variant=e.variant,
+                    metrics=e.metrics, values={"auc": 0.5})
+        for e in asked if e.target_seed == 0
+    ]  # fmt: skip
+    assert len({str(e.options) for e in asked}) > 1
+    cells = named(gather(SUITES["table1"], records))
+    assert cells.rows == ["PGExplainer"] and len(cells.columns) == 13
 
 
 def test_ranks_and_tests_in_a_table(runs):
     table = comparison(cells_of(runs))[0]
     rows = texts(table)
     assert list(rows) == ["HPME", "Grad"]  # best first
-    assert rows["HPME"] == ["0.800", "1.25", *[""] * 9]
-    assert rows["Grad"][:4] == ["0.650", "1.75", "+0.000", "Benzene"]  # nowhere ahead
-    assert rows["Grad"][4:9] == ["4", "2", "2", "0", "+0.150"]
-    assert rows["Grad"][9] == rows["Grad"][10] == "0.5000"  # both signs of 2 differences
+    assert rows["HPME"] == ["0.800", "1.25", "—", "0.010", *[""] * 9]
+    assert rows["Grad"][:6] == ["0.650", "1.75", "—", "0.010", "+0.000", "Benzene"]
+    assert rows["Grad"][6:11] == ["2", "1", "1", "0", "+0.150"]
+    assert rows["Grad"][11] == rows["Grad"][12] == "1.0000"  # both signs of one difference
     assert "of the 2 datasets" in table.notes[0]
+
+
+def test_bold_is_a_test_over_datasets_that_tells(make_record):
+    def bold(count):
+        names = list(DATASETS)[:count]
+        records = [
+            make_record(name, method, values={"auc": value + place / 100})
+            for place, name in enumerate(names)
+            for method, value in (("hpme", 0.9 + place / 1000), ("grad", 0.5))
+        ]
+        table = comparison(cells_of(records, names))[0]
+        return entry(table, "Grad", -1).best
+
+    assert bold(8) and not bold(5)  # the smallest p of five is 1/16
 
 
 def test_comparison_without_ours_or_without_others(runs, make_record):
@@ -221,13 +218,16 @@ def test_comparison_without_ours_or_without_others(runs, make_record):
     ]
     cells = cells_of(others, methods=("grad", "random"))
     table = comparison(cells)[0]
-    assert texts(table) == {"Random": ["0.500", "1.00"], "Grad": ["0.300", "2.00"]}
+    assert texts(table) == {
+        "Random": ["0.500", "1.00", "—", "—"],
+        "Grad": ["0.300", "2.00", "—", "—"],
+    }
     assert comparison(cells_of(runs[2:4])) == []
 
 
 def test_ranks_over_fewer_datasets_are_admitted(runs):
     table = comparison(cells_of(runs[:6]))[0]
-    assert table.notes[0].endswith("every method has a value; left out: Benzene.")
+    assert "every method has a value; left out: Benzene." in table.notes[0]
 
 
 def test_what_reports_say_beside_what_explanations_are_worth(runs, make_record):

@@ -86,7 +86,7 @@ FORGED = {
     "return type": ("grad", lambda meta: meta["facts"].update(return_type="x"), "return_type 'x'"),
     "scale": ("hpme", lambda meta: meta["learned"]["task"].update(scale=0.0), "spread of outputs"),
     "report": ("hpme", lambda meta: meta["learned"]["report"].update(p_value=[1]), "unsupported"),
-    "hops": ("hpme-printed", lambda meta: meta["learned"]["pool"].update(hops=[7]), "not in tuple"),
+    "layers": ("hpme-printed", lambda meta: meta["learned"]["pool"].update(layers=65), "64 layers"),
     "rate": ("gnnexplainer", lambda meta: meta["config"].update(lr=1e300), "lr must be finite"),
     "channels": ("tagexplainer", lambda meta: meta["learned"].update(channels=0), "0.0 cannot"),
 }

@@ -120,5 +120,5 @@ def test_node_level_rows_are_checked():
         def forward(self, x, edge_index, edge_weight=None):
             return self.model(x)
 
-    with pytest.raises(InputError, match=r"edge_weight must have shape"):
+    with pytest.raises(InputError, match=r"edge_weight has 18 rows for 16 edges"):
         make_explainer("grad").explain(Nodes(), data, index=[0, 1], progress=False)

@@ -250,6 +250,6 @@ def test_a_killed_server_starts_again_and_ctrl_c_ends_it(fitted):
     assert second.request(base=first.path)[0] == 404
     assert second.ask("CCO")[0] == 200
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 0 and "Traceback" not in err
     assert second.path not in err  # nothing logs the token

@@ -23,7 +23,7 @@ class Asker:
         self.host, self.path = urlsplit(self.address).netloc, urlsplit(self.address).path
 
     def connect(self):
-        return http.client.HTTPConnection(self.host, timeout=60)
+        return http.client.HTTPConnection(self.host, timeout=300)
 
     def request(self, method="GET", path="", body=None, base=None, **headers):
         """Status, headers and content of a reply."""

@@ -191,6 +191,8 @@ TARGETS = {
     "coded": Coded,
 }
 
+EACH = [name for name in TARGETS if name != "gin"]
+"""For what costs a fit each: GINE sums like GIN, and GraphSAGE has no edge weights either."""
 
 # What stands in for each target where an explainer reads attention.
 ATTENTION_TARGETS = {

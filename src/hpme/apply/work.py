@@ -14,7 +14,7 @@ from torch import Tensor
 from hpme.apply.rows import Part
 from hpme.apply.shards import Column, Lists, ShardRows
 from hpme.data.molecules.columns import SkippedRow
-from hpme.data.molecules.stream import ReadMolecules, stream_molecules
+from hpme.data.molecules.molgraph import ReadMolecules, read_part
 from hpme.errors import HPMEError, InputError, short_of_memory
 from hpme.execute.jobs import Done, Failure
 from hpme.explainers.registry import load_explainer
@@ -26,6 +26,8 @@ from hpme.models.explained import ExplainedModel
 from hpme.models.task import check_rows
 from hpme.storage import FileContent
 
+ASKED: dict[str, Any] = dict.fromkeys(("mode", "return_type", "model_config", "target", "contrast"))
+"""What is known of how to read an output."""
 TRIAL = 8
 """Rows that show whether explainer and model belong together."""
 
@@ -132,7 +134,7 @@ class ShardWork:
             return part.store.subset(torch.tensor(numbers)), numbers
         texts, explained = part.smiles[rows], self.ready().model
         if explained.featurise is None:
-            found = stream_molecules(texts, hydrogens=self.hydrogens)
+            found = read_part(texts, hydrogens=self.hydrogens)
         else:
             found = _featurised(texts, explained)
         for place, reason in found.failed.items():
@@ -180,14 +182,7 @@ class ShardWork:
         if not (view.asked or explainer.answers):
             output = masks.output
         if output is None:  # all that the model says, not only about what was asked
-            bare = replace(
-                explained,
-                mode=None,
-                return_type=None,
-                model_config=None,
-                target=None,
-                contrast=None,
-            )
+            bare = replace(explained, **ASKED)
             graphs = store.detached(everything=bare.reads_all).batch()
             with bare.frozen(), torch.no_grad():
                 raw = bare.adapter().predict(graphs)
@@ -233,7 +228,7 @@ def _featurised(texts: Sequence[str], explained: ExplainedModel) -> ReadMolecule
             numbers.append(number)
         except HPMEError as error:
             failed[number] = str(error)
-    store = explained.read(graphs) if graphs else stream_molecules([]).store
+    store = explained.read(graphs) if graphs else read_part([]).store
     return ReadMolecules(store, numbers, failed)
 
 

@@ -1,6 +1,6 @@
 """Experiments: a dataset, a target model, an explainer and a seed, to a record."""
 
-from hpme.bench.experiment import ALL_EDGES, GROUND_TRUTH, Experiment, parse_seeds
+from hpme.bench.experiment import ALL_EDGES, GROUND_TRUTH, MEAN_RANK, Experiment, parse_seeds
 from hpme.bench.measures import MEASURES
 from hpme.bench.outcome import Outcome, Target, explain, recipe_of
 from hpme.bench.run import record_of, run_experiment, run_on
@@ -11,6 +11,7 @@ from hpme.explainers.registry import make_explainer, option_names
 __all__ = [
     "ALL_EDGES",
     "GROUND_TRUTH",
+    "MEAN_RANK",
     "MEASURES",
     "Experiment",
     "Failure",

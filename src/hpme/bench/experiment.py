@@ -15,13 +15,15 @@ from hpme.storage import canonical_json
 
 RESULT_VERSION = 3
 """Part of every key; raise it when a change to explainers or metrics alters results."""
-CHANGED = {"hpme": 5, "distilled-occlusion": 4, "best-attribution": 4}
+CHANGED = {"hpme": 6, "distilled-occlusion": 4, "best-attribution": 4}
 """Versions of explainers whose results alone have changed since. Tables show their earlier results
 until there are new ones, and say so."""
 GROUND_TRUTH = "ground-truth"
 """In place of an explainer: the ground truth is taken for the explanation."""
 ALL_EDGES = "all-edges"
 """In place of an explainer: all edges are the explanation, so that deletion leaves none."""
+MEAN_RANK = "mean-rank"
+"""In place of an explainer: mean rank by what costs next to nothing."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Experiment:
         options: Constructor arguments of the explainer, JSON values.
         metrics: Names of metric sets, keys of :obj:`hpme.bench.MEASURES`.
         train_steps: Longest training of the target; by default that of its recipe.
+        fit_graphs: Number of other graphs to fit on; by default the explained ones.
     """
 
     dataset: str
@@ -56,6 +59,7 @@ class Experiment:
     options: Mapping[str, Any] = field(default_factory=dict)
     metrics: tuple[str, ...] = ("auc",)
     train_steps: int | None = None
+    fit_graphs: int | None = None
 
     @cached_property
     def key(self) -> str:
@@ -84,16 +88,22 @@ class Experiment:
         )
 
     @cached_property
-    def cell(self) -> tuple[str | None, ...]:
-        """What it is about, whatever the seed: all that tells the cells of a suite apart."""
-        # Where nothing is explained, seeds are those of targets.
-        target = None if self.explainer is None else str(self.target_seed)
+    def cell(self) -> tuple[str | int | None, ...]:
+        """What it is about, whatever the seeds: all that tells the cells of a suite apart."""
         options = canonical_json(dict(self.options)).decode()
-        return self.dataset, self.variant, self.model, self.explainer, target, options
+        return self.dataset, self.variant, self.model, self.explainer, self.fit_graphs, options
+
+    @property
+    def run(self) -> tuple[int, int]:
+        """Seeds of the target and of the explainer: what tells the results of a cell apart."""
+        return self.target_seed, self.seed
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as JSON values."""
-        return {**asdict(self), "options": dict(self.options), "metrics": list(self.metrics)}
+        values = {**asdict(self), "options": dict(self.options), "metrics": list(self.metrics)}
+        if self.fit_graphs is None:  # keys are those of before there was a choice
+            del values["fit_graphs"]
+        return values
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Experiment:

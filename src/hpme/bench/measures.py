@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch_geometric.data import Data
 
 from hpme import metrics
 from hpme.bench.experiment import ALL_EDGES, GROUND_TRUTH
@@ -32,8 +33,9 @@ SHARES = (0.1, 0.2, 0.3, 0.5)
 SAMPLES = 10
 DRAWS = 2
 """Hosts every graph meets."""
-HOSTS, LEAST_HOSTS = 64, 8
-"""Graphs that no explainer saw, into which explanations are put, and so few that it is not done."""
+HOSTS, LEAST_HOSTS, JUDGED = 64, 8, 60
+"""Graphs that no explainer saw, into which explanations are put; so few that it is not done; and
+the most explanations that are put there."""
 BRIEFLY = {"restarts": 1, "rounds": 2, "subsets": 8, "epochs": 5}
 """The search that says where these graphs make room."""
 
@@ -47,6 +49,52 @@ def auc(outcome: Outcome) -> Measured:
         "auc": metrics.explanation_auc(explanations, graphs),
         "auc_per_graph": single if mean.reason is None else mean,
     }
+
+
+def nodes(outcome: Outcome) -> Measured:
+    """Node ROC-AUC; and of every pattern that a label asks for how much is among the best nodes.
+
+    As many nodes as the ground truth has. Of several matches of a pattern the best counts.
+    ``recall_1`` is the first pattern, ``recall_least`` that of each graph that was found least.
+    """
+    truth = torch.cat([graph.node_mask for graph in outcome.graphs])
+    scores = [_node_scores(explanation) for explanation in outcome.explanations]
+    found: Measured = {"node_auc": metrics.edge_auc(torch.cat(scores), truth)}
+    if outcome.graphs[0].get("match_rule") is None:
+        return found
+    recall = torch.stack([_recall(*pair) for pair in zip(outcome.graphs, scores, strict=True)])
+    if recall.shape[1] > 1:
+        columns = {str(number): column for number, column in enumerate(recall.T, 1)}
+        columns["least"] = recall.amin(1)
+        why = "the pattern is in no graph"
+        found |= {f"recall_{name}": GraphScores(c, why) for name, c in columns.items()}
+    return found
+
+
+def _recall(graph: Data, score: Tensor) -> Tensor:
+    """Share of the best match of every pattern among the best nodes of a graph; ties by chance."""
+    wanted = int(graph.node_mask.sum())
+    last = score.sort(descending=True).values[wanted - 1] if wanted else score.new_tensor(torch.inf)
+    above, tied = (score > last).double(), (score == last).double()
+    inside = above + tied * (wanted - above.sum()) / tied.sum().clamp(min=1)
+    matches = int(graph.match_id.max()) + 1 if graph.match_id.numel() else 0
+    hits, sizes = (
+        torch.zeros(matches, dtype=torch.double).index_add(0, graph.match_id, part)
+        for part in (inside[graph.match_index], torch.ones(len(graph.match_id), dtype=torch.double))
+    )
+    rule = torch.zeros(matches, dtype=torch.long).index_put((graph.match_id,), graph.match_rule)
+    best = torch.full((int(rule.max()) + 1 if matches else 1,), -torch.inf, dtype=torch.double)
+    best = best.scatter_reduce(0, rule, hits / sizes, "amax")
+    return best.masked_fill(best == -torch.inf, torch.nan)
+
+
+def _node_scores(explanation: Any) -> Tensor:
+    """Importance of nodes; where a method says none, that of their heaviest edge."""
+    if explanation.get("node_mask") is not None:
+        return torch.as_tensor(explanation.node_mask).view(-1).double()
+    scores = torch.zeros(explanation.num_nodes, dtype=torch.double)
+    weight = explanation.edge_mask.double().repeat(2)
+    return scores.scatter_reduce(0, explanation.edge_index.flatten(), weight, "amax")
 
 
 def precision(outcome: Outcome) -> Measured:
@@ -183,7 +231,8 @@ def judged(outcome: Outcome) -> Measured:
     judge, _ = make_explainer("hpme", dataset, experiment.seed, BRIEFLY)
     assert isinstance(judge, HPMEExplainer)
     judge.fit(model, hosts, mode=outcome.mode, progress=False)
-    graphs, masks = without_ground_truth(outcome.graphs), {"given": outcome.explanations}
+    graphs = without_ground_truth(outcome.graphs[:JUDGED])
+    masks = {"given": outcome.explanations[:JUDGED]}
     quality = judge.judge(model, graphs, masks, hosts=hosts, by="edge")["given"].quality
     # As for a mean over masks: of a short way, more than all of it says nothing.
     shares = [(one.carried, one.lost) if one else (torch.nan,) * 2 for one in quality]
@@ -206,7 +255,7 @@ def _mean(values: list[MetricValue]) -> MetricValue:
     return undefined[0] if undefined else MetricValue(statistics.fmean(values))
 
 
-_MEASURES = auc, precision, fidelity, robust_fidelity, simoar, shift, target, choice, judged
+_MEASURES = auc, nodes, precision, fidelity, robust_fidelity, simoar, shift, target, choice, judged
 MEASURES: dict[str, Callable[[Outcome], Measured]] = {one.__name__: one for one in _MEASURES}
 """All metric sets by name."""
 

@@ -10,13 +10,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from scipy.stats import rankdata
 from torch import Tensor, nn
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.explain import Explanation, HeteroExplanation
 
-from hpme.bench.experiment import ALL_EDGES, GROUND_TRUTH, Experiment
+from hpme.bench.experiment import ALL_EDGES, GROUND_TRUTH, MEAN_RANK, Experiment
 from hpme.data import GraphDataset, GraphStore
+from hpme.data.dataset import TUNING
 from hpme.explainers import GraphExplainer
 from hpme.explainers.registry import make_explainer
 from hpme.models import ExplainedModel, Recipe, TrainReport, load_or_train, predict, recipe_for
@@ -132,7 +135,11 @@ def explain(
 
     Without an explainer nothing is explained; :data:`~hpme.bench.experiment.GROUND_TRUTH` in its
     place gives the explanations no explainer can beat, :data:`~hpme.bench.experiment.ALL_EDGES`
-    those that hold everything.
+    those that hold everything, :data:`~hpme.bench.experiment.MEAN_RANK` the mean rank of every
+    edge, among all edges, by the cheapest methods.
+
+    With ``fit_graphs`` the explainer is fitted on as many graphs that only development draws, of
+    which it explains none.
 
     Args:
         experiment: What to run.
@@ -142,10 +149,15 @@ def explain(
     """
     if experiment.explainer is None:
         return Outcome(experiment, dataset, target, [], [], [], [])
-    seed, count = experiment.seed, experiment.graphs
-    numbers, others = dataset.explained(seed, count), dataset.companions(seed, count)
+    seed, count, others = experiment.seed, experiment.graphs, experiment.fit_graphs
+    numbers = dataset.explained(seed, count)
+    if others is None:
+        beside = dataset.companions(seed, count)
+    else:  # development draws from all other numbers than tables
+        few = seed % TUNING
+        beside = torch.cat([dataset.explained(few, others), dataset.companions(few, others)])
     graphs = [dataset[int(number)] for number in numbers]
-    companions = [dataset[int(number)] for number in others]
+    companions = [dataset[int(number)] for number in beside]
     inputs = without_ground_truth(graphs)
     chosen = Outcome(experiment, dataset, target, numbers.tolist(), graphs, companions, [])
     if experiment.explainer == GROUND_TRUTH:
@@ -155,12 +167,14 @@ def explain(
     if experiment.explainer == ALL_EDGES:
         found = [_sure(seen, seen, lambda edges: torch.ones(edges.num_edges)) for seen in inputs]
         return replace(chosen, explanations=found)
+    if experiment.explainer == MEAN_RANK:
+        return replace(chosen, explanations=_mean_rank(chosen, inputs))
     explainer, source = make_explainer(experiment.explainer, dataset, seed, experiment.options)
     start, began = time.perf_counter(), time.process_time()
     known: dict[str, Any] = {}
     if explainer.needs_labels:
         known["labelled"] = _labelled(dataset, seed)
-    fit_graphs = inputs + without_ground_truth(companions)
+    fit_graphs = (inputs if others is None else []) + without_ground_truth(companions)
     with counted(target.model) as passes:
         explainer.fit(target.model, fit_graphs, mode=chosen.mode, progress=progress, **known)
         fitted = time.perf_counter()
@@ -176,6 +190,25 @@ def explain(
         cpu_seconds=ended - began,
         target_passes=passes.over(fit_graphs),
     )
+
+
+def _mean_rank(chosen: Outcome, inputs: list[Data]) -> list[Explanation]:
+    """Mean rank of every edge, among those of all graphs, by what costs next to nothing."""
+    odds = {} if chosen.mode == "regression" else {"target": "logit"}
+    cheap: tuple[tuple[str, dict[str, Any]], ...] = (
+        *(("occlusion", {"signed": True}), ("occlusion", {"signed": True, "unit": "node"})),
+        *(("integratedgradients", {}), ("grad", odds)),
+    )
+    ranks, model = [], chosen.target.model
+    for name, options in cheap:
+        explainer, _ = make_explainer(name, chosen.dataset, chosen.experiment.seed, options)
+        explainer.fit(model, inputs, mode=chosen.mode, progress=False)
+        found = explainer.explain(model, inputs, progress=False)
+        ranks.append(rankdata(torch.cat([one.edge_mask for one in found]).numpy()))
+    mean = torch.from_numpy(np.mean(ranks, axis=0) / max(1, len(ranks[0]))).float()
+    parts = torch.split(mean, [graph.num_edges for graph in inputs])
+    pairs = zip(inputs, parts, strict=True)
+    return [Explanation(**graph.to_dict(), edge_mask=part) for graph, part in pairs]
 
 
 def _labelled(dataset: GraphDataset, seed: int) -> list[Data]:

@@ -117,6 +117,7 @@ def _context(outcome: Outcome) -> dict[str, Any]:
             "size": len(dataset),
             "graphs": len(outcome.graphs),
             "companions": len(outcome.companions),
+            "seen_before": dataset.drawn_before(outcome.numbers),
             "config": None if explainer is None else explainer.config(),
             "pool_ratio_source": outcome.pool_ratio_source,
             "report": None if report is None else report.to_dict(),

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from hpme import paper
+from hpme.commands.options import SizeOption, StepsOption
 from hpme.commands.shared import check_writable, command, known, refuse, say, usage
-from hpme.limits import MAX_SIZE
 
 if TYPE_CHECKING:
     from hpme.bench import Experiment, Failure, Plan, ResultStore
@@ -26,13 +25,6 @@ if TYPE_CHECKING:
 CHOICES = (*paper.NAMES, paper.ALL)
 
 
-class ExecutorName(str, Enum):
-    """Where experiments are run."""
-
-    local = "local"
-    ray = "ray"
-
-
 @command
 def bench(
     suite: Annotated[str, typer.Argument(help="Which one: " + ", ".join(CHOICES) + ".")],
@@ -41,8 +33,8 @@ def bench(
         typer.Option(min=1, help="Processes on this machine, one core each [default: 1]."),
     ] = None,
     executor: Annotated[
-        ExecutorName, typer.Option(help="On this machine, or on a Ray cluster.")
-    ] = ExecutorName.local,
+        Literal["local", "ray"], typer.Option(help="On this machine, or on a Ray cluster.")
+    ] = "local",
     address: Annotated[
         str | None,
         typer.Option(
@@ -62,14 +54,8 @@ def bench(
     graphs: Annotated[
         int | None, typer.Option(min=1, help="Number of graphs to explain, to try things out.")
     ] = None,
-    size: Annotated[
-        int | None,
-        typer.Option(min=10, max=MAX_SIZE, help="Number of graphs per dataset, to try things out."),
-    ] = None,
-    train_steps: Annotated[
-        int | None,
-        typer.Option(min=1, help="Longest training of a model, in steps, to try things out."),
-    ] = None,
+    size: SizeOption = None,
+    train_steps: StepsOption = None,
     out: Annotated[
         Path, typer.Option(file_okay=False, help="Folder of the results; see hpme tables.")
     ] = Path("out/bench"),
@@ -88,12 +74,12 @@ def bench(
     Exit codes: 0 done, 1 something failed, 2 wrong usage, 130 interrupted.
     """
     known("SUITE", "suite", suite, CHOICES)
-    if executor is ExecutorName.ray and workers is not None:
+    if executor == "ray" and workers is not None:
         refuse("belongs to --executor local; Ray uses what cores the cluster has", "--workers")
-    if executor is ExecutorName.local and address is not None:
+    if executor == "local" and address is not None:
         refuse("belongs to --executor ray", "--address")
     from hpme.bench import Plan, ResultStore
-    from hpme.bench.cluster import ExperimentCluster
+    from hpme.bench.cluster import ExperimentCluster, is_prepared
     from hpme.bench.jobs import work
     from hpme.bench.watch import CostModel
     from hpme.execute.local import LocalExecutor
@@ -112,7 +98,8 @@ def bench(
     )
     store = ResultStore(out)
     plan, costs = Plan.of(experiments, store), CostModel(store.records())
-    _show_plan(chosen.title, plan, costs, workers or 1)
+    untrained = [experiment for experiment in plan.targets if not is_prepared(experiment)]
+    _show_plan(chosen.title, plan, untrained, costs, workers or 1)
     if dry_run:
         return
     if plan.todo:
@@ -122,12 +109,12 @@ def bench(
     if not plan.todo:
         return
     suite_of = home if everything else lambda experiment: suite
-    if executor is ExecutorName.ray:
+    if executor == "ray":
         cluster = ExperimentCluster(address)
-        failures = _run(plan, store, suite_of, cluster, costs, cluster.cores)
+        failures = _run(plan, untrained, store, suite_of, cluster, costs, cluster.cores)
     else:
         pool = LocalExecutor(workers or 1, work)
-        failures = _run(plan, store, suite_of, pool, costs, workers or 1)
+        failures = _run(plan, untrained, store, suite_of, pool, costs, workers or 1)
     store.sort(names)
     done = len(plan.todo) - len(failures)
     say(f"{done} done, {len(failures)} failed; results are in {out / 'results'}")
@@ -157,17 +144,16 @@ def chosen_experiments(
 
 def _run(
     plan: Plan,
+    untrained: Sequence[Experiment],
     store: ResultStore,
     suite_of: Callable[[Experiment], str],
     executor: Executor,
     costs: CostModel,
     workers: int,
 ) -> list[tuple[Experiment, Failure]]:
-    from hpme.bench.cluster import is_prepared
     from hpme.bench.jobs import run_plan
     from hpme.bench.watch import Watch
 
-    untrained = [experiment for experiment in plan.targets if not is_prepared(experiment)]
     watch = Watch(plan.todo, costs, workers, Console(stderr=True), untrained=untrained)
     try:
         return run_plan(
@@ -197,8 +183,9 @@ def _only(
     return [e for e in experiments if getattr(e, attribute) in names]
 
 
-def _show_plan(title: str, plan: Plan, costs: CostModel, workers: int) -> None:
-    from hpme.bench.cluster import is_prepared
+def _show_plan(
+    title: str, plan: Plan, untrained: Sequence[Experiment], costs: CostModel, workers: int
+) -> None:
     from hpme.bench.run import versions
     from hpme.bench.watch import duration, target_seconds
 
@@ -206,7 +193,6 @@ def _show_plan(title: str, plan: Plan, costs: CostModel, workers: int) -> None:
     for name in ("dataset", "experiments", "done", "to do", "targets to train", "estimate"):
         table.add_column(name, justify="left" if name == "dataset" else "right")
     total = Counter(e.dataset for e in plan.experiments)
-    untrained = [e for e in plan.targets if not is_prepared(e)]
     seconds = 0.0
     for name, count in total.items():
         todo = [e for e in plan.todo if e.dataset == name]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import Enum
 from typing import Annotated
 
 import typer
@@ -11,17 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from hpme.commands.catalog import HEADERS, rows
+from hpme.commands.catalog import HEADERS, Kind, rows
 from hpme.commands.shared import command, known, refuse
-
-
-class Kind(str, Enum):
-    """What ``hpme list`` can list."""
-
-    datasets = "datasets"
-    explainers = "explainers"
-    models = "models"
-
 
 OPTIONS = ("option", "default", "may be", "description")
 
@@ -35,9 +25,9 @@ def list_names(
 ) -> None:
     """List what can be run: datasets, explainers or models, or the arguments of an explainer."""
     if name is None:
-        _print(HEADERS[kind.value], rows(kind.value))
+        _print(HEADERS[kind], rows(kind))
         return
-    if kind is not Kind.explainers:
+    if kind != "explainers":
         refuse("only explainers have arguments to list", "NAME")
     from hpme.explainers import EXPLAINERS, describe_options
 

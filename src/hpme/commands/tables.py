@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -69,10 +68,3 @@ def tables(
     write_files(files, target)
     typer.echo(str(target / "report.html"))
     say(f"written: {len(files)} files in {target}")
-
-
-@functools.wraps(tables)
-def report(**arguments: Any) -> None:
-    """The name of :func:`tables` until version 0.2."""
-    say("hpme report is now called hpme tables; the old name will go", style="yellow")
-    tables(**arguments)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -47,11 +48,19 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
         self._data = Data(edge_index=store.local_edge_index, **attributes)
         self.slices = store.slices()
         self._hetero = None if store.schema is None else store
+        self._developed: Tensor | None = None
 
     @property
     def schema(self) -> Schema | None:
         """Types of nodes and edges, if the graphs have any."""
         return None if self._hetero is None else self._hetero.schema
+
+    @property
+    def flat(self) -> GraphStore | None:
+        """Heterogeneous graphs with edges in the order in which models are trained on them."""
+        if self._hetero is None or self.slices is None:
+            return None
+        return self._hetero.detached().subset(torch.as_tensor(list(self.indices())))
 
     def get(self, idx: int) -> Any:
         """The graph with a number; a heterogeneous one is a ``HeteroData``."""
@@ -142,10 +151,8 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
         """
         if count < 1:
             raise InputError(f"count must be at least 1, got {count}")
-        numbers, ranges = (
-            self._require_explainable(),
-            self.info.explained_positions.get(self.variant),
-        )
+        numbers = self._require_explainable()
+        ranges = self.info.explained_positions.get(self.variant)
         if ranges is not None:
             share = len(self) if seed >= APART else -(-count // len(ranges))
             positions = [i for part in ranges for i in part[:share] if i < len(self)]
@@ -154,6 +161,13 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
                 return fixed[:count]
             numbers = numbers[~torch.isin(numbers, fixed)]
         return draw(numbers, seed, count)
+
+    def drawn_before(self, numbers: Sequence[int]) -> int:
+        """How many of some numbers any seed draws with which methods are developed."""
+        if self._developed is None:
+            every = (self.explained(seed) for seed in range(TUNING))
+            self._developed = torch.unique(torch.cat([*every]))
+        return int(torch.isin(torch.tensor(numbers), self._developed).sum())
 
     def companions(self, seed: int, count: int = 200) -> Tensor:
         """Numbers of graphs to fit on beside the explained ones; usually none.

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
+from torch_geometric.utils import index_to_mask
 
 from hpme.data.dataset import DEFAULT_POOL_RATIO, GraphDataset
 from hpme.data.info import DatasetInfo, GraphStats
@@ -69,7 +70,7 @@ class NodeDataset(GraphDataset):
         result: list[Data] = []
         for store in self._whole.parts(nodes, _PART):
             truth = self._truth(store)
-            node_mask = _touched(store.edge_index[:, truth], len(store.x))
+            node_mask = index_to_mask(store.edge_index[:, truth].flatten(), len(store.x))
             types = {name: store.edge[name] for name in (EDGE_TYPE,) if store.schema is not None}
             store = replace(store, edge={"edge_mask": truth, **types})
             store = self._whole.numbered(store.with_attributes(node={"node_mask": node_mask}))
@@ -126,8 +127,7 @@ class NodeDataset(GraphDataset):
         if self.info.own_motif:
             graphs = egos.batch()
             assert graphs.anchors is not None
-            own = torch.zeros(graphs.num_nodes, dtype=torch.bool)
-            own[graphs.anchors.flatten()] = True
+            own = index_to_mask(graphs.anchors.flatten(), graphs.num_nodes)
             source, target = graphs.edge_index[:, truth]
             for _ in range(self.num_hops):
                 own[target[own[source]]] = True
@@ -138,15 +138,9 @@ class NodeDataset(GraphDataset):
         parts = []
         for egos in self._whole.parts(nodes, _PART):
             graphs, truth = egos.batch(), self._truth(egos)
-            touched = _touched(graphs.edge_index[:, truth], graphs.num_nodes)
+            touched = index_to_mask(graphs.edge_index[:, truth].flatten(), graphs.num_nodes)
             nodes_in = segment_sum(touched.long(), graphs.batch, graphs.num_graphs)
             edges_in = segment_sum(truth.long(), graphs.edge_batch, graphs.num_graphs)
             parts.append((graphs.sizes, nodes_in, edges_in))
         sizes, truth_nodes, truth_edges = (torch.cat(column) for column in zip(*parts, strict=True))
         return GraphStats(sizes, truth_nodes, truth_edges, self._data.y[nodes])
-
-
-def _touched(edge_index: Tensor, num_nodes: int) -> Tensor:
-    mask = torch.zeros(num_nodes, dtype=torch.bool)
-    mask[edge_index.flatten()] = True
-    return mask

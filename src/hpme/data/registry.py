@@ -65,17 +65,9 @@ def load_dataset(
     return KINDS[info.level](cached(folder, request, build), info, request["variant"], seed)
 
 
-def dataset_path(
-    name: str,
-    *,
-    variant: str | None = None,
-    seed: int = 0,
-    root: str | Path | None = None,
-    size: int | None = None,
-) -> Path:
-    """Where :func:`load_dataset` keeps a dataset; arguments as there."""
-    _, request = _resolve(name, variant, seed, size)
-    return cached_path(default_root() if root is None else Path(root), request)
+def dataset_path(name: str, *, variant: str | None = None, size: int | None = None) -> Path:
+    """Where :func:`load_dataset` keeps a dataset of seed 0; arguments as there."""
+    return cached_path(default_root(), _resolve(name, variant, 0, size)[1])
 
 
 def _resolve(

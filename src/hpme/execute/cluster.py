@@ -16,11 +16,8 @@ class RayExecutor:
     """One core per job, on whichever machine has one free; a lost machine's jobs begin again.
 
     The other machines need this package and nothing else. Without an address Ray is started on this
-    machine.
-
-    Args:
-        work: Does a job; it travels to every machine once.
-        ahead: How many jobs per core may wait in Ray's queue; by default any number.
+    machine. ``work`` travels to every machine once; ``ahead`` is how many jobs per core may wait in
+    Ray's queue, by default any number.
     """
 
     def __init__(self, work: Work, address: str | None = None, *, ahead: int | None = None) -> None:

@@ -10,17 +10,11 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True)
 class Failure:
-    """Why there is no result.
+    """Why there is no result."""
 
-    Args:
-        error: Kind of error.
-        message: Its message.
-        trace: Where it happened.
-    """
-
-    error: str
+    error: str  # kind of error
     message: str
-    trace: str = ""
+    trace: str = ""  # where it happened
 
     @classmethod
     def of(cls, error: Exception) -> Failure:

@@ -11,11 +11,11 @@ from hpme.data.dataset import DEFAULT_POOL_RATIO
 from hpme.explainers.distilled_occlusion import DistilledOcclusionExplainer
 from hpme.explainers.hpme.method.pool import PoolSize
 from hpme.explainers.hpme.refining import Local
-from hpme.explainers.hpme.search.chains import DRAWS, OCCLUSION, Candidates
+from hpme.explainers.hpme.search.chains import DRAWS, Candidates
 from hpme.explainers.hpme.search.distil import Distiller
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.shared.context import Context
-from hpme.explainers.shared.options import real, table
+from hpme.explainers.shared.options import Share
 
 
 class BestAttributionExplainer(DistilledOcclusionExplainer):
@@ -33,17 +33,16 @@ class BestAttributionExplainer(DistilledOcclusionExplainer):
     title = "Best attribution"
     summary = "Occlusion and gradients, each distilled into one scorer; transplants choose one."
     typical_seconds = 1.0
-    constraints = table(ratio=real(above=0, most=1))
 
-    def __init__(self, *, ratio: float = DEFAULT_POOL_RATIO, **options: Any) -> None:
+    def __init__(self, *, ratio: Share = DEFAULT_POOL_RATIO, **options: Any) -> None:
         super().__init__(**options)
         self.ratio = ratio
 
     def _weight(self, context: Context, distiller: Distiller, generator: torch.Generator) -> Tensor:
         reader, gradients = self.reader, Local("gradient", context.adapter, context.task)
         assert reader is not None
-        size, seen = PoolSize(self.ratio), lambda *given: reader(*given).unsqueeze(0)
-        mix = HardMix.build(context, size, "contrast", "swap", generator, seen)
+        size = PoolSize(self.ratio)
+        mix = HardMix.build(context, size, "contrast", "swap", generator, reader)
         slopes, every = gradients(mix.graphs)[1], torch.ones_like(mix.graphs.sizes)
         weights = torch.stack([
             super()._weight(context, distiller, generator),
@@ -53,5 +52,5 @@ class BestAttributionExplainer(DistilledOcclusionExplainer):
         if len(says) < 2:  # a scorer of zeros would be one of the first nodes
             return weights[int(says[0]) if len(says) else 0]
         found = Candidates(mix, mix.draw(DRAWS))
-        found.add(weights, OCCLUSION)
+        found.add(weights)
         return weights[found.chosen()]

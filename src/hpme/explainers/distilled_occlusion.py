@@ -13,7 +13,7 @@ from hpme.explainers.hpme.search.representation import NodeReader
 from hpme.explainers.shared.base import GraphExplainer
 from hpme.explainers.shared.context import Context
 from hpme.explainers.shared.masks import Masks, from_nodes
-from hpme.explainers.shared.options import table, whole
+from hpme.explainers.shared.options import Count
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
 
@@ -38,9 +38,8 @@ class DistilledOcclusionExplainer(GraphExplainer):
     needs_weights = False
     needs_edges = False
     hetero = True
-    constraints = table(fit_graphs=whole(1))
 
-    def __init__(self, *, fit_graphs: int = 128, **options: Any) -> None:
+    def __init__(self, *, fit_graphs: Count = 128, **options: Any) -> None:
         super().__init__(**options)
         self.fit_graphs = fit_graphs
         self.reader: NodeReader | None = None

@@ -13,7 +13,7 @@ from hpme.explainers.hpme.method.pool import PoolSize
 from hpme.explainers.shared.base import GraphExplainer
 from hpme.explainers.shared.context import Context, batches
 from hpme.explainers.shared.masks import Masks
-from hpme.explainers.shared.options import real, table, whole
+from hpme.explainers.shared.options import Count, Share
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.segment import TIE, exclusive_cumsum
 from hpme.models.adapter import ModelAdapter
@@ -63,9 +63,6 @@ class MatchExplainer(GraphExplainer):
     summary = "Nodes whose embeddings match those of other graphs with the same prediction."
     typical_seconds = 0.3
     needs_weights = False
-    constraints = table(
-        ratio=real(above=0, most=1, words=(None,)), k=whole(1, words=(None,)), references=whole(1)
-    )
 
     task: Task
     h: Tensor
@@ -77,9 +74,9 @@ class MatchExplainer(GraphExplainer):
     def __init__(
         self,
         *,
-        ratio: float | None = None,
-        k: int | None = None,
-        references: int = 16,
+        ratio: Share | None = None,
+        k: Count | None = None,
+        references: Count = 16,
         **options: Any,
     ) -> None:
         super().__init__(**options)

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,7 @@ from hpme.explainers.pgexplainer import PGExplainer
 from hpme.explainers.shared.base import GraphExplainer, Self
 from hpme.explainers.shared.context import Context, batches, frozen_context, read_graphs
 from hpme.explainers.shared.masks import Masks
-from hpme.explainers.shared.options import Constraint, real, table, whole
+from hpme.explainers.shared.options import Count, Positive, Weight, real
 from hpme.explainers.shared.targets import is_several
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
@@ -72,38 +72,23 @@ class MetaGNNExplainer(GraphExplainer):
     summary = "MetaGNN (MATE): a copy of the model trained to be explainable, then explained."
     typical_seconds = 14.0
     needs_labels = True
-    constraints = table(
-        posthoc=Constraint(str),
-        posthoc_options=Constraint(dict, words=(None,)),
-        epochs=whole(1),
-        lr=real(above=0),
-        inner_steps=whole(1),
-        inner_lr=real(above=0),
-        mask_graphs=whole(1),
-        mask_epochs=whole(1),
-        mask_lr=real(above=0),
-        size_weight=real(least=0),
-        entropy_weight=real(least=0),
-        train_batch_size=whole(1),
-        holdout=real(least=0, below=1),
-    )
 
     def __init__(
         self,
         *,
         posthoc: str = "pgexplainer",
         posthoc_options: dict[str, Any] | None = None,
-        epochs: int = 20,
-        lr: float = 1e-3,
-        inner_steps: int = 3,
-        inner_lr: float = 1e-4,
-        mask_graphs: int = 8,
-        mask_epochs: int = 10,
-        mask_lr: float = 0.1,
-        size_weight: float = 0.03,
-        entropy_weight: float = 0.01,
-        train_batch_size: int = 64,
-        holdout: float = 0.2,
+        epochs: Count = 20,
+        lr: Positive = 1e-3,
+        inner_steps: Count = 3,
+        inner_lr: Positive = 1e-4,
+        mask_graphs: Count = 8,
+        mask_epochs: Count = 10,
+        mask_lr: Positive = 0.1,
+        size_weight: Weight = 0.03,
+        entropy_weight: Weight = 0.01,
+        train_batch_size: Count = 64,
+        holdout: Annotated[float, real(least=0, below=1)] = 0.2,
         **options: Any,
     ) -> None:
         super().__init__(**options)

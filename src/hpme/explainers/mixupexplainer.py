@@ -16,7 +16,7 @@ from hpme.explainers.shared.mixing import (
     matched,
     unite,
 )
-from hpme.explainers.shared.options import table, whole
+from hpme.explainers.shared.options import Count, FromZero, Weight
 from hpme.explainers.shared.parametric import ParametricExplainer
 
 
@@ -39,10 +39,14 @@ class MixupExplainer(MixingExplainer, ParametricExplainer):
     title = "MixupExplainer"
     summary = "MixupExplainer: an edge MLP trained on unions with the complement of another graph."
     typical_seconds = 8.0
-    constraints = table(bridges=whole(0))
 
     def __init__(
-        self, *, bridges: int = 1, epochs: int = 150, size_weight: float = 0.1, **options: Any
+        self,
+        *,
+        bridges: FromZero = 1,
+        epochs: Count = 150,
+        size_weight: Weight = 0.1,
+        **options: Any,
     ) -> None:
         super().__init__(epochs=epochs, size_weight=size_weight, **options)
         self.bridges = bridges
@@ -69,4 +73,4 @@ class MixupExplainer(MixingExplainer, ParametricExplainer):
         context = self._beside_target(context)
         ids = torch.arange(len(context.store), device=context.device)
         partners = draw_partners(ids, len(ids), generator)
-        return joined(context, partners, self._logits, self.bridges, generator)
+        return joined(context, partners, self.edge_mlp, self.bridges, generator)

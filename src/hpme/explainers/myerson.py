@@ -13,7 +13,7 @@ from torch import Tensor
 from hpme.errors import InputError, optional_module
 from hpme.explainers.shared.masks import Masks, from_nodes, squash
 from hpme.explainers.shared.noise import node_keys
-from hpme.explainers.shared.options import table, whole
+from hpme.explainers.shared.options import Count, FromZero
 from hpme.explainers.shared.replicas import ReplicaModel, explained_output, predicted
 from hpme.explainers.shared.training_free import TrainingFreeExplainer
 from hpme.graphs import GraphBatch
@@ -57,9 +57,8 @@ class MyersonExplainer(TrainingFreeExplainer):
     summary = "Myerson values: what each node adds to the connected coalitions it joins."
     typical_seconds = 60.0
     needs_weights = False
-    constraints = table(exact_nodes=whole(0), samples=whole(1))
 
-    def __init__(self, *, exact_nodes: int = 12, samples: int = 50, **options: Any) -> None:
+    def __init__(self, *, exact_nodes: FromZero = 12, samples: Count = 50, **options: Any) -> None:
         super().__init__(**options)
         self.exact_nodes, self.samples = exact_nodes, samples
         _package()

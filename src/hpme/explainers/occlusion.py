@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from hpme.explainers.shared.masks import Masks, from_edges, from_nodes, squash
-from hpme.explainers.shared.options import one_of, table
+from hpme.explainers.shared.masks import Masks, from_edges, from_nodes, nothing_in, squash
 from hpme.explainers.shared.replicas import (
-    Change,
     ReplicaModel,
     explained_output,
     predicted,
@@ -22,6 +20,7 @@ from hpme.explainers.shared.sources import passes_messages
 from hpme.explainers.shared.training_free import TrainingFreeExplainer
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
+from hpme.models.replicas import Change
 
 Unit = Literal["edge", "node"]
 
@@ -47,6 +46,8 @@ class OcclusionExplainer(TrainingFreeExplainer):
             nodes where a graph has no edges or the model reads none, and for models without PyG's
             message-passing layers, such as Chemprop's, whose features of atoms and bonds would
             contradict a deleted bond.
+        signed: Whether parts of a class that speak against it are the least important ones, in
+            place of as important as those for it.
         **options: Arguments of :class:`~hpme.explainers.shared.base.GraphExplainer`.
             Nothing is drawn at random.
     """
@@ -58,15 +59,14 @@ class OcclusionExplainer(TrainingFreeExplainer):
     needs_weights = False
     hetero = True
     needs_edges = False
-    constraints = table(unit=one_of(*get_args(Unit), words=(None,)))
 
-    def __init__(self, *, unit: Unit | None = None, **options: Any) -> None:
+    def __init__(self, *, unit: Unit | None = None, signed: bool = False, **options: Any) -> None:
         super().__init__(**options)
-        self.unit = unit
+        self.unit, self.signed = unit, signed
 
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
         if not graphs.num_nodes:
-            return from_edges(graphs.x.new_zeros(0, dtype=torch.float32), graphs)
+            return from_edges(nothing_in(graphs), graphs)
         model = ReplicaModel(adapter, graphs, model_kwargs)
         usual = "edge" if passes_messages(adapter.model) else "node"
         if (self.unit or usual) == "node" or not adapter.reads_edges(graphs):
@@ -92,4 +92,6 @@ class OcclusionExplainer(TrainingFreeExplainer):
         classes = predicted(task, output)
         before = explained_output(task, output, classes)
         fall = before - explained_output(task, model(owner, without), classes)
+        if self.signed and task.classification:
+            return (1 + fall.sum(1).sign() * squash(fall.sum(1).abs())) / 2
         return squash(fall.abs().sum(1))

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from hpme.explainers.shared.context import Context
 from hpme.explainers.shared.mixing import MixingExplainer, MixupGraphs
-from hpme.explainers.shared.options import real, table, whole
+from hpme.explainers.shared.options import Count, Positive, Weight
 from hpme.explainers.shared.parametric import (
     Categories,
     ParametricExplainer,
@@ -46,19 +46,16 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
     title = "ProxyExplainer"
     summary = "ProxyExplainer: an edge MLP trained on graphs rebuilt by an autoencoder."
     typical_seconds = 6.0
-    constraints = table(
-        proxy_steps=whole(1), proxy_lr=real(above=0), divergence_weight=real(least=0)
-    )
 
     autoencoder: GraphAutoencoder
 
     def __init__(
         self,
         *,
-        proxy_steps: int = 5,
-        proxy_lr: float = 0.01,
-        divergence_weight: float = 0.01,
-        epochs: int = 30,
+        proxy_steps: Count = 5,
+        proxy_lr: Positive = 0.01,
+        divergence_weight: Weight = 0.01,
+        epochs: Count = 30,
         **options: Any,
     ) -> None:
         super().__init__(epochs=epochs, **options)
@@ -80,20 +77,10 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
         parameters = self.edge_mlp.parameters()
         return torch.optim.Adam(parameters, self.lr, weight_decay=self.weight_decay)
 
-    def _step(
-        self,
-        context: Context,
-        ids: Tensor,
-        temperature: float,
-        generator: torch.Generator,
-        optimiser: torch.optim.Optimizer,
-    ) -> None:
-        self._train_autoencoder(context, ids, temperature, generator)
-        super()._step(context, ids, temperature, generator, optimiser)
-
-    def _train_autoencoder(
+    def _before_step(
         self, context: Context, ids: Tensor, temperature: float, generator: torch.Generator
     ) -> None:
+        """Trains the autoencoder."""
         for _ in range(self.proxy_steps):
             # Half of the graphs are enough for a step, others for the next.
             order = torch.randperm(ids.numel(), generator=generator)[: (ids.numel() + 1) // 2]
@@ -123,7 +110,7 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
         context = self._beside_target(context)
         graphs = context.store.batch()
         pairs = SampledPairs.of(graphs, generator)
-        mask = self._logits(context.embedded(graphs), graphs.edge_index).sigmoid()
+        mask = self.edge_mlp(context.embedded(graphs), graphs.edge_index).sigmoid()
         proxy = self.autoencoder(graphs, pairs, mask, generator)
         return MixupGraphs.of(
             pairs.joined(graphs, generator),

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from hpme.explainers.shared.context import Context
 from hpme.explainers.shared.mixing import MixingExplainer, MixupGraphs, draw_partners, joined, unite
-from hpme.explainers.shared.options import real, table, whole
+from hpme.explainers.shared.options import Count, FromZero, Positive, Weight
 from hpme.explainers.shared.parametric import ParametricExplainer, binary_concrete
 from hpme.graphs import GraphBatch
 from hpme.graphs.segment import at
@@ -46,23 +46,17 @@ class RegExplainer(MixingExplainer, ParametricExplainer):
     title = "RegExplainer"
     summary = "RegExplainer: mixup with near and far graphs and a contrast of their embeddings."
     typical_seconds = 15.0
-    constraints = table(
-        contrast_weight=real(least=0),
-        prediction_weight=real(least=0),
-        contrast_temperature=real(above=0),
-        bridges=whole(0),
-    )
 
     def __init__(
         self,
         *,
-        contrast_weight: float = 1.0,
-        prediction_weight: float = 1.0,
-        contrast_temperature: float = 0.5,
-        bridges: int = 1,
-        epochs: int = 150,
-        size_weight: float = 0.3,
-        end_temperature: float = 2.0,
+        contrast_weight: Weight = 1.0,
+        prediction_weight: Weight = 1.0,
+        contrast_temperature: Positive = 0.5,
+        bridges: FromZero = 1,
+        epochs: Count = 150,
+        size_weight: Weight = 0.3,
+        end_temperature: Positive = 2.0,
         **options: Any,
     ) -> None:
         super().__init__(
@@ -75,7 +69,7 @@ class RegExplainer(MixingExplainer, ParametricExplainer):
         self, context: Context, ids: Tensor, temperature: float, generator: torch.Generator
     ) -> Tensor:
         graphs = context.store.batch(ids, with_pairs=True)
-        logits = self._logits(context.embedded(graphs), graphs.pairs.index)
+        logits = self.edge_mlp(context.embedded(graphs), graphs.pairs.index)
         mask = graphs.pairs.per_edge(binary_concrete(logits, temperature, generator))
         drawn = torch.stack([draw_partners(ids, len(context.store), generator) for _ in range(2)])
         mixes = []
@@ -109,7 +103,8 @@ class RegExplainer(MixingExplainer, ParametricExplainer):
         place = at(place, partners)
         if bool((place >= 0).all()):
             return logits.index_select(0, graphs.pairs.of_graphs(place))
-        return self._logits(context.embedded(others), others.pairs.index)
+        anew: Tensor = self.edge_mlp(context.embedded(others), others.pairs.index)
+        return anew
 
     def _mixup_graphs(self, context: Context, generator: torch.Generator) -> MixupGraphs:
         r"""The mixups :math:`G^{mix+}`, from which the prediction is learned."""
@@ -117,7 +112,7 @@ class RegExplainer(MixingExplainer, ParametricExplainer):
         ids = torch.arange(len(context.store), device=context.device)
         drawn = torch.stack([draw_partners(ids, len(ids), generator) for _ in range(2)])
         partners = by_distance(context.values, context.values, drawn)[0]
-        return joined(context, partners, self._logits, self.bridges, generator)
+        return joined(context, partners, self.edge_mlp, self.bridges, generator)
 
 
 def by_distance(values: Tensor, candidates: Tensor, drawn: Tensor) -> Tensor:

@@ -11,10 +11,11 @@ from torch import Tensor
 
 from hpme.explainers.shared.masks import Masks, from_nodes
 from hpme.explainers.shared.noise import node_keys, uniform
-from hpme.explainers.shared.options import SHARE, real, table, whole
+from hpme.explainers.shared.options import Count, FromZero, Positive, Share
 from hpme.explainers.shared.replicas import ReplicaModel, predicted
 from hpme.explainers.shared.training_free import TrainingFreeExplainer
 from hpme.graphs import GraphBatch
+from hpme.graphs.edges import connected_parts
 from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum, rank_in_segment, segment_sum
 from hpme.models.adapter import ModelAdapter
 from hpme.models.task import Task
@@ -69,24 +70,16 @@ class SubgraphXExplainer(TrainingFreeExplainer):
     typical_seconds = 120.0
     needs_weights = False
     needs_edges = False
-    constraints = table(
-        ratio=SHARE,
-        rollouts=whole(1),
-        samples=whole(1),
-        hops=whole(0),
-        branches=whole(1),
-        exploration=real(above=0),
-    )
 
     def __init__(
         self,
         *,
-        ratio: float = 0.3,
-        rollouts: int = 5,
-        samples: int = 10,
-        hops: int = 3,
-        branches: int = 12,
-        exploration: float = 5.0,
+        ratio: Share = 0.3,
+        rollouts: Count = 5,
+        samples: Count = 10,
+        hops: FromZero = 3,
+        branches: Count = 12,
+        exploration: Positive = 5.0,
         **options: Any,
     ) -> None:
         super().__init__(**options)
@@ -173,15 +166,8 @@ class Board:
 
     def connected(self, member: Tensor, graph: Tensor) -> Tensor:
         """The largest connected part of every row's subgraph; with anchors, the parts of these."""
-        # Here, because the command line loads all methods, and this takes a quarter of a second.
-        from scipy.sparse import coo_matrix
-        from scipy.sparse.csgraph import connected_components
-
         flat, edges = member.reshape(-1), self.edges(graph)
-        source, target = edges[:, flat[edges].all(0)].numpy()
-        links = coo_matrix(([True] * len(source), (source, target)), shape=(len(flat), len(flat)))
-        count, labels = connected_components(links, directed=False)
-        part = torch.from_numpy(labels).long()
+        part, count = connected_parts(edges[:, flat[edges].all(0)], len(flat)), len(flat)
         row = torch.arange(len(flat)) // self.width
         if self.model.graphs.anchors is not None:
             anchored = torch.zeros(count, dtype=torch.bool)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hpme.explainers.shared.context import Context
-from hpme.explainers.shared.masks import Masks
-from hpme.explainers.shared.options import one_of, real, table
+from hpme.explainers.shared.masks import Masks, nothing_in
+from hpme.explainers.shared.options import Count, Positive, Weight
 from hpme.explainers.shared.parametric import ParametricExplainer, mask_penalty, seeded_linear
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter, check_gradient
@@ -51,7 +51,6 @@ class TAGExplainer(ParametricExplainer):
     summary = "TAGE: an edge MLP conditioned on directions of the graph embedding, task-agnostic."
     typical_seconds = 11.0
     reads_target_node = False  # the condition says what is explained
-    constraints = table(contrast=one_of(*get_args(Contrast)), scale=real(above=0))
 
     gate: nn.Linear
     task: Task
@@ -60,9 +59,9 @@ class TAGExplainer(ParametricExplainer):
         self,
         *,
         contrast: Contrast = "nce",
-        scale: float = 0.2,
-        epochs: int = 300,
-        size_weight: float = 0.03,
+        scale: Positive = 0.2,
+        epochs: Count = 300,
+        size_weight: Weight = 0.03,
         **options: Any,
     ) -> None:
         super().__init__(epochs=epochs, size_weight=size_weight, **options)
@@ -98,12 +97,12 @@ class TAGExplainer(ParametricExplainer):
 
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
         if graphs.num_nodes == 0:
-            return Masks(graphs.x.new_zeros(0, dtype=torch.float32))
+            return Masks(nothing_in(graphs))
         condition, h = self._condition(adapter, graphs, **model_kwargs)
         check_channels("graphs", condition, self.gate.in_features)
         with torch.no_grad():
             h = self._gated(h, condition[graphs.batch])
-            return Masks(self._logits(h, graphs.edge_index).sigmoid())
+            return Masks(self.edge_mlp(h, graphs.edge_index).sigmoid())
 
     def _condition(
         self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any

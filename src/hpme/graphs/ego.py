@@ -14,7 +14,7 @@ from torch_geometric.data import Data, HeteroData
 from hpme.errors import InputError
 from hpme.graphs.edges import Adjacency
 from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, Schema, TypeRows
-from hpme.graphs.segment import exclusive_cumsum, segment_sum
+from hpme.graphs.segment import among, exclusive_cumsum, segment_sum
 from hpme.graphs.store import GraphStore
 
 NUM_HOPS = 3
@@ -152,14 +152,10 @@ class WholeGraph:
         """The graph several times over, as ego graphs of any radius of ``roots`` would be."""
         node_ids, edge_ids = (torch.arange(n, device=self.x.device).repeat(count)
                               for n in (len(self.x), self.edge_index.shape[1]))  # fmt: skip
-        return self._made(
-            node_ids,
-            edge_ids,
-            self.store.sizes.repeat(count),
-            self.store.edge_counts.repeat(count),
-            self.edge_index.repeat(1, count),
-            {} if roots is None else {"anchors": roots.view(count, -1)},
-        )
+        sizes, edge_counts = self.store.sizes.repeat(count), self.store.edge_counts.repeat(count)
+        edge_index = self.edge_index.repeat(1, count)
+        about = {} if roots is None else {"anchors": roots.view(count, -1)}
+        return self._made(node_ids, edge_ids, sizes, edge_counts, edge_index, about)
 
     def _cut_out(self, nodes: Tensor) -> GraphStore:
         # A node of an ego graph is a number: that of its graph times num_nodes, plus its own.
@@ -170,7 +166,7 @@ class WholeGraph:
         for _ in range(self.num_hops):
             found, owner = self._around.neighbours(frontier % num_nodes)
             found = torch.unique(frontier[owner] // num_nodes * num_nodes + found)
-            frontier = found[~_among(found, reached)[1]]
+            frontier = found[~among(found, reached)[1]]
             reached = torch.cat([reached, frontier]).sort().values
         graph, node_ids = reached // num_nodes, reached % num_nodes
         sizes = torch.bincount(graph, minlength=len(nodes))
@@ -178,7 +174,7 @@ class WholeGraph:
 
         rows, target = self._inward.rows(node_ids)
         source = graph[target] * num_nodes + self._inward.target[rows]
-        source, inside = _among(source, reached)
+        source, inside = among(source, reached)
         source, target, rows = source[inside], target[inside], rows[inside]
         edge_ids, edge_graph = self._inward.edge[rows], graph[target]
         order = torch.argsort(edge_graph * max(1, self.edge_index.shape[1]) + edge_ids)
@@ -256,9 +252,3 @@ def link_index(index: Any, num_nodes: int, device: Any) -> Tensor:
             f"[2, links], got {shape}"
         )
     return node_index(links.reshape(2, -1).T.reshape(-1), num_nodes, device).view(-1, 2)
-
-
-def _among(values: Tensor, sorted_values: Tensor) -> tuple[Tensor, Tensor]:
-    """Position of every value in a sorted row, and whether it is there at all."""
-    position = torch.searchsorted(sorted_values, values).clamp(max=sorted_values.numel() - 1)
-    return position, sorted_values[position] == values

@@ -10,8 +10,8 @@ import networkx as nx
 import torch
 from torch import Tensor
 
-from hpme.graphs.edges import Adjacency
-from hpme.graphs.segment import rank_in_segment, segment_sum
+from hpme.graphs.edges import Adjacency, connected_parts
+from hpme.graphs.segment import among, rank_in_segment, segment_sum
 from hpme.graphs.store import GraphStore
 
 PARTIAL_PER_GRAPH = 100
@@ -144,9 +144,8 @@ class LabelledGraphs:
         """Label of the edge between nodes, -1 where there is none."""
         if not len(self._edge_key):
             return torch.full_like(first, -1)
-        wanted = first * len(self.label) + second
-        place = torch.searchsorted(self._edge_key, wanted).clamp(max=len(self._edge_key) - 1)
-        return torch.where(self._edge_key[place] == wanted, self.edge_label[place], -1)
+        place, there = among(first * len(self.label) + second, self._edge_key)
+        return torch.where(there, self.edge_label[place], -1)
 
     def matches(self, pattern: Pattern, inside: Tensor | None = None) -> Tensor:
         """Nodes ``[R, n]`` of all places ``inside`` where a pattern occurs, as an induced subgraph.
@@ -227,14 +226,7 @@ class LabelledGraphs:
         source = torch.repeat_interleave(self.adjacency.degree)
         kept = inside[source] & inside[self.adjacency.target]
         source, target, label = source[kept], self.adjacency.target[kept], self.edge_label[kept]
-        own = torch.arange(len(self.label))
-        component = own
-        while True:
-            lower = component.scatter_reduce(0, target, component[source], "amin")
-            lower = lower[lower]
-            if torch.equal(lower, component):
-                break
-            component = lower
+        component = connected_parts(torch.stack([source, target]), len(self.label))
         code = _mixed(self.label + 1)
         for _ in range(4):
             message = _mixed(code[source] + _MIX[0] * (label + 1))

@@ -7,18 +7,17 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset
+from torch_geometric.data import Batch, Data, HeteroData
 from torch_geometric.data.data import BaseData
 
 from hpme.errors import InputError
 from hpme.graphs.batch import GraphBatch
 from hpme.graphs.checks import check_edge_rows
 from hpme.graphs.hetero import Graph, flattened
-from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, Schema
-from hpme.graphs.segment import exclusive_cumsum
+from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE
 
 Parts = dict[str, Any]
-"""Arguments of a :class:`~hpme.graphs.store.GraphStore`, and as ``chosen`` which of its graphs."""
+"""Arguments of a :class:`~hpme.graphs.store.GraphStore`."""
 Attributes = Literal["inputs", "fitting", "all"]
 """Which attributes of graphs are read, see :meth:`~hpme.graphs.store.GraphStore.from_graphs`."""
 SHOWN = ("smiles", "name")
@@ -26,8 +25,6 @@ SHOWN = ("smiles", "name")
 _FIXED = {"x": "node", "z": "node", "pos": "node", "node_mask": "node", "y": "graph"}
 _OWN = ("x", "edge_index", "edge_attr", "edge_weight", "anchors", "num_nodes")
 """Attributes with rules of their own."""
-_READING, _OURS = ("get", "__getitem__", "len", "indices"), ("torch_geometric.data.", "hpme.data.")
-"""Methods by which a dataset is read, and whose are known to give what its tensors hold."""
 _COUNTED = ("x", "z", "pos")
 """Attributes with a row per node, by which nodes are counted; the first that a graph has."""
 
@@ -38,17 +35,8 @@ def read_graphs(graphs: GraphBatch | Iterable[Any], attributes: Attributes) -> P
         graphs = graphs.grouped()  # whatever the order of its edges
         names = ("sizes", "edge_counts", "local_edge_index", "schema")
         return {**{name: getattr(graphs, name) for name in names}, **graphs.groups()}
-    if isinstance(graphs, Batch) and attributes == "inputs":
-        parts = _of_slices(graphs, getattr(graphs, "_slice_dict", None))
-        if parts is not None:  # but for edges, which number the nodes of all graphs
-            first = torch.repeat_interleave(exclusive_cumsum(parts["sizes"]), parts["edge_counts"])
-            return {**parts, "local_edge_index": parts["local_edge_index"] - first}
     if isinstance(graphs, BaseData):
         graphs = graphs.to_data_list() if isinstance(graphs, Batch) else [graphs]
-    if isinstance(graphs, InMemoryDataset) and attributes == "inputs":
-        parts = _of_dataset(graphs)
-        if parts is not None:
-            return parts
     items: list[Any] = []
     for item in graphs:
         items.extend(item.to_data_list() if isinstance(item, Batch) else [item])
@@ -172,57 +160,6 @@ def _anchors(graphs: Sequence[Graph]) -> dict[str, Tensor]:
                 "all graphs need one (a target node) or all two (the ends of a link)"
             )
     return {"anchors": torch.stack([value.flatten() for value in values])}
-
-
-def _of_dataset(dataset: InMemoryDataset) -> Parts | None:
-    """Fast path: an in-memory dataset already holds flat tensors. ``None`` if it does not apply."""
-    own = any(not getattr(dataset, name).__module__.startswith(_OURS) for name in _READING)
-    if own or dataset.transform is not None:
-        return None
-    parts = _of_slices(dataset._data, dataset.slices, getattr(dataset, "schema", None))
-    chosen = dataset._indices
-    if parts is not None and chosen is not None:
-        parts["chosen"] = torch.as_tensor(list(chosen), dtype=torch.long)
-    return parts
-
-
-def _of_slices(data: Any, slices: Any, schema: Schema | None = None) -> Parts | None:
-    """Graphs laid end to end, and where those of every attribute begin; ``schema`` as of ours."""
-    if slices is None or not isinstance(data, Data):
-        return None
-    if not all(key in slices for key in ("x", "edge_index")):
-        return None
-    graph = {}
-    if data.get("y") is not None and "y" in slices and bool((slices["y"].diff() == 1).all()):
-        graph["y"] = data.y.view(-1)
-    if data.get("anchors") is not None:
-        width = slices["anchors"].diff()
-        if not bool((width == width[0]).all()):
-            return None  # the error that names the graph is raised graph by graph
-        graph["anchors"] = data.anchors.view(width.numel(), -1)
-    edge = {n: data[n] for n in ("edge_attr", "edge_weight") if data.get(n) is not None}
-    edge_counts = slices["edge_index"].diff()
-    if not all(n in slices and torch.equal(slices[n].diff(), edge_counts) for n in edge):
-        return None  # likewise
-    node = {"x": data.x}
-    if schema is not None:
-        node[NODE_TYPE], edge[EDGE_TYPE] = data[NODE_TYPE], data[EDGE_TYPE]
-    device = data.edge_index.device
-    texts = {name: data.get(name) for name in SHOWN}
-    return {
-        "text": {
-            name: values
-            for name, values in texts.items()
-            if isinstance(values, list) and len(values) == len(edge_counts) and _are_texts(values)
-        },
-        "sizes": slices["x"].diff().to(device),
-        "edge_counts": edge_counts.to(device),
-        "local_edge_index": data.edge_index,
-        "node": node,
-        "edge": edge,
-        "graph": graph,
-        "schema": schema,
-    }
 
 
 def _with_others(parts: Parts, graphs: Sequence[Graph], *, strict: bool) -> Parts:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
@@ -23,6 +21,13 @@ def concatenated_ranges(start: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
 def at(values: Tensor, index: Tensor) -> Tensor:
     """``values[index]`` of one-dimensional values, several times as fast as indexing."""
     return values.index_select(0, index.flatten()).view_as(index)
+
+
+def among(values: Tensor, sorted_values: Tensor) -> tuple[Tensor, Tensor]:
+    """Position of every value in a sorted row, and whether it is there at all."""
+    last = max(0, sorted_values.numel() - 1)
+    position = torch.searchsorted(sorted_values, values).clamp(max=last)
+    return position, sorted_values[position] == values
 
 
 def segment_sum(values: Tensor, segment: Tensor, num_segments: int) -> Tensor:
@@ -55,39 +60,27 @@ TIE = 1e-5
 """Scores that differ by less than this share of the highest differ by rounding."""
 
 
-@dataclass(frozen=True)
-class Ties:
-    """Ranks in which equal scores share their places."""
-
-    rank: Tensor  # mean rank of the elements with the same score
-    first: Tensor  # lowest rank among them
-    count: Tensor  # their number
-
-
 def ties_in_segment(
     score: Tensor, rank: Tensor, segment: Tensor, ptr: Tensor, alone: Tensor | None = None
-) -> Ties:
-    """What ties make of the ranks of :func:`rank_in_segment`, which breaks them by position.
+) -> Tensor:
+    """The lowest rank of the elements of the same score; ``rank`` breaks their ties by position.
 
     Elements that are ``alone`` do not rank by their score, and tie with none.
     """
+    if alone is None:
+        alone = torch.zeros_like(segment, dtype=torch.bool)
     start = ptr.index_select(0, segment)
     place = start + rank
     ordered = torch.empty_like(score).scatter_(0, place, score)
-    height = score.abs() if alone is None else score.abs().masked_fill(alone, 0.0)
+    height = score.abs().masked_fill(alone, 0.0)
     size = height.new_zeros(ptr.numel()).scatter_reduce(0, segment, height, "amax")
-    gap = ordered.diff().abs() > (TIE * size).index_select(0, segment[1:])
-    new = torch.zeros_like(segment, dtype=torch.bool)
-    if alone is not None:
-        new.scatter_(0, place, alone)
-        gap |= new[:-1]
+    gap = (ordered[:-1] - ordered[1:]).abs() > (TIE * size).index_select(0, segment[1:])
+    new = torch.empty_like(alone).scatter_(0, place, alone)
+    gap = gap | new[:-1] | (segment[1:] != segment[:-1])
     new[:1] = True
-    new[1:] |= gap | (segment[1:] != segment[:-1])
-    group = (new.cumsum(0) - 1).index_select(0, place)
-    count = torch.bincount(group)
-    first = exclusive_cumsum(count).index_select(0, group) - start
-    count = count.index_select(0, group)
-    return Ties(first + (count - 1) / 2, first, count)
+    new[1:] |= gap
+    group = (new.long().cumsum(0) - 1).index_select(0, place)
+    return exclusive_cumsum(torch.bincount(group)).index_select(0, group) - start
 
 
 def standardise_in_segment(values: Tensor, segment: Tensor, num_segments: int) -> Tensor:
@@ -103,7 +96,5 @@ def reverse_edge_index(edge_index: Tensor, num_nodes: int) -> Tensor:
     """For every edge ``(i, j)`` the position of ``(j, i)``; its own where there is no reverse."""
     key = edge_index[0] * num_nodes + edge_index[1]
     sorted_key, order = key.sort(stable=True)
-    wanted = edge_index[1] * num_nodes + edge_index[0]
-    position = torch.searchsorted(sorted_key, wanted).clamp(max=max(key.numel() - 1, 0))
-    found = sorted_key[position] == wanted
+    position, found = among(edge_index[1] * num_nodes + edge_index[0], sorted_key)
     return torch.where(found, order[position], torch.arange(key.numel(), device=key.device))

@@ -89,7 +89,8 @@ class GraphStore:
     ) -> GraphStore:
         """Reads a dataset, a list of ``Data`` or a loader once, and checks it.
 
-        A store is returned as it is, so that no call reads the same graphs twice.
+        A store is returned as it is, so that no call reads the same graphs twice; a dataset of
+        heterogeneous graphs has one, ``flat``.
 
         Args:
             graphs: The graphs.
@@ -102,9 +103,8 @@ class GraphStore:
         """
         if isinstance(graphs, GraphStore):
             return graphs
-        parts = read_graphs(graphs, attributes)
-        chosen = parts.pop("chosen", None)
-        store = cls(**parts) if chosen is None else cls(**parts).subset(chosen)
+        flat = getattr(graphs, "flat", None) if attributes == "inputs" else None
+        store = flat if isinstance(flat, GraphStore) else cls(**read_graphs(graphs, attributes))
         store.check()
         return store
 
@@ -218,13 +218,8 @@ class GraphStore:
             graph=graph,
             schema=self.schema,
         )
-        known = {
-            "sizes": sizes,
-            "ptr": offset,
-            "edge_counts": edge_counts,
-            "edge_batch": edge_graph,
-        }
-        batch.__dict__.update(known)  # as they would be computed
+        # As they would be computed.
+        batch.__dict__.update(sizes=sizes, ptr=offset, edge_counts=edge_counts)
         return batch if self.batch_device is None else batch.to(self.batch_device)
 
     def _pairs_of(self, ids: Tensor, offset: Tensor, edges: Tensor, edge_graph: Tensor) -> Pairs:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
+from torch_geometric.utils import index_to_mask
 
 from hpme.graphs.batch import GraphBatch
 from hpme.graphs.schema import NODE_TYPE
@@ -47,8 +48,7 @@ def keep_edges(graphs: GraphBatch, kept: Tensor, *, drop_isolated: bool = False)
     graphs = graphs.edges(kept)
     if not drop_isolated:
         return graphs
-    nodes = torch.zeros_like(graphs.batch, dtype=torch.bool)
-    nodes[graphs.edge_index[:, ~graphs.loops].flatten()] = True
+    nodes = index_to_mask(graphs.edge_index[:, ~graphs.loops].flatten(), graphs.num_nodes)
     if graphs.anchors is not None:
         nodes[graphs.anchors.flatten()] = True
     left = torch.bincount(graphs.batch[nodes], minlength=graphs.num_graphs)
@@ -163,15 +163,9 @@ def on_cpu(graphs: Any) -> Any:
         if graphs.device == CPU:
             return graphs
         return from_tensors({name: value.to(CPU) for name, value in to_tensors(graphs).items()})
-    if isinstance(graphs, Data):
-        return _graph_on_cpu(graphs)
     if isinstance(graphs, list | tuple):
-        return [_graph_on_cpu(graph) for graph in graphs]
-    return graphs
-
-
-def _graph_on_cpu(graph: Any) -> Any:
-    edge_index = getattr(graph, "edge_index", None)
+        return [on_cpu(graph) for graph in graphs]
+    edge_index = graphs.edge_index if isinstance(graphs, Data) else None
     if not isinstance(edge_index, Tensor) or edge_index.device.type in ("cpu", "meta"):
-        return graph
-    return copy.copy(graph).to(CPU)  # PyG moves a graph in place
+        return graphs
+    return copy.copy(graphs).to(CPU)  # PyG moves a graph in place

@@ -181,24 +181,50 @@ def outputs(
     return replica_outputs(adapter, store, ids, deleted)
 
 
-@dataclass(frozen=True)
 class Examined:
     """A frozen model and the explanations whose graphs can be perturbed.
 
     Those are the graphs with at least one pair of nodes and without NaN scores. ``numbers`` are
     their positions among the ``total`` explanations, ``why`` says what is wrong with the others.
-    Without any of them there is no judge.
+    Without any of them there is no judge. Of explanations ``x``, ``edge_index`` and ``edge_mask``
+    are read and, if there, ``edge_attr``, ``edge_weight`` and ``anchors``.
     """
 
-    adapter: ModelAdapter
-    store: GraphStore
-    table: Pairs
-    score: Tensor
-    numbers: Tensor
-    total: int
-    why: str
-    judge: Judge | None
-    generator: torch.Generator
+    def __init__(
+        self,
+        explained: ExplainedModel,
+        explanations: Sequence[Any],
+        labels: Tensor | None,
+        scale: Scale,
+        seed: int,
+    ) -> None:
+        store = explained.read(explanations).detached(everything=explained.reads_all)
+        table = store.pairs.proper
+        score, total = table.mean(edge_scores(explanations)), len(store)
+        if labels is not None and labels.shape != (total,):
+            raise InputError(
+                f"labels must have one value for each of {total} explanations, got shape "
+                f"{tuple(labels.shape)}"
+            )
+        broken = segment_sum(score.isnan().double(), table.graph, total) > 0
+        bare = table.counts == 0
+        causes = {"have no edges but self-loops": bare, "have NaN scores": broken}
+        found = ", ".join(f"{int(n.sum())} {cause}" for cause, n in causes.items() if bool(n.any()))
+        self.why, self.total = f"no graph can be perturbed: {found}", total
+        self.numbers = (~(broken | bare)).nonzero().squeeze(1)
+        if self.numbers.numel() < total:
+            score = score[~broken[table.graph]]
+            store = store.subset(self.numbers)
+            table = store.pairs.proper
+        self.store, self.table, self.score = store, table, score
+        self.adapter = explained.adapter()
+        self.generator = torch.Generator().manual_seed(seed)
+        self.judge: Judge | None = None
+        if self.numbers.numel():
+            whole = outputs(self.adapter, store, table, lambda replicas: replicas.pairs >= 0)
+            output = torch.cat([part for _, part in whole])
+            labels = None if labels is None else labels[self.numbers]
+            self.judge = Judge.of(explained.task(output), output, labels, scale)
 
     def choose(self, size: Size, *, at_random: bool = False) -> Tensor:
         """Boolean mask of the best pairs, ties at random; or of as many, but any."""
@@ -242,46 +268,7 @@ def examine(
     seed: int = 0,
     **facts: Any,
 ) -> Iterator[Examined]:
-    """Freezes a model and runs it once on the graphs of explanations.
-
-    Of explanations ``x``, ``edge_index`` and ``edge_mask`` are read and, if there, ``edge_attr``,
-    ``edge_weight`` and ``anchors``.
-    """
+    """Freezes a model and runs it once on the graphs of explanations."""
     explained = ExplainedModel.of(model, **facts)
-    store = explained.read(explanations).detached(everything=explained.reads_all)
-    table = store.pairs.proper
-    score = table.mean(edge_scores(explanations))
-    total = len(store)
-    if labels is not None and labels.shape != (total,):
-        raise InputError(
-            f"labels must have one value for each of {total} explanations, got shape "
-            f"{tuple(labels.shape)}"
-        )
-    broken = segment_sum(score.isnan().double(), table.graph, total) > 0
-    bare = table.counts == 0
-    numbers = (~(broken | bare)).nonzero().squeeze(1)
-    causes = {"have no edges but self-loops": int(bare.sum()), "have NaN scores": int(broken.sum())}
-    found = ", ".join(f"{count} {cause}" for cause, count in causes.items() if count)
-    if numbers.numel() < total:
-        score = score[~broken[table.graph]]
-        store = store.subset(numbers)
-        table = store.pairs.proper
-    adapter = explained.adapter()
     with explained.frozen(), torch.no_grad():
-        judge = None
-        if numbers.numel():
-            whole = outputs(adapter, store, table, lambda replicas: replicas.pairs >= 0)
-            output = torch.cat([part for _, part in whole])
-            labels = None if labels is None else labels[numbers]
-            judge = Judge.of(explained.task(output), output, labels, scale)
-        yield Examined(
-            adapter=adapter,
-            store=store,
-            table=table,
-            score=score,
-            numbers=numbers,
-            total=total,
-            why=f"no graph can be perturbed: {found}",
-            judge=judge,
-            generator=torch.Generator().manual_seed(seed),
-        )
+        yield Examined(explained, explanations, labels, scale, seed)

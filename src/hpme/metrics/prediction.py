@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from torch import Tensor
 
+from hpme.errors import InputError
 from hpme.metrics.value import MetricValue
-from hpme.models import scores
 from hpme.models.task import Task
-
-Score = Callable[[Tensor, Tensor], float]
+from hpme.models.train import score
 
 
 def accuracy(output: Tensor, labels: Tensor, task: Task | None = None) -> MetricValue:
@@ -21,12 +18,12 @@ def accuracy(output: Tensor, labels: Tensor, task: Task | None = None) -> Metric
         labels: Class of every graph.
         task: What the output means; by default inferred from its columns.
     """
-    return _value(_of_classes(scores.accuracy, task), output, labels)
+    return _of_classes("accuracy_score", output, labels, task)
 
 
 def macro_f1(output: Tensor, labels: Tensor, task: Task | None = None) -> MetricValue:
     """Mean F1 score over the classes among labels or predictions; arguments as in :func:`accuracy`."""  # noqa: E501
-    return _value(_of_classes(scores.macro_f1, task), output, labels)
+    return _of_classes("f1_score", output, labels, task, average="macro")
 
 
 def rmse(output: Tensor, labels: Tensor) -> MetricValue:
@@ -36,7 +33,7 @@ def rmse(output: Tensor, labels: Tensor) -> MetricValue:
         output: A model's output, one value per graph.
         labels: Value of every graph.
     """
-    return _value(scores.rmse, output, labels)
+    return _of_values("root_mean_squared_error", output, labels)
 
 
 def mape(output: Tensor, labels: Tensor) -> MetricValue:
@@ -46,19 +43,38 @@ def mape(output: Tensor, labels: Tensor) -> MetricValue:
     """
     zeros = int((labels == 0).sum())
     why = f"{zeros} of {labels.numel()} labels are 0, and an error relative to 0 is undefined"
-    return _value(scores.mape, output, labels, why if zeros else None)
+    return _of_values("mean_absolute_percentage_error", output, labels, why if zeros else None)
 
 
-def _of_classes(score: Score, task: Task | None) -> Score:
-    return lambda output, labels: score((task or Task.resolve(output)).prediction(output), labels)
-
-
-def _value(score: Score, output: Tensor, labels: Tensor, why: str | None = None) -> MetricValue:
-    """A score, or why there is none."""
-    if labels.numel() == 0:
-        return MetricValue.undefined("there are no graphs")
-    if not bool(output.isfinite().all() and labels.isfinite().all()):
-        why = "the output or the labels are not finite"
-    if why is not None:
+def _of_classes(
+    name: str, output: Tensor, labels: Tensor, task: Task | None, **options: str
+) -> MetricValue:
+    if (why := _undefined(output, labels)) is not None:
         return MetricValue.undefined(why)
-    return MetricValue(score(output, labels))
+    predicted = (task or Task.resolve(output)).prediction(output)
+    if predicted.is_floating_point() or labels.is_floating_point():
+        raise InputError("classes must be integers; turn logits into classes with output.argmax(1)")
+    if predicted.dim() != 1 or predicted.shape != labels.shape:
+        raise InputError(
+            f"one predicted class per label is needed, got shapes {tuple(predicted.shape)} and "
+            f"{tuple(labels.shape)}"
+        )
+    return MetricValue(score(name, predicted, labels, **options))
+
+
+def _of_values(name: str, output: Tensor, labels: Tensor, why: str | None = None) -> MetricValue:
+    if (why := _undefined(output, labels) or why) is not None:
+        return MetricValue.undefined(why)
+    if output.numel() != labels.numel():
+        raise InputError(
+            f"one predicted value per label is needed, got {output.numel()} for {labels.numel()}"
+        )
+    return MetricValue(score(name, output.flatten(), labels.flatten()))
+
+
+def _undefined(output: Tensor, labels: Tensor) -> str | None:
+    """Why there is no score, if so."""
+    if labels.numel() == 0:
+        return "there are no graphs"
+    finite = bool(output.isfinite().all() and labels.isfinite().all())
+    return None if finite else "the output or the labels are not finite"

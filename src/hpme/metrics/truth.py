@@ -88,13 +88,13 @@ def explanation_auc(
             one half.
         alternatives: For ``"best"``; see :func:`explanation_auc_per_graph`.
     """  # noqa: E501
-    explanations, graphs = flat_views(explanations, graphs)
     if (reduction == "best") != (alternatives is not None):
         raise InputError("reduction='best' and alternatives go together: give both or neither")
     if reduction != "best":
         *flat, edge_index = _flat(explanations, graphs)
         return edge_auc(*flat, edge_index=edge_index, reduction=reduction)
-    if any(bool(explanation.edge_mask.isnan().any()) for explanation in explanations):
+    (masked,) = flat_views(explanations)
+    if any(bool(explanation.edge_mask.isnan().any()) for explanation in masked):
         return MetricValue.undefined("scores contain NaN")
     values = explanation_auc_per_graph(explanations, graphs, alternatives=alternatives)
     return GraphScores(values, "no graph has an alternative with edges inside and outside").mean
@@ -111,7 +111,6 @@ def explanation_auc_per_graph(
             :meth:`hpme.data.GraphDataset.alternatives`: then the value is the highest AUC among
             them. Edges with both ends in a mask are ground truth, and ``edge_mask`` is not read.
     """
-    explanations, graphs = flat_views(explanations, graphs)
     if alternatives is not None:
         return _best_per_graph(explanations, graphs, alternatives)
     scores, labels, graph, edge_index = _flat(explanations, graphs)
@@ -136,9 +135,7 @@ def precision_at_k(
         size: Number of pairs, see :obj:`~hpme.metrics.selection.Size`; by default that of the
             ground truth of each graph, where precision and recall are the same.
     """
-    explanations, graphs = flat_views(explanations, graphs)
-    _check_lengths(explanations, graphs)
-    explanations, graphs = on_cpu(explanations), on_cpu(graphs)
+    explanations, graphs = _paired(explanations, graphs)
     scores, truth_mask = edge_scores(explanations), truth_edges(graphs)
     store = GraphStore.from_graphs(graphs)
     pairs, total = store.pairs.proper, len(store)
@@ -164,8 +161,7 @@ def _best_per_graph(
     explanations: Sequence[Any], graphs: Sequence[Any], alternatives: Alternatives
 ) -> Tensor:
     """One AUC for every alternative of every graph at once; then the highest of each graph."""
-    _check_lengths(explanations, graphs)
-    explanations, graphs = on_cpu(explanations), on_cpu(graphs)
+    explanations, graphs = _paired(explanations, graphs)
     alternatives = [[mask.cpu() for mask in masks] for masks in alternatives]
     if len(alternatives) != len(graphs):
         raise InputError(f"got alternatives of {len(alternatives)} for {len(graphs)} graphs")
@@ -180,9 +176,8 @@ def _best_per_graph(
     if owner.numel() == 0:
         return best.fill_(torch.nan)
     edge_counts = torch.tensor([graph.num_edges for graph in graphs])
-    edges, alternative = concatenated_ranges(
-        exclusive_cumsum(edge_counts)[owner], edge_counts[owner]
-    )
+    start = exclusive_cumsum(edge_counts)
+    edges, alternative = concatenated_ranges(start[owner], edge_counts[owner])
     sizes = torch.tensor([graph.num_nodes for graph in graphs])[owner]
     inside = torch.cat([mask for masks in alternatives for mask in masks])
     edge_index = torch.cat([graph.edge_index for graph in graphs], dim=1)[:, edges]
@@ -195,7 +190,9 @@ def _best_per_graph(
     return best.masked_fill(best == -torch.inf, torch.nan)
 
 
-def _check_lengths(explanations: Sequence[Any], graphs: Sequence[Any]) -> None:
+def _paired(explanations: Sequence[Any], graphs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Explanations and their graphs, flat and on the CPU; refused if they do not fit."""
+    explanations, graphs = flat_views(explanations, graphs)
     if len(explanations) != len(graphs) or not graphs:
         raise InputError(
             f"one explanation per graph is needed, got {len(explanations)} for {len(graphs)} graphs"
@@ -207,12 +204,12 @@ def _check_lengths(explanations: Sequence[Any], graphs: Sequence[Any]) -> None:
                 f"{explanation.edge_mask.numel()} edge scores, {graph.num_edges} edges; pass both "
                 "in the same order"
             )
+    return on_cpu(explanations), on_cpu(graphs)
 
 
 def _flat(explanations: Sequence[Any], graphs: Sequence[Any]) -> tuple[Tensor, ...]:
     """Scores, labels, graph numbers and ends of all edges."""
-    _check_lengths(explanations, graphs)
-    explanations, graphs = on_cpu(explanations), on_cpu(graphs)
+    explanations, graphs = _paired(explanations, graphs)
     for number, graph in enumerate(graphs):
         if graph.get("edge_mask") is None:
             raise InputError(f"graph {number} has no ground truth edge_mask")

@@ -118,17 +118,9 @@ def load_or_train(
     return read_or_make(path, read, train, write, what="model", making="training")
 
 
-def target_path(
-    dataset: GraphDataset,
-    model_name: str | None = None,
-    seed: int = 0,
-    *,
-    recipe: Recipe | None = None,
-    root: str | Path | None = None,
-) -> Path:
+def target_path(dataset: GraphDataset, model_name: str, seed: int, *, recipe: Recipe) -> Path:
     """Where :func:`load_or_train` keeps a model; arguments as there."""
-    _, request = _untrained(dataset, model_name, seed, recipe or recipe_for(dataset.info))
-    return checkpoint_path(default_root() if root is None else Path(root), request)
+    return checkpoint_path(default_root(), _untrained(dataset, model_name, seed, recipe)[1])
 
 
 def _untrained(

@@ -99,8 +99,7 @@ class ExplainedModel:
         # A function that calls the model knows what it is called with.
         if self.call is None or not isinstance(self.model, nn.Module):
             object.__setattr__(self, "model", unwrapped(self.model))
-        if not isinstance(self, HeldModel):  # which was made of one that was checked
-            check_module(self.model)
+        check_module(self.model)
         for name, words in (("mode", Mode), ("level", Level), ("return_type", ReturnType)):
             check_word(name, getattr(self, name), get_args(words))
 
@@ -135,15 +134,9 @@ class ExplainedModel:
         if mode is None and self.model_config is not None:
             config = ModelConfig.cast(self.model_config)
             mode, return_type = config.mode.value, return_type or config.return_type.value
-        return OutputView(
-            entry=self.output,
-            mode=mode,
-            return_type=return_type or "raw",
-            tasks=self.tasks,
-            classes=self.classes,
-            target=self.target,
-            contrast=self.contrast,
-        )
+        names = ("tasks", "classes", "target", "contrast")
+        same: dict[str, Any] = {name: getattr(self, name) for name in names}
+        return OutputView(entry=self.output, mode=mode, return_type=return_type or "raw", **same)
 
     def read(self, graphs: Any) -> GraphStore:
         """The graphs with all that the model may read of them."""
@@ -192,16 +185,6 @@ class HeldModel(ExplainedModel):
                 yield
             finally:
                 self.found.pop("thread", None)
-
-    def adapter(self, *, weighting: Weighting | None = None) -> ModelAdapter:
-        """What calls the model; what that found out stays known."""
-        known = self.found.setdefault("adapters", [])
-        for asked, adapter in known:
-            if asked == (weighting, self):
-                return cast(ModelAdapter, adapter)
-        adapter = super().adapter(weighting=weighting)
-        known.append(((weighting, self), adapter))
-        return adapter
 
     def frozen(self) -> AbstractContextManager[None]:
         """As of every model, unless it is held."""

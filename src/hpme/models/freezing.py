@@ -173,17 +173,14 @@ def users_settings() -> AbstractContextManager[None]:
 @contextmanager
 def same_random_state(modules: Sequence[nn.Module]) -> Iterator[None]:
     """Puts back the global random state, which the forward pass of modules may use."""
-    ids = [device.index for device in _devices(modules) if device.type == "cuda"]
+    ids = sorted(device.index for device in _devices(modules) if device.type == "cuda")
     numpy_state, python_state = np.random.get_state(), random.getstate()
-    state, others = torch.get_rng_state(), [torch.cuda.get_rng_state(number) for number in ids]
-    try:
-        yield
-    finally:
-        np.random.set_state(numpy_state)
-        random.setstate(python_state)
-        torch.set_rng_state(state)
-        for number, other in zip(ids, others, strict=True):
-            torch.cuda.set_rng_state(other, number)
+    with torch.random.fork_rng(ids):
+        try:
+            yield
+        finally:
+            np.random.set_state(numpy_state)
+            random.setstate(python_state)
 
 
 @contextmanager

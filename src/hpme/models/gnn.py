@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GATConv, GCNConv, MessagePassing, global_max_pool, global_mean_pool
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
+from torch_geometric.typing import OptTensor
 
 from hpme.data.info import Level, TaskKind
 from hpme.errors import InputError
@@ -18,12 +19,12 @@ from hpme.models.freezing import removed_afterwards
 
 def normalise_rows(h: Tensor) -> Tensor:
     """Divides every row by its Euclidean norm; a zero row stays zero, with a finite gradient."""
-    norm = h.norm(dim=1, keepdim=True)
-    return h / torch.where(norm > 0, norm, torch.ones_like(norm))
+    return h / positive(h.norm(dim=1, keepdim=True))
 
 
-def _positive(scale: Tensor) -> Tensor:
-    return torch.where(scale > 0, scale, torch.ones_like(scale))
+def positive(scale: Tensor) -> Tensor:
+    """Scales to divide by: 1 in place of 0."""
+    return torch.where(scale > 0, scale, 1.0)
 
 
 def output_bias(conv: nn.Module) -> nn.Parameter:
@@ -78,20 +79,16 @@ class TargetGNN(nn.Module):
             raise InputError(f"task must be 'classification' or 'regression', got {task!r}")
         if task == "regression" and out_channels != 1:
             raise InputError(f"a regression model has out_channels=1, got {out_channels}")
-        if min(in_channels, out_channels, hidden_channels, num_layers) < 1:
+        shape = {"in_channels": in_channels, "out_channels": out_channels}
+        shape |= {"hidden_channels": hidden_channels, "num_layers": num_layers}
+        if min(shape.values()) < 1:
             raise InputError(
                 "in_channels, out_channels, hidden_channels and num_layers must be at least 1, got "
-                f"{in_channels}, {out_channels}, {hidden_channels}, {num_layers}"
+                + ", ".join(map(str, shape.values()))
             )
         self.task: TaskKind = task
         self.hidden_channels, self.num_layers = hidden_channels, num_layers
-        self.hyper_parameters: dict[str, Any] = {
-            "in_channels": in_channels,
-            "out_channels": out_channels,
-            "task": task,
-            "hidden_channels": hidden_channels,
-            "num_layers": num_layers,
-        }
+        self.hyper_parameters: dict[str, Any] = {**shape, "task": task}
         """Arguments that build an untrained model of the same shape."""
         self.convs = nn.ModuleList(
             self.make_conv(in_channels if layer == 0 else hidden_channels, hidden_channels)
@@ -139,11 +136,11 @@ class TargetGNN(nn.Module):
         in a normalised row. They are not centred: their mean is what tells degrees in the first
         layer.
         """
-        self.x_scale.copy_(_positive(x.square().mean().sqrt()))
+        self.x_scale.copy_(positive(x.square().mean().sqrt()))
         if self.task == "regression":
             y = y.to(self.y_mean.dtype)
             self.y_mean.copy_(y.mean())
-            self.y_scale.copy_(_positive(y.std(unbiased=False)))
+            self.y_scale.copy_(positive(y.std(unbiased=False)))
 
     @torch.no_grad()
     def place_biases(self, x: Tensor, edge_index: Tensor, generator: torch.Generator) -> None:
@@ -169,7 +166,7 @@ class TargetGNN(nn.Module):
         self,
         x: Tensor,
         edge_index: Tensor,
-        batch: Tensor | None = None,
+        batch: OptTensor = None,
         *,
         batch_size: int | None = None,
     ) -> Tensor:
@@ -177,7 +174,7 @@ class TargetGNN(nn.Module):
         return self.head(self.graph_embedding(x, edge_index, batch, batch_size=batch_size))
 
     def node_embeddings(
-        self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None
+        self, x: Tensor, edge_index: Tensor, edge_weight: OptTensor = None
     ) -> Tensor:
         """Output of the last layer, or of all of them, for every node."""
         weights = {} if edge_weight is None else {"edge_weight": edge_weight}
@@ -237,7 +234,7 @@ class GCN(EdgeWeightedGNN):
         return GCNConv(in_channels, out_channels, normalize=False)
 
     def node_embeddings(
-        self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None
+        self, x: Tensor, edge_index: Tensor, edge_weight: OptTensor = None
     ) -> Tensor:
         """As of every model, with degrees normalised before."""
         # Once for all layers: the layers share edges and weights, and normalising costs as much

@@ -12,7 +12,7 @@ from torch_geometric.nn import GraphConv, HeteroConv
 from hpme.data.info import Level, TaskKind
 from hpme.graphs import GraphBatch
 from hpme.graphs.schema import EdgeType, Schema
-from hpme.models.gnn import TargetGNN, normalise_rows, readout
+from hpme.models.gnn import TargetGNN, normalise_rows, positive, readout
 
 ByNode = dict[str, Tensor]
 ByEdge = dict[EdgeType, Tensor]
@@ -44,8 +44,8 @@ class HeteroGNN(TargetGNN):
         self.inputs = nn.ModuleList(
             nn.Linear(width, self.hidden_channels) for width in self.node_types.values()
         )
-        self.hyper_parameters["node_types"] = self.node_types
-        self.hyper_parameters["edge_types"] = [list(kind) for kind in self.edge_types]
+        kinds = [list(kind) for kind in self.edge_types]
+        self.hyper_parameters |= {"node_types": self.node_types, "edge_types": kinds}
         self.out = nn.Linear(self._head_width(), out_channels)
 
     def _head_width(self) -> int:
@@ -70,7 +70,7 @@ class HeteroGNN(TargetGNN):
         self.fit_scales(graphs.x, y)
         squares = [x.square().mean() for x in graphs.type_rows.features(graphs.x).values()]
         scale = torch.stack(squares).nan_to_num(1.0).sqrt()
-        self.x_scale.copy_(torch.where(scale > 0, scale, 1.0))
+        self.x_scale.copy_(positive(scale))
 
     def run(self, graphs: GraphBatch) -> Tensor:
         """Predictions for graphs."""

@@ -32,17 +32,9 @@ class SortPool(Aggregation):  # type: ignore[misc]
         super().__init__()
         self.k = k
 
-    def forward(
-        self,
-        x: Tensor,
-        index: Tensor | None = None,
-        ptr: Tensor | None = None,
-        dim_size: int | None = None,
-        dim: int = -2,
-    ) -> Tensor:
+    def forward(self, x: Tensor, index: Tensor, *, dim_size: int, **_: Any) -> Tensor:
         r"""Rows :math:`[B, k \cdot D]`; ``index`` must be sorted."""
         self.assert_sorted_index(index)
-        assert index is not None and dim_size is not None
         start = exclusive_cumsum(torch.bincount(index, minlength=dim_size))
         rank = rank_in_segment(x[:, -1], index, start)
         kept = (rank < self.k).nonzero().view(-1)

@@ -21,15 +21,12 @@ ReturnType = Literal["raw", "probs", "log_probs"]
 class Task:
     r"""Interprets the output of a frozen model :math:`f`.
 
-    Args:
-        mode: As in :class:`torch_geometric.explain.ModelConfig`.
-        return_type: What the model returns; always ``"raw"`` for regression.
-        scale: Spread of the outputs over the fitted graphs. Regression losses are divided by its
-            square, so that one setting of the explainer serves labels of any unit.
+    Regression losses are divided by the square of ``scale``, the spread of the outputs over the
+    fitted graphs, so that one setting of the explainer serves labels of any unit.
     """
 
-    mode: Mode
-    return_type: ReturnType = "raw"
+    mode: Mode  # as in PyG's ModelConfig
+    return_type: ReturnType = "raw"  # always that for regression
     scale: float = 1.0
 
     def __post_init__(self) -> None:

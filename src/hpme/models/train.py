@@ -6,6 +6,7 @@ import copy
 import math
 import time
 from dataclasses import dataclass
+from importlib import import_module
 
 import torch
 import torch.nn.functional as F
@@ -15,7 +16,6 @@ from hpme.data import GraphDataset, GraphStore
 from hpme.data.info import DatasetInfo
 from hpme.errors import InputError
 from hpme.models.gnn import TargetGNN
-from hpme.models.scores import accuracy, macro_f1, mape, rmse
 from hpme.progress import progress_bar
 
 EVALUATION_BATCH = 1000
@@ -171,16 +171,25 @@ def evaluate(model: TargetGNN, store: GraphStore, ids: Tensor | None = None) -> 
     metrics = {"loss": float(_loss(model, output, y))}
     if model.task == "classification":
         predicted = output.argmax(1)
-        metrics.update(accuracy=accuracy(predicted, y), macro_f1=macro_f1(predicted, y))
+        metrics["accuracy"] = score("accuracy_score", predicted, y)
+        metrics["macro_f1"] = score("f1_score", predicted, y, average="macro")
         if output.shape[1] == 2 and torch.unique(y).numel() == 2:
-            from sklearn.metrics import roc_auc_score  # takes a second that every start would pay
-
-            metrics["auc"] = float(roc_auc_score(y, output[:, 1] - output[:, 0]))
+            metrics["auc"] = score("roc_auc_score", output[:, 1] - output[:, 0], y)
         return metrics
-    metrics["rmse"] = rmse(output, y)
+    output = output.view(-1)
+    metrics["rmse"] = score("root_mean_squared_error", output, y)
     if bool((y != 0).all()):
-        metrics["mape"] = mape(output, y)
+        metrics["mape"] = score("mean_absolute_percentage_error", output, y)
     return metrics
+
+
+def score(name: str, predicted: Tensor, labels: Tensor, **options: str) -> float:
+    """A score of scikit-learn, NaN without graphs; values are compared in double precision."""
+    if not labels.numel():
+        return math.nan
+    metrics = import_module("sklearn.metrics")  # takes a second that every start would pay
+    given = (t.double() if t.is_floating_point() else t for t in (labels, predicted.detach()))
+    return float(getattr(metrics, name)(*(t.cpu().numpy() for t in given), **options))
 
 
 def _labels(store: GraphStore) -> Tensor:

@@ -7,10 +7,9 @@ from hpme.paper.shared.cells import Cells, Results
 from hpme.paper.shared.document import Block, Picture
 from hpme.paper.shared.names import OURS, OWN_SIZE, PRINTED, method_title
 from hpme.paper.shared.scores import score_table
-from hpme.paper.shared.suite import Options, Suite, each, together
+from hpme.paper.shared.suite import GRAPH_DATASETS, Options, Suite, each, together
 from hpme.viz.charts import Bar, bar_chart
 
-DATASETS = ("ba-housegrid", "benzene", "ba-motif-volume", "ba-motif-counting")
 BY_SEARCH: dict[str, Options] = {
     "HPME": {},
     "edge scores alone": {"score": "edge"},
@@ -28,8 +27,8 @@ AS_PRINTED: dict[str, Options] = {
     "pool not trained": {"gate": None},
 }
 WEIGHTED = ("ba-houseandgrid", "benzene", "ba-motif-volume", "house-grid-volume")
-WEIGHTS = [{"bce_weight": weight} for weight in (0.1, 0.3, 0.5, 0.7, 1.0)]
-"""Half of the paper's, in its unit: the BCE is summed over the edges of a graph."""
+WEIGHTS = [{"bce_weight": step / 10} for step in range(1, 11)]
+"""The paper's, in its unit: the BCE is summed over the edges of a graph."""
 SIZED = ("benzene", "ba-housegrid", "ba-motif-volume", "ba-motif-counting")
 RATIOS: list[Options] = [{}, OWN_SIZE, *({"ratio": step / 10} for step in range(1, 11))]
 """Without an option the ratio is that of the ground truth."""
@@ -66,8 +65,8 @@ ABLATION = Suite(
     "ablation",
     "HPME with a part of it changed or left out",
     together(
-        each(DATASETS, [OURS], options=list(BY_SEARCH.values())),
-        each(DATASETS, [PRINTED], options=list(AS_PRINTED.values())),
+        each(GRAPH_DATASETS, [OURS], options=list(BY_SEARCH.values())),
+        each(GRAPH_DATASETS, [PRINTED], options=list(AS_PRINTED.values())),
     ),
     blocks,
 )
@@ -81,5 +80,11 @@ RATIO = Suite(
     "ratio",
     "HPME by pooling ratio",
     each(SIZED, [OURS], options=RATIOS),
+    sensitivity("ratio", "pooling ratio $r$", mark_truth=True),
+)
+RATIO_PRINTED = Suite(
+    "ratio-printed",
+    "HPME as printed by pooling ratio",
+    each(SIZED, [PRINTED], options=[options for options in RATIOS if options != OWN_SIZE]),
     sensitivity("ratio", "pooling ratio $r$", mark_truth=True),
 )

@@ -1,8 +1,4 @@
-"""What settings and what the size of the ground truth are worth.
-
-Baselines with one setting for all datasets, with one chosen for each, and with the best; methods
-that use a size with that of the ground truth and without.
-"""
+"""What settings are worth: one for all datasets, one chosen for each, and the best."""
 
 from __future__ import annotations
 
@@ -11,14 +7,13 @@ from dataclasses import replace
 from typing import get_args
 
 from hpme.bench.experiment import Experiment
-from hpme.data.dataset import DEFAULT_POOL_RATIO
-from hpme.explainers import EXPLAINERS
 from hpme.paper.shared.blocks import annex, score_tables
 from hpme.paper.shared.cells import Cells, Results
 from hpme.paper.shared.comparison import comparison
 from hpme.paper.shared.document import Block
-from hpme.paper.shared.names import OURS, OWN_SIZE, PRINTED, explainer_title, method_title
-from hpme.paper.shared.suite import GRAPH_DATASETS, Options, Suite, each, together
+from hpme.paper.shared.names import OURS, OWN_SIZE, explainer_title
+from hpme.paper.shared.suite import GRAPH_DATASETS, Suite, by_target, each
+from hpme.paper.table1 import TARGETS
 from hpme.paper.tune import GRIDS, Rule, setting
 
 NOTE = (
@@ -26,13 +21,6 @@ NOTE = (
     "without ground truth by the hard mix. Oracle: one for each, found by the ground truth of "
     "another seed, which nobody can do who does not know the answer. HPME finds its size by "
     "itself here and has one setting for all datasets."
-)
-SIZED = ("matchexplainer", PRINTED, OURS)
-TOLD_NOTE = (
-    "Told: the size of the ground truth. Not told: HPME chooses a share from the graphs and the "
-    "model alone; MatchExplainer and HPME as printed, which have no way to choose, take "
-    f"{DEFAULT_POOL_RATIO:g} everywhere. SubgraphX, which is told it in the main table, is left "
-    "out; no other method uses one."
 )
 
 
@@ -43,9 +31,9 @@ def experiments(seeds: Sequence[int]) -> list[Experiment]:
         for method in GRIDS:
             options = [setting(method, dataset, rule) for rule in get_args(Rule)]
             distinct = [o for place, o in enumerate(options) if o not in options[:place]]
-            found += each([dataset], [method], options=distinct)(seeds)
-        found += each([dataset], [OURS], options=[OWN_SIZE])(seeds)
-    return found
+            found += each([dataset], [method], options=distinct, targets=TARGETS)(seeds)
+        found += each([dataset], [OURS], options=[OWN_SIZE], targets=TARGETS)(seeds)
+    return by_target(found)
 
 
 def blocks(cells: Cells, _: Results) -> list[Block]:
@@ -64,26 +52,4 @@ def blocks(cells: Cells, _: Results) -> list[Block]:
     return [NOTE, *found, *comparison(named), *annex(named)]
 
 
-def untold(method: str) -> Options:
-    """Options of a method that is told nothing about the ground truth."""
-    return OWN_SIZE if EXPLAINERS[method].chooses_size else {"ratio": DEFAULT_POOL_RATIO}
-
-
-def told_blocks(cells: Cells, _: Results) -> list[Block]:
-    """A table for each task."""
-    titles = {method_title(name): f"{explainer_title(name)}, told" for name in SIZED}
-    titles |= {
-        method_title(name, untold(name)): f"{explainer_title(name)}, not told" for name in SIZED
-    }
-    return [TOLD_NOTE, *score_tables(cells.renamed(titles), "Edge ROC-AUC, graph {}", ["auc"])]
-
-
 BASELINES = Suite("baselines", "Baselines: default, chosen and best settings", experiments, blocks)
-TOLD = Suite(
-    "told",
-    "What the size of the ground truth is worth",
-    together(*(
-        each(GRAPH_DATASETS, [method], options=[{}, untold(method)]) for method in SIZED
-    )),
-    told_blocks,
-)  # fmt: skip

@@ -272,9 +272,7 @@ MIXUPS = Suite(
     "Mixup graphs to look at",
     together(
         each(["ba-housegrid"], OF_CLASSES[:3], metrics=MIXUP_METRICS),
-        each(
-            ["ba-motif-volume"], ("hpme", "regexplainer", "mixupexplainer"), metrics=MIXUP_METRICS
-        ),
+        each(["ba-motif-volume"], MIXED_VALUES, metrics=MIXUP_METRICS),
     ),
     picture_page(
         "mixups",

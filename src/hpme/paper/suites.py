@@ -9,15 +9,16 @@ from hpme.bench.experiment import Experiment
 from hpme.bench.store import OTHER
 from hpme.paper import ALL, ablation, baselines, beyond_graphs, fidelity, pictures, table1, tune
 from hpme.paper.shared.cells import wanted_by
-from hpme.paper.shared.suite import SEEDS, Suite, by_dataset
+from hpme.paper.shared.suite import SEEDS, Suite, by_target
 
 SUITES: dict[str, Suite] = {
     suite.name: suite
     for suite in (
-        *(table1.TABLE1, baselines.BASELINES, baselines.TOLD, table1.SECOND),
+        *(table1.TABLE1, table1.FAITHFUL, baselines.BASELINES),
+        *(table1.ARCHITECTURES, table1.INDUCTIVE),
         *(beyond_graphs.NODE_SUITE, beyond_graphs.LINK_SUITE, beyond_graphs.SEAL_SUITE),
         *(beyond_graphs.HETERO_SUITE, fidelity.SHIFT, fidelity.FIDELITY, table1.BACKBONES),
-        *(ablation.ABLATION, ablation.BETA, ablation.RATIO),
+        *(ablation.ABLATION, ablation.BETA, ablation.RATIO, ablation.RATIO_PRINTED),
         *(pictures.CASES, pictures.MIXUPS, pictures.SIZES, tune.SUITE),
     )
 }
@@ -37,7 +38,7 @@ def _everything(seeds: Sequence[int]) -> list[Experiment]:
             known = merged.get(bare, experiment).metrics
             metrics = tuple(dict.fromkeys(known + experiment.metrics))
             merged[bare] = replace(experiment, metrics=metrics)
-    return by_dataset(list(merged.values()))
+    return by_target(list(merged.values()))
 
 
 EVERYTHING = Suite(ALL, "All suites, every explainer fitted once", _everything)

@@ -290,16 +290,16 @@ def test_few_graphs_are_measured_by_halves(monkeypatch):
 
 @pytest.mark.slow
 def test_p_values_of_fits_are_uniform_or_conservative_under_the_null():
-    """80 fits to graphs about which the model says nothing that a region could carry."""
+    """40 fits to graphs about which the model says nothing that a region could carry."""
     options = {"k": 3, "restarts": 1, "rounds": 1, "subsets": 4, "epochs": 1}
     p = []
-    for seed in range(80):
-        graphs = red_pairs(60, seed=seed)
+    for seed in range(40):
+        graphs = red_pairs(40, seed=seed)
         report = HPMEExplainer(seed=seed, **options).fit(Hash(), graphs, **CLASSES).report
         p.append(report.p_value)
     p = torch.tensor(p)
     # Three standard errors above what is said.
-    for level, most in ((0.01, 0.043), (0.05, 0.123), (0.2, 0.334)):
+    for level, most in ((0.01, 0.057), (0.05, 0.153), (0.2, 0.39)):
         assert float((p <= level).float().mean()) <= most
 
 

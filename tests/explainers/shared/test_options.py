@@ -1,6 +1,7 @@
-"""Constructor arguments: one table per class says what they may be."""
+"""Constructor arguments: their annotations say what they may be."""
 
 import inspect
+from typing import Annotated, Any, Literal
 
 import pytest
 from torch_geometric.explain import ExplainerAlgorithm
@@ -9,14 +10,15 @@ from contract import EXPLAINERS, SLUGS
 from hpme.errors import InputError
 from hpme.explainers import GNNExplainer, GraphExplainer, describe_options
 from hpme.explainers.shared.options import (
-    FLAG,
-    SHARE,
     Constraint,
+    Count,
+    Positive,
+    Share,
     check_options,
+    constraint_of,
     constraints_of,
     one_of,
     real,
-    table,
     whole,
 )
 
@@ -63,10 +65,10 @@ def test_the_default_is_that_of_the_class_and_the_meaning_that_of_the_base():
         (real(least=0, below=1), 1, "x must lie in [0, 1), got 1"),
         (real(words=("auto",)), "avto", "x must be a number, got 'avto'"),
         (real(reason="nothing is chosen"), "auto", "got 'auto': nothing is chosen"),
-        (SHARE, 2, "x must lie in (0, 1], got 2"),
+        (constraint_of(Share), 2, "x must lie in (0, 1], got 2"),
         (one_of("a", "b"), "c", "x must be one of ('a', 'b'), got 'c'"),
         (one_of("a", "b"), ["a"], "x must be one of ('a', 'b'), got ['a']"),
-        (FLAG, "yes", "x must be one of (True, False), got 'yes'"),
+        (constraint_of(bool), "yes", "x must be one of (True, False), got 'yes'"),
         (Constraint(dict), [], "x must be a dictionary, got []"),
     ],
 )
@@ -84,7 +86,7 @@ def test_errors_name_the_argument_and_what_it_must_be(constraint, value, message
         (real(above=0), 1),
         (real(words=("auto",)), "auto"),
         (one_of("a", words=(None,)), None),
-        (FLAG, False),
+        (constraint_of(bool), False),
         (Constraint(dict), {}),
     ],
 )
@@ -92,12 +94,31 @@ def test_what_is_allowed(constraint, value):
     constraint.check("x", value)
 
 
-def test_tables_of_base_classes_need_not_be_repeated():
+@pytest.mark.parametrize(
+    ("annotation", "constraint"),
+    [
+        (Count, whole(1)),
+        (Positive | None, real(above=0, words=(None,))),
+        (Share | Literal["auto"] | None, real(above=0, most=1, words=("auto", None))),
+        (Literal["a", "b"] | None, one_of("a", "b", words=(None,))),
+        (bool, one_of(True, False)),
+        (float, real()),
+        (str | None, Constraint(str, words=(None,))),
+        (dict[str, Any], Constraint(dict)),
+        (Annotated[int, "of something"], None),
+        (Any, None),
+    ],
+)
+def test_annotations_say_what_is_allowed(annotation, constraint):
+    assert constraint_of(annotation) == constraint
+
+
+def test_arguments_of_base_classes_need_not_be_repeated():
     class Base:
-        constraints = table(size=whole(1), rate=real(above=0))
+        def __init__(self, *, size: Count = 1, rate: Positive = 1.0): ...
 
     class Derived(Base):
-        constraints = table(size=whole(3))
+        def __init__(self, *, size: Annotated[int, whole(3)] = 3, **options): ...
 
     assert constraints_of(Derived) == {"size": whole(3), "rate": real(above=0)}
     with pytest.raises(InputError, match="size must be at least 3"):

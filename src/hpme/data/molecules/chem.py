@@ -6,11 +6,12 @@ import multiprocessing
 import os
 import sys
 import warnings
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, fields
+from functools import partial
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -226,15 +227,12 @@ def read_molecules(
     if workers is None:
         workers = _processors() if len(smiles) >= PARALLEL_FROM else 1
     workers = min(workers, -(-len(smiles) // CHUNK))
-    chunks = ((smiles[i : i + CHUNK], i) for i in range(0, len(smiles), CHUNK))
+    first = range(0, len(smiles), CHUNK)
+    chunks = [smiles[i : i + CHUNK] for i in first]
+    spread = map if workers == 1 else partial(_in_processes, workers)
     parts: list[MoleculeArrays] = []
-    results = (
-        (read_chunk(texts, first, how) for texts, first in chunks)
-        if workers == 1
-        else _in_processes(chunks, how, workers)
-    )
     with progress_bar("reading molecules", len(smiles), enabled=progress) as advance:
-        for part in results:
+        for part in spread(read_chunk, chunks, first, repeat(how)):
             parts.append(part)
             advance(len(part.number) + len(part.failed))
             if stop_on_failure and len(part.failed):
@@ -243,23 +241,18 @@ def read_molecules(
 
 
 def _in_processes(
-    chunks: Iterator[tuple[Sequence[str], int]], how: Reading, workers: int
+    workers: int, read: Callable[..., MoleculeArrays], *chunks: Iterable[Any]
 ) -> Iterator[MoleculeArrays]:
-    """Results in order. Few chunks are under way at a time, so memory does not grow with them."""
+    """As ``map``, in several processes."""
     # As in PyTorch's loaders: where fork is safe, a script needs no guard around its main part and
     # the children need not import everything again. They run RDKit alone, no threads of ours.
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
     pool = ProcessPoolExecutor(workers, mp_context=context)
-    pending: deque[Future[MoleculeArrays]] = deque()
     try:
-        for texts, first in chunks:
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "This process .* is multi-threaded")
-                pending.append(pool.submit(read_chunk, texts, first, how))
-            if len(pending) > 2 * workers:
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "This process .* is multi-threaded")
+            results = pool.map(read, *chunks)
+        yield from results
     except BrokenProcessPool as error:
         raise HPMEError(
             "a process that read molecules died, perhaps for lack of memory; try workers=1"

@@ -81,12 +81,9 @@ def read_columns(
         raise InputError(f"no file '{path}'; check the path") from error
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"'{path}' cannot be read as CSV in UTF-8: {error}") from error
-    found = dict(zip(columns, values, strict=True))
+    found: dict[str | None, list[str]] = dict(zip(columns, values, strict=True))
     return SmilesColumns(
-        found[smiles_column],
-        lines,
-        None if label_column is None else found[label_column],
-        None if name_column is None else found[name_column],
+        found[smiles_column], lines, found.get(label_column), found.get(name_column)
     )
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch_geometric.utils import index_to_mask
 
-from hpme.data.molecules.chem import ATOMS, BONDS, MoleculeArrays
+from hpme.data.molecules.chem import ATOMS, BONDS, MoleculeArrays, Reading, read_chunk
 from hpme.graphs import GraphStore
 from hpme.graphs.segment import exclusive_cumsum, segment_sum
 from hpme.graphs.store import MATCH_NODE
@@ -37,6 +38,27 @@ def molecule_graphs(molecules: MoleculeArrays, text: Mapping[str, Sequence[str]]
     )
 
 
+@dataclass(frozen=True)
+class ReadMolecules:
+    """Molecules that could be read, and those that could not."""
+
+    store: GraphStore
+    numbers: list[int]  # positions of these molecules in the input
+    failed: dict[int, str]  # positions of those that cannot be read, and why
+
+
+def read_part(smiles: Sequence[str], *, hydrogens: bool = False) -> ReadMolecules:
+    """Reads a part of a long list of molecules; edges are sorted by their atoms."""
+    molecules = read_chunk(smiles, 0, Reading(hydrogens=hydrogens))
+    store = molecule_graphs(molecules, {})
+    source, target = store.edge_index
+    order = torch.argsort(source * len(store.x) + target)
+    edges, edge_attr = store.local_edge_index[:, order], store.edge["edge_attr"][order]
+    store = replace(store, local_edge_index=edges, edge={"edge_attr": edge_attr})
+    failed = dict(zip(molecules.failed.tolist(), molecules.reasons.tolist(), strict=True))
+    return ReadMolecules(store, molecules.number.tolist(), failed)
+
+
 def flatten_molecules(
     molecules: MoleculeArrays, num_rules: int, text: Mapping[str, Sequence[str]]
 ) -> GraphStore:
@@ -51,8 +73,7 @@ def flatten_molecules(
     matched = torch.zeros(len(store), max(num_rules, 1), dtype=torch.bool)
     matched[owner, rule] = True
     y = matched.all(1)
-    node_mask = torch.zeros(len(molecules.atom), dtype=torch.bool)
-    node_mask[(store.node_start[owner] + atom)[y[owner]]] = True
+    node_mask = index_to_mask((store.node_start[owner] + atom)[y[owner]], len(molecules.atom))
     truth = store.with_attributes(
         node={"node_mask": node_mask},
         edge={"edge_mask": node_mask[store.edge_index].all(0)},
@@ -79,8 +100,7 @@ def with_contributions(
         edge_mask = _largest(value, graph, len(store), share)
     else:
         edge_mask = _largest(value[::2], graph[::2], len(store), share).repeat_interleave(2)
-    node_mask = torch.zeros(len(contribution), dtype=torch.bool)
-    node_mask[ends[:, edge_mask].flatten()] = True
+    node_mask = index_to_mask(ends[:, edge_mask].flatten(), len(contribution))
     y = segment_sum(contribution, store.node_graph, len(store))
     return store.with_attributes(
         node={"node_mask": node_mask, "contribution": contribution.float()},

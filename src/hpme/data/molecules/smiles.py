@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import torch
+from torch_geometric.utils import index_to_mask
 
 from hpme.data.dataset import GraphDataset
 from hpme.data.info import DatasetInfo, TaskKind, entry, ground_truth_or_all, made_by
@@ -127,18 +128,13 @@ def from_smiles(
 
 
 def read_smiles(
-    table: SmilesColumns,
-    *,
-    hydrogens: bool = False,
-    workers: int | None = None,
-    progress: bool = True,
+    table: SmilesColumns, *, hydrogens: bool = False, progress: bool = True
 ) -> tuple[GraphStore, list[SkippedRow]]:
     """Graphs of molecules without labels, and the rows that are none.
 
     The graphs are those of :func:`from_smiles` without ``y`` and ground truth; arguments as there.
     """
-    how = Reading(hydrogens=hydrogens)
-    arrays = read_molecules(table.smiles, how, workers=workers, progress=progress)
+    arrays = read_molecules(table.smiles, Reading(hydrogens=hydrogens), progress=progress)
     bad = dict(zip(arrays.failed.tolist(), arrays.reasons.tolist(), strict=True))
     skipped = _skipped(table, bad)
     return molecule_graphs(arrays, _texts(table, arrays.number.tolist())), skipped
@@ -172,8 +168,8 @@ def parse_smiles(
         if patterns:
             matched = matches(found[number], patterns)
             every = len({rule for _, _, rule in matched}) == len(patterns)
-            mask = torch.zeros(found[number].GetNumAtoms(), dtype=torch.bool)
-            mask[[atom for atom, _, _ in matched if every]] = True
+            inside = torch.tensor([a for a, _, _ in matched if every], dtype=torch.long)
+            mask = index_to_mask(inside, found[number].GetNumAtoms())
             known |= {"y": torch.tensor([int(every)]), "node_mask": mask}
         if label is not None:
             known["y"] = label.tensor([number])

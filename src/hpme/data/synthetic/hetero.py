@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -128,7 +127,25 @@ def build_hetero_fraud(_variant: str, seed: int, size: int) -> GraphStore:
     node_mask = np.zeros(total, dtype=bool)
     node_mask[uses[:, truth].reshape(-1)] = True
     y = np.concatenate([truth, np.zeros(total - size, dtype=bool)])
-    return shuffled(_fraud_store(edges, kinds, x, y, np.tile(in_ring, 2), node_mask), rng)
+    counts = torch.tensor([part.shape[1] for part in edges])
+    store = GraphStore(
+        sizes=torch.tensor([total]),
+        edge_counts=counts.sum().view(1),
+        local_edge_index=torch.from_numpy(np.concatenate(edges, axis=1)),
+        node={
+            "x": torch.from_numpy(x).float(),
+            "y": torch.from_numpy(y).long(),
+            "explained": torch.from_numpy(y),
+            "node_mask": torch.from_numpy(node_mask),
+            NODE_TYPE: torch.from_numpy(kinds),
+        },
+        edge={
+            "edge_mask": torch.from_numpy(np.tile(in_ring, 2)),
+            EDGE_TYPE: torch.repeat_interleave(counts),
+        },
+        schema=_schema(FRAUD_WIDTHS, FRAUD_EDGE_TYPES),
+    )
+    return shuffled(store, rng)
 
 
 def _groups(size: int, rng: np.random.Generator) -> tuple[Array, npt.NDArray[np.bool_]]:
@@ -145,31 +162,6 @@ def _groups(size: int, rng: np.random.Generator) -> tuple[Array, npt.NDArray[np.
     rest = np.repeat(np.arange(size), rng.integers(1, 3, size=size))[: size - done]
     group[done:] = number + rest
     return group, ring
-
-
-def _fraud_store(
-    edges: Sequence[Array],
-    kinds: Array,
-    x: npt.NDArray[np.float64],
-    y: npt.NDArray[np.bool_],
-    edge_mask: npt.NDArray[np.bool_],
-    node_mask: npt.NDArray[np.bool_],
-) -> GraphStore:
-    counts = torch.tensor([part.shape[1] for part in edges])
-    return GraphStore(
-        sizes=torch.tensor([len(kinds)]),
-        edge_counts=counts.sum().view(1),
-        local_edge_index=torch.from_numpy(np.concatenate(edges, axis=1)),
-        node={
-            "x": torch.from_numpy(x).float(),
-            "y": torch.from_numpy(y).long(),
-            "explained": torch.from_numpy(y),
-            "node_mask": torch.from_numpy(node_mask),
-            NODE_TYPE: torch.from_numpy(kinds),
-        },
-        edge={"edge_mask": torch.from_numpy(edge_mask), EDGE_TYPE: torch.repeat_interleave(counts)},
-        schema=_schema(FRAUD_WIDTHS, FRAUD_EDGE_TYPES),
-    )
 
 
 def _schema(widths: dict[str, int], edge_types: tuple[EdgeType, ...]) -> Schema:

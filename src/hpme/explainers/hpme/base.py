@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import asdict, replace
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,7 @@ from hpme.explainers.hpme.grafting import Featuriser
 from hpme.explainers.hpme.guarantee import Guarantee, guarantee_of
 from hpme.explainers.hpme.method.hosts import Neighbor
 from hpme.explainers.hpme.method.mixup import Attach, mix_mask
-from hpme.explainers.hpme.method.pool import PoolSize, hop_features, tied, top_nodes
+from hpme.explainers.hpme.method.pool import PoolSize, propagate, tied, top_nodes
 from hpme.explainers.hpme.pairs import PairDifferences, check_pairs, differences
 from hpme.explainers.hpme.report import FitReport
 from hpme.explainers.hpme.search.distil import standardise
@@ -27,10 +27,10 @@ from hpme.explainers.hpme.transplanting import TransplantingExplainer
 from hpme.explainers.shared.context import Context, frozen_context
 from hpme.explainers.shared.masks import Masks
 from hpme.explainers.shared.mixing import MixupGraphs
-from hpme.explainers.shared.options import FLAG, one_of, real, table, whole
+from hpme.explainers.shared.options import Count, Positive, Share, Weight
 from hpme.explainers.shared.parametric import EdgeMLP
 from hpme.graphs import GraphBatch, GraphStore
-from hpme.graphs.segment import segment_sum
+from hpme.graphs.segment import segment_mean, segment_sum
 from hpme.models.adapter import ModelAdapter
 from hpme.models.embedding import Embedding
 from hpme.models.explained import Model
@@ -53,7 +53,7 @@ class HPMEBase(TransplantingExplainer):
             the two in which the latter counts four times.
         neighbor: How :math:`G'` is drawn: a graph of another prediction (``"contrast"``), any
             (``"random"``), or the most (``"near"``) or least (``"far"``) similar of a few.
-        attach: Where boundary edges go: ``"swap"``, ``"kind"`` or the paper's ``"rank"``, see
+        attach: Where boundary edges go: ``"swap"`` or the paper's ``"rank"``, see
             :func:`~hpme.explainers.hpme.method.mixup.structural_mixup`.
         mixup: If false, the model is shown pooled subgraphs without a host (ablation w/o Mix),
             wherever something is searched, trained or chosen; the report still asks hard mixes.
@@ -67,18 +67,6 @@ class HPMEBase(TransplantingExplainer):
 
     chooses_size = True
     needs_weights = False  # the search asks about graphs, not about weights of edges
-    constraints = table(
-        ratio=real(above=0, most=1, words=("auto", None)),
-        k=whole(1, words=(None,)),
-        score=one_of(*get_args(Score)),
-        neighbor=one_of(*get_args(Neighbor)),
-        attach=one_of(*get_args(Attach)),
-        mixup=FLAG,
-        epochs=whole(1),
-        lr=real(above=0),
-        weight_decay=real(least=0),
-        search_graphs=whole(1),
-    )
     promised = False
     """Whether regions are as large as a guarantee needs."""
     needed: Tensor
@@ -87,16 +75,16 @@ class HPMEBase(TransplantingExplainer):
     def __init__(
         self,
         *,
-        ratio: float | Literal["auto"] | None = "auto",
-        k: int | None = None,
+        ratio: Share | Literal["auto"] | None = "auto",
+        k: Count | None = None,
         score: Score = "both",
         neighbor: Neighbor = "contrast",
         attach: Attach = "swap",
         mixup: bool = True,
-        epochs: int = 50,
-        lr: float = 0.01,
-        weight_decay: float = 5e-4,
-        search_graphs: int = 512,
+        epochs: Count = 50,
+        lr: Positive = 0.01,
+        weight_decay: Weight = 5e-4,
+        search_graphs: Count = 512,
         **options: Any,
     ) -> None:
         super().__init__(**options)
@@ -118,8 +106,8 @@ class HPMEBase(TransplantingExplainer):
     # What the two do differently ################################################################
 
     def _represent(self, layers: tuple[Tensor, ...], h: Tensor, graphs: GraphBatch) -> Tensor:
-        """What pools read ``[K, N, D]``; by default what the paper's do."""
-        return hop_features(h, graphs)
+        """What pools read ``[N, D]``; by default what the paper's do."""
+        return propagate(h, graphs)
 
     def _scored(
         self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any
@@ -195,10 +183,9 @@ class HPMEBase(TransplantingExplainer):
         assert self.size is not None
         chosen = top_nodes(score, graphs, self.size(graphs.sizes))
         # Nodes the model does not tell apart share their importance, and their place in the pool.
-        ties = tied(score, chosen, graphs)
-        twins = graphs.ptr.index_select(0, graphs.batch) + ties.first
-        importance = segment_sum(self._importance(score, graphs)[0], twins, graphs.num_nodes)
-        importance = importance.index_select(0, twins) / ties.count
+        twins = graphs.ptr.index_select(0, graphs.batch) + tied(score, chosen, graphs)
+        importance = self._importance(score, graphs)[0]
+        importance = segment_mean(importance, twins, graphs.num_nodes).index_select(0, twins)
         if graphs.anchors is not None:
             importance = importance.index_fill(0, graphs.anchors.flatten(), 1.0)
         needed = (importance > self.needed.to(importance)) | (chosen.order[0] == 0)

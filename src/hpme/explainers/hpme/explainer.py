@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
@@ -13,25 +13,18 @@ from hpme.explainers.hpme.base import HPMEBase
 from hpme.explainers.hpme.measuring import Measured
 from hpme.explainers.hpme.method.pool import PoolSize
 from hpme.explainers.hpme.method.training import fit_edge_mlp
+from hpme.explainers.hpme.quality import class_name
 from hpme.explainers.hpme.refining import Local, Refine, chosen_weight, widened
-from hpme.explainers.hpme.report import FitReport, class_name, report_on
-from hpme.explainers.hpme.search.chains import OCCLUSION, Candidates, Known, SubsetSearch
+from hpme.explainers.hpme.report import FitReport, report_on
+from hpme.explainers.hpme.search.chains import ROUND_GRAPHS, Candidates, SubsetSearch
 from hpme.explainers.hpme.search.distil import Distiller, LinearPool, importance
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.search.occlusion import occlusion
-from hpme.explainers.hpme.search.ratio import (
-    LEAST,
-    MIDDLE,
-    RATIOS,
-    TRIAL_GRAPHS,
-    RatioPoint,
-    choose_ratio,
-    ratio_curve,
-)
+from hpme.explainers.hpme.search.ratio import LEAST, RATIOS, RatioPoint, choose_ratio, ratio_curve
 from hpme.explainers.hpme.search.representation import NodeReader
 from hpme.explainers.hpme.transplants import Transplants, least_needed, spread_over
 from hpme.explainers.shared.context import Context, batches, sampled
-from hpme.explainers.shared.options import one_of, real, table, whole
+from hpme.explainers.shared.options import Count, FromZero, Positive, whole
 from hpme.graphs import GraphBatch
 from hpme.graphs.equal import equal_groups
 from hpme.models.adapter import ModelAdapter
@@ -81,21 +74,14 @@ class HPMEExplainer(HPMEBase):
     typical_seconds = 6.0
     hetero = True
     needs_edges = False
-    constraints = table(
-        restarts=whole(0),
-        rounds=whole(1),
-        subsets=whole(4),
-        max_passes=real(above=0, words=(None,)),
-        refine=one_of(*get_args(Refine), words=(None,)),
-    )
 
     def __init__(
         self,
         *,
-        restarts: int = 2,
-        rounds: int = 4,
-        subsets: int = 16,
-        max_passes: float | None = None,
+        restarts: FromZero = 2,
+        rounds: Count = 4,
+        subsets: Annotated[int, whole(4)] = 16,
+        max_passes: Positive | None = None,
         refine: Refine | None = "gradient",
         **options: Any,
     ) -> None:
@@ -112,22 +98,22 @@ class HPMEExplainer(HPMEBase):
         searched, held_out = self._split(context, generator)
         automatic = self.ratio == "auto" and self.k is None
         if automatic:
-            self.size = PoolSize(MIDDLE)  # each trial has its own
+            self.size = PoolSize(RATIOS[len(RATIOS) // 2])  # each trial has its own
         # All that is read of nodes is computed once; every step takes the graphs it needs.
         mix = super().hard_mix(context.subset(torch.cat([searched, held_out])), generator)
         fresh = None
         if len(held_out):
             fresh = mix.subset(torch.arange(len(searched), len(mix.context.store)))
             mix = mix.subset(torch.arange(len(searched)))
-        few = replace(mix, alone=not self.mixup)
-        known, curve = occlusion(mix.context), None
+        few = replace(mix, alone=not self.mixup, known=occlusion(mix.context))
+        curve = None
         if automatic:
-            curve = self._ratio_curve(few, known, progress)
+            curve = self._ratio_curve(few, progress)
             self.size = size = PoolSize(choose_ratio(curve))
             mix = replace(mix, size=size)
             few = replace(few, size=PoolSize(max(size.ratio or 1.0, LEAST)))
             fresh = None if fresh is None else replace(fresh, size=size)
-        report = self._search(few, known, fresh, progress)
+        report = self._search(few, fresh, progress)
         self._calibrate(mix)
         said = set(context.prediction.tolist()) if context.task.classification else ()
         only = class_name(context, *said) if len(said) == 1 else None
@@ -163,25 +149,22 @@ class HPMEExplainer(HPMEBase):
         count = int(self.max_passes * len(store) / each)
         return min(self.search_graphs, max(FEWEST_GRAPHS, count))
 
-    def _ratio_curve(self, few: HardMix, known: Known, progress: bool) -> list[RatioPoint]:
-        count, ratios, pools = (TRIAL_GRAPHS, RATIOS, 3) if self.restarts else QUICK
+    def _ratio_curve(self, few: HardMix, progress: bool) -> list[RatioPoint]:
+        count, ratios, pools = (ROUND_GRAPHS, RATIOS, 3) if self.restarts else QUICK
         ids = torch.randperm(few.graphs.num_graphs, generator=few.generator)[:count]
-        trial, rows = few.subset(ids.to(few.context.device)), few.context.store.batch(ids).node_ids
+        trial = few.subset(ids.to(few.context.device))
         # A scorer serves all ratios, so a short search with a middle one is enough.
-        known = known[0][rows], known[1][ids]
-        found = self._found(SubsetSearch(min(1, self.restarts), 2, self.subsets), trial, known)
+        found = self._found(SubsetSearch(min(1, self.restarts), 2, self.subsets), trial)
         weights = torch.stack([found.weights[number] for number in found.order()[:pools]])
         with progress_bar("choosing the ratio", len(ratios), enabled=progress) as advance:
             return ratio_curve(trial, weights, ratios, advance=advance)
 
-    def _search(
-        self, few: HardMix, known: Known, fresh: HardMix | None, progress: bool
-    ) -> FitReport:
+    def _search(self, few: HardMix, fresh: HardMix | None, progress: bool) -> FitReport:
         """Finds the pool on a few graphs, trains the edge MLP, reports on fresh graphs."""
         assert self.size is not None
         search = SubsetSearch(self.restarts, self.rounds, self.subsets)
         with progress_bar("searching the pool", search.steps(), enabled=progress) as advance:
-            candidates = self._found(search, few, known, advance)
+            candidates = self._found(search, few, advance)
         parts = self._crossed(few) if fresh is None else [(fresh, candidates)]
         few = replace(few, size=self.size)
         few, parts = self._with_local(few), [(self._with_local(part), one) for part, one in parts]
@@ -207,19 +190,18 @@ class HPMEExplainer(HPMEBase):
         self,
         search: SubsetSearch,
         mix: HardMix,
-        known: Known,
         advance: Callable[[int], None] = lambda _: None,
     ) -> Candidates:
         """What a search finds; where nothing is searched, gradients compete with occlusion."""
-        found = search.find(mix, known, advance=advance)
+        found = search.find(mix, advance)
         if not self.restarts:
             slopes = Local("gradient", mix.context.adapter, mix.context.task)(mix.graphs)[1]
             if not slopes.any() and not found.weights:  # nothing matters, so any pool will do
                 slopes = torch.rand(len(slopes), generator=mix.generator).to(slopes)
-            distiller = Distiller(mix.features[0], mix.graphs)
+            distiller = Distiller(mix.features, mix.graphs)
             weights = distiller.fit(slopes, torch.ones_like(mix.m).to(slopes))
             if bool(weights.any()):
-                found.add(weights, OCCLUSION)
+                found.add(weights)
         return found
 
     def _crossed(self, few: HardMix) -> list[tuple[HardMix, Candidates]]:
@@ -233,8 +215,7 @@ class HPMEExplainer(HPMEBase):
         found: list[tuple[HardMix, Candidates]] = []
         for half in (one[halves[::2]], one[halves[1::2]]):
             other = few.subset((~torch.isin(group, group[half])).nonzero().view(-1))
-            candidates = self._found(search, other, occlusion(other.context))
-            found.append((replace(few.subset(half), size=self.size), candidates))
+            found.append((replace(few.subset(half), size=self.size), self._found(search, other)))
         return found
 
     @torch.no_grad()
@@ -242,7 +223,7 @@ class HPMEExplainer(HPMEBase):
         """Finds the importance from which on nodes are needed, from what some graphs need."""
         assert self.pool is not None
         self.needed = torch.zeros(())  # a new one: the old may be of inference mode
-        ids = sampled(mix.context.store.edge_counts, TRIAL_GRAPHS, SEARCH_EDGES, mix.generator)
+        ids = sampled(mix.context.store.edge_counts, ROUND_GRAPHS, SEARCH_EDGES, mix.generator)
         trial = self._with_local(mix if ids is None else mix.subset(ids))
         score = trial.scores(self.pool)
         importance, pooled = self._ranked(score, trial.graphs)
@@ -252,7 +233,7 @@ class HPMEExplainer(HPMEBase):
     def _represent(self, layers: tuple[Tensor, ...], h: Tensor, graphs: GraphBatch) -> Tensor:
         assert self.reader is not None
         features: Tensor = self.reader(layers, h, graphs)
-        return features.unsqueeze(0)
+        return features
 
     def _scored(
         self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any
@@ -283,7 +264,7 @@ class HPMEExplainer(HPMEBase):
         store, adapter = mix.context.store, mix.context.adapter
         parts = batches(torch.arange(len(store)), self.batch_size)
         local = torch.cat([self._local(adapter, store.batch(ids))[1] for ids in parts])
-        return replace(mix, features=_beside(mix.features, local))
+        return replace(mix, features=torch.column_stack([mix.features, local.to(mix.features)]))
 
     def _importance(self, score: Tensor, graphs: GraphBatch) -> Tensor:
         return importance(score, graphs)
@@ -303,8 +284,3 @@ def _different(context: Context) -> tuple[Tensor, Tensor]:
     order = group.argsort(stable=True)
     first = torch.cat([order.new_ones(1).bool(), group[order].diff() > 0])
     return group, order[first].sort().values
-
-
-def _beside(features: Tensor, local: Tensor) -> Tensor:
-    """What pools read, with one feature more."""
-    return torch.cat([features, local.to(features).view(1, -1, 1)], dim=2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 
@@ -14,9 +14,11 @@ from hpme.explainers.hpme.method.pool import MAX_LAYERS, Pool
 from hpme.explainers.hpme.method.training import Objective, train
 from hpme.explainers.hpme.report import report_on
 from hpme.explainers.shared.context import Context
-from hpme.explainers.shared.options import one_of, real, table, whole
+from hpme.explainers.shared.options import Count, Positive, Weight, real, whole
 from hpme.explainers.shared.parametric import EdgeMLP
 from hpme.progress import progress_bar
+
+Ratio = Annotated[float, real(above=0, most=1, reason="the paper's algorithm chooses no size")]
 
 
 class HPMEPrintedExplainer(HPMEBase):
@@ -50,27 +52,20 @@ class HPMEPrintedExplainer(HPMEBase):
     typical_seconds = 15.0
     chooses_size = False
     needs_weights = True
-    constraints = table(
-        ratio=real(above=0, most=1, words=(None,), reason="the paper's algorithm chooses no size"),
-        bce_weight=real(least=0),
-        pool_layers=whole(1, most=MAX_LAYERS),
-        gate=one_of("tanh", words=(None,)),
-        temperature=real(above=0),
-    )
 
     def __init__(
         self,
         *,
-        ratio: float | None = None,
-        bce_weight: float = 0.1,
-        pool_layers: int = 1,
+        ratio: Ratio | None = None,
+        bce_weight: Weight = 0.1,
+        pool_layers: Annotated[int, whole(1, most=MAX_LAYERS)] = 1,
         gate: Literal["tanh"] | None = "tanh",
-        temperature: float = 1.0,
+        temperature: Positive = 1.0,
         score: Score = "edge",
         neighbor: Neighbor = "random",
         attach: Attach = "rank",
-        epochs: int = 300,
-        search_graphs: int = 512,
+        epochs: Count = 300,
+        search_graphs: Count = 512,
         **options: Any,
     ) -> None:
         options |= {"score": score, "neighbor": neighbor, "attach": attach}

@@ -19,6 +19,7 @@ from hpme.explainers.hpme.search.criterion import outcome, value_of
 from hpme.explainers.hpme.transplants import Transplants
 from hpme.explainers.shared.context import Context
 from hpme.graphs import GraphBatch
+from hpme.models.output import OutputView
 
 DRAWS = 16
 """Hosts every graph meets: enough for intervals."""
@@ -257,22 +258,39 @@ def trials_of(transplants: Transplants, keep: Tensor) -> Trials:
 def output_names(context: Context, count: int) -> list[str]:
     """What the explained output of every graph is called."""
     view = context.adapter.view
-    target = view.target
+    if not context.task.classification:
+        known = view.tasks and view.target is not None
+        return [_called(view, view.target) if known else "the output"] * count
+    shown = [1] * count if view.asked else context.prediction[:count].tolist()
+    return [f"p({class_name(context, number)})" for number in shown]
+
+
+def class_name(context: Context, number: int) -> str:
+    """What a predicted class is called; a question about a class or task has two sides."""
+    view = context.adapter.view
+    if view.asked:
+        own, other = (view.target, view.contrast)[:: 1 if number else -1]
+        return f"not {_called(view, other)}" if own is None else _called(view, own)
+    names = view.classes or ()
+    return str(names[number]) if number < len(names) else f"class {number}"
+
+
+def class_names(context: Context, given: Sequence[str] | None) -> list[str] | None:
+    """Names of all classes, given ones if they are as many; ``None`` for values."""
+    if not context.task.classification:
+        return None
+    width = context.values.shape[1]
+    if given is not None and len(given) == width and not context.adapter.view.asked:
+        return [str(name) for name in given]
+    return [class_name(context, number) for number in range(width)]
+
+
+def _called(view: OutputView, target: Any) -> str:
+    """The name of a class or task."""
     if isinstance(target, int):
         names = view.tasks or view.classes
-        target = names[target] if names else f"class {target}"
-    if isinstance(target, tuple):
-        target = ", ".join(map(str, target))
-    if not context.task.classification:
-        return [str(target) if view.tasks and target is not None else "the output"] * count
-    if view.asked:
-        name = f"not {view.contrast}" if target is None else str(target)
-        return [f"p({name})"] * count
-    known = view.classes
-    return [
-        f"p({known[i]})" if known and i < len(known) else f"p(class {i})"
-        for i in context.prediction[:count].tolist()
-    ]
+        return str(names[target]) if names else f"class {target}"
+    return ", ".join(map(str, target)) if isinstance(target, tuple) else str(target)
 
 
 def _stable(transplants: Transplants, rival: nn.Module | None) -> Tensor:

@@ -13,10 +13,11 @@ from hpme.errors import ModelError
 from hpme.explainers.hpme.search.criterion import criterion, joint_rank
 from hpme.explainers.hpme.search.distil import LinearPool, standardise
 from hpme.explainers.hpme.search.hardmix import HardMix
-from hpme.explainers.shared.replicas import ReplicaModel, Replicas, explained_output, predicted
+from hpme.explainers.shared.replicas import ReplicaModel, explained_output, predicted
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
 from hpme.models.embedding import Embedding
+from hpme.models.replicas import Replicas
 from hpme.models.task import Task
 
 Refine = Literal["gradient", "occlusion"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor
@@ -29,7 +29,7 @@ from hpme.explainers.shared.context import (
 )
 from hpme.explainers.shared.explanation import Explanation, Explanations, HeteroExplanation, shown
 from hpme.explainers.shared.masks import Masks, joined_masks, spread, with_node_masks
-from hpme.explainers.shared.options import TEXT, Constraint, table, whole
+from hpme.explainers.shared.options import Count, whole
 from hpme.explainers.shared.saving import load_explainer, save_explainer
 from hpme.explainers.shared.sources import Index
 from hpme.explainers.shared.targets import Targets, groups, is_several, numbered
@@ -53,7 +53,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
 
     Constructor arguments are stored as given under their own names; they are what :meth:`save`
     writes beside the learned tensors. Subclasses implement :meth:`_explain` and, if they learn,
-    :meth:`_fit` and :meth:`_build`; what their own arguments may be stands in ``constraints``.
+    :meth:`_fit` and :meth:`_build`; what their own arguments may be is said by their annotations.
 
     Args:
         seed: Seed of the explainer's own random generator; the global state is never touched.
@@ -85,12 +85,6 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
     levels: ClassVar[tuple[Level, ...]] = ("graph", "node", "edge")
     hetero: ClassVar[bool] = False
     """Whether it explains heterogeneous graphs."""
-    constraints: ClassVar[Mapping[str, Constraint]] = table(
-        seed=whole(-MAX_SEED, most=MAX_SEED),
-        batch_size=whole(1),
-        embedding_layer=TEXT,
-        num_hops=whole(1),
-    )
 
     def __new__(cls: type[Self], *args: Any, **given: Any) -> Self:
         """Checks the arguments, for all explainers in one place."""
@@ -100,10 +94,10 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
     def __init__(
         self,
         *,
-        seed: int = 0,
-        batch_size: int = 512,
+        seed: Annotated[int, whole(-MAX_SEED, most=MAX_SEED)] = 0,
+        batch_size: Count = 512,
         embedding_layer: str | None = None,
-        num_hops: int = NUM_HOPS,
+        num_hops: Count = NUM_HOPS,
     ) -> None:
         super().__init__()
         self.seed, self.batch_size = seed, batch_size

@@ -86,8 +86,11 @@ class Context:
         embeddings = []
         for ids in batches(torch.arange(len(store)), batch_size):
             graphs = store.batch(ids)
-            large = ids[store.edge_counts[ids].argsort(descending=True)[:FEWEST_GRAPHS]]
-            adapter.ensure_probed(store.batch(large), known=weighting is not None)
+            few = graphs
+            if weighting is None and len(ids) > FEWEST_GRAPHS:  # those with most edges say enough
+                most = store.edge_counts[ids].argsort(descending=True)[:FEWEST_GRAPHS]
+                few = store.batch(ids[most.to(ids.device)])
+            adapter.ensure_probed(few, known=weighting is not None)
             embeddings.append(adapter.embed(graphs))
         output = torch.cat([embedding.output for embedding in embeddings])
         if task is None:

@@ -1,7 +1,9 @@
-"""Constructor arguments: what each may be is declared once, in the table ``constraints`` of a class.
+"""Constructor arguments: what each may be is declared once, by the annotation it has.
 
-Errors, and the descriptions of :func:`describe_options`, are made from these tables.
-"""  # noqa: E501
+Errors, and the descriptions of :func:`describe_options`, are made from these. Types say what is a
+choice, a flag or a number; :obj:`Count` and the others, or a :class:`Constraint` in ``Annotated``,
+which numbers it may be.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,11 @@ import inspect
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from numbers import Integral, Real
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from types import UnionType
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from hpme.errors import InputError
 
@@ -106,10 +109,14 @@ def one_of(*choices: Any, **others: Any) -> Constraint:
 
 LARGEST = 3e38
 """Single precision has no larger numbers."""
-FLAG = one_of(True, False)
-SHARE = real(above=0, most=1)
+Count = Annotated[int, whole(1)]
+"""At least one."""
+FromZero = Annotated[int, whole(0)]
+Positive = Annotated[float, real(above=0)]
+Weight = Annotated[float, real(least=0)]
+"""Of a term in a sum; 0 leaves it out."""
+Share = Annotated[float, real(above=0, most=1)]
 """A part of a whole that is not empty."""
-TEXT = Constraint(str, words=(None,))
 
 
 def at_least(name: str, value: int, minimum: int) -> None:
@@ -117,13 +124,8 @@ def at_least(name: str, value: int, minimum: int) -> None:
     whole(minimum).check(name, value)
 
 
-def table(**constraints: Constraint) -> Mapping[str, Constraint]:
-    """What the arguments of a class may be, by name."""
-    return MappingProxyType(constraints)
-
-
 def check_options(kind: type, options: Mapping[str, Any]) -> None:
-    """Raises :class:`InputError` if an argument of a class is not what its table says."""
+    """Raises :class:`InputError` if an argument of a class is not what its annotation says."""
     known = constraints_of(kind)
     for name, value in options.items():
         if name in known:
@@ -144,12 +146,40 @@ def set_options(thing: Any, params: Mapping[str, Any]) -> None:
         thing.__init__(**options)
 
 
-def constraints_of(kind: type) -> dict[str, Constraint]:
+@cache
+def constraints_of(kind: type) -> Mapping[str, Constraint]:
     """What the arguments of a class may be, those passed on to base classes included."""
     found: dict[str, Constraint] = {}
     for base in reversed(kind.__mro__):
-        found |= vars(base).get("constraints", {})
+        for name, annotation in _annotations(base).items():
+            constraint = constraint_of(annotation)
+            if constraint is not None:
+                found[name] = constraint
     return found
+
+
+def _annotations(kind: type) -> dict[str, Any]:
+    """Of the arguments of a class itself; none where a name in them is not known at runtime."""
+    try:
+        return get_type_hints(vars(kind).get("__init__", type), include_extras=True)
+    except NameError:
+        return {}
+
+
+def constraint_of(annotation: Any) -> Constraint | None:
+    """What an argument with an annotation may be; ``None`` if anything."""
+    kind, parts = get_origin(annotation) or annotation, get_args(annotation)
+    if kind in (Union, UnionType):  # a kind, and words in place of it
+        first = constraint_of(parts[0])
+        words = [word for part in parts[1:] for word in get_args(part) or (None,)]
+        return None if first is None else replace(first, words=tuple(words))
+    if kind is Annotated:
+        return next((one for one in parts if isinstance(one, Constraint)), None)
+    if kind is bool:
+        return one_of(True, False)
+    if kind is Literal:
+        return one_of(*parts)
+    return Constraint(kind) if kind in _KINDS else None
 
 
 def parameters_of(kind: type) -> dict[str, inspect.Parameter]:

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from hpme.explainers.shared.base import GraphExplainer
 from hpme.explainers.shared.context import Context, batches
-from hpme.explainers.shared.masks import Masks
-from hpme.explainers.shared.options import real, table, whole
+from hpme.explainers.shared.masks import Masks, nothing_in
+from hpme.explainers.shared.options import Count, Positive, Weight
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.schema import NODE_TYPE
 from hpme.graphs.segment import exclusive_cumsum, segment_mean, segment_sum
@@ -52,16 +52,6 @@ class ParametricExplainer(GraphExplainer):
         **options: Arguments of :class:`~hpme.explainers.shared.base.GraphExplainer`.
     """
 
-    constraints = table(
-        epochs=whole(1),
-        lr=real(above=0),
-        weight_decay=real(least=0),
-        size_weight=real(least=0),
-        entropy_weight=real(least=0),
-        start_temperature=real(above=0),
-        end_temperature=real(above=0),
-        hidden=whole(1),
-    )
     edge_mlp: EdgeMLP
     reads_target_node: ClassVar[bool] = True
     """Whether the edge MLP reads the target node's embedding beside that of every node."""
@@ -69,14 +59,14 @@ class ParametricExplainer(GraphExplainer):
     def __init__(
         self,
         *,
-        epochs: int = 100,
-        lr: float = 0.01,
-        weight_decay: float = 5e-4,
-        size_weight: float = 0.003,
-        entropy_weight: float = 0.01,
-        start_temperature: float = 5.0,
-        end_temperature: float = 1.0,
-        hidden: int = 64,
+        epochs: Count = 100,
+        lr: Positive = 0.01,
+        weight_decay: Weight = 5e-4,
+        size_weight: Weight = 0.003,
+        entropy_weight: Weight = 0.01,
+        start_temperature: Positive = 5.0,
+        end_temperature: Positive = 1.0,
+        hidden: Count = 64,
         **options: Any,
     ) -> None:
         super().__init__(**options)
@@ -93,21 +83,14 @@ class ParametricExplainer(GraphExplainer):
     ) -> Tensor:
         """What one step on the graphs ``ids`` of the store minimises."""
 
+    def _before_step(
+        self, context: Context, ids: Tensor, temperature: float, generator: torch.Generator
+    ) -> None:
+        """What else is trained, and comes first."""
+
     def _start(self, context: Context, generator: torch.Generator) -> None:
         """Creates what is learned."""
         self.edge_mlp = EdgeMLP(context.h.shape[1], self.hidden, generator=generator)
-
-    def _step(
-        self,
-        context: Context,
-        ids: Tensor,
-        temperature: float,
-        generator: torch.Generator,
-        optimiser: torch.optim.Optimizer,
-    ) -> None:
-        optimiser.zero_grad()
-        self._loss(context, ids, temperature, generator).backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
 
     def _optimiser(self) -> torch.optim.Optimizer:
         return torch.optim.Adam(self.parameters(), self.lr, weight_decay=self.weight_decay)
@@ -127,16 +110,11 @@ class ParametricExplainer(GraphExplainer):
         target = (exclusive_cumsum(sizes) + anchors[:, 0]).repeat_interleave(sizes)
         return replace(context, h=_beside(context.h, target.to(context.h.device)))
 
-    def _logits(self, h: Tensor, edge_index: Tensor) -> Tensor:
-        """Logits of pairs of nodes."""
-        logits: Tensor = self.edge_mlp(h, edge_index)
-        return logits
-
     def _sample(
         self, h: Tensor, graphs: GraphBatch, temperature: float, generator: torch.Generator
     ) -> Tensor:
         """Relaxed edge weights ``[E]`` of graphs, equal in both directions of an edge."""
-        logits = self._logits(h, graphs.pairs.index)
+        logits = self.edge_mlp(h, graphs.pairs.index)
         return graphs.pairs.per_edge(binary_concrete(logits, temperature, generator))
 
     def _penalty(self, mask: Tensor, graphs: GraphBatch) -> Tensor:
@@ -166,23 +144,27 @@ class ParametricExplainer(GraphExplainer):
             for epoch in range(self.epochs):
                 order = torch.randperm(len(context.store), generator=generator)
                 for ids in batches(order.to(context.device), self.batch_size):
-                    self._step(context, ids, self._temperature(epoch), generator, optimiser)
+                    step = context, ids, self._temperature(epoch), generator
+                    self._before_step(*step)
+                    optimiser.zero_grad()
+                    self._loss(*step).backward()  # type: ignore[no-untyped-call]
+                    optimiser.step()
                 advance(1)
         self.requires_grad_(False)
 
     @torch.no_grad()
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
         if graphs.num_nodes == 0:
-            return Masks(graphs.x.new_zeros(0, dtype=torch.float32))
+            return Masks(nothing_in(graphs))
         h = adapter.embed(graphs, **model_kwargs).nodes
         beside = self.reads_target_node and h.shape[1] != self.edge_mlp.channels
         if beside and graphs.anchors is not None and graphs.anchors_per_graph == 1:
             h = _beside(h, graphs.anchors[graphs.batch, 0])
         check_channels("nodes", h, self.edge_mlp.channels)
-        return Masks(self._logits(h, graphs.edge_index).sigmoid())
+        return Masks(self.edge_mlp(h, graphs.edge_index).sigmoid())
 
     def _meta(self) -> dict[str, Any]:
-        return {"channels": self.edge_mlp.first.shape[0] // 2}
+        return {"channels": self.edge_mlp.channels}
 
     def _build(self, meta: dict[str, Any]) -> None:
         self.edge_mlp = EdgeMLP(meta["channels"], self.hidden, generator=torch.Generator())

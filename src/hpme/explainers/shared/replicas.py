@@ -16,17 +16,6 @@ from hpme.models.adapter import ModelAdapter
 from hpme.models.replicas import Change, Replicas, replica_outputs
 from hpme.models.task import Task, check_output
 
-__all__ = [
-    "Change",
-    "ReplicaModel",
-    "Replicas",
-    "explained_output",
-    "integrate",
-    "predicted",
-    "without_node",
-    "without_pair",
-]
-
 
 class ReplicaModel:
     """A frozen model that answers for changed replicas of the graphs of a batch.

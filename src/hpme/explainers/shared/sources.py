@@ -18,7 +18,7 @@ from hpme.errors import HPMEError, InputError, ModelError
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.ego import MAX_EDGES, WholeGraph, link_index, node_index
 from hpme.graphs.schema import Schema
-from hpme.models.adapter import ModelAdapter, device_of
+from hpme.models.adapter import ModelAdapter
 from hpme.models.arguments import without_history
 from hpme.models.explained import ExplainedModel
 
@@ -187,8 +187,7 @@ def prepared(
     adapter = explained.adapter(weighting=explainer.weighting)
     adapter.width = explainer.width
     there = graphs.to(adapter.device or graphs.x.device)
-    if device_of(explainer) not in (None, there.x.device):
-        explainer.to(there.x.device)
+    explainer.to(there.x.device)
     if not adapter.caller.reads_x(there):
         there = replace(there, x=nothing(there.x))
     check_edges(explainer, adapter, there)

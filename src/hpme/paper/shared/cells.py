@@ -17,35 +17,52 @@ from hpme.paper.shared.names import dataset_title, method_title
 from hpme.paper.shared.suite import Suite, registered_elsewhere
 
 Spread = Literal["seeds", "graphs"]
-CellKey = tuple[str | None, ...]
+CellKey = tuple[str | int | None, ...]
 Settings = tuple[int, ...]
+Run = tuple[int, int]
+"""Seeds of a target and of an explainer."""
 NOT_MEASURED = "not measured"
 
 
 @dataclass(frozen=True)
 class Stat:
-    """A metric over the seeds of a cell."""
+    """A metric over the runs of a cell."""
 
-    by_seed: Mapping[int, float]
+    by_run: Mapping[Run, float]
     std: float | None  # population standard deviation; None if there is nothing it could be of
-    undefined: Mapping[str, int]  # why it is undefined, and for how many seeds
+    undefined: Mapping[str, int]  # why it is undefined, and for how many runs
 
     @property
     def mean(self) -> float | None:
-        """Mean over seeds; ``None`` if it is defined for none."""
-        return statistics.fmean(self.by_seed.values()) if self.by_seed else None
+        """Mean over targets, each the mean of its seeds; ``None`` if it is defined for none."""
+        means = [statistics.fmean(values) for values in by_target(self.by_run).values()]
+        return statistics.fmean(means) if means else None
+
+    @property
+    def seed_std(self) -> float | None:
+        """Standard deviation over seeds, averaged over the targets that have several."""
+        several = [values for values in by_target(self.by_run).values() if len(values) > 1]
+        return statistics.fmean(map(statistics.pstdev, several)) if several else None
+
+
+def by_target(values: Mapping[Run, float]) -> dict[int, list[float]]:
+    """Values of every target."""
+    found: dict[int, list[float]] = defaultdict(list)
+    for (target, _), value in values.items():
+        found[target].append(value)
+    return found
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One experiment of a suite over seeds."""
+    """One experiment of a suite over seeds of targets and of explainers."""
 
-    template: Experiment  # the experiment as the suite has it, with the first seed it was run with
+    template: Experiment  # the experiment as the suite has it, with the first seeds it was run with
     row: str  # title of its row, the method
     column: str  # title of its column, the dataset
-    records: tuple[Record, ...] = ()  # one per seed, ordered by seed, all of the same settings
+    records: tuple[Record, ...] = ()  # one per run, ordered, all of the same settings
     left_out: int = 0  # number of results with other settings
-    failures: tuple[str, ...] = ()  # messages of seeds that failed and have no result
+    failures: tuple[str, ...] = ()  # messages of runs that failed and have no result
 
     @property
     def empty(self) -> bool:
@@ -53,8 +70,11 @@ class Cell:
         return not (self.records or self.failures)
 
     def stat(self, metric: str, spread: Spread = "seeds") -> Stat:
-        """A metric over seeds; its spread over at least two seeds, or over all their graphs."""
-        by_seed: dict[int, float] = {}
+        """A metric over runs; its spread over targets if there are several, else over seeds.
+
+        Or over all graphs of all runs.
+        """
+        by_run: dict[Run, float] = {}
         inside: list[float] = []
         undefined: Counter[str] = Counter()
         for record in self.records:
@@ -62,17 +82,19 @@ class Cell:
             if value is None:
                 undefined[record.undefined.get(metric, NOT_MEASURED)] += 1
                 continue
-            by_seed[record.experiment.seed] = value
+            by_run[record.experiment.run] = value
             if metric in record.spread:
                 inside.append(record.spread[metric])
-        values, std = list(by_seed.values()), None
+        values, std = list(by_run.values()), None
         if spread == "graphs" and values and len(inside) == len(values):
             # Variance of a union of equally large groups.
             within = statistics.fmean(item**2 for item in inside)
             std = math.sqrt(within + statistics.pvariance(values))
         elif spread == "seeds" and len(values) > 1:
-            std = statistics.pstdev(values)
-        return Stat(by_seed, std, undefined)
+            targets = by_target(by_run)
+            means = [statistics.fmean(group) for group in targets.values()]
+            std = statistics.pstdev(means if len(means) > 1 else values)
+        return Stat(by_run, std, undefined)
 
 
 @dataclass(frozen=True)
@@ -147,7 +169,8 @@ def gather(
 ) -> Cells:
     """All cells of a suite in its order, with the results that belong there.
 
-    A result belongs to a cell whatever its seed. Results with other settings than the suite's
+    A result belongs to a cell whatever its seed, if it is of a target of the suite. Results with
+    other settings than the suite's
     (fewer graphs, shorter training) belong there, too, unless there are some with the suite's;
     settings are never mixed in one cell. Where all cells have the seeds of the suite, others that
     only some cells have, because another suite asked for them, are left out.
@@ -155,19 +178,19 @@ def gather(
     templates = _templates(suite, 0)
     found, failed = _by_settings(suite, records), _messages(failures)
     chosen = {key: _of_one_setting(found[key], templates[key]) for key in templates}
-    seeds = [set(runs) for runs in chosen.values() if runs]
+    seeds = [{seed for _, seed in runs} for runs in chosen.values() if runs]
     common = set.intersection(*seeds) if seeds else set()
     equal = common >= {*suite.seeds}
     cells = []
     for (key, template), title in zip(templates.items(), _titles(templates), strict=True):
         runs, messages = chosen[key], sorted(failed.get(key, {}).items())
-        shown = [runs[seed] for seed in sorted(runs) if not equal or seed in common]
+        shown = [runs[run] for run in sorted(runs) if not equal or run[1] in common]
         cell = Cell(
-            _templates(suite, shown[0].experiment.seed)[key] if shown else template,
+            (wanted_by(suite, shown[0].experiment) if shown else None) or template,
             *title,
             records=tuple(shown),
             left_out=sum(map(len, found[key].values())) - len(runs),
-            failures=tuple(message for seed, message in messages if seed not in runs),
+            failures=tuple(message for run, message in messages if run not in runs),
         )
         cells.append(cell)
     others = registered_elsewhere()  # nobody misses what only this machine knows
@@ -177,35 +200,35 @@ def gather(
 
 def _by_settings(
     suite: Suite, records: Iterable[Record]
-) -> dict[CellKey, dict[Settings, dict[int, Record]]]:
-    """Results that belong to a suite, by cell, settings and seed."""
-    found: dict[CellKey, dict[Settings, dict[int, Record]]] = defaultdict(dict)
+) -> dict[CellKey, dict[Settings, dict[Run, Record]]]:
+    """Results that belong to a suite, by cell, settings and run."""
+    found: dict[CellKey, dict[Settings, dict[Run, Record]]] = defaultdict(dict)
     for record in records:
         experiment, wanted = record.experiment, wanted_by(suite, record.experiment)
         if wanted is not None:
             groups = found[experiment.cell]
-            seeds = groups.setdefault(_settings(experiment, wanted), {})
+            runs = groups.setdefault(_settings(experiment), {})
             # A result with exactly the metrics of the suite wins over one that has others besides.
-            if experiment.seed not in seeds or experiment.metrics == wanted.metrics:
-                seeds[experiment.seed] = record
+            if experiment.run not in runs or experiment.metrics == wanted.metrics:
+                runs[experiment.run] = record
     return found
 
 
-def _messages(failures: Iterable[Mapping[str, Any]]) -> dict[CellKey, dict[int, str]]:
-    """Why experiments failed, by cell and seed."""
-    messages: dict[CellKey, dict[int, str]] = defaultdict(dict)
+def _messages(failures: Iterable[Mapping[str, Any]]) -> dict[CellKey, dict[Run, str]]:
+    """Why experiments failed, by cell and run."""
+    messages: dict[CellKey, dict[Run, str]] = defaultdict(dict)
     for failure in failures:
         experiment = Experiment.from_dict(failure["experiment"])
         message = f"{failure['error']}: {failure['message']}".strip().splitlines()[0]
-        messages[experiment.cell][experiment.seed] = message
+        messages[experiment.cell][experiment.run] = message
     return messages
 
 
 def _of_one_setting(
-    groups: Mapping[Settings, dict[int, Record]], template: Experiment
-) -> dict[int, Record]:
-    """Results by seed: those with the settings of the suite, else those of which there are most."""
-    own = _settings(template, template)
+    groups: Mapping[Settings, dict[Run, Record]], template: Experiment
+) -> dict[Run, Record]:
+    """Results by run: those with the settings of the suite, else those of which there are most."""
+    own = _settings(template)
     return max(groups.items(), key=lambda g: (g[0] == own, len(g[1]), g[0]), default=(own, {}))[1]
 
 
@@ -218,27 +241,35 @@ def _titles(templates: Mapping[CellKey, Experiment]) -> list[tuple[str, str]]:
     for e in every:
         row, column = method_title(e.explainer or "target", e.options), dataset_title(e.dataset)
         row += f" on {e.model.upper()}" if models[e.explainer] > 1 else ""
+        row += f", fitted to {e.fit_graphs} others" if e.fit_graphs else ""
         column += f" ({e.variant or 'default'})" if variants[e.dataset] > 1 else ""
         titles.append((row, column))
     return titles
 
 
-@functools.lru_cache(maxsize=256)
 def _templates(suite: Suite, seed: int) -> dict[CellKey, Experiment]:
-    return {experiment.cell: experiment for experiment in suite.experiments((seed,))}
+    first: dict[CellKey, Experiment] = {}
+    for (key, _), experiment in _asked(suite, seed).items():
+        first.setdefault(key, experiment)
+    return first
+
+
+@functools.lru_cache(maxsize=256)
+def _asked(suite: Suite, seed: int) -> dict[tuple[CellKey, int], Experiment]:
+    """What a suite asks for with one seed, by cell and target."""
+    return {(one.cell, one.target_seed): one for one in suite.experiments((seed,))}
 
 
 def wanted_by(suite: Suite, experiment: Experiment) -> Experiment | None:
     """What a suite asks for where an experiment belongs; ``None`` if it belongs nowhere there."""
-    wanted = _templates(suite, experiment.seed).get(experiment.cell)
+    wanted = _asked(suite, experiment.seed).get((experiment.cell, experiment.target_seed))
     enough = wanted is not None and set(wanted.metrics) <= set(experiment.metrics)
     return wanted if enough else None
 
 
-def _settings(experiment: Experiment, wanted: Experiment) -> Settings:
+def _settings(experiment: Experiment) -> Settings:
     """What may differ between an experiment and what a suite asks for."""
-    size, steps = experiment.size or 0, experiment.train_steps or 0
-    return experiment.graphs, size, experiment.target_seed - wanted.target_seed, steps
+    return experiment.graphs, experiment.size or 0, experiment.train_steps or 0
 
 
 @dataclass(frozen=True)

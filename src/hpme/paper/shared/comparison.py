@@ -8,21 +8,19 @@ from dataclasses import dataclass, replace
 
 from scipy import stats
 
-from hpme.paper.shared.cells import Cells
+from hpme.paper.shared.cells import Cell, Cells, Stat, by_target
 from hpme.paper.shared.document import MISSING, Block, Column, Entry, Picture, Table
-from hpme.paper.shared.names import OURS, OWN_SIZE, method_title
-from hpme.paper.shared.scores import LEVEL, join_words
+from hpme.paper.shared.names import OURS, OWN_SIZE, method_title, metric_of
+from hpme.paper.shared.scores import LEVEL, count_text, join_words
 from hpme.viz.charts import rank_chart
 
 UNTOLD = method_title(OURS, OWN_SIZE)
 """The row that the others are tested against, if it is there: like them it is told nothing."""
-Pair = tuple[str, int]
-"""A dataset and a seed."""
 
 
-def comparison(cells: Cells) -> list[Block]:
+def comparison(cells: Cells, metric: str = "auc") -> list[Block]:
     """Average ranks, and paired tests of HPME against each of the others; nothing without both."""
-    scores, tests = cells.means("auc"), tests_of(cells)
+    scores, tests = cells.means(metric), against_ours(cells, metric)
     if len(scores) < 2:
         return []
     by_row, common = dataset_ranks(scores)
@@ -37,30 +35,34 @@ def comparison(cells: Cells) -> list[Block]:
             mean = f"{statistics.fmean(scores[row][dataset] for dataset in common):.3f}"
         text = MISSING if rank is None else f"{rank:.2f}"
         entries = [Entry(mean), Entry(text, best=alone and rank == best)]
+        entries += _spreads([c.stat(metric) for c in cells.shown() if c.row == row])
         entries += _lead(scores[row], ours) if row in tests else [Entry("")] * 2
         entries += _test_entries(tests[row]) if row in tests else [Entry("")] * 7
         rows.append((row, tuple(entries)))
     left = [column for column in cells.columns if column not in common]
     ranked = f"Means and ranks are of the {len(common)} datasets where every method has a value"
     notes = [ranked + (f"; left out: {join_words(left)}." if left else ".")]
+    notes[0] += " Spreads are standard deviations between targets, and between seeds of the same"
+    notes[0] += " target, each averaged over datasets."
     if tests:
         notes.append(
             "Largest lead: on which dataset the mean of a method is furthest above that of HPME, "
             "or least below it, and by how much. "
-            f"{tested(cells)}, against each method on pairs of dataset and seed that both have: "
-            "how often HPME is better, equal, worse; the median difference; p of the two-sided "
-            "Wilcoxon signed-rank test (equal pairs do not count), as it is and after Holm's "
-            "correction for "
-            f"{len(tests)} {'tests' if len(tests) > 1 else 'test'}. Pairs of one dataset share a "
-            "target and are not independent, so p is a guide, not a proof."
+            f"{tested(cells)}, against each method. Datasets are the units: on each, the mean over "
+            "targets and seeds that both have. How often HPME is better, equal, worse; the median "
+            "difference; p of the two-sided Wilcoxon signed-rank test (equal pairs do not count), "
+            "as it is and after Holm's correction for "
+            f"{count_text(len(tests), 'test')}; bold: below {LEVEL}."
         )
     compared = ("HPME better", "equal", "HPME worse", "median difference", "p", "p, Holm")
-    heads = ("mean AUC", "average rank", "largest lead over HPME", "where", "pairs", *compared)
+    spreads = ("over targets", "over seeds")
+    lead = ("largest lead over HPME", "where", "datasets")
+    heads = (f"mean {metric_of(metric).title}", "average rank", *spreads, *lead, *compared)
     columns = [Column(head) for head in heads]
     if not tests:
-        columns, rows = columns[:2], [(row, entries[:2]) for row, entries in rows]
+        columns, rows = columns[:4], [(row, entries[:4]) for row, entries in rows]
     caption = "Mean and average rank over datasets, and HPME against each other method"
-    name = f"{cells.suite}-ranks"
+    name = f"{cells.suite}-ranks" + (f"-{metric}" if metric != "auc" else "")
     table = Table(name, caption, "Method", tuple(columns), tuple(rows), tuple(notes))
     if not common:
         return [table]
@@ -75,9 +77,9 @@ def comparison(cells: Cells) -> list[Block]:
 
 @dataclass(frozen=True)
 class PairedTest:
-    """A method against another on the same datasets and seeds."""
+    """A method against another on the same datasets."""
 
-    pairs: int  # number of pairs with both values
+    pairs: int  # number of datasets with both values
     wins: int  # how often the first is better
     losses: int
     median: float | None  # median difference, first minus second
@@ -107,11 +109,9 @@ def dataset_ranks(
     return ranks, common
 
 
-def paired_tests(
-    ours: Mapping[Pair, float], others: Mapping[str, Mapping[Pair, float]]
-) -> dict[str, PairedTest]:
-    """Wilcoxon's signed-rank test of ours against each of the others, on the pairs both have."""
-    tests = {name: _test(ours, values) for name, values in others.items()}
+def paired_tests(differences: Mapping[str, Sequence[float]]) -> dict[str, PairedTest]:
+    """Wilcoxon's signed-rank test of the differences from each of the others."""
+    tests = {name: _test(values) for name, values in differences.items()}
     corrected = holm([test.p for test in tests.values()])
     return {
         name: replace(test, p_holm=p)
@@ -130,8 +130,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     return result
 
 
-def _test(ours: Mapping[Pair, float], theirs: Mapping[Pair, float]) -> PairedTest:
-    differences = [ours[pair] - theirs[pair] for pair in ours if pair in theirs]
+def _test(differences: Sequence[float]) -> PairedTest:
     wins, losses = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
     median = statistics.median(differences) if differences else None
     # Without zeros old and new versions of SciPy give the same.
@@ -140,14 +139,23 @@ def _test(ours: Mapping[Pair, float], theirs: Mapping[Pair, float]) -> PairedTes
     return PairedTest(len(differences), wins, losses, median, p)
 
 
-def tests_of(cells: Cells) -> dict[str, PairedTest]:
-    """HPME against every other row, over pairs of dataset and seed; none without HPME."""
-    pairs: dict[str, dict[Pair, float]] = {row: {} for row in cells.rows}
-    for cell in cells.shown():
-        by_seed = cell.stat("auc").by_seed
-        pairs[cell.row] |= {(cell.column, seed): value for seed, value in by_seed.items()}
-    ours = tested(cells)
-    return paired_tests(pairs.pop(ours), pairs) if ours else {}
+def against_ours(cells: Cells, metric: str) -> dict[str, PairedTest]:
+    """HPME against every other row, over datasets; none without HPME."""
+    ours, found = tested(cells), {}
+    for row in cells.rows if ours else []:
+        pairs = [(cells.at(ours or "", column), cells.at(row, column)) for column in cells.columns]
+        differences = [difference(*pair, metric) for pair in pairs]
+        if row != ours:
+            found[row] = [value for value in differences if value is not None]
+    return paired_tests(found)
+
+
+def difference(ours: Cell | None, theirs: Cell | None, metric: str) -> float | None:
+    """By how much the first has more, on average over the targets and seeds that both have."""
+    if ours is None or theirs is None:
+        return None
+    first, second = ours.stat(metric).by_run, theirs.stat(metric).by_run
+    return Stat({r: first[r] - second[r] for r in first if r in second}, None, {}).mean
 
 
 def tested(cells: Cells) -> str | None:
@@ -164,6 +172,14 @@ def _lead(theirs: Mapping[str, float], ours: Mapping[str, float]) -> list[Entry]
     return [Entry(f"{leads[where]:+.3f}"), Entry(where)]
 
 
+def _spreads(stats: Sequence[Stat]) -> list[Entry]:
+    """Mean spread over targets, of cells that have several, and over seeds of one target."""
+    several = [one.std for one in stats if one.std is not None and len(by_target(one.by_run)) > 1]
+    inside = [one.seed_std for one in stats if one.seed_std is not None]
+    means = (statistics.fmean(part) if part else None for part in (several, inside))
+    return [Entry(MISSING if mean is None else f"{mean:.3f}") for mean in means]
+
+
 def _test_entries(test: PairedTest) -> list[Entry]:
     counts = (test.pairs, test.wins, test.ties, test.losses)
     median = MISSING if test.median is None else f"{test.median:+.3f}"
@@ -171,7 +187,7 @@ def _test_entries(test: PairedTest) -> list[Entry]:
         *(Entry(str(count)) for count in counts),
         Entry(median),
         Entry(p_text(test.p)),
-        Entry(p_text(test.p_holm)),
+        Entry(p_text(test.p_holm), best=test.p_holm is not None and test.p_holm < LEVEL),
     ]
 
 

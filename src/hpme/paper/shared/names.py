@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any, NamedTuple
 
-from hpme.bench.experiment import ALL_EDGES, GROUND_TRUTH
+from hpme.bench.experiment import ALL_EDGES, GROUND_TRUTH, MEAN_RANK
 from hpme.data import DATASETS
 from hpme.errors import UnknownNameError
 from hpme.explainers import EXPLAINERS
@@ -19,7 +19,8 @@ OURS, PRINTED = "hpme", "hpme-printed"
 OWN_SIZE = {"ratio": "auto"}
 """HPME that is told nothing about the ground truth, as users have it."""
 
-BOUNDS = {GROUND_TRUTH: "Ground truth", ALL_EDGES: "All edges"}
+LOGIT, BY_NODES = {"target": "logit"}, {"unit": "node"}
+BOUNDS = {GROUND_TRUTH: "Ground truth", ALL_EDGES: "All edges", MEAN_RANK: "Mean rank"}
 """What is shown beside explainers for comparison, and is none."""
 OPTIONS = {"bce_weight": "β", "ratio": "r"}
 """Options with a name of their own in the paper."""
@@ -43,6 +44,12 @@ class Metric:
 METRICS = {
     "auc": Metric("AUC"),
     "auc_per_graph": Metric("AUC per graph"),
+    "node_auc": Metric("node AUC"),
+    "recall_1": Metric("first"),
+    "recall_2": Metric("second"),
+    "recall_least": Metric("least"),
+    "carried": Metric("carried"),
+    "lost": Metric("lost"),
     "cosine": Metric("Cos."),
     "euclidean": Metric("Euc.", higher=False),
     "simoar": Metric("SimOAR"),
@@ -76,6 +83,10 @@ def method_title(name: str, options: Mapping[str, Any] | None = None) -> str:
     """Name of an explainer, with options that set it apart."""
     if options == OWN_SIZE:
         return f"{explainer_title(name)}, its own size"
+    if options == BY_NODES:
+        return f"{explainer_title(name)} of nodes"
+    if options == LOGIT:  # as it is of values
+        return explainer_title(name)
     given = (options or {}).items()
     shown = [f"{OPTIONS.get(key, key)}={_value(value)}" for key, value in given]
     return explainer_title(name) + (f" ({', '.join(shown)})" if shown else "")

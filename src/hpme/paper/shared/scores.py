@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import math
-import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
-
-from scipy import special
+from collections.abc import Callable, Iterable, Sequence
 
 from hpme.bench.store import Record
 from hpme.data import DATASETS
@@ -15,13 +11,9 @@ from hpme.explainers import EXPLAINERS, GraphExplainer
 from hpme.paper.shared.cells import NOT_MEASURED, Cell, Cells, Spread, Stat
 from hpme.paper.shared.document import FAILED, MISSING, UNDEFINED, Column, Entry, Footnotes, Table
 from hpme.paper.shared.names import (
-    BOUNDS,
-    OURS,
-    OWN_SIZE,
     PaperTable,
     dataset_title,
     explainer_title,
-    method_title,
     metric_of,
 )
 
@@ -43,7 +35,6 @@ def score_table(
     letters, shown = Footnotes(), cells.shown()
     measured = {(cell.column, name) for cell in shown for r in cell.records for name in r.values}
     places = [(c, metric) for c in cells.columns for metric in metrics if (c, metric) in measured]
-    best = {place: best_rows(shown, *place) for place in places}
     common = common_settings(shown)
     seeds = max((len(cell.records) for cell in shown), default=0)
     graphs = max((cell.template.graphs for cell in shown), default=0)
@@ -58,8 +49,8 @@ def score_table(
             stat = cell.stat(metric, spread)
             remarks = cell_notes(cell, stat, metric, seeds=seeds, graphs=graphs, common=common)
             mark = ",".join(letters[remark] for remark in remarks)
-            win, text = row in best[column, metric], _text(cell, stat, metric)
-            entries.append(Entry(text, win, _printed(paper, cell, metric), mark))
+            text, printed = _text(cell, stat, metric), _printed(paper, cell, metric)
+            entries.append(Entry(text, paper=printed, mark=mark))
         rows.append((row, tuple(entries)))
     single = len({metric for _, metric in places}) <= 1
     headings = [
@@ -67,7 +58,7 @@ def score_table(
         for column, metric in places
     ]
     remarks = [
-        reading_note(shown, metrics, seeds=seeds, spread=spread, paper=paper is not None),
+        reading_note(shown, seeds=seeds, spread=spread, paper=paper is not None),
         *([f"All cells were run with {common}."] if common else []),
         *notes,
         *method_notes(shown),
@@ -99,7 +90,7 @@ def number_text(mean: float, std: float | None, digits: int = 3) -> str:
 
 def _printed(paper: PaperTable | None, cell: Cell, metric: str) -> str | None:
     template = cell.template
-    if paper is None or template.options:
+    if paper is None or cell.row != explainer_title(template.explainer or ""):
         return None
     value = paper.get(template.dataset, {}).get(template.explainer or "", {}).get(metric)
     return None if value is None else number_text(*value, metric_of(metric).digits)
@@ -150,15 +141,15 @@ def cell_notes(
     """What sets a cell apart from the others of its table."""
     remarks, count = [], len(cell.records)
     if cell.records and count < seeds:
-        remarks.append(f"{count} of {seeds} seeds.")
+        remarks.append(f"{count} of {seeds} runs.")
     if cell.records and cell.template.graphs < graphs:
         remarks.append(f"{cell.template.graphs} explained graphs, the others {graphs}.")
     for reason, times in sorted(stat.undefined.items()):
         if reason != NOT_MEASURED:
             name = metric_of(metric).title
-            remarks.append(f"{name} is undefined for {times} of {seeds_text(count)}: {reason}.")
+            remarks.append(f"{name} is undefined for {times} of {count_text(count)}: {reason}.")
     for message in dict.fromkeys(cell.failures):
-        remarks.append(f"{seeds_text(cell.failures.count(message))} failed: {message}")
+        remarks.append(f"{count_text(cell.failures.count(message))} failed: {message}")
     settings = settings_text(cell)
     if settings and settings != common:
         remarks.append(f"Run with {settings}.")
@@ -181,8 +172,6 @@ def settings_text(cell: Cell) -> str:
         texts.append(f"a dataset of {actual.size} graphs")
     if actual.train_steps != wanted.train_steps:
         texts.append(f"a target trained for at most {actual.train_steps} steps")
-    if actual.target_seed != wanted.target_seed:
-        texts.append(f"the target of seed {actual.target_seed}")
     return ", ".join(texts)
 
 
@@ -192,29 +181,28 @@ def common_settings(cells: Sequence[Cell]) -> str:
     return texts.pop() if len(texts) == 1 else ""
 
 
-def reading_note(
-    cells: Sequence[Cell], metrics: Sequence[str], *, seeds: int, spread: Spread, paper: bool
-) -> str:
-    """How to read a cell: mean and spread of what, bold for what, whose second line."""
+def reading_note(cells: Sequence[Cell], *, seeds: int, spread: Spread, paper: bool) -> str:
+    """How to read a cell: mean and spread of what, whose second line."""
+    runs = {record.experiment.run for cell in cells for record in cell.records}
+    targets, numbers = (sorted(set(part)) for part in zip(*runs, strict=True)) if runs else ([], [])
+    # Where nothing is explained, seeds are those of targets.
+    apart = len(targets) > 1 and any(target != seed for target, seed in runs)
     if spread == "graphs":
-        text = f"Mean ± population standard deviation over all graphs of {seeds_text(seeds)}."
+        text = f"Mean ± population standard deviation over all graphs of {count_text(seeds)}."
+    elif apart:
+        text = f"Mean ± population standard deviation over {count_text(len(targets), 'target')}"
+        text += f" (seeds {number_runs(targets)}), each the mean of its seeds."
     elif seeds > 1:
-        text = f"Mean ± population standard deviation over {seeds_text(seeds)}."
+        text = f"Mean ± population standard deviation over {count_text(seeds, 'seed')}."
     else:
         text = "One seed, hence no spread."
-    numbers = sorted({r.experiment.seed for cell in cells for r in cell.records})
     text += f" Seeds: {number_runs(numbers)}." if numbers else ""
-    if any(metric_of(metric).higher is not None for metric in metrics):
-        text += (
-            " Bold: better than every other method of its column by a paired t-test on the seeds "
-            f"both have (p < {LEVEL})."
-        )
     return text + (" Second line: what the paper prints." if paper else "")
 
 
-def seeds_text(count: int) -> str:
-    """A number of seeds in words."""
-    return f"{count} seed" + "s" * (count != 1)
+def count_text(count: int, what: str = "run") -> str:
+    """How many of something."""
+    return f"{count} {what}" + "s" * (count != 1)
 
 
 def join_words(items: Iterable[str]) -> str:
@@ -250,52 +238,3 @@ def _own_targets(records: Sequence[Record]) -> list[str]:
 def _methods(records: Sequence[Record], chosen: Callable[[Record], bool]) -> str:
     names = (explainer_title(r.experiment.explainer or "") for r in records if chosen(r))
     return join_words(dict.fromkeys(names))
-
-
-def best_rows(cells: Sequence[Cell], column: str, metric: str) -> set[str]:
-    """The rows of a column that are better than those of every other method; often none.
-
-    HPME with the size of the ground truth and with its own is one method in two rows, and both may
-    be the best. That all tests agree is less probable by chance than that one does, so their number
-    needs no correction.
-    """
-    higher = metric_of(metric).higher
-    if higher is None:
-        return set()
-    found = {
-        cell.row: (_method(cell), values)
-        for cell in cells
-        if cell.column == column
-        and cell.template.explainer not in BOUNDS
-        and (values := cell.stat(metric).by_seed)
-    }
-    methods = {method for method, _ in found.values()}
-    return {
-        row
-        for row, (method, values) in found.items()
-        if len(methods) > 1
-        and all(
-            is_better(values, others, higher=higher)
-            for other, others in found.values()
-            if other != method
-        )
-    }
-
-
-def _method(cell: Cell) -> str:
-    """Equal for rows that are not told apart."""
-    return method_title(OURS) if cell.row == method_title(OURS, OWN_SIZE) else cell.row
-
-
-def is_better(ours: Mapping[int, float], theirs: Mapping[int, float], *, higher: bool) -> bool:
-    """Whether a paired t-test on the seeds that both have tells that the first is better."""
-    sign = 1 if higher else -1
-    differences = [sign * (ours[seed] - theirs[seed]) for seed in ours if seed in theirs]
-    count = len(differences)
-    if count < 2 or (mean := statistics.fmean(differences)) <= 0:
-        return False
-    spread = statistics.stdev(differences)
-    if spread == 0:  # nothing was drawn at random
-        return True
-    # As stats.ttest_1samp, which takes a millisecond, for each of thousands of pairs.
-    return bool(2 * special.stdtr(count - 1, -mean / spread * math.sqrt(count)) < LEVEL)

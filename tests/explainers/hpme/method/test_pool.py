@@ -6,12 +6,7 @@ from torch_geometric.utils import subgraph, to_undirected
 
 from hpme.data import GraphStore
 from hpme.errors import InputError
-from hpme.explainers.hpme.method.pool import (
-    Pool,
-    PoolSize,
-    hop_features,
-    propagate,
-)
+from hpme.explainers.hpme.method.pool import Pool, PoolSize, propagate
 
 CHANNELS = 4
 
@@ -43,15 +38,12 @@ def reference_layer(h, edge_index, weight, bias, projection):
         return z @ projection / projection.norm(), z
 
 
-def test_hop_features_are_identity_convolutions():
+def test_propagate_is_an_identity_convolution():
     batch = make_batch()
     conv = GCNConv(CHANNELS, CHANNELS, bias=False)
     with torch.no_grad():
         conv.lin.weight.copy_(torch.eye(CHANNELS))
-        once = conv(batch.x, batch.edge_index)
-        features = hop_features(batch.x, batch)
-        torch.testing.assert_close(features[1], once)
-        torch.testing.assert_close(features[2], conv(once, batch.edge_index))
+        torch.testing.assert_close(propagate(batch.x, batch), conv(batch.x, batch.edge_index))
 
 
 def test_propagate_between_kept_nodes_only():
@@ -69,7 +61,7 @@ def test_one_layer_is_gcn_relu_projection():
     batch, pool = make_batch(), make_pool()
     with torch.no_grad():
         pool.bias.copy_(torch.linspace(-1, 1, pool.bias.numel()).view_as(pool.bias))
-        scores = pool(hop_features(batch.x, batch), batch, torch.full((4,), 2))
+        scores = pool(propagate(batch.x, batch), batch, torch.full((4,), 2))
         expected, _ = reference_layer(batch.x, batch.edge_index, *parameters(pool, 0))
         torch.testing.assert_close(scores, expected.unsqueeze(0))
 
@@ -80,7 +72,7 @@ def test_several_layers_are_top_k_pooling_one_graph_at_a_time(seed):
     with torch.no_grad():
         pool.bias.fill_(0.5)
         m = torch.tensor([3, 2])
-        scores = pool(hop_features(batch.x, batch), batch, m)
+        scores = pool(propagate(batch.x, batch), batch, m)
         for number in range(2):
             nodes = (batch.batch == number).nonzero().squeeze(1)
             edges, _ = subgraph(nodes, batch.edge_index, relabel_nodes=True)

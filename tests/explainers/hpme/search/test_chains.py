@@ -1,32 +1,35 @@
 """The search, and what it promises about its starts."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from finder import Finder, mix_of, planted_graphs
 from hpme.explainers.hpme.search import chains
-from hpme.explainers.hpme.search.chains import OCCLUSION, Candidates, SubsetSearch
+from hpme.explainers.hpme.search.chains import Candidates, SubsetSearch
 from hpme.explainers.hpme.search.criterion import joint_rank
 from hpme.explainers.hpme.search.distil import LinearPool
 from hpme.explainers.hpme.search.occlusion import occlusion
 
 
-def quiet(_):
-    pass
+def knowing(mix):
+    """Hard mixes that know what occlusion says."""
+    return replace(mix, known=occlusion(mix.context))
 
 
 @pytest.fixture(scope="module")
 def mix():
-    return mix_of(Finder(), planted_graphs())
+    return knowing(mix_of(Finder(), planted_graphs()))
 
 
 @pytest.fixture(scope="module")
 def found(mix):
-    return SubsetSearch().find(mix, occlusion(mix.context), advance=quiet)
+    return SubsetSearch().find(mix)
 
 
 def test_never_worse_than_occlusion(found):
-    given = found.order(OCCLUSION)
+    given = found.order(None)
     assert len(given) == 1
     rank = joint_rank(torch.stack(found.values))
     assert rank[found.chosen()] <= min(rank[n] for n in given)
@@ -37,8 +40,8 @@ def test_good_occlusion_is_not_lost_by_bad_rounds(seed):
     """One round of four proposals finds little, but occlusion is still there."""
     mix = mix_of(Finder(), planted_graphs(20, seed))
     search = SubsetSearch(chains=1, rounds=1, subsets=4)
-    found = search.find(mix, occlusion(mix.context), advance=quiet)
-    assert found.order().index(found.chosen()) <= found.order().index(found.order(OCCLUSION)[0])
+    found = search.find(knowing(mix))
+    assert found.order().index(found.chosen()) <= found.order().index(found.order(None)[0])
 
 
 def test_chains_share_no_start(found):
@@ -47,7 +50,7 @@ def test_chains_share_no_start(found):
 
 
 def test_without_occlusion_chains_begin_at_random(mix):
-    found = SubsetSearch(chains=1, rounds=1).find(mix, None, advance=quiet)
+    found = SubsetSearch(chains=1, rounds=1).find(replace(mix, known=None))
     assert set(found.chains) == {0} and found.rival() is None
 
 
@@ -89,12 +92,12 @@ def test_chains_that_have_settled_end(mix, monkeypatch):
     search = SubsetSearch(chains=1, rounds=3, subsets=4)
     monkeypatch.setattr(chains, "SETTLED", 9.0)  # as if all had
     done = []
-    found = search.find(mix, None, advance=done.append)
+    found = search.find(replace(mix, known=None), done.append)
     assert sum(done) == search.steps() == 3 and len(found.weights) == len(chains.PENALTIES)
 
 
 def test_all_steps_are_counted(mix):
     done = []
     search = SubsetSearch(chains=2, rounds=2, subsets=4)
-    search.find(mix, occlusion(mix.context), advance=done.append)
+    search.find(mix, done.append)
     assert sum(done) == search.steps()

@@ -71,9 +71,9 @@ def test_features_without_spread_give_no_scores(graphs):
 
 
 def test_a_stack_scores_like_its_members(graphs):
-    seen = features(graphs, 6, 0).unsqueeze(0)
+    seen = features(graphs, 6, 0)
     weight = torch.randn(2, 6, generator=torch.Generator().manual_seed(5))
     together = LinearPool(weight)(seen, graphs, graphs.sizes)
     alone = LinearPool(weight[1:])(seen, graphs, graphs.sizes)
     torch.testing.assert_close(together[1:], alone)
-    torch.testing.assert_close(together[1], seen[0] @ weight[1])
+    torch.testing.assert_close(together[1], seen @ weight[1])

@@ -81,12 +81,12 @@ class HostPairs:
 
 
 def swapped(
-    source: Side, host: Side, places: Places, generator: torch.Generator | None, *, alike: bool
+    source: Side, host: Side, places: Places, generator: torch.Generator | None
 ) -> HostPairs:
-    """Boundary pairs of the host go to inner ends of those of the source, ``alike`` ones first."""
+    """Boundary pairs of the host go to inner ends of those of the source."""
     gone = host.inside
     outer = (~(gone[0] | gone[1])).nonzero().squeeze(1)
-    inner_end, partner = _meeting(source, host, generator, alike)
+    inner_end, partner = _meeting(source, host, generator)
     host_index = at(places.host, host.graphs.pairs.index)
     joined = torch.where(
         gone.index_select(1, partner),
@@ -112,9 +112,7 @@ def by_rank(source: Side, host: Side, places: Places) -> HostPairs:
     return HostPairs(outer, index, at(touched, outer).nonzero().squeeze(1))
 
 
-def _meeting(
-    source: Side, host: Side, generator: torch.Generator | None, alike: bool
-) -> tuple[Tensor, Tensor]:
+def _meeting(source: Side, host: Side, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
     """Inner ends of the boundary edges of the source, and for each a boundary pair of its host.
 
     Boundary edges of source and host are shuffled; the first of one meets the first of the other,
@@ -124,8 +122,6 @@ def _meeting(
     keys = [(source.group, host.group, groups)]
     if source.graphs.schema is not None:
         keys = _told_apart_by_type(source, host, keys[0])
-    if alike:
-        keys = [one for key in keys for one in _told_apart_by_kind(source, host, key)]
     ends, partners = [], []
     left = torch.arange(source.boundary.numel(), device=source.boundary.device)
     for ours_in, theirs_in, several in keys:
@@ -157,38 +153,6 @@ def _told_apart(groups: Groups, own: Tensor, other: Tensor) -> Groups:
     kinds, number = torch.unique(torch.cat([own, other]), return_inverse=True)
     mine, its = number.split([len(ours), len(theirs)])
     return ours * len(kinds) + mine, theirs * len(kinds) + its, several * max(1, len(kinds))
-
-
-def _told_apart_by_kind(source: Side, host: Side, groups: Groups) -> list[Groups]:
-    """Groups of boundary pairs that may meet, the strictest first.
-
-    First those whose edges and ends have equal features, inside and outside: neither the inserted
-    nodes nor the host see anything new. Then those with equal edges and equal ends outside, then
-    with equal edges, then all.
-    """
-    own, other = _kinds(source), _kinds(host)
-    alike = [_told_apart(groups, own[:n].sum(0), other[:n].sum(0)) for n in (3, 2, 1)]
-    return [*alike, groups]
-
-
-def _kinds(side: Side) -> Tensor:
-    """Numbers that tell features of boundary edges, and of their ends outside and inside, apart."""
-    graphs, pairs = side.graphs, side.graphs.pairs
-    assert pairs is not None
-    outside = pairs.index.index_select(1, side.boundary).sum(0) - side.ends
-    edge = torch.maximum(at(pairs.forward, side.boundary), at(pairs.backward, side.boundary))
-    node = _fingerprint(graphs.x, 1)
-    kind = torch.zeros_like(node[:1]).expand(len(edge))
-    if graphs.edge_attr is not None:
-        kind = at(_fingerprint(graphs.edge_attr, 2), edge)
-    return torch.stack([kind, at(node, outside), 3 * at(node, side.ends)])
-
-
-def _fingerprint(rows: Tensor, start: int) -> Tensor:
-    """A number for every row; equal ones have the same, others hardly ever."""
-    rows = rows.unsqueeze(1).flatten(1).double()
-    weight = torch.arange(1, rows.shape[1] + 1, device=rows.device).double() + start
-    return (rows @ (weight * GOLDEN_RATIO).frac()).mul(2**32).round()
 
 
 def merged(left: HostPairs, host: Side, total: int) -> tuple[Tensor, Tensor]:
@@ -266,11 +230,12 @@ def _ranked_in_type(source: Side, host: Side, places: Places) -> tuple[Tensor, T
 
     And which of the removed ones found none.
     """
-    (ours, our_cell, _), (theirs, their_cell, rank) = _ranks(source), _ranks(host)
+    (ours, our_cell), (theirs, their_cell) = _ranked_nodes(source), _ranked_nodes(host)
     assert source.graphs.schema is not None
     cells = source.graphs.num_graphs * len(source.graphs.schema.node_types)
-    per_cell = torch.bincount(our_cell, minlength=cells)
-    count, start = per_cell[their_cell], exclusive_cumsum(per_cell)[their_cell]
+    supply, demand = (torch.bincount(cell, minlength=cells) for cell in (our_cell, their_cell))
+    rank = torch.arange(len(theirs), device=theirs.device) - exclusive_cumsum(demand)[their_cell]
+    count, start = supply[their_cell], exclusive_cumsum(supply)[their_cell]
     alone = torch.zeros_like(host.pooled.keep)
     alone[theirs[count == 0]] = True
     found = count > 0
@@ -280,15 +245,11 @@ def _ranked_in_type(source: Side, host: Side, places: Places) -> tuple[Tensor, T
     return host_at, alone
 
 
-def _ranks(side: Side) -> tuple[Tensor, Tensor, Tensor]:
-    """Pooled nodes by graph, type and order; their cell of graph and type, and rank in it."""
-    graphs, keep, order = side.graphs, side.pooled.keep, side.pooled.order
+def _ranked_nodes(side: Side) -> tuple[Tensor, Tensor]:
+    """Pooled nodes by graph, type and order, and their cell of graph and type."""
+    graphs, order = side.graphs, side.pooled.order
     assert graphs.schema is not None and graphs.node_type is not None
-    kinds = len(graphs.schema.node_types)
-    nodes = keep.nonzero().squeeze(1)
-    nodes = nodes[order[nodes].argsort(stable=True)]
-    cell = graphs.batch[nodes] * kinds + graphs.node_type[nodes]
-    by_cell = cell.argsort(stable=True)
-    nodes, cell = nodes[by_cell], cell[by_cell]
-    first = exclusive_cumsum(torch.bincount(cell, minlength=graphs.num_graphs * kinds))
-    return nodes, cell, torch.arange(len(nodes), device=nodes.device) - first[cell]
+    nodes = side.pooled.keep.nonzero().squeeze(1)
+    cell = graphs.batch[nodes] * len(graphs.schema.node_types) + graphs.node_type[nodes]
+    sequence = (cell * graphs.num_nodes + order[nodes]).argsort()
+    return nodes[sequence], cell[sequence]

@@ -25,8 +25,6 @@ class HostSampler:
             random graphs; few, lest extreme predictions host everything. ``"random"`` draws
             uniformly; ``"near"`` and ``"far"`` take the most and the least similar (cosine) of a
             few random graphs, so the cost stays linear.
-        tries: How many random graphs a choice by similarity is made from; half as many for one by
-            prediction.
         apart: Whether only graphs on the other side of a yes or no are drawn: a question "why this
             class, not that one" takes hosts of that one.
     """
@@ -35,14 +33,12 @@ class HostSampler:
     values: Tensor
     generator: torch.Generator
     neighbor: Neighbor = "contrast"
-    tries: int = 8
     apart: bool = False
 
     def __call__(self, ids: Tensor) -> Tensor:
         """Graph numbers of the hosts of the graphs ``ids``."""
         ids = ids.to(self.values.device)
-        tries = {"random": 1, "contrast": self.tries // 2}.get(self.neighbor, self.tries)
-        drawn = self._random(ids, tries)
+        drawn = self._random(ids, {"random": 1, "contrast": 4}.get(self.neighbor, 8))
         if self.neighbor == "random":
             return drawn[0]
         if self.neighbor == "contrast":

@@ -36,7 +36,7 @@ class Mixer:
     r"""The frozen model, its graphs, and how they are pooled and mixed."""
 
     context: Context
-    features: Tensor  # what pools read of all nodes, [K, N, D]; of the paper's hop_features
+    features: Tensor  # what pools read of all nodes, [N, D]
     size: PoolSize
     draw_hosts: HostSampler
     generator: torch.Generator
@@ -50,7 +50,7 @@ class Mixer:
     def score(self, pool: nn.Module, graphs: GraphBatch) -> Tensor:
         """Scores ``[P, N]`` of graphs taken from the store (Eq. graph_pooling)."""
         assert graphs.node_ids is not None
-        features = self.features.index_select(1, graphs.node_ids)
+        features = self.features.index_select(0, graphs.node_ids)
         score: Tensor = pool(features, graphs, self.size(graphs.sizes))
         return score
 

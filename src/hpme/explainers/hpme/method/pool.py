@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from hpme.errors import InputError
 from hpme.graphs import GraphBatch
-from hpme.graphs.segment import Ties, rank_in_segment, ties_in_segment
+from hpme.graphs.segment import rank_in_segment, ties_in_segment
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ def top_nodes(score: Tensor, graphs: GraphBatch, m: Tensor) -> Selection:
     return Selection(rank < m.index_select(0, graphs.batch), rank)
 
 
-def tied(score: Tensor, selection: Selection, graphs: GraphBatch) -> Ties:
-    """Ranks of the first of several selections by score, in which ties share their places."""
+def tied(score: Tensor, selection: Selection, graphs: GraphBatch) -> Tensor:
+    """Ranks of the first of several selections by score; equal scores share the lowest."""
     order = graphs.anchor_order
     anchors = None if order is None else order < graphs.anchors_per_graph
     row = score[0].detach()
@@ -110,21 +110,13 @@ def by_boundary(keep: Tensor, graphs: GraphBatch, generator: torch.Generator | N
     return Selection(keep, top_nodes(score, graphs, graphs.sizes).order)
 
 
-def propagate(h: Tensor, graphs: GraphBatch, keep: Tensor) -> Tensor:
+def propagate(h: Tensor, graphs: GraphBatch, keep: Tensor | None = None) -> Tensor:
     r"""GCN-normalised average ``[N, d]`` of rows over neighbours; only edges in ``keep`` count."""
     source, target = graphs.edge_index
-    alive = (keep[source] & keep[target]).to(h.dtype)
-    scale = torch.ones_like(keep, dtype=h.dtype).index_add(0, target, alive).rsqrt()
+    alive = torch.ones_like(source) if keep is None else keep[source] & keep[target]
+    scale = h.new_ones(len(h)).index_add(0, target, alive.to(h.dtype)).rsqrt()
     edge_norm = (alive * scale[source] * scale[target]).unsqueeze(-1)
     return (h * (scale**2).unsqueeze(-1)).index_add(0, target, h[source] * edge_norm)
-
-
-def hop_features(h: Tensor, graphs: GraphBatch, hops: int = 2) -> Tensor:
-    r""":math:`\hat{\mathbf{A}}^k \mathbf{H}` for :math:`k = 0 .. hops`, as ``[hops + 1, N, d]``."""
-    features, every = [h], torch.ones(len(h), dtype=torch.bool, device=h.device)
-    for _ in range(hops):
-        features.append(propagate(features[-1], graphs, every))
-    return torch.stack(features)
 
 
 MAX_LAYERS = 64
@@ -165,11 +157,11 @@ class Pool(nn.Module):
         r"""Scores ``[1, N]``; the ``m`` highest of every graph are its pooled nodes.
 
         Args:
-            features: :func:`hop_features` of the node embeddings.
+            features: :func:`propagate` of the node embeddings, ``[N, d]``.
             graphs: The graphs.
             m: Preserved nodes of every graph.
         """
-        score, z = self._layer(0, features[1])
+        score, z = self._layer(0, features)
         for layer in range(1, self.layers):
             # A node dropped by an earlier layer must rank below every node that goes on.
             share = (m / graphs.sizes.clamp(min=1)) ** (layer / self.layers)

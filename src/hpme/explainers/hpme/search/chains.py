@@ -9,25 +9,20 @@ import torch
 from torch import Tensor
 
 from hpme.explainers.hpme.search.criterion import criterion, joint_rank
-from hpme.explainers.hpme.search.distil import PENALTY, Distiller, LinearPool, standardise
+from hpme.explainers.hpme.search.distil import PENALTIES, Distiller, LinearPool, standardise
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.search.subsets import search_subsets
 
-PENALTIES = (PENALTY / 10, PENALTY, PENALTY * 10)
-"""Of every round's pools; hard mixes decide between them."""
 SETTLED = 0.02
 """A chain whose pool disagrees less than this has nothing left to find."""
 ROUND_GRAPHS = 128
-"""Graphs of one round. Each takes others, so that the chain sees all of them."""
+"""Graphs of one round, and of trials of ratios. Each round takes others, so that the chain sees all
+of them."""
 DRAWS = 2
 """Hosts that every graph meets when pools are compared."""
 BLENDS, OBJECTION = (0.25, 0.5, 1.0), 0.04
 """How much distilled occlusion may count beside the best pool, and how much disagreement that may
 cost."""
-Known = tuple[Tensor, Tensor]
-"""What :func:`~hpme.explainers.hpme.search.occlusion.occlusion` says."""
-OCCLUSION = -1
-"""In place of a chain's number: the pool distilled from occlusion."""
 
 
 @dataclass
@@ -38,11 +33,11 @@ class Candidates:
     hosts: Tensor  # the shared draws
     occlusion: Tensor | None = None  # weights [D] of distilled occlusion, if that is known
     weights: list[Tensor] = field(default_factory=list)
-    chains: list[int] = field(default_factory=list)  # that each comes from, or OCCLUSION
+    chains: list[int | None] = field(default_factory=list)  # that found each, if one did
     values: list[Tensor] = field(default_factory=list)
     """Disagreement, loss and minus the correlation with ``occlusion`` of each; low is good."""
 
-    def add(self, weights: Tensor, chain: int) -> None:
+    def add(self, weights: Tensor, chain: int | None = None) -> None:
         """Enters pools, given by weights ``[P, D]``, into the competition.
 
         Hosts can be misled: a pool wins by what it takes out of them, or by the number of nodes
@@ -59,7 +54,7 @@ class Candidates:
         self.weights += weights.unbind()
         self.chains += [chain] * len(weights)
 
-    def order(self, *chains: int) -> list[int]:
+    def order(self, *chains: int | None) -> list[int]:
         """Numbers of candidates of some chains, or of all, by the sum of ranks, best first."""
         order: list[int] = joint_rank(torch.stack(self.values)).argsort().tolist()
         return [n for n in order if not chains or self.chains[n] in chains]
@@ -70,7 +65,7 @@ class Candidates:
 
     def finished(self) -> list[int]:
         """The best candidate of every chain, no two of which share a start; best first."""
-        chains = {chain for chain in self.chains if chain >= 0}
+        chains = {chain for chain in self.chains if chain is not None}
         return sorted((self.order(chain)[0] for chain in chains), key=self.order().index)
 
     def chosen(self) -> int:
@@ -123,16 +118,14 @@ class SubsetSearch:
         compared = 1 + len(PENALTIES) * self.steps() + len(BLENDS)
         return compared * DRAWS + self.steps() * (self.subsets + self.subsets // 3)
 
-    def find(
-        self, mix: HardMix, known: Known | None, *, advance: Callable[[int], None]
-    ) -> Candidates:
-        """All candidates of all chains; without what is ``known`` all begin at random."""
+    def find(self, mix: HardMix, advance: Callable[[int], None] = lambda _: None) -> Candidates:
+        """All candidates of all chains; where nothing is ``known`` all begin at random."""
         candidates, graphs = Candidates(mix, mix.draw(DRAWS)), mix.graphs.num_graphs
-        if known is not None:
-            weights = Distiller(mix.features[0], mix.graphs).fit(*known)
+        if mix.known is not None:
+            weights = Distiller(mix.features, mix.graphs).fit(*mix.known)
             if bool(weights.any()):  # else it would be a pool of the first nodes
                 candidates.occlusion = weights[0]
-                candidates.add(weights, OCCLUSION)
+                candidates.add(weights)
         for chain in range(self.chains):
             start = chain == 0 and candidates.weights
             pool = candidates.pool(candidates.chosen()) if start else None
@@ -144,7 +137,7 @@ class SubsetSearch:
                     score = part.scores(pool)[0]
                 labels, gain = search_subsets(part, score, self.subsets)
                 newest = len(candidates.weights)
-                distiller = Distiller(part.features[0], part.graphs)
+                distiller = Distiller(part.features, part.graphs)
                 candidates.add(distiller.fit(labels, gain, PENALTIES), chain)
                 best = next(n for n in candidates.order() if n >= newest)
                 pool = candidates.pool(best)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
 from hpme.graphs import GraphBatch
 from hpme.graphs.segment import segment_mean, standardise_in_segment
 
-PENALTY = 3.0
-"""How strongly a scorer is smoothed."""
+PENALTIES = (0.3, 3.0, 30.0)
+"""How strongly scorers are smoothed: those of attributions by the middle one, those of searched
+labels by each, and hard mixes decide."""
 
 
 def standardise(scores: Tensor, graphs: GraphBatch) -> Tensor:
@@ -38,8 +41,8 @@ class LinearPool(nn.Module):
         self.weight = nn.Parameter(weight.clone())
 
     def forward(self, features: Tensor, graphs: GraphBatch, m: Tensor) -> Tensor:
-        """Scores ``[P, N]`` of nodes with features ``[1, N, D]``; they do not depend on ``m``."""
-        return (features[0] @ self.weight.T).T
+        """Scores ``[P, N]`` of nodes with features ``[N, D]``; they do not depend on ``m``."""
+        return (features @ self.weight.T).T
 
 
 class Distiller:
@@ -61,7 +64,7 @@ class Distiller:
             self.centred = self.centred.index_fill(0, graphs.anchors.flatten(), 0.0)
 
     def fit(
-        self, labels: Tensor, weights: Tensor, penalties: tuple[float, ...] = (PENALTY,)
+        self, labels: Tensor, weights: Tensor, penalties: Sequence[float] = PENALTIES[1:2]
     ) -> Tensor:
         """Weights ``[len(penalties), D]`` of scorers of nodes' labels ``[N]``, by graphs' weights.
 

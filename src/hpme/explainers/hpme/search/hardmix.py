@@ -12,20 +12,14 @@ from torch import Tensor, nn
 from hpme.explainers.hpme.method.hosts import HostSampler, Neighbor
 from hpme.explainers.hpme.method.mixer import Mixer
 from hpme.explainers.hpme.method.mixup import Attach
-from hpme.explainers.hpme.method.pool import (
-    PoolSize,
-    Selection,
-    by_boundary,
-    hop_features,
-    top_nodes,
-)
+from hpme.explainers.hpme.method.pool import PoolSize, Selection, by_boundary, top_nodes
 from hpme.explainers.shared.context import Context, batches
 from hpme.graphs import GraphBatch
 from hpme.graphs.transforms import elements_per_pass
 from hpme.models.replicas import channels_of
 
 Represent = Callable[[tuple[Tensor, ...], Tensor, GraphBatch], Tensor]
-r"""What pools read ``[K, N, D]``, of the layers' outputs, H and the graphs."""
+r"""What pools read ``[N, D]``, of the layers' outputs, H and the graphs."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +27,7 @@ class HardMix(Mixer):
     """A mixer that asks the model about many selections of all its graphs; all weights are one."""
 
     alone: bool = False  # whether the model is shown the inserted subgraph without a host
+    known: tuple[Tensor, Tensor] | None = None  # what ``occlusion`` says, if the search should know
 
     @classmethod
     def build(
@@ -42,9 +37,9 @@ class HardMix(Mixer):
         neighbor: Neighbor,
         attach: Attach,
         generator: torch.Generator,
-        represent: Represent = lambda layers, h, graphs: hop_features(h, graphs),
+        represent: Represent = lambda layers, h, graphs: h,
     ) -> HardMix:
-        """Prepares the graphs of a context; by default pools read what the paper's do."""
+        r"""Prepares the graphs of a context; by default pools read :math:`\mathbf{H}`."""
         apart = context.adapter.view.contrast is not None
         seen = context.graph_embedding, context.values
         hosts = HostSampler(*seen, generator, neighbor, apart=apart)
@@ -58,8 +53,9 @@ class HardMix(Mixer):
         hosts = replace(
             self.draw_hosts, graph_embedding=context.graph_embedding, values=context.values
         )
-        features = self.features.index_select(1, rows)
-        return replace(self, context=context, features=features, draw_hosts=hosts)
+        features = self.features.index_select(0, rows)
+        known = self.known and (self.known[0][rows], self.known[1][ids])
+        return replace(self, context=context, features=features, draw_hosts=hosts, known=known)
 
     @cached_property
     def graphs(self) -> GraphBatch:

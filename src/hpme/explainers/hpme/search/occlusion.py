@@ -7,13 +7,13 @@ from torch import Tensor
 
 from hpme.explainers.shared.context import Context
 from hpme.explainers.shared.replicas import (
-    Change,
     ReplicaModel,
     explained_output,
     without_node,
     without_pair,
 )
 from hpme.graphs.segment import concatenated_ranges, standardise_in_segment
+from hpme.models.replicas import Change
 
 OCCLUDED_NODES = 2_000_000
 """Nodes of all graphs with a part gone, together: a few seconds. Larger graphs are left out."""

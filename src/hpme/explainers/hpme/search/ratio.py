@@ -15,16 +15,14 @@ from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.transplants import Transplants
 
 RATIOS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
-"""Ratios that are tried."""
-MIDDLE, LEAST = 0.4, 0.3
-"""The ratio of the search that finds pools to try them with, and the least that a pool is searched
-with: where few nodes carry much of a sum, subsets of so few say little about the others."""
+"""Ratios that are tried, with pools that a search with the middle one finds."""
+LEAST = 0.3
+"""The least that a pool is searched with: where few nodes carry much of a sum, subsets of so few
+say little about the others."""
 TOLERANCE = 0.08
 """How much of the random disagreement a smaller ratio may leave more than the best one."""
 BY_CHANCE = 0.5
 """Random regions that disagree less keep predictions as well: a pool of this size says little."""
-TRIAL_GRAPHS = 80
-"""Graphs that ratios are tried on."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hpme.errors import ModelError
-from hpme.explainers.hpme.method.pool import hop_features
+from hpme.explainers.hpme.method.pool import propagate
 from hpme.explainers.shared.context import Context, batches
 from hpme.explainers.shared.parametric import Categories, read_features
 from hpme.graphs import GraphBatch
@@ -41,15 +41,16 @@ def blocks_of(
     x, schema = x.to(h), graphs.schema
     degree = torch.bincount(graphs.edge_index[1], minlength=graphs.num_nodes).unsqueeze(1)
     if schema is None:
-        return (degree.to(h).log1p(), x, *hop_features(x, graphs)[1:], *layers, h)
+        near = propagate(x, graphs)
+        return (degree.to(h).log1p(), x, near, propagate(near, graphs), *layers, h)
     assert graphs.node_type is not None and graphs.edge_type is not None
     kinds = max(1, len(schema.edge_types))
     places = graphs.edge_index[1] * kinds + graphs.edge_type
     degree = torch.bincount(places, minlength=graphs.num_nodes * kinds).view(-1, kinds)
     kind = F.one_hot(graphs.node_type, len(schema.node_types)).to(h)
     own = [x[:, :width] * kind[:, n : n + 1] for n, width in enumerate(schema.widths)]
-    far = hop_features(torch.cat([kind, *own], dim=1), graphs)[1:]
-    blocks = (degree.to(h).log1p(), x, *far, *layers, h)
+    near = propagate(torch.cat([kind, *own], dim=1), graphs)
+    blocks = (degree.to(h).log1p(), x, near, propagate(near, graphs), *layers, h)
     return (kind, *(block * column.unsqueeze(1) for column in kind.T for block in blocks))
 
 

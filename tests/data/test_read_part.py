@@ -1,11 +1,10 @@
-"""Molecules read in bulk are those read one by one."""
+"""Molecules read in bulk are those of a dataset."""
 
 import pytest
 import torch
 
 from hpme.data import from_smiles
-from hpme.data.molecules import stream
-from hpme.data.molecules.stream import stream_molecules
+from hpme.data.molecules.molgraph import read_part
 
 pytest.importorskip("rdkit", reason="RDKit is not installed: pip install 'hpme[chem]'")
 
@@ -21,10 +20,8 @@ def _slow(smiles, hydrogens):
 
 
 @pytest.mark.parametrize("hydrogens", [False, True])
-@pytest.mark.parametrize("largest", [0, 400])
-def test_graphs_are_the_same(monkeypatch, hydrogens, largest):
-    monkeypatch.setattr(stream, "LARGEST_TABLE", largest)
-    found = stream_molecules(ODD, hydrogens=hydrogens)
+def test_graphs_are_the_same(hydrogens):
+    found = read_part(ODD, hydrogens=hydrogens)
     assert found.numbers == list(range(len(ODD)))
     for graph, (x, edge_index, edge_attr) in zip(found.store, _slow(ODD, hydrogens), strict=True):
         assert torch.equal(graph.x, x)
@@ -34,14 +31,14 @@ def test_graphs_are_the_same(monkeypatch, hydrogens, largest):
 
 def test_edges_are_in_the_order_of_the_adjacency_matrix():
     chem, np = pytest.importorskip("rdkit.Chem"), pytest.importorskip("numpy")
-    (graph,) = stream_molecules(["CC(=O)Nc1ccc(O)cc1"]).store
+    (graph,) = read_part(["CC(=O)Nc1ccc(O)cc1"]).store
     matrix = chem.GetAdjacencyMatrix(chem.MolFromSmiles("CC(=O)Nc1ccc(O)cc1"))
     assert graph.edge_index.T.tolist() == np.argwhere(matrix).tolist()
 
 
 def test_what_cannot_be_read_is_listed():
-    found = stream_molecules(["C", "C1CC", "", "C(C)(C)(C)(C)C", "CC x", "O"])
+    found = read_part(["C", "C1CC", "", "C(C)(C)(C)(C)C", "CC x", "O"])
     assert found.numbers == [0, 5]
     assert list(found.failed) == [1, 2, 3, 4]
     assert "no atoms" in found.failed[2] and "alence" in found.failed[3]
-    assert len(stream_molecules(["?"]).store) == 0
+    assert len(read_part(["?"]).store) == 0
