@@ -112,6 +112,7 @@ def test_names_accessibility_and_likeness():
     ours, other = read_molecule("Clc1ccccc1"), read_molecule("Fc1ccccc1")
     near = similarities(ours, [fingerprint(ours), fingerprint(other)])
     assert near[0] == 1 > near[1] > 0
-    shared = shared_atoms(ours, other)
-    assert shared[0] == -1 and sorted(shared[1:]) == [1, 2, 3, 4, 5, 6]
-    assert shared_atoms(read_molecule("O"), read_molecule("CC")) == (-1, -1)
+    assert sorted(shared_atoms(ours, other)) == [(i, i) for i in range(1, 7)]
+    assert shared_atoms(read_molecule("O"), read_molecule("CC")) == []
+    middle = read_molecule("CCOCCC"), read_molecule("CCSCCC")
+    assert len(shared_atoms(*middle)) == 5 > len(shared_atoms(*middle, unlike=False)) == 3

@@ -257,11 +257,12 @@ def test_exhibits_become_pictures(put, make_record, exhibits):
     for explainer in ("hpme", "mixupexplainer"):
         put.store.put(make_record("ba-housegrid", explainer, 100, **common))
     put.store.put(make_record("ba-housegrid", "hpme", 100, options={"neighbor": "near"}, **common))
-    files = table_files(put.store.folder)
-    for name in ("mixups", "sizes"):
+    names = ("mixups", "sizes")
+    files = table_files(put.store.folder, names)
+    for name in names:
         assert files[f"drawings/{name}-ba-housegrid.png"].startswith(b"\x89PNG")
         assert "a dataset of 30 graphs" in files[f"{name}.md"].decode()
-    assert files == table_files(put.store.folder)
+    assert files == table_files(put.store.folder, names)
 
 
 def test_cases_become_pictures(put, make_record, exhibits, tmp_path):

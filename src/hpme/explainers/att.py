@@ -13,7 +13,7 @@ from torch_geometric.nn import MessagePassing
 from hpme.errors import ModelError
 from hpme.explainers.shared.base import GraphExplainer
 from hpme.explainers.shared.context import Context
-from hpme.explainers.shared.masks import Masks
+from hpme.explainers.shared.masks import Masks, nothing_in
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
 from hpme.models.freezing import removed_afterwards
@@ -54,7 +54,7 @@ class AttentionExplainer(GraphExplainer):
 
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
         if graphs.num_nodes == 0:
-            return Masks(graphs.x.new_zeros(0, dtype=torch.float32))
+            return Masks(nothing_in(graphs))
         alpha = self._attention(adapter, graphs, model_kwargs).to(torch.get_default_dtype())
         return Masks(graphs.pairs.per_edge(graphs.pairs.mean(alpha)))
 

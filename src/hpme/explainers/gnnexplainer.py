@@ -8,14 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hpme.explainers.shared.masks import Masks
+from hpme.explainers.shared.masks import Masks, nothing_in
 from hpme.explainers.shared.noise import pair_classes, pair_normal
 from hpme.explainers.shared.options import Count, Positive, Weight
 from hpme.explainers.shared.parametric import mask_penalty
 from hpme.explainers.shared.training_free import (
     Predict,
     TrainingFreeExplainer,
-    no_edges,
     weighted_model,
 )
 from hpme.graphs import GraphBatch
@@ -63,9 +62,8 @@ class GNNExplainer(TrainingFreeExplainer):
         self.size_weight, self.entropy_weight, self.start = size_weight, entropy_weight, start
 
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
-        empty = no_edges(graphs)
-        if empty is not None:
-            return Masks(empty)
+        if not graphs.num_edges:
+            return Masks(nothing_in(graphs))
         predict = weighted_model(adapter, graphs, model_kwargs)
         task = self._task_of(adapter, predict(None))
         pairs = graphs.pairs

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from hpme.errors import InputError
-from hpme.explainers.shared.masks import Masks
+from hpme.explainers.shared.masks import Masks, nothing_in
 from hpme.explainers.shared.replicas import explained_output
-from hpme.explainers.shared.training_free import TrainingFreeExplainer, no_edges, weighted_model
+from hpme.explainers.shared.training_free import TrainingFreeExplainer, weighted_model
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
 from hpme.models.task import Task
@@ -50,9 +50,8 @@ class GradExplainer(TrainingFreeExplainer):
         self.target, self.normalise = target, normalise
 
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
-        empty = no_edges(graphs)
-        if empty is not None:
-            return Masks(empty)
+        if not graphs.num_edges:
+            return Masks(nothing_in(graphs))
         predict = weighted_model(adapter, graphs, model_kwargs)
         weight = torch.ones(graphs.num_edges, device=graphs.x.device, requires_grad=True)
         output = predict(weight)

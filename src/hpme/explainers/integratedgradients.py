@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from hpme.errors import InputError
-from hpme.explainers.shared.masks import Masks, from_edges, from_nodes, squash
+from hpme.explainers.shared.masks import Masks, from_edges, from_nodes, nothing_in, squash
 from hpme.explainers.shared.options import Count
 from hpme.explainers.shared.replicas import explained_output, integrate, predicted
-from hpme.explainers.shared.training_free import TrainingFreeExplainer, no_edges, weighted_model
+from hpme.explainers.shared.training_free import TrainingFreeExplainer, weighted_model
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter, check_gradient
 
@@ -67,15 +67,14 @@ class IntegratedGradientsExplainer(TrainingFreeExplainer):
                 return output
 
             if not graphs.num_nodes:
-                return from_nodes(graphs.x.new_zeros(0, dtype=torch.float32), graphs)
+                return from_nodes(nothing_in(graphs), graphs)
             whole = adapter.node_input(graphs, **model_kwargs)
             shares = self._shares(adapter, predict, whole).sum(2)
             return from_nodes(squash(shares.abs().sum(0)), graphs)
         if not adapter.reads_edges(graphs):
             raise InputError("over='edges' is for models that read edges; use over='features'")
-        empty = no_edges(graphs)
-        if empty is not None:
-            return from_edges(empty, graphs)
+        if not graphs.num_edges:
+            return from_edges(nothing_in(graphs), graphs)
         weight = torch.ones(graphs.num_edges, dtype=graphs.float_dtype, device=graphs.x.device)
         shares = self._shares(adapter, weighted_model(adapter, graphs, model_kwargs), weight)
         pairs = graphs.pairs

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from hpme.explainers.shared.masks import Masks, from_edges, from_nodes, squash
+from hpme.explainers.shared.masks import Masks, from_edges, from_nodes, nothing_in, squash
 from hpme.explainers.shared.replicas import (
     ReplicaModel,
     explained_output,
@@ -66,7 +66,7 @@ class OcclusionExplainer(TrainingFreeExplainer):
 
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
         if not graphs.num_nodes:
-            return from_edges(graphs.x.new_zeros(0, dtype=torch.float32), graphs)
+            return from_edges(nothing_in(graphs), graphs)
         model = ReplicaModel(adapter, graphs, model_kwargs)
         usual = "edge" if passes_messages(adapter.model) else "node"
         if (self.unit or usual) == "node" or not adapter.reads_edges(graphs):

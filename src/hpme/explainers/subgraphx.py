@@ -15,6 +15,7 @@ from hpme.explainers.shared.options import Count, FromZero, Positive, Share
 from hpme.explainers.shared.replicas import ReplicaModel, predicted
 from hpme.explainers.shared.training_free import TrainingFreeExplainer
 from hpme.graphs import GraphBatch
+from hpme.graphs.edges import connected_parts
 from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum, rank_in_segment, segment_sum
 from hpme.models.adapter import ModelAdapter
 from hpme.models.task import Task
@@ -165,15 +166,8 @@ class Board:
 
     def connected(self, member: Tensor, graph: Tensor) -> Tensor:
         """The largest connected part of every row's subgraph; with anchors, the parts of these."""
-        # Here, because the command line loads all methods, and this takes a quarter of a second.
-        from scipy.sparse import coo_matrix
-        from scipy.sparse.csgraph import connected_components
-
         flat, edges = member.reshape(-1), self.edges(graph)
-        source, target = edges[:, flat[edges].all(0)].numpy()
-        links = coo_matrix(([True] * len(source), (source, target)), shape=(len(flat), len(flat)))
-        count, labels = connected_components(links, directed=False)
-        part = torch.from_numpy(labels).long()
+        part, count = connected_parts(edges[:, flat[edges].all(0)], len(flat)), len(flat)
         row = torch.arange(len(flat)) // self.width
         if self.model.graphs.anchors is not None:
             anchored = torch.zeros(count, dtype=torch.bool)

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hpme.explainers.shared.context import Context
-from hpme.explainers.shared.masks import Masks
+from hpme.explainers.shared.masks import Masks, nothing_in
 from hpme.explainers.shared.options import Count, Positive, Weight
 from hpme.explainers.shared.parametric import ParametricExplainer, mask_penalty, seeded_linear
 from hpme.graphs import GraphBatch
@@ -97,7 +97,7 @@ class TAGExplainer(ParametricExplainer):
 
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
         if graphs.num_nodes == 0:
-            return Masks(graphs.x.new_zeros(0, dtype=torch.float32))
+            return Masks(nothing_in(graphs))
         condition, h = self._condition(adapter, graphs, **model_kwargs)
         check_channels("graphs", condition, self.gate.in_features)
         with torch.no_grad():

@@ -10,7 +10,7 @@ import networkx as nx
 import torch
 from torch import Tensor
 
-from hpme.graphs.edges import Adjacency
+from hpme.graphs.edges import Adjacency, connected_parts
 from hpme.graphs.segment import among, rank_in_segment, segment_sum
 from hpme.graphs.store import GraphStore
 
@@ -226,14 +226,7 @@ class LabelledGraphs:
         source = torch.repeat_interleave(self.adjacency.degree)
         kept = inside[source] & inside[self.adjacency.target]
         source, target, label = source[kept], self.adjacency.target[kept], self.edge_label[kept]
-        own = torch.arange(len(self.label))
-        component = own
-        while True:
-            lower = component.scatter_reduce(0, target, component[source], "amin")
-            lower = lower[lower]
-            if torch.equal(lower, component):
-                break
-            component = lower
+        component = connected_parts(torch.stack([source, target]), len(self.label))
         code = _mixed(self.label + 1)
         for _ in range(4):
             message = _mixed(code[source] + _MIX[0] * (label + 1))

@@ -39,6 +39,7 @@ function buildChanges(container, changes) {
   const hits = changes.filter((some) => some.length).length;
   const sizes = changes.flatMap((some) => some.slice(0, 1).map((one) => one.size)).sort((a, b) => a - b);
   const pages = Math.ceil(order.length / CHANGES_PER_PAGE);
+  const made = report.molecules ? "Groups were exchanged for those of other molecules" : "Small regions were replaced by regions of other real graphs";
   const list = el("ol", { class: "list changes" });
   const text = el("span", { class: "muted" });
   const button = (name, by) => {
@@ -56,12 +57,12 @@ function buildChanges(container, changes) {
     previous.disabled = page === 0;
     next.disabled = page === pages - 1;
   }
-  const middle = sizes.length ? ` The smallest change is of ${counted(sizes[sizes.length >> 1], "node")} at the median, what goes and what comes together.` : "";
+  const middle = sizes.length ? ` The smallest change is of ${counted(sizes[sizes.length >> 1], WORDS.node)} at the median, what goes and what comes together.` : "";
   const item = (name, words) => el("span", {}, el("i", { class: `key ${name}` }), words);
   container.append(
     el("section", { class: "trust", "aria-labelledby": "changes-title" },
       el("h2", { id: "changes-title" }, "What would change the answer"),
-      el("p", {}, `Small regions were replaced by regions of other real graphs until the model’s answer changed: found for ${hits.toLocaleString("en")} of ${counted(changes.length, "graph")}.${middle}`),
+      el("p", {}, `${made} until the model’s answer changed: found for ${hits.toLocaleString("en")} of ${counted(changes.length, WORDS.graph)}.${middle} This is what the model would answer, which need not be true of the ${WORDS.graph}s.`),
       el("div", { class: "legend" }, item("gone", "goes"), item("come", "comes from another graph"))),
     list,
     el("nav", { class: "pager", "aria-label": "Pages of changes", hidden: pages < 2 }, previous, text, next));
@@ -104,13 +105,13 @@ function buildAudit(container, audit) {
   container.append(el("section", { class: "trust", "aria-labelledby": "audit-title" },
     el("h2", { id: "audit-title" }, "Does the model read what it should?"),
     el("p", { class: "verdict-line" }, el("span", { class: audit.passed && !audit.warning ? "badge good" : "badge care" }, audit.verdict),
-      ` ${alone ? "The pattern does not move the predictions." : AUDITS[audit.verdict] ?? ""}`),
+      ` ${alone ? "The pattern does not move the predictions." : AUDITS[audit.verdict] ?? ""} All effects are averages: in single graphs they may differ.`),
     audit.warning ? el("p", { class: "warning" }, `Careful: ${audit.warning}.`) : null,
     el("div", { class: "scroll" }, el("table", {},
       el("thead", {}, el("tr", {}, ...head.map((text) => el("th", { scope: "col" }, text)))),
       el("tbody", {}, evidenceRow("should matter", audit.should),
         audit.should_not ? evidenceRow("should not", audit.should_not) : null))),
-    el("p", { class: "muted" }, `Averages over graphs of how much higher the output for their prediction is with the pattern, with 95 % intervals, and the same for random fragments as large. Put in alone: into graphs of other predictions that have neither pattern. Beside: its own graphs beside the same with something else in its place. A pattern is read (bold) if the interval lies beyond ${decimal(audit.should.bound)} and random fragments do less; it is not if the interval lies inside. These are averages: single graphs may differ.`)));
+    el("p", { class: "muted" }, `Averages over graphs of how much higher the output for their prediction is with the pattern, with 95 % intervals, and the same for random fragments as large. Put in alone: into graphs of other predictions that have neither pattern. Beside: its own graphs beside the same with something else in its place. A pattern is read (bold) if the interval lies beyond ${decimal(audit.should.bound)} and random fragments do less; it is not if the interval lies inside.`)));
 }
 
 const TABS = [["rules", "Rules"], ["changes", "What would change it"], ["audit", "Audit"], ["graphs", "Explanations"]];

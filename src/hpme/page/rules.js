@@ -68,7 +68,7 @@ function buildRules(container, book) {
   container.append(el("section", { class: "trust", "aria-labelledby": "rules-title" },
     el("h2", { id: "rules-title" }, "What the model has learned"),
     book.note ? el("p", { class: "warning" }, book.note) : null,
-    el("p", {}, book.rules.length ? `${counted(book.rules.length, "rule")}; the first that holds decides. ${worth}` : `Each row holds for itself. The last alone: ${worth}`),
+    el("p", {}, book.rules.length ? `${counted(book.rules.length, "rule")}; the first that holds decides. ${worth} How its other answers come about they do not say.` : `Each row holds for itself. The last alone: ${worth}`),
     el("ol", { class: "rules" }, ...rows, last),
     el("details", {}, el("summary", {}, "How to read this"), el("div", { class: "prose" },
       el("p", {}, "A graph on the left has what the rule asks for, marked. The bar is the share of all graphs that it decides: blue where the model predicts what the rule says, amber where it does not."),

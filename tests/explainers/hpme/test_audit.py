@@ -60,7 +60,7 @@ def test_verdicts_where_labels_cannot_tell(graphs, columns, finding):
     audit = explainer.audit(model, graphs, "F", "Cl")
     assert (audit.finding, audit.passed) == (finding, finding == "reads it")
     assert audit.should.graphs == audit.should_not.graphs == 15
-    assert f"verdict: {finding}" in str(audit)
+    assert f"verdict: {finding}" in str(audit) and "effects are towards class 1" in str(audit)
     assert json.loads(json.dumps(audit.to_dict(), allow_nan=False))["verdict"] == finding
     masks = [[graph.x[:, c] > 0 for graph in graphs] for c in (FLUORINE, CHLORINE)]
     assert explainer.audit(model, graphs, *masks).should.inserted == audit.should.inserted
@@ -86,7 +86,8 @@ def test_patterns_that_count_only_together(graphs):
     assert (audit.finding, audit.passed) == ("needs both", False)
     assert audit.should.needed and audit.should_not.needed
     assert not audit.should.enough and not audit.should_not.enough
-    assert explainer.audit(model, graphs, "F").finding == "reads it"
+    # Of one alone: the only other group that can be taken out is the other one, and does as much.
+    assert explainer.audit(model, graphs, "F").finding == "cannot tell"
 
 
 def test_all_matches_of_a_pattern_are_asked_about():
@@ -224,3 +225,6 @@ def test_intervals_decide():
     assert (sure.read, sure.near, edge.read, edge.near) == (True, False, True, True)
     assert "near the bound of 0.1: F" in str(Audit(edge, None, "reads it"))
     assert Audit(sure, None, "reads it").warning is None
+    for alone, helped in ((0.3, True), (0.42, False)):  # of 0.9; half of it may be reached
+        both = estimate(alone, 0.08), estimate(0.9, 0.05), NOTHING
+        assert PatternEvidence("F", 20, 1.0, *both, 0.1, True).helped == helped

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from hpme.data.molecules.anatomy import Anatomy, Graft
-from hpme.data.molecules.chem import compile_smarts, rdkit_module, read_molecule
+from hpme.data.molecules.chem import compile_smarts, rdkit_module, read_molecule, written
 from hpme.data.molecules.grafts import Assembly, Transplant
 
 HARDER, EASY = 1.0, 3.5
 """By how much a molecule may be harder to make than the one it was made of, by the
 synthetic-accessibility score from 1 (easy) to 10; what is this easy may always come."""
+MATCHES = 16
+"""Ways to lay a common core on a molecule that are compared."""
 SWAPS = {6: (7, 8, 16), 7: (6, 8), 8: (6, 7, 16), 16: (6, 8)}
 """Elements of rings that take each other's place."""
 UNLIKELY = {
@@ -74,13 +76,13 @@ class Edit:
 
     def then(self, made: Transplant | None) -> Edit | None:
         """What was made of this molecule, as an edit of the first; ``None`` if it is none."""
-        chem = rdkit_module("Chem")
-        text = "" if made is None else chem.MolToSmiles(made.molecule)
-        if made is None or text.count(".") > self.smiles.count("."):
+        if made is None:
             return None
-        order = made.molecule.GetPropsAsDict(True, True)["_smilesAtomOutputOrder"]
+        text, order = written(made.molecule)
+        if text.count(".") > self.smiles.count("."):
+            return None
         with rdkit_module("rdBase").BlockLogs():
-            again = chem.MolFromSmiles(text)
+            again = rdkit_module("Chem").MolFromSmiles(text)
         if again is None or again.GetNumAtoms() != len(made.host):
             return None
         numbers = [made.host[place] for place in order]
@@ -207,16 +209,34 @@ def similarities(own: Any, others: Sequence[Any]) -> list[float]:
     return list(rdkit_module("DataStructs").BulkTanimotoSimilarity(fingerprint(own), list(others)))
 
 
-def shared_atoms(first: Any, second: Any) -> tuple[int, ...]:
-    """For each atom of the second molecule the one of the first that it is, -1 if it is none.
+def shared_atoms(
+    first: Any, second: Any, *, unlike: bool = True, seconds: int = 2
+) -> list[tuple[int, int]]:
+    """Atoms of the common core of two molecules that are the same, by RDKit's search for it.
 
-    By the largest common substructure.
+    Args:
+        first, second: The molecules.
+        unlike: Whether a core of any atoms is tried as well, which spans what was exchanged in the
+            middle. That with most equal atoms counts.
+        seconds: Time for each search; what is found until then counts.
     """
-    common = rdkit_module("Chem.rdFMCS").FindMCS(
-        [first, second], ringMatchesRingOnly=True, completeRingsOnly=True, timeout=1
-    )
-    query = common.queryMol
-    if query is None:
-        return (-1,) * int(second.GetNumAtoms())
-    found = dict(zip(second.GetSubstructMatch(query), first.GetSubstructMatch(query), strict=True))
-    return tuple(found.get(number, -1) for number in range(second.GetNumAtoms()))
+    mcs = rdkit_module("Chem.rdFMCS")
+    kinds = [
+        [
+            (a.GetAtomicNum(), a.GetFormalCharge(), a.GetIsAromatic(), a.GetIsotope(), a.IsInRing())
+            for a in molecule.GetAtoms()
+        ]
+        for molecule in (first, second)
+    ]
+    best: list[tuple[int, int]] = []
+    rings = {"ringMatchesRingOnly": True, "completeRingsOnly": True, "timeout": seconds}
+    for compare in (mcs.AtomCompare.CompareElements, mcs.AtomCompare.CompareAny)[: 1 + unlike]:
+        query = mcs.FindMCS([first, second], atomCompare=compare, **rings).queryMol
+        if query is None:
+            continue
+        one = first.GetSubstructMatch(query)
+        for other in second.GetSubstructMatches(query, uniquify=False, maxMatches=MATCHES):
+            pairs = zip(one, other, strict=True)
+            same = [(i, j) for i, j in pairs if kinds[0][i] == kinds[1][j]]
+            best = same if len(same) > len(best) else best
+    return best

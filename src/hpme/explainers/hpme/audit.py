@@ -35,10 +35,10 @@ class Audit:
         should: Evidence on the pattern that should matter.
         should_not: Evidence on the one that should not, if there is any.
         finding: Which pattern is read: ``"reads it"``, ``"reads the other"``, ``"reads both"``,
-            ``"reads neither"``; ``"needs both"`` if either does less than half alone of what is
-            lost without it. Else what patterns do alone decides; where none surely does anything,
-            what their own graphs lose without them. ``"cannot tell"`` if an interval holds the
-            bound. ``"too few graphs"`` if a pattern is in fewer than three of them,
+            ``"reads neither"``; ``"needs both"`` if either surely does less than half alone of
+            what is lost without it. Else what patterns do alone decides; where none surely does
+            anything, what their own graphs lose without them. ``"cannot tell"`` if an interval
+            holds the bound. ``"too few graphs"`` if a pattern is in fewer than three of them,
             ``"one prediction only"`` if the model gives all graphs the same class.
     """
 
@@ -96,8 +96,9 @@ class Audit:
         lines += [] if self.warning is None else [f"careful: {self.warning}"]
         for role, one in (("should matter", self.should), ("should not", self.should_not)):
             if one is not None:
+                towards = f", effects are towards {one.towards}" if one.towards else ""
                 lines += [
-                    f"{role}: {one.name} in {one.graphs} graphs, bound {one.bound:.2g}",
+                    f"{role}: {one.name} in {one.graphs} graphs{towards}, bound {one.bound:.2g}",
                     f"  put in alone {one.inserted}",
                     f"  beside hydrogens {one.removed}",
                     f"  beside neutral fragments {one.replaced}",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +11,7 @@ from torch import Tensor
 from hpme.errors import InputError
 from hpme.explainers.hpme.method.mixup import Mix
 from hpme.explainers.hpme.method.pool import by_boundary, top_nodes
+from hpme.explainers.hpme.quality import class_name
 from hpme.explainers.hpme.transplants import Transplants
 from hpme.explainers.shared.context import Context, batches
 from hpme.graphs import GraphStore
@@ -78,22 +78,6 @@ class Counterfactual:
         return f"{change} by {', '.join(words)}: {self.smiles or f'{self.graph.num_nodes} nodes'}"
 
 
-def class_names(context: Context, names: Sequence[str] | None) -> list[str] | None:
-    """Names of the classes, or of the two sides of a question; ``None`` for values."""
-    if not context.task.classification:
-        return None
-    width, view = context.values.shape[1], context.adapter.view
-    if view.asked and width == 2:
-        ours, other = view.target, view.contrast
-        return [
-            f"not {ours}" if other is None else str(other),
-            f"not {other}" if ours is None else str(ours),
-        ]
-    if names is not None and len(names) == width:
-        return [str(name) for name in names]
-    return [f"class {number}" for number in range(width)]
-
-
 @dataclass(frozen=True)
 class Flip:
     """What counts as another answer.
@@ -101,12 +85,10 @@ class Flip:
     Args:
         context: The frozen model on the graphs.
         threshold: For values: the answer is on which side of it they are.
-        names: Of the classes, if they are known.
     """
 
     context: Context
     threshold: float | None
-    names: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         if self.context.task.classification and self.threshold is not None:
@@ -128,8 +110,9 @@ class Flip:
 
     def words(self, *answers: float) -> Any:
         """Names of classes; ``None`` for values."""
-        names = class_names(self.context, self.names)
-        return None if names is None else tuple(names[int(answer)] for answer in answers)
+        if not self.context.task.classification:
+            return None
+        return tuple(class_name(self.context, int(answer)) for answer in answers)
 
     def side(self, answers: Tensor) -> Tensor:
         """The same number for all answers that do not count as different."""

@@ -13,8 +13,9 @@ from hpme.explainers.hpme.base import HPMEBase
 from hpme.explainers.hpme.measuring import Measured
 from hpme.explainers.hpme.method.pool import PoolSize
 from hpme.explainers.hpme.method.training import fit_edge_mlp
+from hpme.explainers.hpme.quality import class_name
 from hpme.explainers.hpme.refining import Local, Refine, chosen_weight, widened
-from hpme.explainers.hpme.report import FitReport, class_name, report_on
+from hpme.explainers.hpme.report import FitReport, report_on
 from hpme.explainers.hpme.search.chains import ROUND_GRAPHS, Candidates, SubsetSearch
 from hpme.explainers.hpme.search.distil import Distiller, LinearPool, importance
 from hpme.explainers.hpme.search.hardmix import HardMix

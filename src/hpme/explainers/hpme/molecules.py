@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from operator import itemgetter
 from typing import Any
@@ -170,7 +170,9 @@ def molecule_counterfactuals(
         near = similarities(one.anatomy.molecule, [prints[i] for i in other])
         twins: list[Found] = []
         for similarity, i in sorted(zip(near, other, strict=True), reverse=True)[: 2 * n]:
-            edit = Edit(texts[i], shared_atoms(one.anatomy.molecule, anatomies[i].molecule))
+            both = one.anatomy.molecule, anatomies[i].molecule
+            origin = {b: a for a, b in shared_atoms(*both, unlike=False, seconds=1)}
+            edit = Edit(texts[i], tuple(origin.get(n, -1) for n in range(anatomies[i].size)))
             if one.cost(edit) <= (FARTHEST if similarity >= TWIN else NEAREST):
                 output = flip.output(values[i : i + 1], answers[one.number : one.number + 1])
                 twins.append((edit, float(answers[i]), float(output), True))
@@ -268,12 +270,15 @@ def _made(
             removed = torch.zeros(int(sizes[one.number]), dtype=torch.bool)
             removed[list(one.removed(edit))] = True
             gone, come = group_name(one.anatomy, one.removed(edit)), group_name(after, edit.new)
-            answers, outputs = (one.answer, answer), (one.output, output)
-            made = Counterfactual(graph, changed, removed, *answers, outputs, edit.smiles)
-            words, exchanged = flip.words(*answers), f"{gone} -> {come}"
-            made = replace(
-                made, similarity=one.similarity(edit), exchanged=exchanged, classes=words
+            made = Counterfactual(
+                *(graph, changed, removed, one.answer, answer, (one.output, output)),
+                smiles=edit.smiles,
+                marked=edit.marked,
+                similarity=one.similarity(edit),
+                exchanged=f"{gone} -> {come}",
+                accessibility=accessibility(after.molecule),
+                known=known,
+                classes=flip.words(one.answer, answer),
             )
-            hard = accessibility(after.molecule)
-            result[-1].append(replace(made, marked=edit.marked, accessibility=hard, known=known))
+            result[-1].append(made)
     return result

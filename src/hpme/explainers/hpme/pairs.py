@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from hpme.data.molecules.exchanges import shared_atoms
 from hpme.errors import InputError
 from hpme.explainers.hpme.effects import Effect
 from hpme.explainers.hpme.grafting import BATCH, Featuriser, Grafting
@@ -20,11 +20,8 @@ from hpme.explainers.hpme.search.criterion import outcome, value_of
 from hpme.explainers.shared.context import Context, batches
 from hpme.explainers.shared.explanation import Explanation, Explanations, table_of
 from hpme.graphs import GraphStore
+from hpme.graphs.edges import connected_parts
 
-SECONDS = 2
-"""Time for the common core of two molecules; what is found until then counts."""
-MATCHES = 16
-"""Ways to lay the core on a molecule that are compared."""
 ROUNDS = 3
 """Times that nodes of other graphs are matched, and that neighbours are heard."""
 NOTHING = 1e-9
@@ -170,11 +167,8 @@ class JoinedPair:
             place[side, number[side]] = torch.arange(len(number[side]))
             edge[side, where] = torch.arange(len(where))
         apart = rows[:2, (edge < 0).any(0)]
-        ones, sparse = np.ones(apart.shape[1]), import_module("scipy.sparse")
-        links = sparse.coo_matrix((ones, apart.numpy()), shape=(size, size))
-        label = import_module("scipy.sparse.csgraph").connected_components(links, False)[1]
         differs = (place < 0).any(0).index_fill(0, apart.flatten(), True)
-        order = torch.unique(torch.from_numpy(label).long()[differs], return_inverse=True)[1]
+        order = torch.unique(connected_parts(apart, size)[differs], return_inverse=True)[1]
         part = torch.full((size,), -1)
         part[differs] = order
         found = cls(place, rows[:2], rows[2], edge, part)
@@ -223,7 +217,7 @@ def _molecules(graphs: Sequence[Any]) -> tuple[JoinedPair, Make]:
         torch.tensor([int(mol.GetBondBetweenAtoms(u, v).GetBondType()) for u, v in ends])
         for mol, ends in zip(molecules, (g.edge_index.T.tolist() for g in graphs), strict=True)
     ]
-    joined = JoinedPair.of(atom_pairs(*molecules), graphs, [kind.long() for kind in kinds])
+    joined = JoinedPair.of(shared_atoms(*molecules), graphs, [kind.long() for kind in kinds])
 
     def make(swapped: set[int]) -> str | None:
         made = chem.RWMol()
@@ -245,33 +239,6 @@ def _molecules(graphs: Sequence[Any]) -> tuple[JoinedPair, Make]:
     if [make(set()), make({*every})] != plain or any(make({part}) is None for part in every):
         joined = joined.merged()
     return joined, make
-
-
-def atom_pairs(first: Any, second: Any) -> list[tuple[int, int]]:
-    """Atoms of the common core of two molecules that are the same, by RDKit's search for it.
-
-    Both a core of equal atoms and one of any atoms are tried: the latter spans what was exchanged
-    in the middle. That with most equal atoms counts.
-    """
-    mcs, chem = import_module("rdkit.Chem.rdFMCS"), import_module("rdkit.Chem")
-    kinds = [
-        [
-            (a.GetAtomicNum(), a.GetFormalCharge(), a.GetIsAromatic(), a.GetIsotope(), a.IsInRing())
-            for a in molecule.GetAtoms()
-        ]
-        for molecule in (first, second)
-    ]
-    best: list[tuple[int, int]] = []
-    for compare in (mcs.AtomCompare.CompareElements, mcs.AtomCompare.CompareAny):
-        rings = {"ringMatchesRingOnly": True, "completeRingsOnly": True}
-        found = mcs.FindMCS([first, second], atomCompare=compare, timeout=SECONDS, **rings)
-        query = chem.MolFromSmarts(found.smartsString)
-        one = first.GetSubstructMatch(query)
-        for other in second.GetSubstructMatches(query, uniquify=False, maxMatches=MATCHES):
-            pairs = zip(one, other, strict=True)
-            same = [(i, j) for i, j in pairs if kinds[0][i] == kinds[1][j]]
-            best = same if len(same) > len(best) else best
-    return best
 
 
 def _graphs(graphs: Sequence[Any]) -> tuple[JoinedPair, Make]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,14 +11,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hpme.data.molecules.anatomy import Anatomy, graft_of, random_region
-from hpme.data.molecules.chem import compile_smarts, rdkit_module, read_molecule
+from hpme.data.molecules.anatomy import Anatomy, graft_of, pick, random_region
+from hpme.data.molecules.chem import compile_smarts, read_molecule
 from hpme.data.molecules.fragments import whole_molecule
 from hpme.data.molecules.grafts import Transplant, fillers_of, insert, remove
 from hpme.errors import InputError
 from hpme.explainers.hpme.evidence import interval
-from hpme.explainers.hpme.grafting import Grafting
+from hpme.explainers.hpme.grafting import Grafting, text_of
 from hpme.explainers.hpme.method.pool import top_nodes
+from hpme.explainers.hpme.quality import class_name
 from hpme.explainers.hpme.transplants import Transplants
 from hpme.graphs import GraphStore
 
@@ -29,7 +31,7 @@ NEAR = 0.2
 LEAST_GRAPHS, APART = 3, 10
 """Graphs without which nothing is said, and graphs with one pattern and not the other from which on
 no others are asked about."""
-ASKED, TRIES = 100, 8
+ASKED, TRIES = 200, 8
 """Graphs with a pattern that are asked about, hosts that get it, and fragments tried for each."""
 PLAIN = ("CC", "CCCC", "CC(C)C(C)C", "c1ccccc1-c1ccccc1")
 """Molecules that give neutral fragments where the graphs have none."""
@@ -93,6 +95,7 @@ class PatternEvidence:
         replaced: The same beside neutral fragments as large in its place.
         bound: From which effect on a pattern is read.
         grafted: Whether chemistry allows what was made; else regions were mixed as graphs.
+        towards: What positive effects bring outputs nearer to.
     """
 
     name: str
@@ -103,6 +106,7 @@ class PatternEvidence:
     replaced: Estimate
     bound: float
     grafted: bool
+    towards: str = ""
 
     @property
     def enough(self) -> bool | None:
@@ -117,10 +121,14 @@ class PatternEvidence:
 
     @property
     def helped(self) -> bool:
-        """Whether it does less than half alone of what its own graphs lose without it."""
-        lost = [abs(one.effect[0]) for one in (self.removed, self.replaced) if one.graphs]
-        alone = abs(self.inserted.effect[0])
-        return self.needed is True and alone < sum(lost) / len(lost) / 2
+        """Whether it surely does less than half alone of what its own graphs lose without it."""
+        taken = [one.effect for one in (self.removed, self.replaced) if one.graphs]
+        if self.needed is not True:
+            return False
+        half = [(abs(mean) / 2, (high - low) / 4) for mean, low, high in taken]
+        mean, low, high = self.inserted.effect
+        short = statistics.fmean(lost for lost, _ in half) - abs(mean)
+        return short > math.hypot(statistics.fmean(wide for _, wide in half), (high - low) / 2)
 
     @property
     def read(self) -> bool | None:
@@ -229,20 +237,21 @@ class _Grafts:
     def evidence(self) -> PatternEvidence | None:
         """What moving the pattern does; ``None`` if it could be moved too seldom."""
         context, total = self.transplants.context, int(self.pattern.present.sum())
+        classes = context.task.classification
         having, alone = self.pattern.present & self.fits, ~self.beside.present
         prediction, same = _usual(self.transplants, having.nonzero().view(-1))
         own = having & same & alone
         own = own if int(own.sum()) >= APART else having & same
         free = ~self.pattern.present & self.fits
         hosts = [free & alone & ~same, free & ~same, free & alone]
-        if not context.task.classification:
+        if not classes:
             hosts = [free & alone, free]
         chosen = next((some for some in hosts if int(some.sum()) >= LEAST_GRAPHS), hosts[-1])
         made = self._put_in(self._some(chosen), self._some(having), self._some(free))
         made |= self._taken_out(self._some(own))
         asked = list(dict.fromkeys(text for some in made.values() for text in some if text))
         values = context.task.values(self.grafting.ask(asked)).double().cpu()
-        if context.task.classification:
+        if classes:
             column, bound = values[:, int(prediction)], READS
         else:
             column, bound = values.mean(1) * context.task.scale, READS_VALUE * context.task.scale
@@ -255,7 +264,8 @@ class _Grafts:
         replaced = Estimate.of(after - filled, after - table["kept"])
         if max(one.graphs for one in (inserted, removed, replaced)) < LEAST_GRAPHS:
             return None
-        found = inserted, removed, replaced, bound, True
+        towards = class_name(context, int(prediction)) if classes else "higher values"
+        found = inserted, removed, replaced, bound, True, towards
         return PatternEvidence(self.pattern.name, total, prediction, *found)
 
     def _some(self, chosen: Tensor) -> list[int]:
@@ -268,18 +278,19 @@ class _Grafts:
         """Hosts with the pattern of some graph, and with a random fragment of some other."""
         anatomies = self.grafting.anatomies
 
-        def drawn(options: Sequence[Any]) -> Any:
-            return options[int(torch.randint(len(options), (1,), generator=self.generator))]
-
         def put(host: int, random: bool) -> str:
             for _ in range(TRIES):
-                donor = drawn(donors)
-                graft, _ = graft_of(anatomies[donor], drawn(self.pattern.matches[donor]))
+                donor = pick(donors, self.generator)
+                graft, _ = graft_of(
+                    anatomies[donor], pick(self.pattern.matches[donor], self.generator)
+                )
                 if graft is not None and random:
-                    graft = random_region(anatomies[drawn(others)], graft, self.generator)
+                    graft = random_region(
+                        anatomies[pick(others, self.generator)], graft, self.generator
+                    )
                 one = insert(graft, anatomies[host], self.generator) if graft else None
                 if one is not None and _plain(one):
-                    return _text(one)
+                    return text_of(one)
             return ""
 
         made = {"hosts": [self.grafting.smiles[host] for host in hosts]}
@@ -301,8 +312,8 @@ class _Grafts:
             for name in names[1:]:
                 region = control if name in ("spared", "kept") else graft
                 fillers = None if name in ("removed", "spared") else self.fillers
-                one = region and remove(region, anatomy, self.generator, fillers=fillers)
-                text = "" if one is None else _text(one)
+                one = remove(region, anatomy, self.generator, fillers=fillers) if region else None
+                text = "" if one is None else text_of(one)
                 # In more pieces than before it would be more than one molecule.
                 made[name].append(text if text.count(".") <= before.count(".") else "")
         return made
@@ -313,10 +324,6 @@ def _plain(made: Transplant) -> bool:
     rows = zip(made.molecule.GetAtoms(), made.region, made.host, strict=True)
     new = [atom for atom, region, host in rows if region < 0 and host < 0]
     return all(atom.GetAtomicNum() == 6 and atom.GetTotalNumHs() == 3 for atom in new)
-
-
-def _text(made: Any) -> str:
-    return str(rdkit_module("Chem").MolToSmiles(made.molecule))
 
 
 def _mixed(
@@ -348,5 +355,7 @@ def _mixed(
     before, own = near(context.values[transplants.hosts[:, ids]]), near(context.values[ids][None])
     inserted = [transplants.inserted(some, ids) - before for some in (nodes, control)]
     replaced = [own - transplants.without(some)[ids] for some in (nodes, control)]
-    found = Estimate.of(*inserted), NOTHING, Estimate.of(*replaced)
-    return PatternEvidence(pattern.name, count, prediction, *found, bound, False)
+    classes = context.task.classification
+    towards = class_name(context, int(prediction)) if classes else "their own values"
+    found = Estimate.of(*inserted), NOTHING, Estimate.of(*replaced), bound, False, towards
+    return PatternEvidence(pattern.name, count, prediction, *found)

@@ -11,7 +11,7 @@ from torch import Tensor
 from hpme.errors import ModelError
 from hpme.explainers.hpme.guarantee import Guarantee
 from hpme.explainers.hpme.measuring import Measured
-from hpme.explainers.hpme.quality import output_names
+from hpme.explainers.hpme.quality import class_name
 from hpme.explainers.hpme.search.chains import Candidates
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.search.ratio import RatioPoint
@@ -257,16 +257,6 @@ def _effects(
         ClassEffect(name, int(own.sum()), *measured.effect(own, generator), *measured.shares(own))
         for name, own in groups.items()
     )
-
-
-def class_name(context: Context, number: int) -> str:
-    """What a predicted class is called."""
-    view = context.adapter.view
-    if view.asked and context.values.shape[1] == 2:  # one class or task, against others
-        name = output_names(context, 1)[0].removeprefix("p(").removesuffix(")")
-        return name if number else f"not {name}".removeprefix("not not ")
-    names = view.classes or ()
-    return str(names[number]) if number < len(names) else f"class {number}"
 
 
 def _agreement(candidates: Candidates) -> float | None:

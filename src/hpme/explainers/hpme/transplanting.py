@@ -13,19 +13,20 @@ from torch import Tensor, nn
 
 from hpme.errors import InputError
 from hpme.explainers.hpme.audit import Audit, audit_of
-from hpme.explainers.hpme.counterfactuals import (
-    Counterfactual,
-    Flip,
-    class_names,
-    graph_counterfactuals,
-)
+from hpme.explainers.hpme.counterfactuals import Counterfactual, Flip, graph_counterfactuals
 from hpme.explainers.hpme.effects import Effect, effects_of
 from hpme.explainers.hpme.grafting import Featurise, Featuriser, Grafting, default_featurise
 from hpme.explainers.hpme.judging import By, Judgement, judge_regions, judgement, named_masks
 from hpme.explainers.hpme.molecules import molecule_counterfactuals
 from hpme.explainers.hpme.pattern_effects import NamedPattern
 from hpme.explainers.hpme.patterns import LARGEST, Vocabulary
-from hpme.explainers.hpme.quality import Alternative, Quality, alternatives_of, quality_of
+from hpme.explainers.hpme.quality import (
+    Alternative,
+    Quality,
+    alternatives_of,
+    class_names,
+    quality_of,
+)
 from hpme.explainers.hpme.report import FitReport
 from hpme.explainers.hpme.rulebook import RuleBook
 from hpme.explainers.hpme.rules import Learner, learned_part
@@ -183,10 +184,9 @@ class TransplantingExplainer(MixingExplainer):
         at_least("draws", draws, 1)
 
         def ask(transplants: Transplants, store: GraphStore, _: Tensor) -> list[Effect]:
-            grafting, left = self._grafting(model, transplants, store), None
-            if grafting is not None:
-                pooled = transplants.pooled[: len(store.x)]
-                left = grafting.without(store, pooled, draws, nodes=nodes)
+            grafting = self._grafting(model, transplants, store)
+            pooled = transplants.pooled[: len(store.x)]
+            left = grafting.without(store, pooled, draws, nodes=nodes) if grafting else None
             return effects_of(transplants, draws=draws, nodes=nodes, without=left)
 
         found = self._by_parts(model, graphs, ask)
@@ -228,7 +228,7 @@ class TransplantingExplainer(MixingExplainer):
             self._transplants(model, store) as transplants,
             progress_bar("learning rules", LARGEST, enabled=progress) as advance,
         ):
-            names = class_names(transplants.context, classes or explained.classes)
+            names = class_names(transplants.context, classes)
             grafting = self._grafting(model, transplants, store)
             return Learner(transplants, store, names, learned, grafting).learn(advance)
 
@@ -277,7 +277,7 @@ class TransplantingExplainer(MixingExplainer):
                 )
             store = store.joined(others)
         with self._transplants(model, store) as transplants:
-            flip = Flip(transplants.context, threshold, explained.classes)
+            flip = Flip(transplants.context, threshold)
             made = None
             if molecules:
                 made = featurise or explained.featurise or default_featurise(store)

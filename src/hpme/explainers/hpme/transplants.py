@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import import_module
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,6 +19,7 @@ from hpme.explainers.hpme.search.criterion import closeness
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.shared.context import Context
 from hpme.graphs import GraphBatch, GraphStore
+from hpme.graphs.edges import connected_parts
 from hpme.graphs.tensors import from_tensors, to_tensors
 
 HOST = "host_"
@@ -217,13 +216,9 @@ class Transplants:
     def _parts(self, keep: Tensor) -> Tensor:
         """Number of connected parts of a mask ``[N]`` in every graph."""
         graphs = self.graphs
-        ends = graphs.edge_index[:, keep[graphs.edge_index].all(0)].cpu().numpy()
-        shape, ones = (graphs.num_nodes,) * 2, np.ones(ends.shape[1], dtype=bool)
-        links = import_module("scipy.sparse").coo_matrix((ones, ends), shape=shape)
-        label = import_module("scipy.sparse.csgraph").connected_components(links, False)[1]
-        first = np.unique(label[keep.cpu().numpy()], return_index=True)[1]
-        owner = graphs.batch[keep][torch.from_numpy(first).to(keep.device)]
-        return torch.bincount(owner, minlength=graphs.num_graphs)
+        inner = graphs.edge_index[:, keep[graphs.edge_index].all(0)]
+        first = torch.unique(connected_parts(inner, graphs.num_nodes)[keep])
+        return torch.bincount(graphs.batch[first], minlength=graphs.num_graphs)
 
     def carried(self, keep: Tensor, ids: Tensor) -> Tensor:
         """How much nearer graphs' own nodes bring hosts to predictions than as many random ones."""

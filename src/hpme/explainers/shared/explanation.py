@@ -8,6 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, Literal, SupportsIndex, overload
 
+import torch
 from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.explain import Explanation as PyGExplanation
@@ -132,7 +133,7 @@ class Explanation(_Drawn, PyGExplanation):  # type: ignore[misc]
         mask = self.get("node_mask")
         if mask is None:
             raise InputError("the explanation has no node_mask; use to_frame('edges')")
-        columns = {"node": _numbers(mask)}
+        columns = {"node": torch.arange(len(mask))}
         if mask.shape[1] == 1:
             columns["importance"] = mask[:, 0]
         else:
@@ -148,7 +149,7 @@ class Explanation(_Drawn, PyGExplanation):  # type: ignore[misc]
         shares = self.get("descriptors")
         if shares is None:
             raise InputError("the model takes no descriptors of the graph; use to_frame('nodes')")
-        return {"descriptor": _numbers(shares), "share": shares}
+        return {"descriptor": torch.arange(len(shares)), "share": shares}
 
     def _shown(self) -> tuple[Data, Any]:
         return Data(**{name: self[name] for name in _SHOWN if self.get(name) is not None}), self
@@ -272,7 +273,3 @@ def set_quality(explanation: Any, quality: Any) -> None:
         explanation.set_value_dict("rest", {k: v for k, v in rest.items() if len(v)})
     elif isinstance(explanation, Explanation):
         explanation.rest = rest
-
-
-def _numbers(rows: Tensor) -> Tensor:
-    return rows.new_ones(len(rows)).cumsum(0).long() - 1

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from hpme.explainers.shared.base import GraphExplainer
 from hpme.explainers.shared.context import Context, batches
-from hpme.explainers.shared.masks import Masks
+from hpme.explainers.shared.masks import Masks, nothing_in
 from hpme.explainers.shared.options import Count, Positive, Weight
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.schema import NODE_TYPE
@@ -155,7 +155,7 @@ class ParametricExplainer(GraphExplainer):
     @torch.no_grad()
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
         if graphs.num_nodes == 0:
-            return Masks(graphs.x.new_zeros(0, dtype=torch.float32))
+            return Masks(nothing_in(graphs))
         h = adapter.embed(graphs, **model_kwargs).nodes
         beside = self.reads_target_node and h.shape[1] != self.edge_mlp.channels
         if beside and graphs.anchors is not None and graphs.anchors_per_graph == 1:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from hpme.explainers.shared.base import GraphExplainer
@@ -45,7 +44,7 @@ class TrainingFreeExplainer(GraphExplainer):
         if self.task is not None and not adapter.view.asked:
             return self.task
         # The spread over the graphs at hand would make masks depend on which ones come together.
-        return replace(adapter.task(output), scale=1.0)
+        return replace(adapter.view.task(output), scale=1.0)
 
     def _meta(self) -> dict[str, Any]:
         return {"task": None if self.task is None else asdict(self.task)}
@@ -68,8 +67,3 @@ def weighted_model(
         return output
 
     return predict
-
-
-def no_edges(graphs: GraphBatch) -> Tensor | None:
-    """An empty mask if there is no edge to explain."""
-    return None if graphs.num_edges else graphs.x.new_zeros(0, dtype=torch.float32)
