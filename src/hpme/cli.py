@@ -29,20 +29,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_show_locals=False,
 )
-for function in (
-    apply,
-    bench,
-    explain,
-    serve,
-    rules,
-    counterfactual,
-    audit,
-    judge,
-    pairs,
-    tables,
-    run,
-    demo,
-):
+ALL = (apply, bench, explain, serve, rules, counterfactual, audit, judge, pairs, tables, run, demo)
+for function in ALL:
     app.command()(function)
 app.command("list")(list_names)
 

@@ -79,7 +79,7 @@ def test_lines_come_now_and_then(watched, record):
     watch, todo, text, now = watched
     assert watch.seconds_left == pytest.approx(15.0)
     watch.ended(Done(Job("target", todo[0])))
-    watch.ended(Done(Job("experiment", todo[0]), result=record.to_dict()))
+    watch.ended(Done(Job("experiment", todo[0]), result=record))
     watch.pulse()
     assert text.getvalue() == ""
     now[0] = 11.0
@@ -103,7 +103,7 @@ def test_a_bar_on_terminals(record):
     text = io.StringIO()
     console = Console(file=text, width=120, force_terminal=True)
     watch = Watch([record.experiment], CostModel([record]), 1, console)
-    watch.ended(Done(Job("experiment", record.experiment), result=record.to_dict()))
+    watch.ended(Done(Job("experiment", record.experiment), result=record))
     watch.pulse()
     watch.close()
     assert "1/1" in text.getvalue()

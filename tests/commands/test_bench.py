@@ -10,9 +10,9 @@ from hpme.execute import local
 from hpme.execute.jobs import Done
 from inline import Inline
 
-CHOICE = ["--datasets", "ba-2motifs", "--explainers", "random,grad", "--seeds", "100-101"]
+CHOICE = ["--datasets", "ba-housegrid", "--explainers", "random,ground-truth"]
 SMALL = ["--size", "40", "--graphs", "4", "--train-steps", "2"]
-RUN = ["bench", "table1", *CHOICE, *SMALL]
+RUN = ["bench", "fidelity", *CHOICE, "--seeds", "100-101", *SMALL]
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_a_run_and_nothing_left_to_do(invoke, executor):
     assert executor.closed
     records = list(ResultStore("out/bench").records())
     assert {(r.experiment.explainer, r.experiment.seed) for r in records} == {
-        (name, seed) for name in ("random", "grad") for seed in (100, 101)
+        (name, seed) for name in ("random", "ground-truth") for seed in (100, 101)
     }
     executor.before = lambda job: pytest.fail("work has begun")
     again = invoke(*RUN)
@@ -46,26 +46,19 @@ def test_a_dry_run_shows_the_plan(invoke, executor):
     executor.before = lambda job: pytest.fail("work has begun")
     result = invoke(*RUN, "--explainers", "random,hpme", "--dry-run", "--train-steps", "5000")
     assert result.exit_code == 0
-    assert "6 to do, 1 targets to train" in result.stdout  # HPME with two sizes
-    assert "estimate; 0 from results like them, 6 from what is typical" in result.stdout
+    assert "4 to do, 1 targets to train" in result.stdout
+    assert "estimate; 0 from results like them, 4 from what is typical" in result.stdout
     assert not Path("out").exists()
 
 
 def test_all_serves_the_suites(invoke):
-    some = [
-        "--datasets",
-        "ba-houseandgrid",
-        "--explainers",
-        "random,ground-truth",
-        "--seeds",
-        "100",
-    ]
-    assert invoke("bench", "all", *some, *SMALL).exit_code == 0
-    (truth,) = (r for r in ResultStore("out/bench").records() if r.experiment.explainer != "random")
-    assert "cosine" in truth.values
-    for suite in ("table1", "shift"):
-        shown = invoke("bench", suite, *some[:2], "--seeds", "100", "--dry-run", *SMALL).stdout
-        assert " 1 │" in shown.split("ba-houseandgrid")[1], shown
+    some = ["--datasets", "ba-housegrid", "--seeds", "100", *SMALL]
+    assert invoke("bench", "all", *some, "--explainers", "ground-truth").exit_code == 0
+    (truth,) = ResultStore("out/bench").records()
+    assert {"cosine", "simoar"} <= truth.values.keys()
+    for suite in ("fidelity", "shift"):
+        shown = invoke("bench", suite, *some, "--dry-run").stdout
+        assert " 1 │" in shown.split("ba-housegrid")[1], shown
 
 
 def test_finished_results_make_the_estimate(invoke):
@@ -77,7 +70,7 @@ def test_finished_results_make_the_estimate(invoke):
 
 def test_failures_are_shown_and_kept(invoke, executor):
     def fail(job):
-        if job.experiment.explainer == "grad" and job.experiment.seed == 101:
+        if job.experiment.explainer == "ground-truth" and job.experiment.seed == 101:
             return Done(job, failure=Failure("ModelError", "it [broke]\nbadly", "trace"))
         return None
 
@@ -85,7 +78,9 @@ def test_failures_are_shown_and_kept(invoke, executor):
     result = invoke(*RUN)
     assert result.exit_code == 1
     assert "3 done, 1 failed" in result.stderr
-    assert "failed: ba-2motifs, gcn, grad, seed 101: ModelError: it [broke]" in result.stderr
+    assert (
+        "failed: ba-housegrid, gcn, ground-truth, seed 101: ModelError: it [broke]" in result.stderr
+    )
     (path,) = Path("out/bench/failures").glob("*.json")
     assert json.loads(path.read_text())["trace"] == "trace"
     executor.before = lambda job: None

@@ -142,6 +142,7 @@ def test_cuts_are_single_bonds_outside_broken_rings(region):
         ("O=[N+]([O-])c1ccccc1", (0, 1, 2, 3), (0, 1, 2), (3,)),
         ("O=[N+]([O-])c1ccccc1", (1,), (0, 1, 2), ()),  # charges of one group stay together
         ("O=[N+]([O-])c1ccccc1", (3, 4, 5), (3, 4, 5, 6, 7, 8), ()),  # half of a ring: all of it
+        ("ClCC1CO1", (4,), (2, 3, 4), ()),  # an epoxide is one group
         ("CCC(=O)OC", (2,), (2, 3), ()),  # the other end of a double bond
         ("CC=CC", (1,), (1, 2), ()),
         ("CC#N", (2,), (1, 2), ()),

@@ -78,14 +78,8 @@ class Experiment:
     @property
     def target(self) -> tuple[str | int | None, ...]:
         """What decides the target model; equal for experiments that share it."""
-        return (
-            self.dataset,
-            self.variant,
-            self.size,
-            self.model,
-            self.target_seed,
-            self.train_steps,
-        )
+        data = self.dataset, self.variant, self.size
+        return *data, self.model, self.target_seed, self.train_steps
 
     @cached_property
     def cell(self) -> tuple[str | int | None, ...]:

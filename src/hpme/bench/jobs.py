@@ -10,7 +10,7 @@ import torch
 
 from hpme.bench.experiment import Experiment
 from hpme.bench.run import dataset_and_target, run_experiment
-from hpme.bench.store import OTHER, Plan, Record, ResultStore
+from hpme.bench.store import OTHER, Plan, ResultStore
 from hpme.execute.jobs import Done, Executor, Failure
 
 
@@ -30,7 +30,7 @@ def work(job: Job) -> Done:
         if job.kind == "target":
             dataset_and_target(*job.experiment.target)
             return Done(job)
-        return Done(job, run_experiment(job.experiment).to_dict())
+        return Done(job, run_experiment(job.experiment))
     except Exception as error:
         return Done(job, failure=Failure.of(error))
 
@@ -74,7 +74,7 @@ def run_plan(
             elif is_target:
                 ready[:0] = [Job("experiment", item) for item in reversed(served)]
             else:
-                store.put(Record.from_dict(done.result), suite_of(experiment))
+                store.put(done.result, suite_of(experiment))
             ended(done)
         pulse()
     return failures

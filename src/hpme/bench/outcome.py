@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,21 +45,9 @@ class Target:
     report: TrainReport | None
 
     @classmethod
-    def prepare(
-        cls,
-        dataset: GraphDataset,
-        name: str,
-        seed: int = 0,
-        *,
-        recipe: Recipe | None = None,
-        root: str | Path | None = None,
-        progress: bool = False,
-    ) -> Target:
+    def prepare(cls, dataset: GraphDataset, name: str, seed: int = 0, **options: Any) -> Target:
         """Trains a model, or reads it from the cache; see :func:`hpme.models.load_or_train`."""
-        model, report = load_or_train(
-            dataset, name, seed, recipe=recipe, root=root, progress=progress
-        )
-        return cls(name, seed, model, report)
+        return cls(name, seed, *load_or_train(dataset, name, seed, **options))
 
 
 def recipe_of(dataset: GraphDataset, train_steps: int | None) -> Recipe:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -81,26 +81,17 @@ class Record:
         """The record of a line.
 
         Raises:
-            StorageError: If the content is damaged or of another version.
+            StorageError: If the content is damaged, was changed since, or is of another version.
         """
         try:
-            return cls.from_dict(read_json(content))
+            values = unsealed(read_json(content))
+            experiment = Experiment.from_dict(values.pop("experiment"))
+            key = values.pop("key")
+            if key not in (experiment.key, experiment.earlier_key):
+                raise InputError("its key is of another version of hpme")
+            return cls(experiment=experiment, **values, earlier=key != experiment.key)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise StorageError(f"not an intact result: {error}") from error
-
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Record:
-        """The record :meth:`to_dict` came from.
-
-        Raises:
-            InputError: If it was changed since.
-        """
-        values = unsealed(content)
-        experiment = Experiment.from_dict(values.pop("experiment"))
-        key = values.pop("key")
-        if key not in (experiment.key, experiment.earlier_key):
-            raise InputError("its key is of another version of hpme")
-        return cls(experiment=experiment, **values, earlier=key != experiment.key)
 
 
 class ResultStore:

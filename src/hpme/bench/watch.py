@@ -122,7 +122,7 @@ class Watch:
             self._failed += failed
             self._left.pop(lost.key, None)
         if done.result is not None:
-            self._costs.learn(Record.from_dict(done.result))
+            self._costs.learn(done.result)
 
     def pulse(self) -> None:
         """Redraws the bar, or says a line if it is time for one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,8 +19,8 @@ from hpme.data.info import PAPER, PUBLISHED, DatasetInfo, entry, ground_truth_or
 from hpme.data.synthetic import nodes as node_motifs
 from hpme.errors import InputError
 from hpme.graphs import GraphStore
-from hpme.graphs.enclosing import NUM_LABELS, BaseGraph, Labels, cut_out
-from hpme.graphs.transforms import shuffled
+from hpme.graphs.enclosing import NUM_LABELS, Labels, base_graph, cut_out, pair_key
+from hpme.graphs.transforms import shuffled, side_by_side
 
 POOL_RATIO = 0.5
 """Both ends are always pooled, so that a fifth of a typical subgraph adds no more than a node."""
@@ -80,7 +81,7 @@ class LinkDataset(GraphDataset):
         Raises:
             InputError: If the graph has too few links, or too few pairs of nodes without one.
         """
-        base = BaseGraph.of(copy.copy(data).cpu(), use_x=use_x)
+        base = base_graph(copy.copy(data).cpu(), use_x=use_x)
         how: dict[str, Any] = {"num_hops": num_hops, "num_labels": num_labels, "labels": labels}
         store = link_graphs(base, size, seed, **how)
         build = partial(made_by, "LinkDataset.from_graph")
@@ -99,13 +100,13 @@ class LinkDataset(GraphDataset):
         return {name: (part == i).nonzero().view(-1) for i, name in enumerate(PARTS)}
 
 
-def link_graphs(base: BaseGraph, size: int | None, seed: int, **how: Any) -> GraphStore:
+def link_graphs(base: GraphStore, size: int | None, seed: int, **how: Any) -> GraphStore:
     """Draws links and non-links, either end first, splits them, and has them cut out.
 
     ``how`` is as for :func:`~hpme.graphs.enclosing.cut_out`.
     """
     generator = torch.Generator().manual_seed(seed)
-    links = base.links()
+    links = linked_pairs(base)
     size = 2 * len(links) if size is None else size
     if not 2 * len(PARTS) <= size <= 2 * len(links):
         raise InputError(
@@ -121,7 +122,7 @@ def link_graphs(base: BaseGraph, size: int | None, seed: int, **how: Any) -> Gra
 
     test, held_out = part == PARTS.index("test"), part != PARTS.index("train")
     store, tested = (
-        cut_out(base.without(links[hidden]), links[shown], **how)
+        cut_out(_without(base, links[hidden]), links[shown], **how)
         for shown, hidden in ((~test, held_out), (test, test))
     )
     store = store.joined(tested)
@@ -136,7 +137,7 @@ def link_graphs(base: BaseGraph, size: int | None, seed: int, **how: Any) -> Gra
     )
 
 
-def planted_graphs(base: BaseGraph, size: int, seed: int, *, num_hops: int) -> GraphStore:
+def planted_graphs(base: GraphStore, size: int, seed: int, *, num_hops: int) -> GraphStore:
     """Pairs of nodes that are not linked, with a path of four edges from the first of them.
 
     It leads to the other (label 1), so that the link would close a cycle, or back to where it began
@@ -157,7 +158,7 @@ def planted_graphs(base: BaseGraph, size: int, seed: int, *, num_hops: int) -> G
     last = torch.where(closed, anchors[:, 1], anchors[:, 0])
     count = size - size // 2
     parts = torch.cat([parts_of(count), parts_of(size - count)])
-    store = _with_paths(store, anchors[:, 0], last, closed, base.num_nodes)
+    store = _with_paths(store, anchors[:, 0], last, closed, len(base.x))
     store = store.with_attributes(graph={"part": parts, "y": closed.long()})
     return shuffled(store, np.random.default_rng(seed))
 
@@ -166,36 +167,28 @@ def _with_paths(
     store: GraphStore, first: Tensor, last: Tensor, closed: Tensor, num_nodes: int
 ) -> GraphStore:
     """Every graph with :data:`NEW` nodes more, on a path between two of its nodes."""
-    count = len(store)
-    new = store.sizes.unsqueeze(1) + torch.arange(NEW)
-    path = torch.cat([first.unsqueeze(1), new, last.unsqueeze(1)], dim=1)
-    steps = torch.stack([path[:, :-1], path[:, 1:]])
-    both = torch.cat([steps, steps.flip(0)], dim=2)
-    node_owner = torch.cat([store.node_graph, torch.arange(count).repeat_interleave(NEW)])
-    edge_owner = torch.cat([store.edge_graph, torch.arange(count).repeat_interleave(2 * NEW + 2)])
-    nodes, edges = node_owner.argsort(stable=True), edge_owner.argsort(stable=True)
-    unmarked = F.one_hot(torch.zeros(count * NEW, dtype=torch.long), store.node["x"].shape[1])
-    fresh = num_nodes + torch.arange(count * NEW)
-    truth = torch.cat([
-        torch.zeros(store.edge_graph.numel(), dtype=torch.bool),
-        closed.repeat_interleave(2 * NEW + 2),
-    ])[edges]  # fmt: skip
-    edge_index = torch.cat([store.local_edge_index, both.flatten(1)], dim=1)[:, edges]
-    sizes = store.sizes + NEW
-    start = (sizes.cumsum(0) - sizes)[edge_owner[edges]]
-    touched = index_to_mask((edge_index + start)[:, truth].flatten(), int(sizes.sum()))
-    return GraphStore(
-        sizes=sizes,
-        edge_counts=store.edge_counts + 2 * NEW + 2,
-        local_edge_index=edge_index,
-        node={
-            "x": torch.cat([store.node["x"], unmarked.to(store.node["x"])])[nodes],
-            "node_ids": torch.cat([store.node["node_ids"], fresh])[nodes],
-            "node_mask": touched,
-        },
-        edge={"edge_mask": truth},
-        graph=dict(store.graph),
+    count, total = len(store), len(store) * NEW
+    unmarked = F.one_hot(torch.zeros(total, dtype=torch.long), store.x.shape[1])
+    added = GraphStore(
+        sizes=torch.full((count,), NEW),
+        edge_counts=torch.zeros(count, dtype=torch.long),
+        local_edge_index=torch.empty(2, 0, dtype=torch.long),
+        node={"x": unmarked.to(store.x), "node_ids": num_nodes + torch.arange(total)},
     )
+    graphs, place = side_by_side(store.batch(), added.batch())
+    begin, end = (place[node + store.node_start].unsqueeze(1) for node in (first, last))
+    path = torch.cat([begin, place[len(store.x) :].view(count, NEW), end], dim=1)
+    steps = torch.stack([path[:, :-1], path[:, 1:]])
+    both = torch.cat([steps, steps.flip(0)], dim=2).flatten(1)
+    truth = closed.repeat_interleave(2 * NEW + 2)
+    node_mask = index_to_mask(both[:, truth].flatten(), graphs.num_nodes)
+    made = replace(
+        graphs,
+        edge_index=torch.cat([graphs.edge_index, both], dim=1),
+        node={**graphs.node, "node_mask": node_mask},
+        edge={"edge_mask": torch.cat([truth.new_zeros(graphs.num_edges), truth])},
+    )
+    return GraphStore.from_graphs(made)
 
 
 def parts_of(count: int) -> Tensor:
@@ -204,9 +197,25 @@ def parts_of(count: int) -> Tensor:
     return torch.arange(len(PARTS)).repeat_interleave(torch.tensor([count - sum(held), *held]))
 
 
-def non_links(base: BaseGraph, count: int, generator: torch.Generator) -> Tensor:
+def linked_pairs(base: GraphStore) -> Tensor:
+    """Every linked pair of different nodes once, ``[L, 2]``."""
+    edges = base.local_edge_index
+    key = torch.unique(pair_key(base, edges[:, edges[0] != edges[1]]))
+    return torch.stack([key // len(base.x), key % len(base.x)], dim=1)
+
+
+def _without(base: GraphStore, links: Tensor) -> GraphStore:
+    """The graph without some links, in both directions."""
+    edges = base.local_edge_index
+    edges = edges[:, ~torch.isin(pair_key(base, edges), pair_key(base, links.T))]
+    return replace(
+        base, local_edge_index=edges, edge_counts=torch.full_like(base.edge_counts, edges.shape[1])
+    )
+
+
+def non_links(base: GraphStore, count: int, generator: torch.Generator) -> Tensor:
     """Different pairs of nodes that are not linked."""
-    size, linked = base.num_nodes, base.key(*base.links().T)
+    size, linked = len(base.x), pair_key(base, linked_pairs(base).T)
     free = size * (size - 1) // 2 - len(linked)
     if free < count:
         raise InputError(
@@ -216,7 +225,7 @@ def non_links(base: BaseGraph, count: int, generator: torch.Generator) -> Tensor
     keys = linked.new_empty(0)
     while len(keys) < count:
         drawn = torch.randint(size, (2, 2 * count), generator=generator)
-        found = base.key(*drawn[:, drawn[0] != drawn[1]])
+        found = pair_key(base, drawn[:, drawn[0] != drawn[1]])
         keys = torch.unique(torch.cat([keys, found[~torch.isin(found, linked)]]))
     keys = keys[torch.randperm(len(keys), generator=generator)[:count]]
     return torch.stack([keys // size, keys % size], dim=1)
@@ -232,7 +241,7 @@ def _of_nodes(name: str, num_hops: int, num_graphs: int) -> DatasetInfo:
     def build(variant: str, seed: int, size: int) -> GraphStore:
         whole = PUBLISHED if variant == PUBLISHED else PAPER
         store = nodes.build(whole, seed, nodes.num_graphs)
-        base = BaseGraph(store.local_edge_index, nodes.num_graphs)
+        base = replace(store, node={"x": store.x[:, :0]}, edge={})
         if variant == PLANTED:
             return planted_graphs(base, size, seed, num_hops=num_hops)
         labels: Labels = "ends" if variant == ENDS else "drnl"

@@ -152,14 +152,10 @@ class WholeGraph:
         """The graph several times over, as ego graphs of any radius of ``roots`` would be."""
         node_ids, edge_ids = (torch.arange(n, device=self.x.device).repeat(count)
                               for n in (len(self.x), self.edge_index.shape[1]))  # fmt: skip
-        return self._made(
-            node_ids,
-            edge_ids,
-            self.store.sizes.repeat(count),
-            self.store.edge_counts.repeat(count),
-            self.edge_index.repeat(1, count),
-            {} if roots is None else {"anchors": roots.view(count, -1)},
-        )
+        sizes, edge_counts = self.store.sizes.repeat(count), self.store.edge_counts.repeat(count)
+        edge_index = self.edge_index.repeat(1, count)
+        about = {} if roots is None else {"anchors": roots.view(count, -1)}
+        return self._made(node_ids, edge_ids, sizes, edge_counts, edge_index, about)
 
     def _cut_out(self, nodes: Tensor) -> GraphStore:
         # A node of an ego graph is a number: that of its graph times num_nodes, plus its own.

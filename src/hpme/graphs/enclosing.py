@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import torch
@@ -52,60 +52,38 @@ def enclosing_subgraph(
         use_x: Whether the nodes' own features follow the labels in ``x``.
         labels: ``"drnl"``, those of SEAL, or ``"ends"``: two columns, the second for the ends.
     """
-    base = BaseGraph.of(data, use_x=use_x)
-    pairs = _checked_links(links, base.num_nodes).to(base.edge_index.device)
+    base = base_graph(data, use_x=use_x)
+    pairs = _checked_links(links, len(base.x)).to(base.device)
     store = cut_out(base, pairs, num_hops=num_hops, num_labels=num_labels, labels=labels)
-    return store.with_attributes(graph={"y": base.has(pairs).long()}).to_data_list()
+    return store.with_attributes(graph={"y": are_linked(base, pairs).long()}).to_data_list()
 
 
-@dataclass(frozen=True)
-class BaseGraph:
-    """The graph links are part of."""
+def base_graph(data: Data, *, use_x: bool) -> GraphStore:
+    """The checked graph that links are part of, with features of width 0 if none are used."""
+    edge_index, x = data.get("edge_index"), data.get("x")
+    check_edge_index(edge_index)
+    num_nodes = int(data.num_nodes or 0)
+    check_node_numbers(edge_index, num_nodes)
+    if not use_x:
+        x = torch.empty(num_nodes, 0, device=edge_index.device)
+    elif not isinstance(x, Tensor) or x.dim() != 2 or not x.is_floating_point():
+        raise InputError("use_x=True needs features x: a floating-point [nodes, features]")
+    sizes, edge_counts = edge_index.new_tensor([[num_nodes], [edge_index.shape[1]]])
+    return GraphStore(sizes, edge_counts, edge_index, node={"x": x})
 
-    edge_index: Tensor
-    num_nodes: int
-    x: Tensor | None = None  # features of the nodes, if they are to be used
 
-    @classmethod
-    def of(cls, data: Data, *, use_x: bool) -> BaseGraph:
-        """Reads and checks a PyG graph."""
-        edge_index, x = data.get("edge_index"), data.get("x")
-        check_edge_index(edge_index)
-        num_nodes = int(data.num_nodes or 0)
-        check_node_numbers(edge_index, num_nodes)
-        if use_x and (not isinstance(x, Tensor) or x.dim() != 2 or not x.is_floating_point()):
-            raise InputError("use_x=True needs features x: a floating-point [nodes, features]")
-        return cls(edge_index, num_nodes, x if use_x else None)
+def pair_key(base: GraphStore, ends: Tensor) -> Tensor:
+    """One number per pair of nodes ``[2, P]``, whatever their order."""
+    return ends.min(0).values * len(base.x) + ends.max(0).values
 
-    def store(self) -> GraphStore:
-        """The graph, with features of width 0 if none are used."""
-        index, nodes = self.edge_index, self.num_nodes
-        sizes, edge_counts = index.new_tensor([[nodes], [index.shape[1]]])
-        x = torch.empty(nodes, 0, device=index.device) if self.x is None else self.x
-        return GraphStore(sizes, edge_counts, index, node={"x": x})
 
-    def links(self) -> Tensor:
-        """Every linked pair of different nodes once, ``[L, 2]``."""
-        proper = self.edge_index[:, self.edge_index[0] != self.edge_index[1]]
-        key = torch.unique(self.key(*proper))
-        return torch.stack([key // self.num_nodes, key % self.num_nodes], dim=1)
-
-    def without(self, links: Tensor) -> BaseGraph:
-        """The graph without some links, in both directions."""
-        gone = torch.isin(self.key(*self.edge_index), self.key(*links.T))
-        return replace(self, edge_index=self.edge_index[:, ~gone])
-
-    def key(self, source: Tensor, target: Tensor) -> Tensor:
-        """One number per pair of nodes, whatever their order."""
-        return torch.minimum(source, target) * self.num_nodes + torch.maximum(source, target)
-
-    def has(self, links: Tensor) -> Tensor:
-        """Whether each pair ``[L, 2]`` is joined, in either direction."""
-        return torch.isin(self.key(*links.T), self.key(*self.edge_index))
+def are_linked(base: GraphStore, links: Tensor) -> Tensor:
+    """Whether each pair ``[L, 2]`` is an edge, in either direction."""
+    return torch.isin(pair_key(base, links.T), pair_key(base, base.local_edge_index))
 
 
 def cut_out(
-    base: BaseGraph,
+    base: GraphStore,
     links: Tensor,
     *,
     num_hops: int,
@@ -117,7 +95,7 @@ def cut_out(
         raise InputError(f"labels must be one of {get_args(Labels)}, got {labels!r}")
     if num_labels < 2:
         raise InputError(f"num_labels must be at least 2, got {num_labels}")
-    whole = WholeGraph(base.store(), num_hops, either_way=True)
+    whole = WholeGraph(base, num_hops, either_way=True)
     store = whole.ego_graphs(links)
     anchors = store.graph["anchors"] + store.node_start.unsqueeze(1)
     end = index_to_mask(anchors.flatten(), len(store.x))

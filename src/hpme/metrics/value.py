@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
+import torch
 from torch import Tensor
 
 
@@ -57,27 +60,22 @@ class GraphScores:
     @property
     def mean(self) -> MetricValue:
         """Mean over the graphs with a value."""
-        return MetricValue(float(self._defined.mean())) if self.count else self._undefined
+        return self._of(torch.mean)
 
     @property
     def std(self) -> MetricValue:
         """Population standard deviation over the graphs with a value."""
-        if not self.count:
-            return self._undefined
-        return MetricValue(float(self._defined.std(unbiased=False)))
+        return self._of(partial(torch.std, unbiased=False))
 
     @property
     def count(self) -> int:
         """Number of graphs with a value."""
-        return int(self._defined.numel())
+        return int((~self.per_graph.isnan()).sum())
 
     def __float__(self) -> float:
         return float(self.mean)
 
-    @property
-    def _defined(self) -> Tensor:
-        return self.per_graph[~self.per_graph.isnan()]
-
-    @property
-    def _undefined(self) -> MetricValue:
-        return MetricValue.undefined(self.why)
+    def _of(self, statistic: Callable[[Tensor], Tensor]) -> MetricValue:
+        if not self.count:
+            return MetricValue.undefined(self.why)
+        return MetricValue(float(statistic(self.per_graph[~self.per_graph.isnan()])))

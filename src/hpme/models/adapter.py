@@ -25,7 +25,7 @@ from hpme.models.embedding import Embedding, EmbeddingProbe, target_nodes, targe
 from hpme.models.freezing import users_settings
 from hpme.models.message_mask import hetero_message_mask, message_mask
 from hpme.models.node_input import NodeInput, NodeInputProbe, no_node_input
-from hpme.models.task import Task, check_output, check_rows, described
+from hpme.models.task import check_output, check_rows, described
 
 if TYPE_CHECKING:
     from hpme.models.explained import ExplainedModel
@@ -77,10 +77,6 @@ class ModelAdapter:
         if call is not None and not takes_model(call):
             raise InputError("call must be call(model, batch) where a copy of the model is called")
         return ModelAdapter(replace(self.explained, model=model), weighting=self.weighting)
-
-    def task(self, output: Tensor) -> Task:
-        """What an output means, see :meth:`~hpme.models.output.OutputView.task`."""
-        return self.view.task(output)
 
     def describe(self) -> str:
         """One line on how the model is used."""

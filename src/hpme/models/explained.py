@@ -134,15 +134,9 @@ class ExplainedModel:
         if mode is None and self.model_config is not None:
             config = ModelConfig.cast(self.model_config)
             mode, return_type = config.mode.value, return_type or config.return_type.value
-        return OutputView(
-            entry=self.output,
-            mode=mode,
-            return_type=return_type or "raw",
-            tasks=self.tasks,
-            classes=self.classes,
-            target=self.target,
-            contrast=self.contrast,
-        )
+        names = ("tasks", "classes", "target", "contrast")
+        same: dict[str, Any] = {name: getattr(self, name) for name in names}
+        return OutputView(entry=self.output, mode=mode, return_type=return_type or "raw", **same)
 
     def read(self, graphs: Any) -> GraphStore:
         """The graphs with all that the model may read of them."""

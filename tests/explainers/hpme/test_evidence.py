@@ -1,5 +1,7 @@
 """Degrees of transplants, given the outputs."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -44,6 +46,14 @@ def outputs(**given):
 )
 def test_verdicts(given, verdict):
     assert verdicts(degrees(outputs(**given))) == [verdict]
+
+
+def test_a_graft_that_does_nothing_is_no_reason():
+    mixed = outputs(random=-0.1)
+    assert verdicts(degrees(mixed)) == ["part"]  # hosts of mixes make room first
+    assert verdicts(degrees(replace(mixed, share=torch.tensor([0.9])))) == ["absence"]
+    moved = outputs(inserted=0.25, random=-0.1)
+    assert verdicts(degrees(replace(moved, share=torch.tensor([0.9])))) == ["part"]
 
 
 def test_no_absence_where_the_effect_is_certain():

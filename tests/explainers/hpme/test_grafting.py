@@ -11,8 +11,10 @@ from torch_geometric.nn import global_add_pool
 from torch_geometric.utils import from_smiles as pyg_graph
 
 from hpme.data import from_smiles
+from hpme.data.molecules.grafts import insert_many
 from hpme.explainers import HPMEExplainer
-from hpme.explainers.hpme.grafting import Featuriser
+from hpme.explainers.hpme import grafting
+from hpme.explainers.hpme.grafting import FEWEST, Featuriser
 from hpme.graphs import GraphStore
 from hpme.models import ExplainedModel
 
@@ -55,6 +57,16 @@ def test_molecules_are_grafted(fitted, tmp_path):
     assert loaded.molecules == fitted.molecules and set(loaded.molecules) <= {*PLAIN, *RICH}
     alone = loaded.quality(Chlorines(), graphs_of(RICH[3:4]))[0]
     assert (alone.verdict, alone.effect) == (found[3].verdict, pytest.approx(found[3].effect))
+
+
+def test_few_hosts_say_nothing(fitted, monkeypatch):
+    few = FEWEST - 1
+    monkeypatch.setattr(
+        grafting, "insert_many", lambda graft, hosts, _, seed: insert_many(graft, hosts, few, seed)
+    )
+    found = fitted.quality(Chlorines(), graphs_of(RICH[:2]))
+    assert all(q.grafted > 0 and math.isnan(q.effect) for q in found)
+    assert "too few other molecules. Removing" in str(found[0])
 
 
 def test_graphs_that_are_not_their_molecule_are_mixed_as_graphs(fitted):

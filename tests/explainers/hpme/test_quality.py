@@ -24,7 +24,7 @@ def made(verdict="part", **changed):
     """A quality with round numbers."""
     known = dict.fromkeys(NUMBERS, 0.0)
     known |= {"effect": 0.4, "effect_low": 0.22, "effect_high": 0.58, "random": 0.02}
-    known |= {"removal": -0.43, "size": 3, "output": "p(AMES)", "nodes": "atoms"}
+    known |= {"removal": -0.43, "grafted": 1.0, "size": 3, "output": "p(AMES)", "nodes": "atoms"}
     return Quality(verdict=verdict, **{**known, **changed})
 
 
@@ -112,6 +112,10 @@ def test_sentences():
         "These 3 nodes change p(AMES) by 0.0021 [-0.0010, 0.5800] in other graphs; random nodes by "
         "0.0200. Removing them lowers it by 0.0000. Nothing in the graph carries the prediction."
     )
+    lower = {"lost": -0.4, "removal_low": -0.5, "removal_high": -0.3}
+    against = made("unclear", **lower, way=-0.5).sentence()
+    assert against.endswith("by 0.43. What is marked speaks against the prediction.")
+    assert made("unclear", **lower, way=0.5).sentence().endswith("Too little is certain.")
     gone = made("unclear", effect=math.nan, removal=math.nan, nodes="nodes")
     assert gone.sentence() == "These 3 nodes cannot be moved. Too little is certain."
 
@@ -124,9 +128,11 @@ def test_sentences_begin_with_what_is_certain():
     )
     only = made(effect=math.nan, grafted=0.0, removal_low=-0.6, removal_high=-0.3).sentence()
     assert only == (
-        "These 3 atoms cannot be cut out and grafted as chemistry allows. Removing them lowers "
-        "p(AMES) by 0.43 [0.30, 0.60]. Part of the reason."
+        "These 3 atoms fit into too few other molecules. Replacing them, which gives no molecule, "
+        "lowers p(AMES) by 0.43 [0.30, 0.60]. Part of the reason."
     )
+    always = made(**changed, grafted=0.5, removal_low=-0.43, removal_high=-0.43).sentence()
+    assert always.startswith("Removing these 3 atoms lowers p(AMES) by 0.43. In other molecules")
 
 
 def test_sentences_name_the_rest():

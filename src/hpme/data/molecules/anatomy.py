@@ -200,7 +200,8 @@ def graft_of(anatomy: Anatomy, atoms: Iterable[int]) -> tuple[Graft | None, str]
     """A set of atoms as a region that can be moved; ``None`` and the reason if there is none.
 
     Atoms at the other end of multiple bonds come along. Where all would be frame, whole rings come
-    along if the region at most doubles. Parts that are bound to nothing else are left out.
+    along if the region at most doubles, or has three atoms then. Parts that are bound to nothing
+    else are left out.
     """
     region, reason = _movable(anatomy, {int(number) for number in atoms})
     return (None if region is None else _graft(anatomy, *region)), reason
@@ -216,7 +217,7 @@ def _movable(anatomy: Anatomy, asked: set[int]) -> tuple[tuple[set[int], set[int
     frame = anatomy.frame(inside)
     if len(frame) == len(inside):
         inside = anatomy.with_rings(inside)
-        if len(inside) > 2 * len(asked):
+        if len(inside) > max(3, 2 * len(asked)):
             return None, "a small part of a ring"
         frame = anatomy.frame(inside)
     moved = set[int]()

@@ -11,7 +11,7 @@ import torch
 
 from hpme.data.dataset import draw
 from hpme.data.info import PAPER, PUBLISHED, entry
-from hpme.data.molecules.chem import Reading, read_molecules
+from hpme.data.molecules.chem import MoleculeArrays, Reading, read_molecules
 from hpme.data.molecules.molgraph import flatten_molecules, with_contributions
 from hpme.data.sources import DataFile
 from hpme.errors import InputError, StorageError
@@ -48,10 +48,7 @@ def build_by_rule(
     ``"downsampled"`` keeps all positives and twice as many negatives, drawn with the seed; all
     other variants are fixed and the seed changes nothing. Molecules are the first of the file.
     """
-    patterns = FRAGMENTS[rules[variant]]
-    names, smiles = _read(path, "mol_id", size)
-    molecules = read_molecules(smiles, Reading(patterns), workers=1, progress=False)
-    store = flatten_molecules(molecules, len(patterns), {"smiles": smiles, "name": names})
+    store, _ = _read(path, "mol_id", size, Reading(FRAGMENTS[rules[variant]]))
     if variant != DOWNSAMPLED:
         return store
     y = store.graph["y"]
@@ -66,20 +63,16 @@ def build_crippen(variant: str, seed: int, size: int, path: Path) -> GraphStore:
     ``"published"`` ranks directed edges, which splits the two directions of a bond in half of the
     molecules; ``"paper"`` ranks bonds.
     """
-    names, smiles = _read(path, "Compound ID", size)
     how = Reading(hydrogens=True, contributions=True)
-    molecules = read_molecules(smiles, how, workers=1, progress=False)
-    store = flatten_molecules(molecules, 0, {"smiles": smiles, "name": names})
-    return with_contributions(
-        store,
-        torch.from_numpy(molecules.contribution),
-        share=CONTRIBUTION_SHARE,
-        directed=variant == PUBLISHED,
-    )
+    store, molecules = _read(path, "Compound ID", size, how)
+    contribution, directed = torch.from_numpy(molecules.contribution), variant == PUBLISHED
+    return with_contributions(store, contribution, share=CONTRIBUTION_SHARE, directed=directed)
 
 
-def _read(path: Path, name_column: str, size: int) -> tuple[list[str], list[str]]:
-    """Names and SMILES of the first molecules of a published file."""
+def _read(
+    path: Path, name_column: str, size: int, how: Reading
+) -> tuple[GraphStore, MoleculeArrays]:
+    """The first molecules of a published file."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
             rows = [(row[name_column], row["smiles"]) for row in csv.DictReader(file)]
@@ -87,7 +80,10 @@ def _read(path: Path, name_column: str, size: int) -> tuple[list[str], list[str]
         raise StorageError(f"'{path}' cannot be read: {error}; remove it and try again") from error
     if size > len(rows):
         raise InputError(f"'{path.name}' has {len(rows):,} molecules, fewer than {size:,}")
-    return [name for name, _ in rows[:size]], [smiles for _, smiles in rows[:size]]
+    names, smiles = map(list, zip(*rows[:size], strict=True))
+    molecules = read_molecules(smiles, how, workers=1, progress=False)
+    text = {"smiles": smiles, "name": names}
+    return flatten_molecules(molecules, len(how.smarts), text), molecules
 
 
 BENZENE_RULES = dict.fromkeys((PAPER, PUBLISHED), RING)

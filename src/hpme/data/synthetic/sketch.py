@@ -6,7 +6,6 @@ import random
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import networkx as nx
 import numpy as np
@@ -34,11 +33,6 @@ class Motif:
         unique = sorted({(min(edge), max(edge)) for edge in edges})
         return cls(name, 1 + max(v for _, v in unique), tuple(unique))
 
-    @cached_property
-    def edge_array(self) -> EdgeArray:
-        """The edges as an array of shape :math:`[M, 2]`."""
-        return np.array(self.edges, dtype=np.int64)
-
 
 CYCLE = Motif.from_edges("cycle", CycleMotif(5)().edge_index.T.tolist())
 HOUSE = Motif.from_edges("house", HouseMotif()().edge_index.T.tolist())
@@ -55,9 +49,13 @@ class GraphSketch:
     """
 
     def __init__(self, num_nodes: int, edges: EdgeArray) -> None:
-        self.num_nodes = num_nodes
-        self.node_blocks: list[tuple[int, bool]] = [(num_nodes, False)]
+        self.in_motif = [False] * num_nodes
         self.edge_blocks: list[tuple[EdgeArray, bool]] = [(edges, False)]
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes so far."""
+        return len(self.in_motif)
 
     @classmethod
     def barabasi_albert(cls, num_nodes: int, m: int, seed: random.Random | int) -> GraphSketch:
@@ -72,10 +70,9 @@ class GraphSketch:
     def attach(self, motif: Motif, base_node: int, motif_node: int = 0) -> GraphSketch:
         """Adds a motif and the one edge that holds it, which is never ground truth."""
         first = self.num_nodes
-        self.edge_blocks.append((motif.edge_array + first, True))
+        self.edge_blocks.append((np.array(motif.edges) + first, True))
         self.add_edges([(base_node, first + motif_node)])
-        self.node_blocks.append((motif.num_nodes, True))
-        self.num_nodes += motif.num_nodes
+        self.in_motif += [True] * motif.num_nodes
         return self
 
     def add_edges(self, edges: Sequence[tuple[int, int]]) -> None:
@@ -91,14 +88,13 @@ def networkx_edges(graph: nx.Graph) -> EdgeArray:
 def flatten(sketches: Sequence[GraphSketch]) -> GraphStore:
     """Lays sketches end to end, in both edge directions, with ``node_mask`` and ``edge_mask``."""
     edge_blocks = [block for sketch in sketches for block in sketch.edge_blocks]
-    node_blocks = [block for sketch in sketches for block in sketch.node_blocks]
     lengths = [len(edges) for edges, _ in edge_blocks]
     return flatten_undirected(
         sizes=np.array([sketch.num_nodes for sketch in sketches]),
         counts=np.array([sum(len(edges) for edges, _ in s.edge_blocks) for s in sketches]),
         edges=np.concatenate([edges for edges, _ in edge_blocks]),
         edge_mask=np.repeat([in_motif for _, in_motif in edge_blocks], lengths),
-        node_mask=np.repeat([flag for _, flag in node_blocks], [size for size, _ in node_blocks]),
+        node_mask=np.concatenate([sketch.in_motif for sketch in sketches]),
     )
 
 

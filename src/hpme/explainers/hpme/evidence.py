@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any, Literal
 
@@ -13,6 +13,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 Verdict = Literal["carried", "part", "several", "absence", "unclear"]
+Row = list[float]
+"""A mean and the ends of its interval."""
 CONFIDENCE = 0.95
 CARRIES = 0.5
 """Share of the way that a region must carry to be most of the reason."""
@@ -72,11 +74,9 @@ class Trials:
                 ours = torch.where(other.share == 0, torch.nan, ours)
             return torch.where(other.share > 0, theirs, ours)
 
-        hosts, inserted, random = map(chosen, ("hosts", "inserted", "random"))
-        given = self.bounded, other.share, other.made
-        return Trials(
-            self.own, hosts, inserted, random, chosen("removed"), chosen("spared"), *given
-        )
+        names = ("hosts", "inserted", "random", "removed", "spared")
+        tables: dict[str, Any] = {name: chosen(name) for name in names}
+        return replace(self, **tables, share=other.share, made=other.made)
 
     @property
     def differ(self) -> Tensor:
@@ -94,10 +94,10 @@ def degrees(trials: Trials) -> dict[str, Tensor]:
     """Numbers of all graphs, as :class:`Quality` calls them; those with intervals are ``[B, 3]``.
 
     Also ``kept``, the share of the way that is left without the random region that is needed most,
-    and ``rest``, how far the graph without the region is ahead of hosts with random ones. Hosts
-    that differ enough count, on the side of the farthest. The way begins at hosts with random
-    regions; where these are nearly there already, at hosts as they are. Where none differs at all,
-    shares are 0.
+    ``rest``, how far the graph without the region is ahead of hosts with random ones, and whether
+    grafts clearly take hosts ``towards`` the graph. Hosts that differ enough count, on the side of
+    the farthest. The way begins at hosts with random regions; where these are nearly there already,
+    at hosts as they are. Where none differs at all, shares are 0.
     """
     own, there = trials.own.double(), trials.differ
     scale = torch.maximum(own.abs(), trials.hosts.double().abs().nan_to_num().amax(0))
@@ -120,6 +120,8 @@ def degrees(trials: Trials) -> dict[str, Tensor]:
     without_random = nearer(spared, own.expand_as(spared)).clamp(max=0)  # what rises is not lost
     carried, effect = nearer(inserted, random), interval(inserted - hosts)
     lost = interval(without_random - nearer(removed, own.expand_as(removed)))
+    # Hosts of mixes make room first; a graft that does nothing where random ones harm is no reason.
+    towards = torch.where(whole > 0, effect[:, 1], -effect[:, 2]) > 0
     return {
         "carried": torch.where(stays.unsqueeze(1), 0.0, interval(carried)),
         "p": torch.where(stays, 1.0, p_value(carried)),
@@ -130,6 +132,7 @@ def degrees(trials: Trials) -> dict[str, Tensor]:
         "way": whole,
         "kept": 1 + without_random.nan_to_num(0.0).amin(0),
         "rest": nearer(removed, random).nanmean(0),
+        "towards": towards | ~(trials.share.to(own.device) > 0),
     }
 
 
@@ -165,22 +168,18 @@ def _moments(change: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def verdicts(found: Mapping[str, Tensor]) -> list[Verdict]:
     """What predictions rest on, by :func:`degrees`."""
-    names = ("carried", "lost", "effect", "random", "rest", "kept")
+    names = ("carried", "lost", "effect", "random", "rest", "kept", "towards")
     return [_verdict(*row) for row in zip(*(found[name].tolist() for name in names), strict=True)]
 
 
 def _verdict(
-    carried: list[float],
-    lost: list[float],
-    effect: list[float],
-    random: float,
-    rest: float,
-    kept: float,
+    carried: Row, lost: Row, effect: Row, random: float, rest: float, kept: float, towards: bool
 ) -> Verdict:
     """The verdict of one graph; comparisons with NaN are false."""
-    if carried[0] >= CARRIES and carried[1] > 0:
+    if carried[0] >= CARRIES and carried[1] > 0 and towards:
         return "several" if rest >= CARRIES else "carried"
-    if any(share >= LITTLE and low > 0 for share, low, _ in (carried, lost)):
+    shares = (carried, lost) if towards else (lost,)
+    if any(share >= LITTLE and low > 0 for share, low, _ in shares):
         return "part"
     moves = effect[1] > max(0.0, random) or effect[2] < min(0.0, random)
     narrow = all(abs(end) < NEAR_ZERO for end in (*carried[1:], *lost[1:]))

@@ -25,9 +25,9 @@ from hpme.graphs.segment import exclusive_cumsum
 from hpme.models.explained import ExplainedModel, HeldModel
 
 DRAWS = 16
-"""Hosts per molecule, random regions, and fillers."""
+"""Hosts per graph: enough for intervals. Of molecules also random regions, and fillers."""
 FEWEST = 4
-"""Pairs of transplants below which grafts say too little."""
+"""Pairs of transplants, with a region and a random one, below which grafts say too little."""
 BATCH = 512
 TRIALS = ("inserted", "random", "removed", "spared")
 Featurise = Callable[[Sequence[str]], Sequence[Any]]
@@ -156,12 +156,15 @@ class Grafting:
                     numbers[draw, graph] = host
                     before = one
                 elif name == "random":  # it follows the region in the same host
-                    made[graph, draw] = _as_it_is(self.anatomies[host]), before, one
+                    bare = self.anatomies[host]
+                    as_it_is = (-1,) * bare.size, tuple(range(bare.size))
+                    made[graph, draw] = Transplant(bare.molecule, *as_it_is), before, one
         tables = self.table((len(TRIALS), DRAWS, count), texts, [graph for *_, graph in texts])
         hosts = hosts.gather(0, numbers.to(ids.device))
         inserted, random, removed, spared = tables
-        pairs = [(a + b).isfinite().sum(0) for a, b in ((inserted, random), (removed, spared))]
-        share = tables.isfinite().double().mean((0, 1)) * (torch.maximum(*pairs) >= FEWEST)
+        enough = (tables[::2] + tables[1::2]).isfinite().sum(1) >= FEWEST
+        share = tables.isfinite().double().mean((0, 1)) * enough.any(0)
+        tables[:2, :, ~enough[0]] = torch.nan
         share = torch.where(chosen.to(ids.device), share, torch.nan)
         bounded = context.task.classification
         return Trials(own, hosts, inserted, random, removed, spared, bounded, share, made)
@@ -266,12 +269,7 @@ def anatomy_of(smiles: str) -> Anatomy:
     return Anatomy(import_module("rdkit.Chem").MolFromSmiles(smiles))
 
 
-def _as_it_is(own: Anatomy) -> Transplant:
-    """A molecule into which nothing was put."""
-    return Transplant(own.molecule, (-1,) * own.size, tuple(range(own.size)))
-
-
-def text_of(made: Transplant) -> str:
+def text_of(made: Any) -> str:
     """The SMILES of what was made."""
     return str(import_module("rdkit.Chem").MolToSmiles(made.molecule))
 

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hpme.explainers.hpme.evidence import CARRIES, Trials, Verdict, degrees, verdicts
-from hpme.explainers.hpme.grafting import Grafting
+from hpme.explainers.hpme.evidence import CARRIES, LITTLE, Trials, Verdict, degrees, verdicts
+from hpme.explainers.hpme.grafting import DRAWS, Grafting
 from hpme.explainers.hpme.method.pool import top_nodes
 from hpme.explainers.hpme.proof import Proof, proofs_of
 from hpme.explainers.hpme.rest import named, rest_of
@@ -21,8 +21,6 @@ from hpme.explainers.shared.context import Context
 from hpme.graphs import GraphBatch
 from hpme.models.output import OutputView
 
-DRAWS = 16
-"""Hosts every graph meets: enough for intervals."""
 BEYOND_CHANCE = 0.25
 """By how much more than random nodes an alternative must keep of a prediction to carry it."""
 ADDED = 0.1
@@ -117,10 +115,8 @@ class Quality:
         elsewhere = f"in other {'molecules' if atoms else 'graphs'}"
         removed = not math.isnan(self.removal)
         if math.isnan(self.effect):
-            why = "cut out and grafted as chemistry allows" if atoms else "moved"
-            said = [f"{these} cannot be {why}"] + [
-                self._without(them, self.output, sure=True)
-            ] * removed
+            why = f"fit{'s' * one} into too few other molecules" if atoms else "cannot be moved"
+            said = [f"{these} {why}"] + [self._without(them, self.output, sure=True)] * removed
         elif removed and self.lost_low > 0 >= self.carried_low:
             change, random = self._moved(they, "it")
             said = [self._without(these, self.output, sure=True), f"{elsewhere} {change}{random}"]
@@ -149,14 +145,16 @@ class Quality:
             values += [self.removal_low, self.removal_high]
             if self.removal_low <= 0 <= self.removal_high:
                 up, verb = 1, "changes"
-        return f"removing {them} {verb} {output} by {self._number(*(up * v for v in values))}"
+        what = f"removing {them}" if self.grafted else f"replacing {them}, which gives no molecule,"
+        return f"{what} {verb} {output} by {self._number(*(up * v for v in values))}"
 
     def _number(self, value: float, *ends: float) -> str:
         """A number with its interval; the largest of a sentence has two digits that count."""
         known = [abs(v) for v in (self.effect, self.removal) if abs(v) > 0]  # not NaN
         digits = max(0, 1 - math.floor(math.log10(max(known, default=1.0))))
         text, *low_high = (f"{round(v, digits) + 0.0:.{digits}f}" for v in (value, *sorted(ends)))
-        return f"{text} [{', '.join(low_high)}]" if all(map(math.isfinite, ends)) and ends else text
+        wide = all(map(math.isfinite, ends)) and len({*low_high}) > 1  # else it is one molecule
+        return f"{text} [{', '.join(low_high)}]" if wide else text
 
     @property
     def shares(self) -> tuple[float, float]:
@@ -167,6 +165,11 @@ class Quality:
     def _reason(self) -> str:
         """How much of the reason it is, and the rest if that adds clearly or nothing is left to."""
         said = REASONS[self.verdict]
+        away = max(self.way * end for end in (self.effect_low, self.effect_high)) < 0
+        nearer = min(self.way * end for end in (self.removal_low, self.removal_high)) > 0
+        against = (away and self.carried <= -LITTLE) or (nearer and self.lost <= -LITTLE)
+        if self.verdict == "unclear" and against:
+            return "What is marked speaks against the prediction"
         if self.verdict in ("carried", "part") and self.carried_low > 0:
             said += f" ({min(self.carried, 1.0):.0%})"
         if self.more and (math.isnan(self.together) or self.carried > 1 - ADDED):

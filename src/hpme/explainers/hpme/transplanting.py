@@ -184,10 +184,9 @@ class TransplantingExplainer(MixingExplainer):
         at_least("draws", draws, 1)
 
         def ask(transplants: Transplants, store: GraphStore, _: Tensor) -> list[Effect]:
-            grafting, left = self._grafting(model, transplants, store), None
-            if grafting is not None:
-                pooled = transplants.pooled[: len(store.x)]
-                left = grafting.without(store, pooled, draws, nodes=nodes)
+            grafting = self._grafting(model, transplants, store)
+            pooled = transplants.pooled[: len(store.x)]
+            left = grafting.without(store, pooled, draws, nodes=nodes) if grafting else None
             return effects_of(transplants, draws=draws, nodes=nodes, without=left)
 
         found = self._by_parts(model, graphs, ask)

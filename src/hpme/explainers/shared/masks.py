@@ -125,7 +125,7 @@ def feature_importance(
             "node_mask_type='object'"
         )
     output = adapter.predict(graphs, **model_kwargs)
-    task = adapter.task(output)
+    task = adapter.view.task(output)
     before = task.values(output)
     # Column 0 of one type has nothing to do with column 0 of another.
     kinds = [None] if graphs.schema is None else graphs.type_rows.nodes
@@ -179,7 +179,7 @@ def share_descriptors(
     with explained.frozen():
         adapter = explained.adapter()
         output = adapter.predict(graphs)
-        task = replace(adapter.task(output), scale=1.0)
+        task = replace(adapter.view.task(output), scale=1.0)
         classes = predicted(task, output)
         before = explained_output(task, output, classes)
 

@@ -44,7 +44,7 @@ class TrainingFreeExplainer(GraphExplainer):
         if self.task is not None and not adapter.view.asked:
             return self.task
         # The spread over the graphs at hand would make masks depend on which ones come together.
-        return replace(adapter.task(output), scale=1.0)
+        return replace(adapter.view.task(output), scale=1.0)
 
     def _meta(self) -> dict[str, Any]:
         return {"task": None if self.task is None else asdict(self.task)}
