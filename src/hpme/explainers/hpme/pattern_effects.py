@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -275,18 +276,14 @@ class _Grafts:
 
     def _put_in(self, hosts: list[int], donors: list[int], others: list[int]) -> dict[str, Any]:
         """Hosts with the pattern of some graph, and with a random fragment of some other."""
-        anatomies = self.grafting.anatomies
+        anatomies, draw = self.grafting.anatomies, partial(pick, generator=self.generator)
 
         def put(host: int, random: bool) -> str:
             for _ in range(TRIES):
-                donor = pick(donors, self.generator)
-                graft, _ = graft_of(
-                    anatomies[donor], pick(self.pattern.matches[donor], self.generator)
-                )
+                donor = draw(donors)
+                graft, _ = graft_of(anatomies[donor], draw(self.pattern.matches[donor]))
                 if graft is not None and random:
-                    graft = random_region(
-                        anatomies[pick(others, self.generator)], graft, self.generator
-                    )
+                    graft = random_region(anatomies[draw(others)], graft, self.generator)
                 one = insert(graft, anatomies[host], self.generator) if graft else None
                 if one is not None and _plain(one):
                     return text_of(one)
