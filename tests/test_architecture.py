@@ -26,6 +26,7 @@ FOUNDATION = {"errors", "limits", "progress", "storage", "text", "__init__"}
 ALIASES = {
     ("hpme.viz", "hpme.page"),
     ("hpme.explainers.shared.explanation", "hpme.viz.gallery"),
+    ("hpme.explainers.hpme.rulebook", "hpme.viz.gallery"),
     ("hpme.explainers.hpme.rulebook", "hpme.viz.rules"),
     ("hpme.explainers.hpme.proof", "hpme.viz.gallery"),
     ("hpme.explainers.hpme.proof", "hpme.viz.proof"),

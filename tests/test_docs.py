@@ -97,7 +97,7 @@ APPENDED = {
     "hpme run --dataset ba-2motifs --explainer grad": TINY,
     "hpme run --smiles": f"--graphs 6 --train-steps 3 {TINY_HPME} -o k=2",
     "hpme run -d tree-grid-links": f"{TINY} -o epochs=2",
-    "hpme bench table1 --datasets": TINY,
+    "hpme bench table1 --datasets": f"{TINY} --explainers random",
     "hpme explain": f"--graphs 6 {TINY_HPME} -o k=2",
     "hpme apply": "",
     "hpme demo": TINY,

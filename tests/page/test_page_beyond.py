@@ -101,7 +101,7 @@ def test_what_would_change_the_answer(browser, answers):
     found = answers[3]["counterfactuals"]
     cards = many(browser, "#view-changes .card")
     assert len(cards) == 12
-    assert "found for 39 of 40" in one(browser, "#view-changes").text
+    assert "found for 39 of 40 molecules" in one(browser, "#view-changes").text
     first = cards[0].find_elements(By.CSS_SELECTOR, ".change")
     assert len(first) == len(found[0])
     gone = first[0].find_elements(By.CSS_SELECTOR, ".gone .marks circle")
@@ -178,7 +178,7 @@ def test_nothing_to_tell_apart_and_nothing_found(chromium, answers, tmp_path):
     chromium.get(path.as_uri())
     assert "all graphs get the same prediction" in one(chromium, "#view-rules .warning").text
     one(chromium, "#tab-changes").click()
-    assert "found for 0 of 10 graphs" in one(chromium, "#view-changes").text
+    assert "found for 0 of 10 molecules" in one(chromium, "#view-changes").text
     assert chromium.get_log("browser") == []
 
 

@@ -13,6 +13,7 @@ pytest.importorskip("selenium", reason="selenium is missing: pip install 'hpme[d
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
+from hpme.page.beyond import Drawn
 from hpme.viz import write_page
 
 ALL = "return [...document.querySelectorAll(arguments[0])].map((e) => %s)"
@@ -54,6 +55,16 @@ def one(browser, selector):
 
 def every(browser, selector):
     return browser.execute_script(ALL % "e.textContent", selector)
+
+
+def test_a_molecule_in_one_place_is_drawn_once():
+    ring = cycle(3, smiles="C1CC1", places=torch.zeros(3, 2))
+    drawn = Drawn()
+    assert [drawn.add(ring), drawn.add(ring.clone()), drawn.add(cycle(3)), drawn.add(cycle(3))] == [
+        0, 0, 1, 2,
+    ]  # fmt: skip
+    ring.places = torch.ones(3, 2)
+    assert drawn.add(ring) == 3
 
 
 def test_the_clearest_proof_stands_on_top(browser, page):
@@ -111,6 +122,10 @@ def test_verdicts_are_counted_and_filter(browser):
     assert not chips[2].is_enabled()
     chips[0].click()
     assert every(browser, ".card h3") == ["cycle 0", HOSTILE]
+    points = ALL % "e.getAttribute('d').split('M').length - 1"  # the chart follows
+    WebDriverWait(browser, 60).until(
+        lambda b: sum(b.execute_script(points, "#verdicts .dots.chosen")) == 2
+    )
     assert chips[0].get_attribute("aria-pressed") == "true"
     assert chips[1].text.startswith("1")  # what else there is stays visible
     chips[0].click()

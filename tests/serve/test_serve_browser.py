@@ -8,6 +8,7 @@ from browser import resize, set_dark, start
 
 pytest.importorskip("selenium", reason="selenium is missing: pip install 'hpme[dev]'")
 
+from selenium.webdriver import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.wait import WebDriverWait
@@ -53,12 +54,30 @@ def test_ask_in_a_browser(chromium, server, tmp_path):
     wait(chromium, lambda: answered(chromium, "vinegar"))
     assert one(chromium, "#status").text.startswith("Answered in")
 
+    chromium.switch_to.frame(one(chromium, "#answer"))  # the page of one begins with it
+    assert chromium.execute_script("return document.body.className") == "alone"
+    assert one(chromium, ".change").is_displayed() and not one(chromium, ".tools").is_displayed()
+    chromium.switch_to.default_content()
+
     box.clear()
     box.send_keys("C1CC <img src=x onerror=alert(1)>")
     one(chromium, "#send").click()
     wait(chromium, lambda: "not valid SMILES" in one(chromium, "#error").text)
     assert not chromium.find_elements(By.CSS_SELECTOR, "form img[src='x']")
     wait(chromium, lambda: not picture.is_displayed())
+
+    box.clear()
+    box.send_keys("c1ccccc1 benzene\nCCO")
+    one(chromium, "#draw").click()
+    sketcher = one(chromium, "#sketcher")
+    canvases = (
+        "return document.querySelector('#sketcher > *')?.shadowRoot.querySelectorAll('canvas')"
+    )
+    assert len(wait(chromium, lambda: chromium.execute_script(canvases))) == 2
+    ActionChains(chromium).move_to_element_with_offset(sketcher, 250, 100).click().perform()
+    wait(chromium, lambda: box.get_property("value").split("\n") == ["CC.c1ccccc1", "CCO"])
+    one(chromium, "#draw").click()
+    assert not sketcher.is_displayed()
 
     table = tmp_path / "row.csv"
     table.write_text("smiles,name\nOCCO,glycol\n")

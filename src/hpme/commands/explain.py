@@ -127,7 +127,7 @@ def explain(
         one.fit(read.model, read.fitted, target=read.model.target, progress=not inputs.quiet)
         explanations[name] = explanations_of(one, read, quiet=inputs.quiet)
         if not inputs.quiet:
-            _announce(name, one, explanations[name], _names(read))
+            _announce(name, one, explanations[name], read)
         if save_explainer is not None:
             one.save(save_explainer / f"{name}.safetensors")
     more: dict[str, dict[str, Any]] = {
@@ -153,14 +153,14 @@ def explain(
         raise failed
 
 
-def _announce(
-    name: str, explainer: Any, explanations: Sequence[Any], graphs: Sequence[str]
-) -> None:
+def _announce(name: str, explainer: Any, explanations: Sequence[Any], read: Inputs) -> None:
+    from hpme.page.entries import names_of
+
     ratio = getattr(getattr(explainer, "size", None), "ratio", None)
     say(f"{name}: done" + ("" if ratio is None else f", explanations of {ratio:.0%} of the nodes"))
     if getattr(explainer, "report", None) is not None:
         say(f"  {explainer.report.summary()}")
-    pairs = zip(graphs, explanations, strict=True)
+    pairs = zip(names_of(read.graphs, read.numbers), explanations, strict=True)
     told = [(graph, item.quality) for graph, item in pairs if item.get("quality")]
     if told:
         counts = Counter(quality.verdict for _, quality in told).most_common()
@@ -206,16 +206,6 @@ def what_is_missing(
     return changes
 
 
-def _names(read: Inputs) -> list[str]:
-    """What the graphs are called."""
-    from hpme.page.entries import text_or_none
-
-    return [
-        text_or_none(graph.get("name")) or text_or_none(graph.get("smiles")) or f"graph {number}"
-        for graph, number in zip(read.graphs, read.numbers, strict=True)
-    ]
-
-
 def save_page(
     read: Inputs,
     explainers: Mapping[str, GraphExplainer],
@@ -226,6 +216,7 @@ def save_page(
 ) -> None:
     """Writes the page, and says where it is; ``more`` goes to :func:`~hpme.page.write_page`."""
     from hpme.page import write_page
+    from hpme.page.entries import names_of
 
     ours = next((name for name in explainers if name.partition(",")[0] == HPME), None)
     if more.get("counterfactuals") is None and ours is not None:
@@ -236,7 +227,7 @@ def save_page(
         read.graphs,
         explanations,
         out,
-        names=_names(read),
+        names=names_of(read.graphs, read.numbers),
         metrics=_spread(read, quiet=options.quiet),
         reports={name: getattr(one, "report", None) for name, one in explainers.items()},
         seed=options.seed,

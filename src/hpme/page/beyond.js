@@ -63,7 +63,7 @@ function buildChanges(container, changes) {
     el("section", { class: "trust", "aria-labelledby": "changes-title" },
       el("h2", { id: "changes-title" }, "What would change the answer"),
       el("p", {}, `${made} until the model’s answer changed: found for ${hits.toLocaleString("en")} of ${counted(changes.length, WORDS.graph)}.${middle} This is what the model would answer, which need not be true of the ${WORDS.graph}s.`),
-      el("div", { class: "legend" }, item("gone", "goes"), item("come", "comes from another graph"))),
+      el("div", { class: "legend" }, item("gone", "goes"), item("come", `comes from another ${WORDS.graph}`))),
     list,
     el("nav", { class: "pager", "aria-label": "Pages of changes", hidden: pages < 2 }, previous, text, next));
   show(0);
@@ -117,12 +117,13 @@ function buildAudit(container, audit) {
 const TABS = [["rules", "Rules"], ["changes", "What would change it"], ["audit", "Audit"], ["graphs", "Explanations"]];
 let showChange = null;
 
-/** The tab in view: pages without any have the list of graphs alone. */
+/** The tab in view: pages without any have the list of graphs, and what would change a single one below it. */
 function currentTab() {
-  return TABS.find(([name]) => !byId(`view-${name}`).hidden)[0];
+  return byId("tabs").hidden ? "graphs" : TABS.find(([name]) => !byId(`view-${name}`).hidden)[0];
 }
 
 function openTab(opened) {
+  if (byId("tabs").hidden) return;
   for (const [name] of TABS) {
     byId(`view-${name}`).hidden = name !== opened;
     const tab = byId(`tab-${name}`);
@@ -138,6 +139,11 @@ function buildInsight() {
   if (found.rules) buildRules(byId("view-rules"), found.rules);
   if (found.changes?.every(Boolean)) showChange = buildChanges(byId("view-changes"), found.changes);
   if (found.audit) buildAudit(byId("view-audit"), found.audit);
+  if (report.count === 1 && showChange && !found.rules && !found.audit) {
+    byId("view-graphs").after(byId("view-changes"));
+    byId("view-changes").hidden = false;
+    return;
+  }
   const there = TABS.filter(([name]) => name === "graphs" || (name === "changes" ? showChange : found[name]));
   if (there.length < 2) return;
   byId("view-graphs").setAttribute("role", "tabpanel");

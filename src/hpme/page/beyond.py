@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
-from torch_geometric.data import Data
 
 from hpme.explainers.hpme.quality import Quality
 from hpme.graphs import GraphStore
@@ -16,7 +15,7 @@ from hpme.graphs.schema import NODE_TYPE
 from hpme.graphs.transforms import on_cpu
 from hpme.page.drawing import draw_graphs
 from hpme.page.entries import text_or_none
-from hpme.page.template import decimals, whole_numbers
+from hpme.page.template import decimals, shares
 from hpme.viz.proof import placed
 
 if TYPE_CHECKING:
@@ -30,29 +29,29 @@ CHANGE = ("size", "smiles", "similarity", "exchanged", "accessibility", "known")
 
 
 class Drawn:
-    """Graphs beside those of the page, and their numbers."""
+    """Graphs beside those of the page, and their numbers; a molecule in one place is drawn once."""
 
     def __init__(self) -> None:
         self.graphs: list[Any] = []
-        self.marks: list[Tensor] = []
+        self.known: dict[Any, int] = {}
 
-    def add(self, graph: Any, mark: Tensor | None = None) -> int:
-        """The number of a graph; ``mark`` are nodes to colour."""
-        known = {name: graph.get(name) for name in (NODE_TYPE, "places")}
-        known = {name: value for name, value in known.items() if value is not None}
-        known["smiles"] = text_or_none(graph.get("smiles"))
-        self.graphs.append(Data(edge_index=graph.edge_index, num_nodes=graph.num_nodes, **known))
-        self.marks.append(torch.zeros(graph.num_nodes) if mark is None else mark.cpu())
-        return len(self.graphs) - 1
+    def add(self, graph: Any) -> int:
+        """The number of a graph."""
+        smiles, places = text_or_none(graph.get("smiles")), graph.get("places")
+        at = None if places is None else places.numpy().tobytes()
+        number = self.known.setdefault((smiles or len(self.graphs), at), len(self.graphs))
+        if number == len(self.graphs):
+            self.graphs.append(graph)
+        return number
 
     def to_dict(self, *, progress: bool) -> dict[str, Any]:
         """What the page needs to draw them."""
-        plain = [Data(x=torch.zeros(g.num_nodes, 1), edge_index=g.edge_index) for g in self.graphs]
-        store = GraphStore.from_graphs(on_cpu(plain))
-        known = [graph.get(NODE_TYPE) for graph in self.graphs]
-        types = None if any(kind is None for kind in known) else torch.cat(known)
-        drawn = draw_graphs(on_cpu(self.graphs), store, types, progress=progress)
-        return {"mark": whole_numbers(torch.cat(self.marks)), **drawn}
+        graphs = on_cpu(self.graphs)
+        sizes, edges = torch.tensor([[one.num_nodes, one.num_edges] for one in graphs]).T
+        store = GraphStore(sizes, edges, torch.cat([graph.edge_index for graph in graphs], 1))
+        kinds = [graph.get(NODE_TYPE) for graph in graphs]
+        types = None if any(kind is None for kind in kinds) else torch.cat(kinds)
+        return draw_graphs(graphs, store, types, progress=progress)
 
 
 def beyond(
@@ -108,9 +107,9 @@ def _change(one: Counterfactual, drawn: Drawn) -> dict[str, Any]:
 def proofs(named: Mapping[str, Sequence[Any]], *, progress: bool = False) -> dict[str, Any] | None:
     """By explainer what was moved where for each graph, drawn, and what the model said.
 
-    A trial is a list: number of the drawn host and its output, then both with the region, then
-    with a random region. Outputs of all hosts are as many numbers for every graph, NaN where
-    nothing was moved. The best is the graph whose region carries most for certain.
+    A trial is a list: number of the drawn host, its output and its marked nodes, then those with
+    the region, then with a random region. Outputs of all hosts are as many numbers for every graph,
+    NaN where nothing was moved. The best is the graph whose region carries most for certain.
     """
     drawn, found = Drawn(), dict[str, Any]()
     for name, explanations in named.items():
@@ -118,7 +117,9 @@ def proofs(named: Mapping[str, Sequence[Any]], *, progress: bool = False) -> dic
         known = [q.proof if isinstance(q, Quality) else None for q in qualities]
         if not any(proof is not None and proof.trials for proof in known):
             continue
-        trials, sure = list[list[list[float]]](), dict[float, int]()
+        trials, sure = list[list[list[Any]]](), dict[float, int]()
+        bounded = all(proof.bounded for proof in known if proof is not None)
+        column = partial(shares, low=0.0, high=1.0) if bounded else decimals
         width = max(len(proof.hosts) for proof in known if proof is not None)
         outputs = torch.full((3, len(known), width), torch.nan)
         own = torch.full((len(known),), torch.nan)
@@ -133,21 +134,17 @@ def proofs(named: Mapping[str, Sequence[Any]], *, progress: bool = False) -> dic
             for trial in proof.trials:
                 trials[-1].append([])
                 for graph, one in zip(placed(trial), trial, strict=True):
-                    place = drawn.add(graph, one.nodes)
-                    trials[-1][-1] += [place, round(one.output, 4)]
-            if (
-                quality.verdict == "carried"
-                and proof.trials
-                and not math.isnan(quality.carried_low)
-            ):
-                sure.setdefault(quality.carried_low, number)
+                    marked = one.nodes.nonzero().view(-1).tolist()
+                    trials[-1][-1] += [drawn.add(graph), round(one.output, 4), marked]
+            if quality.verdict == "carried" and proof.trials and quality.carried_low > -math.inf:
+                sure.setdefault(quality.carried_low, number)  # NaN is not
         columns = zip(("hosts", "chosen", "random"), outputs, strict=True)
         found[name] = {
             "trials": trials,
             "outputs": {
                 "width": width,
-                "own": decimals(own),
-                **{side: decimals(values.reshape(-1)) for side, values in columns},
+                "own": column(own),
+                **{side: column(values.reshape(-1)) for side, values in columns},
             },
             "names": [None if proof is None else proof.name for proof in known],
             "best": sure[max(sure)] if sure else None,

@@ -75,7 +75,6 @@ function decodeDrawn(given) {
     bond: decode(given.bond),
     molecule: decode(given.molecule),
     type: given.type ? decode(given.type) : null,
-    mark: given.mark ? decode(given.mark) : null,
   };
   return { ...drawn, nodeStart: starts(drawn.nodes), edgeStart: starts(drawn.edges) };
 }
@@ -96,7 +95,6 @@ const report = {
   explainers: raw.explainers.map(decodeExplainer),
 };
 report.atoms = raw.unit === "atom";
-report.molecules = report.molecule.every(Boolean);
 report.units = report.atoms ? report.nodes : report.edges;
 report.stepStart = starts(report.stepCounts);
 report.shown = report.explainers.filter((explainer) => !explainer.baseline);

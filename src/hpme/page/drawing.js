@@ -278,8 +278,9 @@ function sketch(source, graph, marked, name, text) {
     }
     nodes.append(dot);
   });
+  const used = Math.max(HEIGHT / 2, Math.max(...y) - Math.min(...y) + 2 * MARGIN); // it stands in the middle
   const element = svg("svg", {
-    class: `drawing ${name}${molecule ? " molecule" : ""}`, viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": text,
+    class: `drawing ${name}${molecule ? " molecule" : ""}`, viewBox: `0 ${(HEIGHT - used) / 2} ${WIDTH} ${used}`, role: "img", "aria-label": text,
   }, marks, lines, nodes);
   element.style.setProperty("--unit", `${unit.toFixed(1)}px`);
   return element;

@@ -52,22 +52,23 @@ def draw_graphs(
     labels: dict[Label, int] = {NO_LABEL: 0}
     label, bond, molecules = [], [], []
     pairs = store.pairs.proper
-    parts = pairs.index.t().split(pairs.counts.tolist())  # type: ignore[no-untyped-call]
+    ends, last = pairs.index.t().tolist(), 0
     with progress_bar("drawing", len(graphs), enabled=progress) as advance:
-        for graph, ends in zip(graphs, parts, strict=True):
+        for graph, count in zip(graphs, pairs.counts.tolist(), strict=True):
+            first, last = last, last + count
             molecule = molecule_of(graph)
             molecules.append(molecule is not None)
             if molecule is None:
                 positions.append(positions_of(graph))
                 label += [0] * graph.num_nodes
-                bond += [Bond.LINK] * len(ends)
+                bond += [Bond.LINK] * count
             else:
                 # RDKit's y points upwards.
-                places = np.array(molecule.GetConformer().GetPositions()[:, :2]) * (1, -1)
-                positions.append(places)
-                texts = [_label(atom, places) for atom in molecule.GetAtoms()]
+                positions.append(molecule.GetConformer().GetPositions()[:, :2] * (1, -1))
+                texts, kinds = _written(molecule, *positions[-1].T.tolist())
                 label += [labels.setdefault(text, len(labels)) for text in texts]
-                bond += _bonds(molecule, places, ends)
+                # Pairs that are no bond of the molecule are plain links.
+                bond += [kinds.get((a, b), Bond.LINK) for a, b in ends[first:last]]
             advance(1)
     everywhere = torch.from_numpy(np.concatenate(positions))
     return {
@@ -80,6 +81,7 @@ def draw_graphs(
         "labels": list(labels),
         "bond": whole_numbers(torch.tensor(bond, dtype=torch.long)),
         "molecule": whole_numbers(torch.tensor(molecules)),
+        "molecules": all(molecules),
     }
 
 
@@ -93,12 +95,61 @@ def _places(positions: Tensor, batch: Tensor, count: int) -> Column:
     return whole_numbers(((positions - low[batch]) / span[batch] * 65534).round().reshape(-1))
 
 
-def _label(atom: Any, places: Positions) -> Label:
-    """What a chemist would write: no letter for a plain carbon, hydrogens beside other atoms."""
-    neighbours = [other.GetIdx() for other in atom.GetNeighbors()]
+def _written(
+    molecule: Any, x: list[float], y: list[float]
+) -> tuple[list[Label], dict[tuple[int, int], Bond]]:
+    """Letters of all atoms, and how bonds are drawn, those from lower to higher atoms."""
+    # RDKit's iterators are slow, and so are arrays of a few numbers.
+    bonds = [
+        (b.GetBeginAtomIdx(), b.GetEndAtomIdx(), b.GetBondTypeAsDouble(), b.GetBondDir())
+        for b in map(molecule.GetBondWithIdx, range(molecule.GetNumBonds()))
+    ]
+    beside: list[list[int]] = [[] for _ in x]
+    for a, b, *_ in bonds:
+        beside[a].append(b)
+        beside[b].append(a)
+    rings = sorted(molecule.GetRingInfo().AtomRings(), key=len)
+
+    def double(a: int, b: int) -> Bond:
+        """The second line lies inside a ring, else on the side of more neighbours."""
+        around = next((ring for ring in rings if a in ring and b in ring), None)
+        if around is None and min(len(beside[a]), len(beside[b])) == 1:
+            return Bond.DOUBLE
+        across, down = x[b] - x[a], y[b] - y[a]
+        nodes = beside[a] + beside[b] if around is None else around
+        side = sum(across * (y[n] - y[a]) - down * (x[n] - x[a]) for n in nodes)
+        if abs(side) < 1e-6:
+            return Bond.DOUBLE
+        return Bond.DOUBLE_LEFT if side > 0 else Bond.DOUBLE_RIGHT
+
+    chem, kinds = rdkit_module("Chem"), dict[tuple[int, int], Bond]()
+    ways = {
+        chem.BondDir.BEGINWEDGE: (Bond.WEDGE_BACK, Bond.WEDGE),
+        chem.BondDir.BEGINDASH: (Bond.HASH_BACK, Bond.HASH),
+    }
+    for a, b, order, way in bonds:
+        if way in ways:
+            kind = ways[way][a < b]
+        elif order == 2:
+            kind = double(*sorted((a, b)))
+        else:
+            kind = Bond.TRIPLE if order == 3 else Bond.SINGLE
+        kinds[min(a, b), max(a, b)] = kind
+    texts = [
+        _label(molecule.GetAtomWithIdx(i), [x[n] - x[i] for n in some])
+        for i, some in enumerate(beside)
+    ]
+    return texts, kinds
+
+
+def _label(atom: Any, bonds: list[float]) -> Label:
+    """What a chemist would write: no letter for a plain carbon, hydrogens beside other atoms.
+
+    ``bonds`` is how far they go to the right.
+    """
     charge, isotope = atom.GetFormalCharge(), atom.GetIsotope()
     plain = atom.GetAtomicNum() == 6 and not (charge or isotope or atom.GetNumRadicalElectrons())
-    if plain and neighbours:
+    if plain and bonds:
         return NO_LABEL
     symbol = (str(isotope).translate(SUPERSCRIPTS) if isotope else "") + atom.GetSymbol()
     hydrogens = atom.GetTotalNumHs()
@@ -107,41 +158,5 @@ def _label(atom: Any, places: Positions) -> Label:
         size = "" if abs(charge) == 1 else str(abs(charge))
         beside += (size + ("+" if charge > 0 else "-")).translate(SUPERSCRIPTS)
     # Hydrogens stand where no bond goes; a charge alone always stands on the right.
-    bonds = places[neighbours, 0] - places[atom.GetIdx(), 0]
-    left = hydrogens and not charge and bonds.size and bonds.mean() > 0.2
+    left = hydrogens and not charge and bonds and sum(bonds) / len(bonds) > 0.2
     return symbol, beside, bool(left)
-
-
-def _bonds(molecule: Any, places: Positions, ends: Tensor) -> list[Bond]:
-    """How the pairs are drawn; those that are no bond of the molecule as plain links."""
-    chem, kinds = rdkit_module("Chem"), dict[tuple[int, ...], Bond]()
-    ways = {
-        chem.BondDir.BEGINWEDGE: (Bond.WEDGE_BACK, Bond.WEDGE),
-        chem.BondDir.BEGINDASH: (Bond.HASH_BACK, Bond.HASH),
-    }
-    for bond in molecule.GetBonds():
-        pair, kind = (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()), bond.GetBondType()
-        if bond.GetBondDir() in ways:
-            found = ways[bond.GetBondDir()][pair[0] < pair[1]]
-        elif kind == chem.BondType.DOUBLE:
-            found = _double(molecule, min(pair), max(pair), places)
-        else:
-            found = Bond.TRIPLE if kind == chem.BondType.TRIPLE else Bond.SINGLE
-        kinds[tuple(sorted(pair))] = found
-    return [kinds.get(tuple(sorted(pair)), Bond.LINK) for pair in ends.tolist()]
-
-
-def _double(molecule: Any, first: int, second: int, places: Positions) -> Bond:
-    """The second line lies inside a ring, else on the side of more neighbours."""
-    every: list[Any] = molecule.GetRingInfo().AtomRings()
-    rings = [list(ring) for ring in every if first in ring and second in ring]
-    ends = (molecule.GetAtomWithIdx(first), molecule.GetAtomWithIdx(second))
-    if rings:
-        around = min(rings, key=len)
-    elif min(atom.GetDegree() for atom in ends) == 1:
-        return Bond.DOUBLE
-    else:
-        around = [other.GetIdx() for atom in ends for other in atom.GetNeighbors()]
-    along, towards = places[second] - places[first], places[around] - places[first]
-    side = float((along[0] * towards[:, 1] - along[1] * towards[:, 0]).sum())
-    return Bond.DOUBLE if abs(side) < 1e-6 else Bond.DOUBLE_LEFT if side > 0 else Bond.DOUBLE_RIGHT

@@ -15,7 +15,6 @@ from hpme.explainers.hpme.report import FitReport
 from hpme.graphs import GraphStore, Pairs
 from hpme.metrics import explanation_auc_per_graph
 from hpme.page.template import Column, decimals, shares, whole_numbers
-from hpme.viz.molecules import can_draw_molecules
 from hpme.viz.style import directions
 
 Truth = dict[str, Tensor]
@@ -41,7 +40,7 @@ def truth_of(graphs: Sequence[Any], pairs: Pairs) -> Truth | None:
 
 
 def scores_of(
-    named: Mapping[str, Sequence[Any]], graphs: Sequence[Any], store: GraphStore
+    named: Mapping[str, Sequence[Any]], store: GraphStore, *, molecules: bool
 ) -> tuple[bool, dict[str, Tensor]]:
     """Scores of all units by explainer, end to end, and whether units are atoms.
 
@@ -52,10 +51,11 @@ def scores_of(
     """
     edges = {name: _edge_scores(some, store, name) for name, some in named.items()}
     nodes = {name: [one.get("node_mask") for one in some] for name, some in named.items()}
-    atoms = can_draw_molecules(graphs) and all(
-        mask is not None and mask.shape == (graph.num_nodes, 1)
+    sizes = store.sizes.tolist()
+    atoms = molecules and all(
+        mask is not None and mask.shape == (size, 1)
         for some in nodes.values()
-        for mask, graph in zip(some, graphs, strict=True)
+        for mask, size in zip(some, sizes, strict=True)
     )
     if not atoms:
         return False, {name: store.pairs.proper.mean(score) for name, score in edges.items()}
@@ -159,6 +159,12 @@ def _in_words(report: FitReport) -> str:
 def numbers(values: Sequence[float]) -> Column:
     """A column of numbers of any type."""
     return decimals(torch.tensor([float(value) for value in values], dtype=torch.double))
+
+
+def names_of(graphs: Sequence[Any], numbers: Sequence[int]) -> list[str]:
+    """What graphs are called: by their name, as molecules, or by their number."""
+    known = ((text_or_none(graph.get(key)) for key in ("name", "smiles")) for graph in graphs)
+    return [next(filter(None, some), f"graph {i}") for some, i in zip(known, numbers, strict=True)]
 
 
 def text_or_none(value: Any) -> str | None:

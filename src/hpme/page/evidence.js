@@ -7,6 +7,8 @@ const VERDICTS = {
   unclear: "unclear",
 };
 const MOST_CLASSES = 6;
+/** Milliseconds from a new choice of graphs to a new chart. */
+const REDRAW = 60;
 /** Random regions that are behind by less do as well. */
 const AS_WELL = 0.05;
 
@@ -108,18 +110,27 @@ function buildEvidence(container, onVerdict) {
       explainer.evidence === null ? null : el("details", {}, el("summary", {}, "What the explainer found out about itself"), el("p", {}, explainer.evidence))));
     return { explainer, words, chart, chips };
   });
+  let waiting = null;
+  const draw = (graphs) => {
+    for (const { explainer, words, chart } of cards) {
+      if (!explainer.points) continue;
+      words.textContent = evidenceWords(explainer, graphs);
+      chart.replaceChildren(distributions(explainer, graphs));
+    }
+  };
   return (graphs, counts, chosen) => {
-    for (const { explainer, words, chart, chips } of cards) {
+    for (const { explainer, chips } of cards) {
       for (const { verdict, chip, count } of chips) {
         const on = chosen?.explainer === explainer && chosen.verdict === verdict;
         count.textContent = (counts.get(explainer)?.[verdict] ?? 0).toLocaleString("en");
         chip.setAttribute("aria-pressed", String(on));
         chip.disabled = !on && !counts.get(explainer)?.[verdict];
       }
-      if (!explainer.points) continue;
-      words.textContent = evidenceWords(explainer, graphs);
-      chart.replaceChildren(distributions(explainer, graphs));
     }
+    // Thousands of points wait until the list stands and no other letter is typed.
+    clearTimeout(waiting);
+    if (waiting === null) draw(graphs);
+    waiting = waiting === null ? 0 : setTimeout(draw, REDRAW, graphs);
   };
 }
 

@@ -293,7 +293,7 @@ function start() {
   byId("facts").textContent = `${counted(report.count, WORDS.graph)} · model ${report.model} · explained by ${explainers}`;
   byId("footer").textContent = `Written by hpme ${report.version}. Everything is in this file; nothing is loaded or sent.`;
   document.body.style.setProperty("--explainers", String(report.shown.length));
-  buildHero(byId("hero"));
+  if (report.count > 1) buildHero(byId("hero"));
   buildHelp(byId("help-text"));
   buildInsight();
   fillChoices();
@@ -321,7 +321,15 @@ function start() {
   addEventListener("hashchange", followAddress);
   addEventListener("beforeprint", () => cards.forEach((card) => card.draw()));
   refresh();
+  if (report.count === 1) showAlone();
   followAddress();
+}
+
+/** A page of a single graph begins with it and its proof; there is nothing to find. */
+function showAlone() {
+  document.body.classList.add("alone");
+  byId("view-graphs").prepend(byId("list"), byId("legend"));
+  cards[0].prove();
 }
 
 start();

@@ -19,7 +19,7 @@ from hpme.models.explained import ExplainedModel, Model
 from hpme.models.task import Mode
 from hpme.page.beyond import Changes, beyond, proofs
 from hpme.page.drawing import draw_graphs
-from hpme.page.entries import entry, evidence, numbers, scores_of, text_or_none, truth_of
+from hpme.page.entries import entry, evidence, names_of, numbers, scores_of, text_or_none, truth_of
 from hpme.page.predictions import Predictions, called, ranked, side_names, sizes_of
 from hpme.page.template import decimals, render, shares, whole_numbers
 from hpme.progress import progress_bar
@@ -83,7 +83,9 @@ def payload(
         number = int((store.sizes == 0).nonzero()[0])
         raise InputError(f"graph {number} has no nodes; leave empty graphs out")
     pairs = store.pairs.proper
-    atoms, scores = scores_of(named, graphs, store)
+    types = store.node[NODE_TYPE] if store.schema else None
+    drawn = draw_graphs(graphs, store, types, progress=progress)
+    atoms, scores = scores_of(named, store, molecules=drawn["molecules"])
     counts, owner = (store.sizes, store.node_graph) if atoms else (pairs.counts, pairs.graph)
     random = "random atoms" if atoms else "random edges"
     while random in named:
@@ -104,9 +106,7 @@ def payload(
                 advance(1)
     values = partial(shares, low=0.0, high=1.0) if predictions.task.classification else decimals
     truth = truth_of(graphs, pairs)
-    if names is None:
-        known = [[text_or_none(graph.get(key)) for key in ("name", "smiles")] for graph in graphs]
-        names = [name or smiles or f"graph {i}" for i, (name, smiles) in enumerate(known)]
+    names = names or names_of(graphs, range(len(graphs)))
     model_name = called(explained, model_name)
     title = title or f"Explanations of {model_name}"
     entries = [
@@ -121,7 +121,6 @@ def payload(
         }
         for name in scores
     ]
-    types = store.node[NODE_TYPE] if store.schema else None
     return {
         "title": title,
         "model": model_name,
@@ -131,7 +130,7 @@ def payload(
         "unit": "atom" if atoms else "edge",
         "names": [str(name) for name in names],
         "smiles": [text_or_none(graph.get("smiles")) for graph in graphs],
-        **draw_graphs(graphs, store, types, progress=progress),
+        **drawn,
         "types": list(store.schema.node_types) if store.schema else None,
         "truth": {k: whole_numbers(v) for k, v in truth.items()} if truth else None,
         "stepCounts": whole_numbers(step_counts),

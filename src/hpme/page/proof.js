@@ -58,17 +58,13 @@ function buildProof(graph, explainer) {
   const proof = provenOf(graph, explainer);
   drawnProofs ??= decodeDrawn(raw.proofs.drawn);
   const tint = proof.own >= mean(proof.hosts) ? "raises" : "lowers";
-  const marked = (number) => {
-    const [from, to] = [drawnProofs.nodeStart[number], drawnProofs.nodeStart[number + 1]];
-    return Array.from(drawnProofs.mark.subarray(from, to)).flatMap((on, n) => (on ? [n] : []));
-  };
   const panel = (drawing, output, kind) => el("figure", { class: `step ${kind}` }, drawing, el("figcaption", {}, output));
   const region = Array.from({ length: report.nodes[graph] }, (_, n) => n).filter((n) => explainer.pooled?.[report.nodeStart[graph] + n]);
   const name = report.names[graph];
   const own = panel(sketch(report, graph, region, `${tint} whole`, `${name} with its region`), `${proof.name} ${outputText(proof.own)}`, tint);
   const steps = [["before", "before"], [tint, "with the region"], ["control", "with a random region"]];
   const rows = proof.trials.map((trial, i) => el("div", { class: "trial" }, ...steps.map(([kind, text], k) => (
-    panel(sketch(drawnProofs, trial[2 * k], marked(trial[2 * k]), kind, `${WORDS.graph} ${i + 1} of others, ${text}`), outputText(trial[2 * k + 1]), kind)))));
+    panel(sketch(drawnProofs, trial[3 * k], trial[3 * k + 2], kind, `${WORDS.graph} ${i + 1} of others, ${text}`), outputText(trial[3 * k + 1]), kind)))));
   const heads = [`another ${WORDS.graph}`, "with the region in it", "with a random region"];
   return el("section", { class: "proof", "aria-label": `Proof: the region of ${name} in other ${WORDS.graph}s` },
     el("p", { class: "lead-words" }, proofWords(proof)),

@@ -83,6 +83,37 @@ async function draw() {
   }
 }
 
+// What is drawn becomes the first line, and the first line what is drawn. The sketcher is large, so it
+// is read when it is asked for.
+let sketcher = null;
+
+async function openSketcher() {
+  const { CanvasEditor, Molecule } = await import("./openchemlib.js");
+  const editor = new CanvasEditor(byId("sketcher"));
+  sketcher = {
+    show() {
+      const [smiles] = question.value.trim().split(/\s/);
+      if (smiles === editor.getMolecule().toIsomericSmiles()) return;
+      try {
+        editor.setMolecule(Molecule.fromSmiles(smiles));
+      } catch { /* one that is still being typed */ }
+    },
+  };
+  editor.setOnChangeListener(({ type, isUserEvent }) => {
+    if (type !== "molecule" || !isUserEvent) return;
+    const [, ...others] = question.value.split("\n");
+    question.value = [editor.getMolecule().toIsomericSmiles(), ...others].join("\n");
+    draw();
+  });
+  sketcher.show();
+}
+
+byId("draw").addEventListener("click", async () => {
+  const hidden = !byId("sketcher").hidden;
+  byId("sketcher").hidden = hidden;
+  byId("draw").setAttribute("aria-expanded", String(!hidden));
+  if (!hidden && !sketcher) await openSketcher();
+});
 byId("form").addEventListener("submit", (event) => {
   event.preventDefault();
   const text = question.value;
@@ -90,7 +121,7 @@ byId("form").addEventListener("submit", (event) => {
 });
 question.addEventListener("input", () => {
   clearTimeout(timer);
-  timer = setTimeout(draw, DELAY);
+  timer = setTimeout(() => { draw(); sketcher?.show(); }, DELAY);
 });
 question.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) byId("form").requestSubmit();

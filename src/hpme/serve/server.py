@@ -35,7 +35,8 @@ logger = logging.getLogger("hpme")
 HERE = "127.0.0.1"
 LIMIT, KEPT = 1 << 20, 100
 """Bytes of a question, and answers that can be looked at again."""
-FILES = {"": "text/html", "ask.js": "text/javascript", "ask.css": "text/css"}
+SCRIPT = "text/javascript"
+FILES = {"": "text/html", "ask.css": "text/css", "ask.js": SCRIPT, "openchemlib.js": SCRIPT}
 HEADERS = {
     "cache-control": "no-store",
     "referrer-policy": "no-referrer",  # the address holds the token

@@ -41,10 +41,7 @@ def gallery(
     graphs: Sequence[Any],
     explanations: Sequence[Any] | Mapping[str, Sequence[Any]],
     path: str | Path,
-    *,
-    predictions: Tensor | None = None,
-    title: str | None = None,
-    graphs_per_row: int = 2,
+    **how: Any,
 ) -> Path:
     """Draws graphs side by side: their ground truth, and the edge weights of each explainer.
 
@@ -66,8 +63,7 @@ def gallery(
     Raises:
         InputError: If there is nothing to draw, lengths differ, or the suffix is another.
     """
-    how = predictions, title, graphs_per_row
-    return save_picture(path, lambda suffix: picture(graphs, explanations, suffix, *how))
+    return Path(save_picture(path, lambda suffix: picture(graphs, explanations, suffix, **how)))
 
 
 def picture(
@@ -113,8 +109,10 @@ def picture(
     return painter.finish(render(figure, suffix))
 
 
-def save_picture(path: str | Path, content: Callable[[str], bytes]) -> Path:
-    """Writes a picture; ``content`` makes it from the suffix of the path."""
+def save_picture(path: str | Path | None, content: Callable[[str], bytes]) -> str | Path:
+    """Writes a picture that ``content`` makes from the suffix of the path, or returns its SVG."""
+    if path is None:
+        return content(".svg").decode()
     path = Path(path)
     if path.suffix.lower() not in (".png", ".svg"):
         raise InputError(f"'{path}' must end in .png or .svg")

@@ -40,7 +40,7 @@ def molecule_of(graph: Any) -> Any:
     smiles, places = graph.get("smiles"), graph.get("places")
     if not isinstance(smiles, str):
         return None
-    known = None if places is None else tuple(map(tuple, places.tolist()))
+    known = None if places is None else np.asarray(places, dtype=np.float64).tobytes()
     try:
         rdkit_module("Chem.Draw.rdMolDraw2D")
         return _placed_molecule(smiles, graph.num_nodes, known)
@@ -146,10 +146,8 @@ def painter_of(graphs: Sequence[Any], suffix: str, starts: int = STARTS) -> Pain
     return MoleculePainter(suffix) if can_draw_molecules(graphs) else NodeLinkPainter(starts)
 
 
-@lru_cache(maxsize=16)
-def _placed_molecule(
-    smiles: str, num_atoms: int, places: tuple[tuple[float, float], ...] | None = None
-) -> Any:
+@lru_cache(maxsize=256)
+def _placed_molecule(smiles: str, num_atoms: int, places: bytes | None = None) -> Any:
     """The molecule with positions, atoms numbered as in its graph; ``None`` if it does not fit.
 
     It is turned, or its mirror image, so that atoms come near ``places`` that are numbers.
@@ -160,7 +158,7 @@ def _placed_molecule(
         return None
     rdkit_module("Chem.rdDepictor").Compute2DCoords(molecule)
     if places is not None:
-        _turn(molecule.GetConformer(), np.array(places))
+        _turn(molecule.GetConformer(), np.frombuffer(places).view(np.complex128))
     draw = rdkit_module("Chem.Draw.rdMolDraw2D")
     return draw.PrepareMolForDrawing(molecule, addChiralHs=False)
 
@@ -175,12 +173,18 @@ def sketch(smiles: str) -> bytes:
 
 def _turn(conformer: Any, places: Any) -> None:
     """Turns a drawing so that it fits places; all bonds keep their lengths and angles."""
-    own, known = np.array(conformer.GetPositions()), ~np.isnan(places[:, 0])
+    own, known = conformer.GetPositions(), ~np.isnan(places)
     if not known.any():
         return
-    centre, goal = own[known, :2].mean(0), places[known].mean(0)
-    left, _, right = np.linalg.svd((own[known, :2] - centre).T @ (places[known] - goal))
-    own[:, :2] = (own[:, :2] - centre) @ left @ right + goal
+    flat = own[:, 0] + 1j * own[:, 1]
+    centre, goal = flat[known].mean(), places[known].mean()
+    flat, aims = flat - centre, (places - goal)[known]
+    # The best turn is the direction of a sum of products; of the mirror image, of its conjugates.
+    turn, mirrored = np.vdot(flat[known], aims), (flat[known] * aims).sum()
+    if abs(mirrored) > 1.001 * abs(turn):
+        flat, turn = flat.conj(), mirrored
+    flat = flat * (turn / (abs(turn) or 1) or 1) + goal
+    own[:, 0], own[:, 1] = flat.real, flat.imag
     for atom, place in enumerate(own.tolist()):
         conformer.SetAtomPosition(atom, place)
 

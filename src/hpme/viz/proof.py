@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
-import numpy as np
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor
 from torch_geometric.data import Data
 
 from hpme.explainers.hpme.proof import Proof, Trial
 from hpme.viz.layout import node_positions
-from hpme.viz.molecules import MoleculePainter, Painter, molecule_of, painter_of
-from hpme.viz.style import BORDER, CONTROL, FAINT, INK, LOWERS, RAISES, pale, plain, render
+from hpme.viz.molecules import MoleculePainter, molecule_of, painter_of
+from hpme.viz.style import BORDER, CONTROL, FAINT, INK, LOWERS, RAISES, Sheet, pale, plain, render
 
 HEAD, ROW, FOOT, GAP = 1.0, 2.1, 1.3, 0.3
 """Heights in inches, and room between columns."""
 GONE = "#B9C0C7"
 """Nodes of a host that make room."""
+OWN = 1.4
+"""How much larger the explained graph is drawn than hosts."""
+TRIED = 12
+"""Layouts of a trial, of which the best is drawn."""
 
 
 def placed(trial: Trial) -> list[Data]:
     """The graphs of a trial with ``places``, so that the host stays where it is in all of them."""
-    graphs = [one.graph.clone() for one in trial]
+    graphs = [copy(one.graph) for one in trial]
     molecule = molecule_of(trial[0].graph)
     if molecule is not None:
-        own = torch.tensor(np.array(molecule.GetConformer().GetPositions()[:, :2]))
+        own = torch.from_numpy(molecule.GetConformer().GetPositions()[:, :2])
         places = torch.cat([own, torch.full((1, 2), torch.nan, dtype=own.dtype)])
         numbers = [one.origin for one in trial]
     else:  # all three are parts of one graph, which is placed once
@@ -37,7 +40,7 @@ def placed(trial: Trial) -> list[Data]:
             count = max(count, int(number.max()) + 1)
             ends.append(number[one.graph.edge_index])
             numbers.append(number)
-        places = torch.from_numpy(node_positions(torch.cat(ends, 1), count))
+        places = torch.from_numpy(node_positions(torch.cat(ends, 1), count, TRIED))
     for graph, number in zip(graphs, numbers, strict=True):
         graph.places = places[number]
     return graphs
@@ -51,11 +54,13 @@ def proof_picture(proof: Proof, suffix: str) -> bytes:
     painter = painter_of(graphs, suffix) if graphs else None
     molecules = isinstance(painter, MoleculePainter)
     panel = (2.6, 1.75) if molecules else (ROW, ROW)
-    width, height = (3 + len(own)) * (panel[0] + GAP) + GAP, max(len(rows), 1) * (panel[1] + 0.3)
-    page = _Page((width, HEAD + height + FOOT), panel, painter)
+    width = (3 + OWN * len(own)) * (panel[0] + GAP) + GAP
+    height = max(len(rows), 1) * (panel[1] + 0.3)
+    page = _Page((width, HEAD + height + FOOT), panel, painter, bool(own))
     colour = RAISES if proof.output >= float(proof.hosts.nanmean()) else LOWERS
     for graph in own:
-        page.head(0, graph.get("name") or "explained", colour)
+        noun = "molecule" if molecules else "graph"
+        page.head(0, graph.get("name") or f"the explained {noun}", colour)
         words = f"{proof.name} {_number(proof.output)}"
         page.draw(0, max(len(rows) - 1, 0) / 2, graph, proof.region, colour, words)
     heads = f"another {'molecule' if molecules else 'graph'}", "with the region in it"
@@ -92,39 +97,37 @@ def _number(value: float) -> str:
     return f"{value:.2f}" if abs(value) < 100 else f"{value:.4g}"
 
 
-class _Page:
-    """A figure whose places are inches from the top left, in columns of panels."""
+class _Page(Sheet):
+    """A sheet with columns of panels; the first is larger if it shows the explained graph."""
 
     def __init__(
-        self, size: tuple[float, float], panel: tuple[float, float], painter: Painter | None
+        self, size: tuple[float, float], panel: tuple[float, float], painter: Any, own: bool
     ) -> None:
-        self.size, self.panel, self.painter = size, panel, painter
-        self.figure: Any = Figure(figsize=size, facecolor="white")
+        super().__init__(*size, fontsize=10, ha="center")
+        self.panel, self.painter, self.own = panel, painter, own
 
-    def axes(self, left: float, top: float, width: float, height: float) -> Any:
-        across, down = self.size
-        place = (left / across, 1 - (top + height) / down, width / across, height / down)
-        return self.figure.add_axes(place)
-
-    def text(self, left: float, top: float, words: str, **style: Any) -> None:
-        look = {"fontsize": 10, "color": INK, "va": "center", "ha": "center"} | style
-        self.figure.text(left / self.size[0], 1 - top / self.size[1], plain(words), **look)
+    def column(self, number: int) -> tuple[float, float]:
+        """Left end and width of a column."""
+        width, extra = self.panel[0], (OWN - 1) * (self.panel[0] + GAP) * self.own
+        if number == 0:
+            return GAP, width + extra
+        return GAP + number * (width + GAP) + extra, width
 
     def head(self, column: int, words: str, colour: str) -> None:
-        middle = GAP + column * (self.panel[0] + GAP) + self.panel[0] / 2
+        left, width = self.column(column)
         short = words if len(words) <= 34 else words[:33] + "…"
-        self.text(middle, HEAD - 0.22, short, weight="bold", color=colour)
+        self.text(left + width / 2, HEAD - 0.22, short, weight="bold", color=colour)
 
     def draw(
         self, column: int, row: float, graph: Data, nodes: Tensor, colour: str, output: str
     ) -> None:
         """A graph with nodes in a colour, and what the model says below it."""
-        assert self.painter is not None
-        width, height = self.panel
-        left, top = GAP + column * (width + GAP), HEAD + row * (height + 0.3)
+        left, width = self.column(column)
+        height = self.panel[1] * width / self.panel[0]
+        top = HEAD + row * (self.panel[1] + 0.3) - (height - self.panel[1]) / 2
         shade = pale(colour) if isinstance(self.painter, MoleculePainter) else colour
         inside = nodes[graph.edge_index].all(0)
-        axes = self.axes(left, top, width, height)
+        axes = self.axes((left, width), top, height)
         self.painter.draw_marked(axes, graph, inside, nodes, shade)
         style = {"fontsize": 12, "weight": "bold", "color": INK if colour == GONE else colour}
         self.text(left + width / 2, top + height + 0.1, output, **style)
@@ -133,7 +136,7 @@ class _Page:
 
     def strip(self, proof: Proof, colour: str) -> None:
         """Outputs of all hosts: as they are, with the region, with random regions."""
-        axes = self.axes(1.9, self.size[1] - FOOT + 0.2, self.size[0] - 2.3, FOOT - 0.55)
+        axes = self.axes((1.9, self.width - 2.3), self.height - FOOT + 0.2, FOOT - 0.55)
         tables = (proof.hosts, INK), (proof.chosen, colour), (proof.random, CONTROL)
         for row, (values, tint) in enumerate(tables):
             values = values[values.isfinite()]

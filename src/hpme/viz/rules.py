@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from hpme.explainers.hpme.rulebook import Rule, RuleBook
 from hpme.viz.charts import BARS, OURS
-from hpme.viz.gallery import save_picture
 from hpme.viz.molecules import MoleculePainter, Painter, painter_of
-from hpme.viz.style import BORDER, FAINT, INK, pale, plain, render
+from hpme.viz.style import BORDER, FAINT, INK, Sheet, pale, render
 
 WIDTH, TOP, ROW, BOTTOM = 9.6, 1.05, 1.55, 0.62
 """In inches: the picture, its heading, a rule, and the axis with what holds otherwise."""
@@ -29,24 +25,11 @@ STARTS = 24
 """Of the layout of exemplars; there are few of them."""
 
 
-def draw_rules(book: RuleBook, path: str | Path) -> Path:
-    """Writes the picture of a rulebook.
-
-    Args:
-        book: What ``explainer.rules`` returned.
-        path: Where to write; ``.png`` or ``.svg``.
-
-    Raises:
-        InputError: If the suffix is another.
-    """
-    return save_picture(path, lambda suffix: rules_picture(book, suffix))
-
-
 def rules_picture(book: RuleBook, suffix: str) -> bytes:
-    """Content of the file that :func:`draw_rules` writes."""
+    """Content of a ``.png`` or ``.svg`` file."""
     rules = book.rules or book.contributors
     count = len(rules)
-    page = _Page(TOP + ROW * count + (BOTTOM if count else 0.5))
+    page = Sheet(WIDTH, TOP + ROW * count + (BOTTOM if count else 0.5))
     _heading(page, book)
     exemplars = [rule.exemplar.graph for rule in rules]
     painter = painter_of(exemplars, suffix, STARTS) if count else None
@@ -65,29 +48,7 @@ def rules_picture(book: RuleBook, suffix: str) -> bytes:
     return content if painter is None else painter.finish(content)
 
 
-class _Page:
-    """A figure whose places are inches from the top left."""
-
-    def __init__(self, height: float) -> None:
-        self.height = height
-        self.figure: Any = Figure(figsize=(WIDTH, height), facecolor="white")
-
-    def axes(self, column: tuple[float, float], top: float, height: float) -> Any:
-        left, width = column
-        bottom = 1 - (top + height) / self.height
-        return self.figure.add_axes((left / WIDTH, bottom, width / WIDTH, height / self.height))
-
-    def text(self, left: float, top: float, words: str, **style: Any) -> None:
-        look = {"fontsize": 9, "color": INK, "va": "center"} | style
-        self.figure.text(left / WIDTH, 1 - top / self.height, plain(words), **look)
-
-    def line(self, top: float) -> None:
-        place = 1 - top / self.height
-        ends = [0.15 / WIDTH, 1 - 0.15 / WIDTH]
-        self.figure.add_artist(Line2D(ends, [place, place], color=FAINT, lw=0.8))
-
-
-def _heading(page: _Page, book: RuleBook) -> None:
+def _heading(page: Sheet, book: RuleBook) -> None:
     title = "What contributes" if book.contributors else "What the model has learned"
     page.text(0.15, 0.27, title, fontsize=14, weight="bold")
     count = "1 rule" if len(book) == 1 else f"{len(book) or 'no'} rules"
@@ -115,7 +76,7 @@ def _colours(book: RuleBook) -> list[str]:
     return [BARS[known.index(label) % len(BARS)] for label in labels]
 
 
-def _condition(page: _Page, top: float, rule: Rule, colour: str) -> None:
+def _condition(page: Sheet, top: float, rule: Rule, colour: str) -> None:
     lines: list[tuple[str, dict[str, Any]]] = []
     for number, name in enumerate(rule.names):
         form, _, limit = name.partition(" (")
@@ -196,7 +157,7 @@ def _swarm(effects: Sequence[float]) -> tuple[Any, Any]:
     return x, 0.47 + min(0.055, 0.84 / high.max()) * (above - np.repeat((high - 1) / 2, count))
 
 
-def _otherwise(page: _Page, book: RuleBook, colours: Sequence[str]) -> None:
+def _otherwise(page: Sheet, book: RuleBook, colours: Sequence[str]) -> None:
     shown = len(book.rules or book.contributors)
     top = TOP + ROW * shown + (0.3 if shown else -0.1)
     page.line(top - 0.3)

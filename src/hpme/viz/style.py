@@ -9,6 +9,8 @@ from typing import Any
 import matplotlib
 import torch
 from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from torch import Tensor
 
 from hpme.explainers.hpme.quality import Quality
@@ -79,6 +81,31 @@ def tones(explanation: Any) -> list[str] | None:
         pale((CONTROL, RAISES, LOWERS)[one], share * (0.8 if one else 0.35))
         for one, share in zip(sign.tolist(), strength.tolist(), strict=True)
     ]
+
+
+class Sheet:
+    """A figure whose places are inches from the top left."""
+
+    def __init__(self, width: float, height: float, **look: Any) -> None:
+        self.width, self.height = width, height
+        self.look = {"fontsize": 9, "color": INK, "va": "center"} | look  # of texts
+        self.figure: Any = Figure(figsize=(width, height), facecolor="white")
+
+    def axes(self, column: tuple[float, float], top: float, height: float) -> Any:
+        """Axes between the left end and the width of a column."""
+        (left, width), bottom = column, 1 - (top + height) / self.height
+        place = (left / self.width, bottom, width / self.width, height / self.height)
+        return self.figure.add_axes(place)
+
+    def text(self, left: float, top: float, words: str, **style: Any) -> None:
+        """One line of text."""
+        place = left / self.width, 1 - top / self.height
+        self.figure.text(*place, plain(words), **self.look | style)
+
+    def line(self, top: float) -> None:
+        """A faint line across."""
+        ends, place = [0.15 / self.width, 1 - 0.15 / self.width], 1 - top / self.height
+        self.figure.add_artist(Line2D(ends, [place, place], color=FAINT, lw=0.8))
 
 
 def plain(text: str) -> str:

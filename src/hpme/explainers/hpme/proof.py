@@ -84,8 +84,6 @@ class Proof:
         from hpme.viz.gallery import save_picture
         from hpme.viz.proof import proof_picture
 
-        if path is None:
-            return proof_picture(self, ".svg").decode()
         return save_picture(path, lambda suffix: proof_picture(self, suffix))
 
     def _repr_html_(self) -> str:

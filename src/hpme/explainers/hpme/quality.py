@@ -134,7 +134,8 @@ class Quality:
         random, other = self.random * (sign or 1), ""
         if sign and float(self._number(random)) < 0:
             random, other = -random, f" {('raise', 'lower')[sign > 0]} it"
-        random_by = f"; random {self.nodes}{other} by {self._number(random)}"
+        by = "could not be moved" if math.isnan(random) else f"by {self._number(random)}"
+        random_by = f"; random {self.nodes}{other} {by}"
         return f"{they} {verb} {output} by {self._number(*turned)}", random_by
 
     def _without(self, them: str, output: str, *, sure: bool = False) -> str:

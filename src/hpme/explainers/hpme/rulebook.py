@@ -216,9 +216,10 @@ class RuleBook:
         Args:
             path: A ``.png`` or ``.svg`` file to write; without it the SVG text is returned.
         """
-        from hpme.viz.rules import draw_rules, rules_picture
+        from hpme.viz.gallery import save_picture
+        from hpme.viz.rules import rules_picture
 
-        return rules_picture(self, ".svg").decode() if path is None else draw_rules(self, path)
+        return save_picture(path, lambda suffix: rules_picture(self, suffix))
 
     def _repr_html_(self) -> str:
         return str(self.draw())

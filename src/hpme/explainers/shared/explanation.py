@@ -68,12 +68,10 @@ class _Drawn:
             path: A ``.png`` or ``.svg`` file to write; without it the SVG text is returned.
         """
         # Pictures are built on explanations, so they are looked up when one is drawn.
-        from hpme.viz.gallery import gallery, picture
+        from hpme.viz.gallery import picture, save_picture
 
         graph, explanation = self._shown()
-        if path is None:
-            return picture([graph], [explanation], ".svg").decode()
-        return gallery([graph], [explanation], path)
+        return save_picture(path, lambda suffix: picture([graph], [explanation], suffix))
 
     def _repr_html_(self) -> str:
         return self.draw()
