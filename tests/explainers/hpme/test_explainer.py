@@ -72,7 +72,7 @@ def test_a_small_size_is_shown_but_not_searched_with(graphs, monkeypatch):
     monkeypatch.setattr(explainer, "choose_ratio", lambda _: 0.1)
     options = {"restarts": 1, "rounds": 1, "subsets": 4, "epochs": 1}
     fitted = HPMEExplainer(**options).fit(Finder(), graphs[:12], mode="regression")
-    assert sizes == [ratio.MIDDLE] + 3 * [ratio.LEAST]  # one of each half for the report
+    assert sizes == [0.4] + 3 * [ratio.LEAST]  # one of each half for the report
     assert fitted.size.ratio == 0.1
 
 
