@@ -163,13 +163,16 @@ def gradients(context: Any) -> tuple[Tensor, Tensor]:
 
 def reading(keep: Callable[[int, int], bool]) -> Patches:
     """Scorers see some of the blocks: degree, features at three depths, layers, embeddings."""
-    real = representation.blocks_of
+    real = representation.NodeReader.scaled.__func__
 
-    def some(*given: Any) -> tuple[Tensor, ...]:
-        blocks = real(*given)
-        return tuple(b for n, b in enumerate(blocks) if keep(n, len(blocks) - 1))
+    def some(cls: Any, blocks: Any, *given: Any) -> Any:
+        reader, last = real(cls, blocks, *given), len(blocks) - 1
+        rows = torch.split(reader.map, list(reader.widths))
+        kept = torch.cat([row * keep(n, last) for n, row in enumerate(rows)])
+        reader.map = kept[:, kept.any(0)]
+        return reader
 
-    return [patch.object(representation, "blocks_of", some)]
+    return [patch.object(representation.NodeReader, "scaled", classmethod(some))]
 
 
 def ranking(*columns: int) -> Callable[[], Patches]:

@@ -1,18 +1,18 @@
 """How fast HPME is, as ratios measured side by side in one process, on one thread.
 
-    python benchmarks/speed.py [--graphs 200] [--rounds 7] [--json FILE]
+    python benchmarks/speed.py [--graphs 200] [--rounds 7] [--explanations] [--json FILE]
 
 Epochs: one pass of HPME's objective (pooling, mixup, edge MLP, forward and backward of the target)
 over all graphs, one pass of PyG's PGExplainer loop, and the floor: one forward and backward of the
 target on the same graphs. Every method: CPU seconds of one more epoch of its training (for
 GNNExplainer, which does not learn, of its descent) and of explaining a graph with the default
-settings, on the same graphs, both also in floors. Inference: seconds per graph of HPME, PyG's
-PGExplainer, PyG's GNNExplainer, and the floor, one forward; of a list of graphs, what it takes
-longer than a batch. Fits: how many forward passes of the target on the same graphs a whole fit
-takes, with a given ratio, with one that is chosen, and on molecules. Start: CPU seconds of ``hpme
---version``. All are CPU seconds of one thread: other work on the machine hardly changes them.
-With ``--scaling`` the cost per graph and the peak memory of fits on 200, 2,000 and 20,000 graphs,
-each in a process of its own.
+settings, on the same graphs, both also in floors. Inference: seconds per graph of HPME and of PyG's
+PGExplainer and GNNExplainer, and the floor, one forward; ``--explanations`` measures nothing else.
+Fits: how many forward passes of the target on the same graphs a whole fit takes, with a given
+ratio, with one that is chosen, and on molecules. Start: CPU seconds of ``hpme --version``. All are
+CPU seconds of one thread: other work on the machine hardly changes them. With ``--scaling`` the
+cost per graph and the peak memory of fits on 200, 2,000 and 20,000 graphs, each in a process of its
+own.
 """
 
 from __future__ import annotations
@@ -153,12 +153,15 @@ def inference_seconds(
         model(whole.x, whole.edge_index, batch=whole.batch)
 
     random, store = RandomExplainer(), GraphStore.from_graphs(graphs)
+    gradients = EXPLAINERS["integratedgradients"]()
     few = max(1, rounds // 3)
     runs = {
         "list": lambda: random.explain(model, graphs, progress=False),
         "batch": lambda: random(model, whole.x, whole.edge_index, batch=whole.batch),
         "hpme": lambda: hpme(model, whole.x, whole.edge_index, batch=whole.batch),
         "masks": lambda: hpme.masks(model, store),
+        "hpme_list": lambda: hpme.explain(model, graphs, progress=False),
+        "gradients": lambda: gradients(model, whole.x, whole.edge_index, batch=whole.batch),
         "floor": floor,
     }
     seconds = side_by_side(runs, rounds)
@@ -169,6 +172,24 @@ def inference_seconds(
     result = {name: value / len(graphs) for name, value in seconds.items()}
     slow = median_seconds(lambda: one_by_one(gnn_explainer, graphs[:3], False), 1) / 3
     return {**result, "pyg_gnnexplainer": slow}
+
+
+NAMES = {
+    "floor": "one forward pass of the model",
+    "held": "HPME, a batch, inside `with explainer.on(model)`",
+    "masks": "HPME, a batch",
+    "hpme_list": "HPME, a list of graphs to a list of explanations",
+    "gradients": "integrated gradients, a batch",
+    "pyg_pgexplainer": "PyG's PGExplainer, graph by graph",
+    "pyg_gnnexplainer": "PyG's GNNExplainer, graph by graph, 100 steps",
+}
+
+
+def print_explanations(seconds: dict[str, float]) -> None:
+    """One table: what it costs to explain a graph."""
+    print("| explaining a graph | us | forward passes |\n|---|---:|---:|")
+    for key, name in NAMES.items():
+        print(f"| {name} | {1e6 * seconds[key]:.0f} | {seconds[key] / seconds['floor']:.1f} |")
 
 
 def method_seconds(dataset: GraphDataset, ids: torch.Tensor) -> dict[str, dict[str, float | None]]:
@@ -271,6 +292,7 @@ def main() -> None:
     )
     parser.add_argument("--graphs", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--explanations", action="store_true", help="only what these cost")
     parser.add_argument("--scaling", action="store_true", help="also 200, 2,000 and 20,000 graphs")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--one-size", type=int, help=argparse.SUPPRESS)
@@ -282,6 +304,9 @@ def main() -> None:
     dataset = load_dataset("ba-2motifs")
     model = quick_target(dataset)
     ids = dataset.explained(0, options.graphs)
+    if options.explanations:
+        print_explanations(inference_seconds(model, dataset, ids, options.rounds))
+        return
     epoch = epoch_seconds(model, dataset, ids, options.rounds)
     inference = inference_seconds(model, dataset, ids, options.rounds)
     methods = method_seconds(dataset, ids)
@@ -308,16 +333,7 @@ def main() -> None:
         f"{epoch['hpme'] / epoch['floor']:.1f}x the floor ({1e3 * epoch['floor']:.1f} ms), "
         f"{epoch['pyg_pgexplainer'] / epoch['hpme']:.0f}x faster than PyG's PGExplainer"
     )
-    print(
-        f"inference per graph: HPME {1e6 * inference['hpme']:.0f} us, "
-        f"{inference['hpme'] / inference['floor']:.1f}x the floor, "
-        f"{inference['pyg_pgexplainer'] / inference['hpme']:.0f}x faster than PyG's PGExplainer, "
-        f"{inference['pyg_gnnexplainer'] / inference['hpme']:.0f}x faster than PyG's GNNExplainer"
-    )
-    print(
-        f"batch after batch: masks of a store {inference['masks'] / inference['floor']:.1f}x the "
-        f"floor, {inference['held'] / inference['floor']:.1f}x while the model is held"
-    )
+    print_explanations(inference)
     extra = inference["list"] - inference["batch"]
     print(f"a list: {1e6 * extra:.0f} us per graph more than a batch")
     for name, fit in fits.items():

@@ -99,10 +99,6 @@ PRIVATE = (
 )
 """Phrases that only this project used, and names that are gone. A textbook has ordinary ones."""
 
-ALLOWED = {
-    ("docs/measured/speed.md", "hpme-gradient"),  # was measured when it existed
-}
-
 
 def _pages():
     """Pages that people write, and the text cells of notebooks."""
@@ -124,7 +120,7 @@ PAGES = dict(_pages())
 def test_pages_are_in_plain_english(name):
     words = " ".join(PAGES[name].lower().split())
     found = [phrase for phrase in PRIVATE if re.search(rf"\b{re.escape(phrase)}\b", words)]
-    assert [phrase for phrase in found if (name, phrase) not in ALLOWED] == []
+    assert found == []
 
 
 def _how_to():

@@ -26,6 +26,8 @@ from hpme.models.explained import ExplainedModel
 from hpme.models.task import check_rows
 from hpme.storage import FileContent
 
+ASKED: dict[str, Any] = dict.fromkeys(("mode", "return_type", "model_config", "target", "contrast"))
+"""What is known of how to read an output."""
 TRIAL = 8
 """Rows that show whether explainer and model belong together."""
 
@@ -180,14 +182,7 @@ class ShardWork:
         if not (view.asked or explainer.answers):
             output = masks.output
         if output is None:  # all that the model says, not only about what was asked
-            bare = replace(
-                explained,
-                mode=None,
-                return_type=None,
-                model_config=None,
-                target=None,
-                contrast=None,
-            )
+            bare = replace(explained, **ASKED)
             graphs = store.detached(everything=bare.reads_all).batch()
             with bare.frozen(), torch.no_grad():
                 raw = bare.adapter().predict(graphs)

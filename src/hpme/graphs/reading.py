@@ -143,7 +143,8 @@ def _labels(graphs: Sequence[Graph]) -> dict[str, Tensor]:
     labels: list[Any] = [graph.get("y") for graph in graphs]
     if not all(isinstance(label, Tensor) and label.numel() == 1 for label in labels):
         return {}
-    return {"y": torch.cat([label.view(1) for label in labels])}
+    flat = all(label.dim() == 1 for label in labels)
+    return {"y": torch.cat(labels if flat else [label.view(1) for label in labels])}
 
 
 def _anchors(graphs: Sequence[Graph]) -> dict[str, Tensor]:

@@ -218,6 +218,8 @@ class GraphStore:
             graph=graph,
             schema=self.schema,
         )
+        # As they would be computed.
+        batch.__dict__.update(sizes=sizes, ptr=offset, edge_counts=edge_counts)
         return batch if self.batch_device is None else batch.to(self.batch_device)
 
     def _pairs_of(self, ids: Tensor, offset: Tensor, edges: Tensor, edge_graph: Tensor) -> Pairs:
@@ -360,10 +362,9 @@ class GraphStore:
             columns["anchors"] = self.graph["anchors"].view(len(self), -1).unbind()
         columns.update(self.text)
         made = [(kind or Data)() for _ in range(len(self))]
-        for number, graph in enumerate(made):
+        for graph, *parts in zip(made, *columns.values(), strict=True):
             # A new graph has nothing cached, so what its store does for every value is left out.
-            mapping = graph.stores[0]._mapping
-            mapping.update({name: parts[number] for name, parts in columns.items()})
+            graph._store._mapping.update(zip(columns, parts, strict=True))
         return made
 
     def check(self) -> None:

@@ -29,9 +29,10 @@ from hpme.models.message_mask import EdgeTypeProbe, edge_types_of
 ByType = dict[str, Tensor]
 
 _REDUCTIONS = {
-    "scatter_add", "scatter_add_", "scatter_reduce", "scatter_reduce_",
-    "index_add", "index_add_", "index_reduce", "index_reduce_",
-}  # fmt: skip
+    getattr(where, f"{how}{end}")
+    for how in ("scatter_add", "scatter_reduce", "index_add", "index_reduce")
+    for where, end in ((torch, ""), (Tensor, ""), (Tensor, "_"))
+}
 _NORMS = "torch_geometric.nn.norm"
 LINEAR = (nn.Linear, PyGLinear)
 LAST = 4
@@ -274,7 +275,7 @@ class ReadoutProbe(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if self.inside == 0 and getattr(func, "__name__", "") in _REDUCTIONS:
+        if func in _REDUCTIONS and self.inside == 0:
             tensors = [a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)]
             self._see(tensors[1:])
         result = func(*args, **kwargs)
@@ -317,6 +318,6 @@ class ReadoutProbe(TorchFunctionMode):
 
     def worth(self, rows: Tensor) -> int:
         """How much rows of nodes tell: 0 if they only count, 1 if they are the given features."""
-        if rows.numel() and bool((rows == 1).all()):
+        if rows.numel() and bool(rows[0, 0] == 1) and bool((rows == 1).all()):
             return 0
         return 1 if rows.untyped_storage().data_ptr() == self.x else 2

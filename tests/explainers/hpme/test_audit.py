@@ -10,7 +10,7 @@ from torch_geometric.nn import global_add_pool
 from hpme.data import from_smiles
 from hpme.errors import InputError
 from hpme.explainers import HPMEExplainer
-from hpme.explainers.hpme.audit import Audit
+from hpme.explainers.hpme.audit import Audit, finding_of
 from hpme.explainers.hpme.pattern_effects import NOTHING, Estimate, PatternEvidence
 
 CHEAP = {"epochs": 2, "restarts": 1, "rounds": 2, "subsets": 8}
@@ -228,3 +228,18 @@ def test_intervals_decide():
     for alone, helped in ((0.3, True), (0.42, False)):  # of 0.9; half of it may be reached
         both = estimate(alone, 0.08), estimate(0.9, 0.05), NOTHING
         assert PatternEvidence("F", 20, 1.0, *both, 0.1, True).helped == helped
+
+
+def evidence(alone, lost=NOTHING):
+    return PatternEvidence("F", 20, 1.0, alone, lost, NOTHING, 0.1, True)
+
+
+def test_two_patterns_are_compared():
+    clear, little, much = estimate(0.7, 0.1), estimate(0.11, 0.05), estimate(0.2, 0.15)
+    assert finding_of([evidence(clear), evidence(little)]) == "reads it"
+    assert finding_of([evidence(little), evidence(clear)]) == "reads the other"
+    assert finding_of([evidence(clear), evidence(much)]) == "cannot tell"
+    assert finding_of([evidence(clear), evidence(estimate(0.2, 0.05))]) == "reads both"
+    # It is no good model, though: the other one may do something.
+    assert not Audit(evidence(clear), evidence(little), "reads it").passed
+    assert Audit(evidence(clear), evidence(estimate(0.0, 0.05)), "reads it").passed

@@ -60,3 +60,4 @@ def test_no_absence_where_the_effect_is_certain():
     found = degrees(outputs()) | {"effect": torch.tensor([[0.03, 0.01, 0.05]])}
     assert verdicts(found) == ["unclear"]
     assert verdicts(found | {"random": torch.tensor([0.04])}) == ["absence"]  # as of any region
+    assert verdicts(found | {"random": torch.tensor([0.0095])}) == ["absence"]  # hardly more

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -36,9 +37,10 @@ class Audit:
         should_not: Evidence on the one that should not, if there is any.
         finding: Which pattern is read: ``"reads it"``, ``"reads the other"``, ``"reads both"``,
             ``"reads neither"``; ``"needs both"`` if either surely does less than half alone of
-            what is lost without it. Else what patterns do alone decides; where none surely does
-            anything, what their own graphs lose without them. ``"cannot tell"`` if an interval
-            holds the bound. ``"too few graphs"`` if a pattern is in fewer than three of them,
+            what is lost without it. Else what patterns do alone decides, where one that surely does
+            less than half of the other does not count; where none surely does anything, what
+            their own graphs lose without them. ``"cannot tell"`` if an interval holds the bound.
+            ``"too few graphs"`` if a pattern is in fewer than three of them,
             ``"one prediction only"`` if the model gives all graphs the same class.
     """
 
@@ -50,7 +52,8 @@ class Audit:
     def passed(self) -> bool:
         """Whether the model reads what it should, and nothing that it should not."""
         other = self.should_not
-        return self.finding == "reads it" and (other is None or other.read is not True)
+        nothing = other is None or (other.enough is False and other.read is not True)
+        return self.finding == "reads it" and nothing
 
     @property
     def warning(self) -> str | None:
@@ -117,17 +120,23 @@ def audit_of(
     both = [evidence_of(transplants, should, other, grafting, fits)]
     both += [] if other is None else [evidence_of(transplants, other, should, grafting, fits)]
     context = transplants.context
-    alone, read = [one.enough for one in both], [one.read for one in both]
-    if context.task.classification and len(torch.unique(context.prediction)) == 1:
-        finding = "one prediction only"
-    elif any(one.graphs < LEAST_GRAPHS for one in both):
-        finding = "too few graphs"
-    elif len(both) == 2 and all(one.helped for one in both):
-        finding = "needs both"
-    elif True in alone and None not in alone:
-        finding = FINDINGS[bool(alone[0]), len(both) > 1 and bool(alone[1])]
-    elif None in read:
-        finding = "cannot tell"
-    else:
-        finding = FINDINGS[bool(read[0]), len(read) > 1 and bool(read[1])]
+    alike = context.task.classification and len(torch.unique(context.prediction)) == 1
+    finding = "one prediction only" if alike else finding_of(both)
     return Audit(both[0], both[1] if other is not None else None, finding)
+
+
+def finding_of(evidence: Sequence[PatternEvidence]) -> str:
+    """What evidence on one pattern or two says, see :class:`Audit`."""
+    alone, read = [one.enough for one in evidence], [one.read for one in evidence]
+    if any(one.graphs < LEAST_GRAPHS for one in evidence):
+        return "too few graphs"
+    if len(evidence) == 2 and all(one.helped for one in evidence):
+        return "needs both"
+    if True in alone and None in alone:  # it is clear which of two moves outputs
+        strong, weak = (evidence[alone.index(known)].inserted for known in (True, None))
+        alone[alone.index(None)] = False if weak.below_half(strong) else None
+    if True not in alone or None in alone:
+        alone = read
+    if None in alone:
+        return "cannot tell"
+    return FINDINGS[bool(alone[0]), len(alone) > 1 and bool(alone[1])]

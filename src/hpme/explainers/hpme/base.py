@@ -53,7 +53,7 @@ class HPMEBase(TransplantingExplainer):
             the two in which the latter counts four times.
         neighbor: How :math:`G'` is drawn: a graph of another prediction (``"contrast"``), any
             (``"random"``), or the most (``"near"``) or least (``"far"``) similar of a few.
-        attach: Where boundary edges go: ``"swap"`` or the paper's ``"rank"``, see
+        attach: Where boundary edges go: ``"swap"``, ``"kind"`` or the paper's ``"rank"``, see
             :func:`~hpme.explainers.hpme.method.mixup.structural_mixup`.
         mixup: If false, the model is shown pooled subgraphs without a host (ablation w/o Mix),
             wherever something is searched, trained or chosen; the report still asks hard mixes.

@@ -181,6 +181,7 @@ def _verdict(
     shares = (carried, lost) if towards else (lost,)
     if any(share >= LITTLE and low > 0 for share, low, _ in shares):
         return "part"
+    random *= 1 + LITTLE  # regions that do hardly more than random ones do nothing of their own
     moves = effect[1] > max(0.0, random) or effect[2] < min(0.0, random)
     narrow = all(abs(end) < NEAR_ZERO for end in (*carried[1:], *lost[1:]))
     return "absence" if narrow and kept >= KEPT and not moves else "unclear"

@@ -270,15 +270,8 @@ def _made(
             removed = torch.zeros(int(sizes[one.number]), dtype=torch.bool)
             removed[list(one.removed(edit))] = True
             gone, come = group_name(one.anatomy, one.removed(edit)), group_name(after, edit.new)
-            made = Counterfactual(
-                *(graph, changed, removed, one.answer, answer, (one.output, output)),
-                smiles=edit.smiles,
-                marked=edit.marked,
-                similarity=one.similarity(edit),
-                exchanged=f"{gone} -> {come}",
-                accessibility=accessibility(after.molecule),
-                known=known,
-                classes=flip.words(one.answer, answer),
-            )
-            result[-1].append(made)
+            row = graph, changed, removed, one.answer, answer, (one.output, output), edit.smiles
+            words = edit.marked, one.similarity(edit), f"{gone} -> {come}"
+            hard, names = accessibility(after.molecule), flip.words(one.answer, answer)
+            result[-1].append(Counterfactual(*row, *words, hard, known, names))
     return result

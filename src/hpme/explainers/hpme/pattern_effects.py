@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -73,6 +73,11 @@ class Estimate:
             return True
         return False if -bound < low and high < bound else None
 
+    def below_half(self, other: Estimate) -> bool:
+        """Whether the effect is surely less than half of another one."""
+        most, least = max(map(abs, self.effect[1:])), min(map(abs, other.effect[1:]))
+        return 2 * most < least and other.effect[1] * other.effect[2] > 0
+
     def __str__(self) -> str:
         spans = ["{:+.2f} [{:+.2f}, {:+.2f}]".format(*some) for some in (self.effect, self.control)]
         return f"{spans[0]}, random fragments {spans[1]}" if self.graphs else "not possible"
@@ -122,13 +127,8 @@ class PatternEvidence:
     @property
     def helped(self) -> bool:
         """Whether it surely does less than half alone of what its own graphs lose without it."""
-        taken = [one.effect for one in (self.removed, self.replaced) if one.graphs]
-        if self.needed is not True:
-            return False
-        half = [(abs(mean) / 2, (high - low) / 4) for mean, low, high in taken]
-        mean, low, high = self.inserted.effect
-        short = statistics.fmean(lost for lost, _ in half) - abs(mean)
-        return short > math.hypot(statistics.fmean(wide for _, wide in half), (high - low) / 2)
+        lost = [one for one in (self.removed, self.replaced) if one.graphs]
+        return self.needed is True and all(self.inserted.below_half(one) for one in lost)
 
     @property
     def read(self) -> bool | None:
@@ -276,18 +276,14 @@ class _Grafts:
 
     def _put_in(self, hosts: list[int], donors: list[int], others: list[int]) -> dict[str, Any]:
         """Hosts with the pattern of some graph, and with a random fragment of some other."""
-        anatomies = self.grafting.anatomies
+        anatomies, draw = self.grafting.anatomies, partial(pick, generator=self.generator)
 
         def put(host: int, random: bool) -> str:
             for _ in range(TRIES):
-                donor = pick(donors, self.generator)
-                graft, _ = graft_of(
-                    anatomies[donor], pick(self.pattern.matches[donor], self.generator)
-                )
+                donor = draw(donors)
+                graft, _ = graft_of(anatomies[donor], draw(self.pattern.matches[donor]))
                 if graft is not None and random:
-                    graft = random_region(
-                        anatomies[pick(others, self.generator)], graft, self.generator
-                    )
+                    graft = random_region(anatomies[draw(others)], graft, self.generator)
                 one = insert(graft, anatomies[host], self.generator) if graft else None
                 if one is not None and _plain(one):
                     return text_of(one)

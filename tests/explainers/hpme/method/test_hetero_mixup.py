@@ -41,7 +41,7 @@ def relations(graphs, edges):
     return sorted(rows)
 
 
-@pytest.mark.parametrize("attach", ["swap", "rank"])
+@pytest.mark.parametrize("attach", ["kind", "swap", "rank"])
 @given(seed=st.integers(0, 10_000))
 def test_every_edge_joins_nodes_of_its_types(attach, seed):
     *_, mix = mixed(seed, attach)
@@ -51,7 +51,7 @@ def test_every_edge_joins_nodes_of_its_types(attach, seed):
     assert torch.equal(graphs.batch[graphs.edge_index[0]], graphs.batch[graphs.edge_index[1]])
 
 
-@pytest.mark.parametrize("attach", ["swap", "rank"])
+@pytest.mark.parametrize("attach", ["kind", "swap", "rank"])
 @given(seed=st.integers(0, 10_000))
 def test_inside_and_outside_stay_as_they_were(attach, seed):
     """Edges inside the inserted nodes are the source's, those among the rest the host's."""

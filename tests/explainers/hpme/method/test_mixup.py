@@ -284,6 +284,50 @@ def test_swap_keeps_the_degrees_of_inserted_nodes():
     assert joins == {(0, 1), (4, 1)}
 
 
+@given(st.integers(0, 10**6))
+def test_ends_meet_by_kind(seed):
+    """A pooled star whose rays have all kinds of ends: each finds the host's ray of its kind."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def star(center):
+        """A centre with four rays: ends of two kinds by edges of two kinds, in any order."""
+        order = torch.randperm(4, generator=generator)
+        ends = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 1.0]])[order]
+        edges = torch.tensor([[0.0], [0.0], [1.0], [1.0]])[order]
+        rays = torch.stack([torch.zeros(4, dtype=torch.long), torch.arange(1, 5)])
+        x = torch.cat([torch.full((1, 2), center), ends])
+        index = torch.cat([rays, rays.flip(0)], dim=1)
+        return Data(x=x, edge_index=index, edge_attr=edges.repeat(2, 1))
+
+    source, host = batch_of([star(2.0)]), batch_of([star(3.0)])
+    centre = selection(source, [[0]])
+    mix = structural_mixup(source, centre, host, centre, generator, attach="kind")
+    assert mix.graphs.edge_attr.shape == (8, 1)
+    # The centre of the source has the rays it had at home: the same ends by the same edges.
+    rays = mix.graphs.edge_index[0] == int(mix.origin.argmax())
+
+    def seen(graphs, edges):
+        ends = graphs.x[graphs.edge_index[1, edges]]
+        return sorted(map(tuple, torch.cat([ends, graphs.edge_attr[edges]], dim=1).tolist()))
+
+    assert seen(mix.graphs, rays) == seen(source, source.edge_index[0] == 0)
+
+
+@given(graph(), graph(), st.data())
+def test_by_kind_only_partners_differ_from_swapped(source, host, data):
+    """As many boundary edges as by chance; nothing inside or outside changes."""
+    ours, theirs = batch_of([source]), batch_of([host])
+    chosen = selection(ours, [data.draw(subset(source.num_nodes))])
+    removed = selection(theirs, [data.draw(subset(host.num_nodes))])
+    kind, swap = (
+        structural_mixup(ours, chosen, theirs, removed, None, attach=attach)
+        for attach in ("kind", "swap")
+    )
+    assert torch.equal(kind.graphs.x, swap.graphs.x) and torch.equal(kind.origin, swap.origin)
+    inner = kind.pair_index[:, kind.transplanted], swap.pair_index[:, swap.transplanted]
+    assert torch.equal(*inner)
+
+
 def subset(count):
     """Some nodes in any order."""
     return st.permutations(range(count)).flatmap(

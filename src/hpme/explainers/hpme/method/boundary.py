@@ -81,12 +81,12 @@ class HostPairs:
 
 
 def swapped(
-    source: Side, host: Side, places: Places, generator: torch.Generator | None
+    source: Side, host: Side, places: Places, generator: torch.Generator | None, *, alike: bool
 ) -> HostPairs:
-    """Boundary pairs of the host go to inner ends of those of the source."""
+    """Boundary pairs of the host go to inner ends of those of the source, ``alike`` ones first."""
     gone = host.inside
     outer = (~(gone[0] | gone[1])).nonzero().squeeze(1)
-    inner_end, partner = _meeting(source, host, generator)
+    inner_end, partner = _meeting(source, host, generator, alike)
     host_index = at(places.host, host.graphs.pairs.index)
     joined = torch.where(
         gone.index_select(1, partner),
@@ -112,7 +112,9 @@ def by_rank(source: Side, host: Side, places: Places) -> HostPairs:
     return HostPairs(outer, index, at(touched, outer).nonzero().squeeze(1))
 
 
-def _meeting(source: Side, host: Side, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+def _meeting(
+    source: Side, host: Side, generator: torch.Generator | None, alike: bool
+) -> tuple[Tensor, Tensor]:
     """Inner ends of the boundary edges of the source, and for each a boundary pair of its host.
 
     Boundary edges of source and host are shuffled; the first of one meets the first of the other,
@@ -122,6 +124,8 @@ def _meeting(source: Side, host: Side, generator: torch.Generator | None) -> tup
     keys = [(source.group, host.group, groups)]
     if source.graphs.schema is not None:
         keys = _told_apart_by_type(source, host, keys[0])
+    if alike:
+        keys = [one for key in keys for one in _told_apart_by_kind(source, host, key)]
     ends, partners = [], []
     left = torch.arange(source.boundary.numel(), device=source.boundary.device)
     for ours_in, theirs_in, several in keys:
@@ -153,6 +157,38 @@ def _told_apart(groups: Groups, own: Tensor, other: Tensor) -> Groups:
     kinds, number = torch.unique(torch.cat([own, other]), return_inverse=True)
     mine, its = number.split([len(ours), len(theirs)])
     return ours * len(kinds) + mine, theirs * len(kinds) + its, several * max(1, len(kinds))
+
+
+def _told_apart_by_kind(source: Side, host: Side, groups: Groups) -> list[Groups]:
+    """Groups of boundary pairs that may meet, the strictest first.
+
+    First those whose edges and ends have equal features, inside and outside: neither the inserted
+    nodes nor the host see anything new. Then those with equal edges and equal ends outside, then
+    with equal edges, then all.
+    """
+    own, other = _kinds(source), _kinds(host)
+    alike = [_told_apart(groups, own[:n].sum(0), other[:n].sum(0)) for n in (3, 2, 1)]
+    return [*alike, groups]
+
+
+def _kinds(side: Side) -> Tensor:
+    """Numbers that tell features of boundary edges, and of their ends outside and inside, apart."""
+    graphs, pairs = side.graphs, side.graphs.pairs
+    assert pairs is not None
+    outside = pairs.index.index_select(1, side.boundary).sum(0) - side.ends
+    edge = torch.maximum(at(pairs.forward, side.boundary), at(pairs.backward, side.boundary))
+    node = _fingerprint(graphs.x, 1)
+    kind = torch.zeros_like(node[:1]).expand(len(edge))
+    if graphs.edge_attr is not None:
+        kind = at(_fingerprint(graphs.edge_attr, 2), edge)
+    return torch.stack([kind, at(node, outside), 3 * at(node, side.ends)])
+
+
+def _fingerprint(rows: Tensor, start: int) -> Tensor:
+    """A number for every row; equal ones have the same, others hardly ever."""
+    rows = rows.unsqueeze(1).flatten(1).double()
+    weight = torch.arange(1, rows.shape[1] + 1, device=rows.device).double() + start
+    return (rows @ (weight * GOLDEN_RATIO).frac()).mul(2**32).round()
 
 
 def merged(left: HostPairs, host: Side, total: int) -> tuple[Tensor, Tensor]:

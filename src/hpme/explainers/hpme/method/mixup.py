@@ -14,7 +14,7 @@ from hpme.explainers.hpme.method.pool import Selection
 from hpme.graphs import GraphBatch
 from hpme.graphs.segment import at, exclusive_cumsum, segment_mean, segment_sum
 
-Attach = Literal["swap", "rank"]
+Attach = Literal["kind", "swap", "rank"]
 POSITION = "pos"
 """PyG's name for where nodes are in space."""
 
@@ -57,6 +57,7 @@ def structural_mixup(
       is used once: if the host has more, the rest is dropped; if it has fewer, they serve again.
       Inserted nodes have as many edges as they had, so the subgraph looks to the model as it did
       at home.
+    * ``attach="kind"``: the same, but those meet first whose edges and ends have equal features.
     * ``attach="rank"``: to the inserted node of the same rank (see
       :func:`~hpme.explainers.hpme.method.pool.by_boundary`), which is the
       paper's equation if both subgraphs have :math:`m` nodes. If they differ in size, rank
@@ -83,7 +84,7 @@ def structural_mixup(
     if attach == "rank":
         left = by_rank(ours, theirs, places)
     else:
-        left = swapped(ours, theirs, places, generator)
+        left = swapped(ours, theirs, places, generator, alike=attach == "kind")
     outer_index, outer_ways = merged(left, theirs, len(places.origin))
     # Their sum. Edges are counted through all of the source, then all of the host.
     inner_index = at(places.source, source.pairs.index.index_select(1, inner))
