@@ -5,7 +5,6 @@ from torch_geometric.loader import DataLoader
 
 from hpme.data import DATASETS, GraphStore, load_dataset
 from hpme.errors import InputError, UnknownNameError
-from hpme.graphs import reading
 
 
 def test_registry():
@@ -146,10 +145,9 @@ def test_properties_of_a_part_of_the_dataset(load):
 
 
 @pytest.mark.parametrize("name", ["ba-houseandgrid", "house-grid-volume"])
-def test_store_takes_the_fast_path(load, monkeypatch, name):
+def test_store_is_that_of_its_graphs(load, name):
     dataset = load(name, size=40)
     expected = GraphStore.from_graphs(list(dataset))
-    monkeypatch.setattr(reading, "_of_list", None)  # the slow path would fail
     store = GraphStore.from_graphs(dataset)
     part = GraphStore.from_graphs(dataset[5:9])
     for key in ("x", "local_edge_index", "sizes", "edge_counts", "y"):
