@@ -3,7 +3,7 @@
     python benchmarks/trust.py FILE [--planted] [--cases TEXT] [--sets n,amide-class]
         [--admet AMES,...] [--networks "trained;head permuted;random weights"] [--seeds 0-9]
         [--graphs 200]
-        [--paper ba-2motifs,ba-2motifs:gin,ba-shapes-links:seal:planted,benzene:gin::3]
+        [--paper ba-2motifs,ba-2motifs:gin,ba-shapes-links:dgcnn:planted,benzene:gin::3]
         [--targets 0]
     python benchmarks/trust.py FILE --show [--half even]
 
