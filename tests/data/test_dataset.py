@@ -3,7 +3,8 @@ import pytest
 import torch
 from torch_geometric.loader import DataLoader
 
-from hpme.data import DATASETS, GraphStore, load_dataset
+from hpme.data import DATASETS, GraphStore, from_smiles, load_dataset
+from hpme.data.dataset import draw
 from hpme.errors import InputError, UnknownNameError
 
 
@@ -112,6 +113,18 @@ def test_graphs_of_tables_are_never_drawn_in_development(load):
         if name == "ba-houseandgrid":
             assert len(kept | seen) == 300
             assert {number % 3 for number in kept} == {0}
+
+
+def test_of_graphs_of_your_own_none_are_set_apart():
+    dataset = from_smiles(["C" * size for size in range(1, 31)], rules={"carbon": "C"})
+    for seed in (0, 400):
+        assert sorted(dataset.explained(seed).tolist()) == dataset.explainable.tolist()
+
+
+def test_a_downsampled_set_draws_from_all_negatives(load):
+    """The rule for explained graphs says nothing about which graphs a dataset has."""
+    numbers = torch.arange(300)
+    assert {int(n) % 3 for n in draw(numbers, 0, 100)} == {0, 1, 2}
 
 
 def test_nothing_to_explain(load):

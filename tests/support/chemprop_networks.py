@@ -35,7 +35,8 @@ def network(passing="Bond", head="RegressionFFN", extra=False, mode="V2", **opti
     messages = getattr(nn, f"{passing}MessagePassing")(**sizes)
     options = {"input_dim": WIDTH + 9 * extra, "hidden_dim": WIDTH, **options}
     predictor = getattr(nn.predictors, head)(**options)
-    model = models.MPNN(messages, nn.MeanAggregation(), predictor, batch_norm=True)
+    fast = {"init_lr": 1e-3, "max_lr": 1e-2, "final_lr": 1e-3}  # a few steps should do
+    model = models.MPNN(messages, nn.MeanAggregation(), predictor, batch_norm=True, **fast)
     return model.eval()
 
 
@@ -49,7 +50,7 @@ def trainer(**options):
 def trained(found, **options):
     model = network(**options)
     dataset = data.MoleculeDataset(found)
-    trainer(max_epochs=10).fit(model, data.build_dataloader(dataset, batch_size=24, num_workers=0))
+    trainer(max_epochs=40).fit(model, data.build_dataloader(dataset, batch_size=24, num_workers=0))
     return model.eval()
 
 

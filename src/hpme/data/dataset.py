@@ -22,7 +22,8 @@ DEFAULT_POOL_RATIO = 0.2
 """Share of the nodes to pool where no ground truth says better."""
 MAX_ALTERNATIVES = 100_000
 TUNING, APART = 100, 400
-"""Seeds below are for development; seeds from there on are for tables. See :func:`draw`."""
+"""Seeds below are for development; seeds from there on are for tables. See
+:meth:`GraphDataset.explained`."""
 
 
 class GraphDataset(InMemoryDataset):  # type: ignore[misc]
@@ -144,10 +145,10 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
     def explained(self, seed: int, count: int = 200) -> Tensor:
         """Numbers of the graphs to explain, drawn at random from :attr:`explainable`.
 
-        All of them if there are fewer than ``count``; some are set apart, see :func:`draw`. The
-        published BA-2Motifs has a fixed set for seeds below 400: positions 0-99 and 500-599 of the
-        permutation behind :attr:`split`; a smaller ``count`` takes as many from the front of either
-        range. Seeds from 400 on draw from its other graphs.
+        All of them if there are fewer than ``count``. Of the benchmark's sets, some are set apart.
+        The published BA-2Motifs has a fixed set for seeds below 400: positions 0-99 and 500-599 of
+        the permutation behind :attr:`split`; a smaller ``count`` takes as many from the front of
+        either range. Seeds from 400 on draw from its other graphs.
         """
         if count < 1:
             raise InputError(f"count must be at least 1, got {count}")
@@ -160,7 +161,7 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
             if seed < APART:
                 return fixed[:count]
             numbers = numbers[~torch.isin(numbers, fixed)]
-        return draw(numbers, seed, count)
+        return self._draw(numbers, seed, count)
 
     def drawn_before(self, numbers: Sequence[int]) -> int:
         """How many of some numbers any seed draws with which methods are developed."""
@@ -179,7 +180,7 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
         if self.info.task == "regression" or len(y[self.explainable].unique()) != 1:
             return torch.empty(0, dtype=torch.long)
         others = (y != y[self.explainable[0]]).nonzero().view(-1)
-        return draw(others, seed, count)
+        return self._draw(others, seed, count)
 
     @property
     def pool_ratio(self) -> float:
@@ -201,6 +202,19 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
     def _permutation(self) -> Tensor:
         return torch.from_numpy(np.random.RandomState(42).permutation(len(self)))
 
+    def _draw(self, numbers: Tensor, seed: int, count: int) -> Tensor:
+        """At most ``count`` of the numbers, at random.
+
+        In sets of the benchmark, numbers that 3 divides are set apart: seeds from 400 on, those of
+        the tables, draw from them alone, and seeds below 100, with which methods are developed,
+        never do.
+        """
+        apart = numbers % 3 == 0
+        if not self.info.own and bool(apart.any()) and not bool(apart.all()):
+            known = seed < TUNING
+            numbers = numbers[apart] if seed >= APART else numbers[~apart] if known else numbers
+        return draw(numbers, seed, count)
+
     def _require_explainable(self) -> Tensor:
         explainable = self.explainable
         if explainable.numel() == 0:
@@ -215,14 +229,7 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
 
 
 def draw(numbers: Tensor, seed: int, count: int) -> Tensor:
-    """At most ``count`` of the numbers, at random.
-
-    Numbers that 3 divides are set apart: seeds from 400 on, those of the tables, draw from them
-    alone, and seeds below 100, with which methods are developed, never do.
-    """
-    apart = numbers % 3 == 0
-    if bool(apart.any()) and not bool(apart.all()):
-        numbers = numbers[apart] if seed >= APART else numbers[~apart] if seed < TUNING else numbers
+    """At most ``count`` of the numbers, at random."""
     order = torch.randperm(len(numbers), generator=torch.Generator().manual_seed(seed))
     return numbers[order[:count]]
 

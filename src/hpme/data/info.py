@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -83,6 +84,11 @@ class DatasetInfo:
     rules: Mapping[str, str] = field(default_factory=dict)
     level: DatasetLevel = "graph"
     own_motif: bool = False
+
+    @property
+    def own(self) -> bool:
+        """Whether a user's own graphs are meant, not a set of the benchmark."""
+        return isinstance(self.build, partial) and self.build.func is made_by
 
     @property
     def model_level(self) -> Level:

@@ -169,7 +169,8 @@ class HPMEExplainer(HPMEBase):
         few = replace(few, size=self.size)
         few, parts = self._with_local(few), [(self._with_local(part), one) for part, one in parts]
         pool, rival = candidates.pool(candidates.chosen()), candidates.rival()
-        weight = 0.0 if self.refine is None else chosen_weight(few, pool)
+        refined = self.refine is not None and candidates.telling
+        weight = chosen_weight(few, pool) if refined else 0.0
 
         def result(one: Candidates) -> LinearPool:
             """Interventions speak for the graph itself as occlusion does, and one is enough."""

@@ -64,6 +64,29 @@ def test_pools_should_agree_with_occlusion(mix, found):
     assert twice.chosen() == 0
 
 
+def test_where_hosts_cannot_tell_occlusion_says_which_way(mix, found):
+    """A pool and its opposite both keep predictions where random regions do, too."""
+    wanted = found.occlusion
+    twice = Candidates(mix, mix.draw(1), occlusion=wanted)
+    other = torch.rand_like(wanted) * wanted.std()
+    twice.add(torch.stack([wanted, -wanted, wanted + other / 9]))
+    twice.values[1] = torch.cat([torch.zeros(2), twice.values[1][2:]])
+    twice.telling = False
+    assert twice.order() == [2, 0, 1]
+
+
+@pytest.mark.parametrize(("disagreement", "tells"), [(0.2, False), (0.7, True)])
+def test_hosts_tell_if_random_regions_lose_predictions(mix, monkeypatch, disagreement, tells):
+    asked = []
+
+    def judged(mix, selection, hosts, *more):
+        asked.append(0 < int(selection.keep.sum()) <= int(mix.m.sum()))
+        return torch.tensor([[disagreement, 1.0]]).expand(len(selection.keep), -1)
+
+    monkeypatch.setattr(chains, "criterion", judged)
+    assert chains.telling(Candidates(mix, mix.draw(2))) == tells and asked == [True]
+
+
 def test_occlusion_counts_as_far_as_hosts_do_not_object(mix, found, monkeypatch):
     def share_of(disagreement):
         first = float(found.values[found.chosen()][0])
@@ -80,6 +103,8 @@ def test_occlusion_counts_as_far_as_hosts_do_not_object(mix, found, monkeypatch)
     assert share_of([0.6, 0.6, 0.6]) == pytest.approx(0, abs=1e-3)
     assert share_of([0.0, 0.03, 0.6]) == pytest.approx(0.5, abs=1e-2)
     assert share_of([-0.1, -0.1, -0.1]) == pytest.approx(1, abs=1e-2)
+    monkeypatch.setattr(found, "telling", False)
+    assert share_of([0.6, 0.6, 0.6]) == pytest.approx(1, abs=1e-2)
 
 
 def test_the_planted_nodes_are_pooled(mix, found):

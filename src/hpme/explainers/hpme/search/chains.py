@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from hpme.explainers.hpme.search.criterion import criterion, joint_rank
+from hpme.explainers.hpme.search.criterion import BY_CHANCE, criterion, joint_rank
 from hpme.explainers.hpme.search.distil import PENALTIES, Distiller, LinearPool, standardise
 from hpme.explainers.hpme.search.hardmix import HardMix
-from hpme.explainers.hpme.search.subsets import search_subsets
+from hpme.explainers.hpme.search.subsets import random_subset, search_subsets
 
 SETTLED = 0.02
 """A chain whose pool disagrees less than this has nothing left to find."""
@@ -32,6 +32,7 @@ class Candidates:
     mix: HardMix
     hosts: Tensor  # the shared draws
     occlusion: Tensor | None = None  # weights [D] of distilled occlusion, if that is known
+    telling: bool = True  # whether hosts can tell a pool from a random region
     weights: list[Tensor] = field(default_factory=list)
     chains: list[int | None] = field(default_factory=list)  # that found each, if one did
     values: list[Tensor] = field(default_factory=list)
@@ -55,9 +56,18 @@ class Candidates:
         self.chains += [chain] * len(weights)
 
     def order(self, *chains: int | None) -> list[int]:
-        """Numbers of candidates of some chains, or of all, by the sum of ranks, best first."""
-        order: list[int] = joint_rank(torch.stack(self.values)).argsort().tolist()
-        return [n for n in order if not chains or self.chains[n] in chains]
+        """Numbers of candidates of some chains, or of all, by the sum of ranks, best first.
+
+        Where hosts cannot tell, a pool and its opposite both keep predictions. Then pools that
+        occlusion does not confirm come last, and so does occlusion, which counts in any case.
+        """
+        values = torch.stack(self.values)
+        rank = joint_rank(values)
+        if self.occlusion is not None and not self.telling:
+            confirmed = values[:, 2] < -0.5
+            rank[0] = rank.max()
+            rank += 3 * len(rank) * ~confirmed
+        return [n for n in rank.argsort().tolist() if not chains or self.chains[n] in chains]
 
     def pool(self, number: int) -> LinearPool:
         """One of the candidates."""
@@ -87,7 +97,7 @@ class Candidates:
         rows = torch.stack([best, *(best + share * occlusion for share in BLENDS)])
         scores = self.mix.scores(LinearPool(rows[1:]))
         values = criterion(self.mix, self.mix.select(scores), self.hosts)[:, 0]
-        fine = (values <= self.values[number][0] + OBJECTION).nonzero()
+        fine = ((values <= self.values[number][0] + OBJECTION) | (not self.telling)).nonzero()
         return LinearPool(rows[1 + int(fine[-1]) if len(fine) else 0].unsqueeze(0))
 
     def rival(self) -> int | None:
@@ -115,7 +125,7 @@ class SubsetSearch:
 
     def passes(self) -> int:
         """Forward passes over the graphs that it takes at most, without attributions."""
-        compared = 1 + len(PENALTIES) * self.steps() + len(BLENDS)
+        compared = 2 + len(PENALTIES) * self.steps() + len(BLENDS)
         return compared * DRAWS + self.steps() * (self.subsets + self.subsets // 3)
 
     def find(self, mix: HardMix, advance: Callable[[int], None] = lambda _: None) -> Candidates:
@@ -124,7 +134,7 @@ class SubsetSearch:
         if mix.known is not None:
             weights = Distiller(mix.features, mix.graphs).fit(*mix.known)
             if bool(weights.any()):  # else it would be a pool of the first nodes
-                candidates.occlusion = weights[0]
+                candidates.occlusion, candidates.telling = weights[0], telling(candidates)
                 candidates.add(weights)
         for chain in range(self.chains):
             start = chain == 0 and candidates.weights
@@ -146,3 +156,10 @@ class SubsetSearch:
                     break
                 advance(1)
         return candidates
+
+
+def telling(candidates: Candidates) -> bool:
+    """Whether random regions of the pooled size do not keep predictions as well."""
+    mix = candidates.mix
+    disagreement = criterion(mix, random_subset(mix), candidates.hosts)[0, 0]
+    return float(disagreement) >= BY_CHANCE

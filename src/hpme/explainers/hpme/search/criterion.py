@@ -14,6 +14,9 @@ from hpme.explainers.hpme.method.training import prediction_loss
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.shared.context import Context
 
+BY_CHANCE = 0.5
+"""Random regions that disagree less keep predictions as well: a pool of this size says little."""
+
 
 def criterion(
     mix: HardMix, selection: Selection, hosts: Tensor, removed: Selection | None = None

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from hpme.explainers.hpme.method.pool import PoolSize, by_boundary
-from hpme.explainers.hpme.search.criterion import criterion, joint_rank
+from hpme.explainers.hpme.search.criterion import BY_CHANCE, criterion, joint_rank
 from hpme.explainers.hpme.search.distil import LinearPool
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.transplants import Transplants
@@ -21,8 +21,6 @@ LEAST = 0.3
 say little about the others."""
 TOLERANCE = 0.08
 """How much of the random disagreement a smaller ratio may leave more than the best one."""
-BY_CHANCE = 0.5
-"""Random regions that disagree less keep predictions as well: a pool of this size says little."""
 
 
 @dataclass(frozen=True)

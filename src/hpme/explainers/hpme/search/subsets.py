@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hpme.explainers.hpme.method.pool import by_boundary, top_nodes
+from hpme.explainers.hpme.method.pool import Selection, by_boundary, top_nodes
 from hpme.explainers.hpme.search.criterion import bounded_loss
 from hpme.explainers.hpme.search.distil import standardise
 from hpme.explainers.hpme.search.hardmix import HardMix
@@ -29,6 +29,13 @@ def propose_subsets(mix: HardMix, score: Tensor, count: int) -> Tensor:
     keep = _grow(guided, graphs, m, seeds, mix.generator)
     keep[-1] = top_nodes(score.unsqueeze(0), graphs, m).keep[0]
     return keep
+
+
+def random_subset(mix: HardMix) -> Selection:
+    """A region of every graph, grown at random along edges to the pooled size."""
+    nothing = mix.features.new_zeros(1, mix.graphs.num_nodes)
+    keep = _grow(nothing, mix.graphs, mix.m, torch.ones_like(mix.m), mix.generator)
+    return by_boundary(keep, mix.graphs, mix.generator)
 
 
 def _grow(
