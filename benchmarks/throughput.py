@@ -17,7 +17,7 @@ import time
 
 from hpme.bench import Experiment, Plan, ResultStore
 from hpme.bench.jobs import Job, run_plan, work
-from hpme.execute.local import LocalExecutor
+from hpme.execute import LocalExecutor
 
 
 def rate(experiments: list[Experiment], workers: int) -> tuple[float, float]:

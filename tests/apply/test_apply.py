@@ -162,7 +162,7 @@ def test_graphs_of_a_file(invoke, user, table):
     # As a damaged exporter would write it: save_graphs refuses such graphs.
     from hpme.data import graph_file
     from hpme.graphs.store import GraphStore
-    from hpme.graphs.tensors import to_tensors
+    from hpme.graphs.transforms import to_tensors
     from hpme.storage import write_tensors
 
     store = GraphStore(**read_graphs(molecules, "all"))
@@ -248,7 +248,7 @@ def test_wrong_usage(invoke, table, saved):
 def test_a_process_that_dies_again_and_again_ends_the_run(user, table, saved):
     from hpme.apply import open_rows
     from hpme.errors import HPMEError
-    from hpme.execute.jobs import Done, Failure, InProcess
+    from hpme.execute import Done, Failure, InProcess
 
     data, _ = table(10)
     tried = []

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hpme.commands import apply as command
-from hpme.execute.cluster import RayExecutor
+from hpme.execute import RayExecutor
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'hpme[cluster]'")
 cluster_utils = pytest.importorskip("ray.cluster_utils")

@@ -141,7 +141,7 @@ def test_a_damaged_file_of_graphs_is_named(invoke, graphs):
 def test_graphs_whose_parts_do_not_fit_are_named(graphs, name):
     """As a wrong exporter would write them, with a digest that fits."""
     from hpme.graphs import GraphStore
-    from hpme.graphs.tensors import to_tensors
+    from hpme.graphs.transforms import to_tensors
 
     tensors = to_tensors(GraphStore.from_graphs(load_graphs(graphs), attributes="all"))
     value = tensors[name]

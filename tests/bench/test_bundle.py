@@ -3,9 +3,9 @@
 import pytest
 
 from hpme.bench import run_experiment
-from hpme.bench.cluster import is_prepared, pack, unpack
+from hpme.bench.jobs import is_prepared, pack, unpack
 from hpme.bench.run import dataset_and_target
-from hpme.models import checkpoint
+from hpme.models import registry
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def test_a_target_is_trained_once(elsewhere, tiny, monkeypatch):
     unpack(bundle)
     assert is_prepared(experiment)
     assert pack(experiment) == bundle
-    monkeypatch.setattr(checkpoint, "train_target", lambda *_, **__: pytest.fail("trained again"))
+    monkeypatch.setattr(registry, "train_target", lambda *_, **__: pytest.fail("trained again"))
     assert run_experiment(experiment).values == here.values
     dataset_and_target.cache_clear()
 

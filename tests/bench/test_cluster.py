@@ -3,8 +3,7 @@
 import pytest
 
 from hpme.bench import Plan, ResultStore, run_experiment
-from hpme.bench.cluster import ExperimentCluster
-from hpme.bench.jobs import run_plan
+from hpme.bench.jobs import ExperimentCluster, run_plan
 from hpme.bench.run import dataset_and_target
 from hpme.errors import ClusterError, InputError
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from hpme.bench import Experiment, Failure, explain, record_of
 from hpme.bench.jobs import Job
 from hpme.bench.watch import CostModel, Watch, duration, target_seconds
-from hpme.execute.jobs import Done
+from hpme.execute import Done
 from hpme.explainers import HPMEExplainer, RandomExplainer
 
 COST = {"fit_seconds": 6.0, "explain_seconds": 3.0, "metric_seconds": 1.0}

@@ -4,7 +4,7 @@ import pytest
 
 from hpme.bench import Failure, Plan, ResultStore, run_experiment
 from hpme.bench.jobs import Job, run_plan
-from hpme.execute.jobs import Done
+from hpme.execute import Done
 from hpme.explainers import RandomExplainer
 
 

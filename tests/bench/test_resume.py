@@ -9,11 +9,11 @@ import time
 import pytest
 from typer.testing import CliRunner
 
+from hpme import execute
 from hpme.bench import Plan, ResultStore, run_experiment
 from hpme.bench.run import dataset_and_target
 from hpme.cli import app
 from hpme.commands.bench import chosen_experiments
-from hpme.execute import local
 from hpme.paper.suites import SUITES
 
 PROGRAM = "from hpme.cli import main; main()"
@@ -55,7 +55,7 @@ def test_killed_and_resumed_equals_undisturbed(tmp_path, monkeypatch, inline):
     assert 2 <= len(plan.done) < len(experiments)
     finished = {line for line in lines() if line.endswith(b"\n")}
 
-    monkeypatch.setattr(local, "LocalExecutor", lambda workers, work: inline())
+    monkeypatch.setattr(execute, "LocalExecutor", lambda workers, work: inline())
     dataset_and_target.cache_clear()
     resumed = CliRunner().invoke(app, arguments)
     assert resumed.exit_code == 0, resumed.stderr

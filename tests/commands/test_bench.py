@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from hpme import execute
 from hpme.bench import Failure, ResultStore, run
-from hpme.execute import local
-from hpme.execute.jobs import Done
+from hpme.execute import Done
 from inline import Inline
 
 CHOICE = ["--datasets", "ba-housegrid", "--explainers", "random,ground-truth"]
@@ -18,7 +18,7 @@ RUN = ["bench", "fidelity", *CHOICE, "--seeds", "100-101", *SMALL]
 @pytest.fixture
 def executor(monkeypatch):
     made = Inline()
-    monkeypatch.setattr(local, "LocalExecutor", lambda workers, work: made)
+    monkeypatch.setattr(execute, "LocalExecutor", lambda workers, work: made)
     return made
 
 

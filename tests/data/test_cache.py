@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from hpme.data import DATASETS, load_dataset
-from hpme.data.cache import default_root
+from hpme.data.registry import default_root
 from hpme.errors import InputError
 from hpme.storage import read_tensors, write_tensors
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hpme.data.sources import DataFile
+from hpme.data.info import DataFile
 from hpme.errors import StorageError
 
 CONTENT = b"mol_id,smiles\nwater,O\n" * 20_000

@@ -10,7 +10,7 @@ import torch
 from hpme.data import DATASETS, GraphStore, load_dataset
 from hpme.data.synthetic.sketch import CRANE, CYCLE, GRID, HOUSE
 from hpme.graphs.segment import segment_sum
-from hpme.graphs.tensors import to_tensors
+from hpme.graphs.transforms import to_tensors
 
 SIZE = 120
 GENERATED = [

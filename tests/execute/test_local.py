@@ -8,9 +8,8 @@ from functools import partial
 
 import pytest
 
-from hpme.execute import local
-from hpme.execute.jobs import Done
-from hpme.execute.local import LocalExecutor
+from hpme import execute
+from hpme.execute import Done, LocalExecutor
 
 
 @pytest.fixture
@@ -99,7 +98,7 @@ def test_a_process_that_dies_while_it_starts_fails_its_job(monkeypatch, in_time)
 
 
 def test_a_process_that_does_not_come_up_is_given_up(monkeypatch, in_time):
-    monkeypatch.setattr(local, "STARTING", 0.3)
+    monkeypatch.setattr(execute, "STARTING", 0.3)
     spawn = multiprocessing.util.spawnv_passfds
 
     def stop(*arguments):

@@ -4,7 +4,7 @@ import torch
 from torch_geometric.data import Data
 
 from hpme.graphs import GraphStore
-from hpme.graphs.equal import equal_groups
+from hpme.graphs.patterns import equal_groups
 
 
 def make(seed=0, **changes):

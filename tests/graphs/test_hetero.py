@@ -6,7 +6,7 @@ from torch_geometric.loader import DataLoader
 from hetero import BUYS, EDGE_TYPES, HAS, RATES, UNUSED, WIDTHS, make_graph, make_graphs
 from hpme.errors import InputError
 from hpme.graphs import GraphStore
-from hpme.graphs.tensors import from_tensors, to_tensors
+from hpme.graphs.transforms import from_tensors, to_tensors
 
 
 def same(first, second):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hpme.data.synthetic.sketch import CRANE, CYCLE, GRID, HOUSE, GraphSketch, flatten
 from hpme.errors import InputError
 from hpme.graphs import GraphStore
-from hpme.graphs.tensors import from_tensors, to_tensors
+from hpme.graphs.transforms import from_tensors, to_tensors
 from hpme.graphs.transforms import shuffled as shuffle
 
 

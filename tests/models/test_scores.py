@@ -3,7 +3,7 @@
 import json
 
 from hpme.data import load_dataset
-from hpme.models import Recipe, checkpoint, load_or_train
+from hpme.models import Recipe, load_or_train, registry
 from hpme.storage import read_tensors, write_tensors
 
 
@@ -17,7 +17,7 @@ def test_reports_have_macro_f1_and_older_ones_without_it_are_still_read(tmp_path
     for part in meta["meta"]["report"]["metrics"].values():
         del part["macro_f1"]
     write_tensors(path, tensors, json.loads(json.dumps(meta)))
-    monkeypatch.setattr(checkpoint, "train_target", None)  # training anew would fail
+    monkeypatch.setattr(registry, "train_target", None)  # training anew would fail
     _, older = load_or_train(dataset, "gcn", recipe=recipe, root=tmp_path)
     assert older.epochs == report.epochs
     assert "macro_f1" not in older.metrics["test"]

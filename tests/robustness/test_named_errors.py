@@ -16,7 +16,7 @@ from hpme.bench import ResultStore, parse_seeds
 from hpme.cli import app, main
 from hpme.data import load_dataset
 from hpme.errors import InputError, ModelError, StorageError
-from hpme.execute.jobs import Failure
+from hpme.execute import Failure
 from hpme.explainers import explainer_class
 from hpme.models import build_model
 from hpme.storage import read_json, write_atomically

@@ -16,7 +16,7 @@ from hpme.data.graph_file import GraphSlices
 from hpme.data.molecules.columns import SkippedRow, positions, why
 from hpme.errors import InputError
 from hpme.graphs import GraphStore
-from hpme.graphs.tensors import from_tensors
+from hpme.graphs.transforms import from_tensors
 from hpme.text import one_line
 
 LONGEST_LINE = 1 << 20

@@ -10,7 +10,7 @@ from itertools import chain
 from hpme.apply.rows import GraphFile, Part, SmilesTable
 from hpme.apply.shards import ShardFolder
 from hpme.errors import HPMEError
-from hpme.execute.jobs import Done, Executor
+from hpme.execute import Done, Executor
 from hpme.progress import progress_bar
 
 ATTEMPTS = 3

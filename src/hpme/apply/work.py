@@ -16,7 +16,7 @@ from hpme.apply.shards import Column, Lists, ShardRows
 from hpme.data.molecules.columns import SkippedRow
 from hpme.data.molecules.molgraph import ReadMolecules, read_part
 from hpme.errors import HPMEError, InputError, short_of_memory
-from hpme.execute.jobs import Done, Failure
+from hpme.execute import Done, Failure
 from hpme.explainers.registry import load_explainer
 from hpme.explainers.shared.base import GraphExplainer
 from hpme.explainers.shared.context import Asking

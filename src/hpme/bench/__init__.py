@@ -5,7 +5,7 @@ from hpme.bench.measures import MEASURES
 from hpme.bench.outcome import Outcome, Target, explain, recipe_of
 from hpme.bench.run import record_of, run_experiment, run_on
 from hpme.bench.store import Plan, Record, ResultStore
-from hpme.execute.jobs import Failure
+from hpme.execute import Failure
 from hpme.explainers.registry import make_explainer, option_names
 
 __all__ = [

@@ -11,7 +11,7 @@ from typing import Any
 
 from hpme.bench.experiment import Experiment
 from hpme.errors import InputError, StorageError
-from hpme.execute.jobs import Failure
+from hpme.execute import Failure
 from hpme.storage import (
     append_line,
     canonical_json,

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from hpme.bench.experiment import Experiment
 from hpme.bench.store import Record
 from hpme.data import DATASETS
-from hpme.execute.jobs import Done
+from hpme.execute import Done
 from hpme.explainers import EXPLAINERS
 from hpme.models import recipe_for
 from hpme.storage import canonical_json

@@ -23,7 +23,7 @@ from hpme.commands.shared import check_device, command, refuse, say, usage
 if TYPE_CHECKING:
     from hpme.apply import ShardWork
     from hpme.apply.rows import GraphFile, SmilesTable
-    from hpme.execute.jobs import Executor
+    from hpme.execute import Executor
     from hpme.models.explained import ExplainedModel
     from hpme.storage import FileContent
 
@@ -215,16 +215,16 @@ def _executor(
     work: ShardWork, workers: int | None, ray: str | None, saved: SavedOptions
 ) -> Executor:
     if ray is not None:
-        from hpme.execute.cluster import RayExecutor
+        from hpme.execute import RayExecutor
 
         if saved.model is not None:
             work = replace(work, build=_travelling_model(saved.model, saved.call))
         return RayExecutor(work, ray, ahead=AHEAD)
     if workers is not None and workers > 1:
-        from hpme.execute.local import LocalExecutor
+        from hpme.execute import LocalExecutor
 
         return LocalExecutor(workers, work)
-    from hpme.execute.jobs import InProcess
+    from hpme.execute import InProcess
 
     return InProcess(work)
 

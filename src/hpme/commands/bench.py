@@ -19,7 +19,7 @@ from hpme.commands.shared import check_writable, command, known, refuse, say, us
 if TYPE_CHECKING:
     from hpme.bench import Experiment, Failure, Plan, ResultStore
     from hpme.bench.watch import CostModel
-    from hpme.execute.jobs import Executor
+    from hpme.execute import Executor
     from hpme.paper.shared.suite import Suite
 
 CHOICES = (*paper.NAMES, paper.ALL)
@@ -79,10 +79,9 @@ def bench(
     if executor == "local" and address is not None:
         refuse("belongs to --executor ray", "--address")
     from hpme.bench import Plan, ResultStore
-    from hpme.bench.cluster import ExperimentCluster, is_prepared
-    from hpme.bench.jobs import work
+    from hpme.bench.jobs import ExperimentCluster, is_prepared, work
     from hpme.bench.watch import CostModel
-    from hpme.execute.local import LocalExecutor
+    from hpme.execute import LocalExecutor
     from hpme.paper.suites import EVERYTHING, REPORTED, SUITES, home
 
     everything = suite == paper.ALL

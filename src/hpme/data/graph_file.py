@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 
 from hpme.errors import InputError, StorageError
 from hpme.graphs import GraphStore
-from hpme.graphs.tensors import from_tensors, to_tensors
+from hpme.graphs.transforms import from_tensors, to_tensors
 from hpme.storage import checked_digest, open_tensors, read_tensors, write_tensors
 
 KIND, VERSION = "graphs", 1

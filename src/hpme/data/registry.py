@@ -1,12 +1,17 @@
-"""All datasets by name, and the one function that loads them."""
+"""All datasets by name, the one function that loads them, and the cache it reads them from."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import platformdirs
+
 from hpme.data import links
-from hpme.data.cache import cached, cached_path, default_root
 from hpme.data.dataset import GraphDataset
 from hpme.data.info import DatasetInfo, DatasetLevel
 from hpme.data.links import LinkDataset
@@ -15,7 +20,9 @@ from hpme.data.nodes import NodeDataset
 from hpme.data.synthetic import ba, hetero, nodes, spmotif, triangles
 from hpme.errors import InputError, UnknownNameError
 from hpme.graphs import GraphStore
+from hpme.graphs.transforms import from_tensors, to_tensors
 from hpme.limits import MAX_SEED, MAX_SIZE
+from hpme.storage import CACHE_DIR_VARIABLE, read_or_make, read_tensors, write_tensors
 
 DATASETS: dict[str, DatasetInfo] = {
     info.name: info
@@ -90,3 +97,39 @@ def _resolve(
             f"size must be at most {MAX_SIZE:,} and seed at most {MAX_SEED}, got {size} and {seed}"
         )
     return info, {"name": name, "variant": variant, "seed": seed, "size": size}
+
+
+FORMAT_VERSION = 3
+"""Part of every key; raise it when a builder or the file format changes."""
+
+Request = Mapping[str, str | int]
+
+
+def default_root() -> Path:
+    """``$HPME_CACHE_DIR``, or the platform's cache folder for this package."""
+    configured = os.environ.get(CACHE_DIR_VARIABLE)
+    return Path(configured) if configured else Path(platformdirs.user_cache_dir("hpme"))
+
+
+def cached(root: Path, request: Request, build: Callable[[], GraphStore]) -> GraphStore:
+    """The graphs of a request, from the cache if they are intact there, else built and stored."""
+    path, meta = cached_path(root, request), {"request": dict(request)}
+
+    def read() -> GraphStore:
+        tensors, stored = read_tensors(path)
+        if stored != meta:
+            raise ValueError("it is of another request")
+        # Own memory, as that of what was just built: parts of a file are not aligned.
+        return from_tensors({name: tensor.clone() for name, tensor in tensors.items()})
+
+    def write(store: GraphStore) -> None:
+        write_tensors(path, to_tensors(store), meta)
+
+    return read_or_make(path, read, build, write, what="dataset", making="building it")
+
+
+def cached_path(root: Path, request: Request) -> Path:
+    """Where :func:`cached` keeps the graphs of a request; its name holds a digest of all of it."""
+    content = {**request, "format": FORMAT_VERSION}
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return root / "datasets" / f"{request['name']}-{request['variant']}-{digest[:16]}.safetensors"

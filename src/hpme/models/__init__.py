@@ -1,9 +1,8 @@
 """Models: networks with their training, and any user's model behind one interface."""
 
-from hpme.models.checkpoint import load_model, load_or_train, save_model
 from hpme.models.explained import ExplainedModel
 from hpme.models.gnn import GAT, GCN, GIN, EdgeWeightedGNN, TargetGNN
-from hpme.models.registry import MODELS, build_model
+from hpme.models.registry import MODELS, build_model, load_model, load_or_train, save_model
 from hpme.models.seal import DGCNN
 from hpme.models.train import (
     RECIPES,

@@ -10,10 +10,9 @@ from pathlib import Path
 import torch
 
 from hpme.data.dataset import draw
-from hpme.data.info import PAPER, PUBLISHED, entry
+from hpme.data.info import PAPER, PUBLISHED, DataFile, entry
 from hpme.data.molecules.chem import MoleculeArrays, Reading, read_molecules
 from hpme.data.molecules.molgraph import flatten_molecules, with_contributions
-from hpme.data.sources import DataFile
 from hpme.errors import InputError, StorageError
 from hpme.graphs import GraphStore
 

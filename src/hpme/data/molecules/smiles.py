@@ -23,8 +23,13 @@ from hpme.data.molecules.chem import (
     rdkit_module,
     read_molecules,
 )
-from hpme.data.molecules.columns import SkippedRow, SmilesColumns, read_columns, write_skipped
-from hpme.data.molecules.labels import Labels
+from hpme.data.molecules.columns import (
+    Labels,
+    SkippedRow,
+    SmilesColumns,
+    read_columns,
+    write_skipped,
+)
 from hpme.data.molecules.molgraph import flatten_molecules, molecule_graphs
 from hpme.errors import InputError
 from hpme.graphs import GraphStore

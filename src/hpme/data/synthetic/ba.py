@@ -14,8 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hpme.data.info import PUBLISHED, GraphStats, entry
-from hpme.data.sources import read_official
+from hpme.data.info import PUBLISHED, GraphStats, entry, read_official
 from hpme.data.synthetic.sketch import (
     CYCLE,
     GRID,

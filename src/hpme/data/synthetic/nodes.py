@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from hpme.data.info import PUBLISHED, entry
-from hpme.data.sources import read_official
+from hpme.data.info import PUBLISHED, entry, read_official
 from hpme.data.synthetic.sketch import (
     GRID,
     HOUSE,

@@ -26,7 +26,7 @@ from hpme.explainers.hpme.transplants import Transplants, least_needed, spread_o
 from hpme.explainers.shared.context import Context, batches, sampled
 from hpme.explainers.shared.options import Count, FromZero, Positive, whole
 from hpme.graphs import GraphBatch
-from hpme.graphs.equal import equal_groups
+from hpme.graphs.patterns import equal_groups
 from hpme.models.adapter import ModelAdapter
 from hpme.models.embedding import Embedding
 from hpme.progress import progress_bar

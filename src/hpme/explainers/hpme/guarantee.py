@@ -20,7 +20,7 @@ from hpme.explainers.hpme.transplants import SEEN, Transplants
 from hpme.explainers.shared.context import read_graphs
 from hpme.explainers.shared.explanation import table_of
 from hpme.graphs import GraphStore
-from hpme.graphs.equal import graph_codes
+from hpme.graphs.patterns import graph_codes
 from hpme.graphs.segment import segment_mean, segment_sum
 from hpme.models.explained import Model
 

@@ -45,7 +45,7 @@ from hpme.explainers.shared.mixing import MixingExplainer
 from hpme.explainers.shared.options import at_least
 from hpme.explainers.shared.sources import nothing
 from hpme.graphs import GraphBatch, GraphStore
-from hpme.graphs.equal import graph_codes
+from hpme.graphs.patterns import graph_codes
 from hpme.models.explained import Model
 from hpme.models.task import Task
 from hpme.progress import progress_bar

@@ -20,7 +20,7 @@ from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.shared.context import Context
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.edges import connected_parts
-from hpme.graphs.tensors import from_tensors, to_tensors
+from hpme.graphs.transforms import from_tensors, to_tensors
 
 HOST = "host_"
 """What names of tensors of kept hosts begin with."""

@@ -1,1 +1,0 @@
-"""Jobs of any kind, done by processes of this machine or by a cluster."""
