@@ -15,8 +15,7 @@ import torch
 from rdkit import Chem
 
 from hpme.apply import shards
-from hpme.apply.run import apply
-from hpme.apply.shards import ShardFolder
+from hpme.apply.shards import ShardFolder, apply
 from hpme.data import from_smiles, save_graphs
 from hpme.explainers import HPMEExplainer
 from hpme.graphs.reading import read_graphs

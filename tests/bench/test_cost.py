@@ -7,8 +7,7 @@ import pytest
 from rich.console import Console
 
 from hpme.bench import Experiment, Failure, explain, record_of
-from hpme.bench.jobs import Job
-from hpme.bench.watch import CostModel, Watch, duration, target_seconds
+from hpme.bench.jobs import CostModel, Job, Watch, duration, target_seconds
 from hpme.execute import Done
 from hpme.explainers import HPMEExplainer, RandomExplainer
 

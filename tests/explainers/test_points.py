@@ -18,7 +18,7 @@ from hpme.explainers.hpme.method.pool import by_boundary
 from hpme.models import ExplainedModel
 from hpme.page import write_page
 from hpme.viz import gallery
-from hpme.viz.layout import positions_of
+from hpme.viz.nodelink import positions_of
 
 NODES = [slug for slug in SLUGS if not EXPLAINERS[slug].needs_edges]
 OTHERS = [slug for slug in SLUGS if EXPLAINERS[slug].needs_edges]

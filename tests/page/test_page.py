@@ -13,7 +13,7 @@ from torch_geometric.explain import Explanation
 from hpme.errors import InputError, ModelError
 from hpme.explainers.hpme.quality import Quality
 from hpme.explainers.hpme.report import ClassEffect, FitReport
-from hpme.page.predictions import sizes_of
+from hpme.page.entries import sizes_of
 from hpme.viz import write_page
 from pages import Counter, cycle, decode, explain, page_data, with_truth
 

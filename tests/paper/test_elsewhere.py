@@ -3,7 +3,7 @@
 import pytest
 
 from hpme.bench import Experiment
-from hpme.bench.watch import CostModel
+from hpme.bench.jobs import CostModel
 from hpme.explainers import EXPLAINERS, RandomExplainer
 from hpme.paper.shared import cells
 from hpme.paper.shared.scores import score_table

@@ -11,7 +11,7 @@ from torch_geometric.explain import Explanation
 
 from hpme.errors import InputError
 from hpme.viz import gallery
-from hpme.viz.layout import node_positions
+from hpme.viz.nodelink import node_positions
 
 PNG = b"\x89PNG"
 

@@ -1,8 +1,7 @@
 """A saved explainer on any number of graphs: rows of a file in, shards of a table out."""
 
 from hpme.apply.rows import GraphFile, Part, SmilesTable, open_rows
-from hpme.apply.run import Applied, apply
-from hpme.apply.shards import ShardFolder
+from hpme.apply.shards import Applied, ShardFolder, apply
 from hpme.apply.work import ShardWork
 
 __all__ = [

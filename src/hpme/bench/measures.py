@@ -22,7 +22,7 @@ from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.registry import make_explainer
 from hpme.explainers.shared.masks import from_edges
 from hpme.metrics import GraphScores, MetricValue
-from hpme.metrics.simoar import simoar_references
+from hpme.metrics.fidelity import simoar_references
 from hpme.models import predict
 
 Measured = dict[str, MetricValue | GraphScores]

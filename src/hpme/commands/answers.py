@@ -18,7 +18,7 @@ from hpme.data.molecules.smiles import parse_smiles, read_smiles
 from hpme.errors import HPMEError, InputError
 from hpme.graphs import GraphStore
 from hpme.models.explained import ExplainedModel
-from hpme.page.predictions import called
+from hpme.page.entries import called
 from hpme.storage import read_json
 
 MOST_GRAPHS, MOST_NODES = 20, 5_000

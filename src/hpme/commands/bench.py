@@ -18,7 +18,7 @@ from hpme.commands.shared import check_writable, command, known, refuse, say, us
 
 if TYPE_CHECKING:
     from hpme.bench import Experiment, Failure, Plan, ResultStore
-    from hpme.bench.watch import CostModel
+    from hpme.bench.jobs import CostModel
     from hpme.execute import Executor
     from hpme.paper.shared.suite import Suite
 
@@ -79,8 +79,7 @@ def bench(
     if executor == "local" and address is not None:
         refuse("belongs to --executor ray", "--address")
     from hpme.bench import Plan, ResultStore
-    from hpme.bench.jobs import ExperimentCluster, is_prepared, work
-    from hpme.bench.watch import CostModel
+    from hpme.bench.jobs import CostModel, ExperimentCluster, is_prepared, work
     from hpme.execute import LocalExecutor
     from hpme.paper.suites import EVERYTHING, REPORTED, SUITES, home
 
@@ -150,8 +149,7 @@ def _run(
     costs: CostModel,
     workers: int,
 ) -> list[tuple[Experiment, Failure]]:
-    from hpme.bench.jobs import run_plan
-    from hpme.bench.watch import Watch
+    from hpme.bench.jobs import Watch, run_plan
 
     watch = Watch(plan.todo, costs, workers, Console(stderr=True), untrained=untrained)
     try:
@@ -185,8 +183,8 @@ def _only(
 def _show_plan(
     title: str, plan: Plan, untrained: Sequence[Experiment], costs: CostModel, workers: int
 ) -> None:
+    from hpme.bench.jobs import duration, target_seconds
     from hpme.bench.run import versions
-    from hpme.bench.watch import duration, target_seconds
 
     table = Table(title=title, title_justify="left", header_style="bold")
     for name in ("dataset", "experiments", "done", "to do", "targets to train", "estimate"):

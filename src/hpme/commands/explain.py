@@ -111,7 +111,7 @@ def explain(
     if (asked or should is not None) and HPME not in names:
         refuse("rules, counterfactuals and audits need the explainer hpme", "--explainer")
     from hpme.commands.inputs import check_threshold, make_explainers, read_inputs
-    from hpme.explainers.hpme.quick import QUICK
+    from hpme.explainers.hpme.explainer import QUICK
 
     make = partial(make_explainers, **(QUICK if quick else {}))
     explainers = usage("--option", make, names, inputs)

@@ -16,7 +16,7 @@ from hpme.explainers.registry import explainer_class as explainer_class
 from hpme.explainers.registry import load_explainer as load_explainer
 
 from hpme.explainers.hpme.explainer import HPMEExplainer as HPMEExplainer
-from hpme.explainers.hpme.quick import quick as quick
+from hpme.explainers.hpme.explainer import quick as quick
 from hpme.explainers.hpme.printed import HPMEPrintedExplainer as HPMEPrintedExplainer
 from hpme.explainers.random import RandomExplainer as RandomExplainer
 from hpme.explainers.grad import GradExplainer as GradExplainer

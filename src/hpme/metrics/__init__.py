@@ -1,11 +1,17 @@
 """How good explanations are, and predictions; an undefined metric is NaN and says why."""
 
 from hpme.metrics.deletion import DeletionOptions
-from hpme.metrics.fidelity import Fidelity, fidelity, robust_fidelity
+from hpme.metrics.fidelity import (
+    Fidelity,
+    SimOARReferences,
+    fidelity,
+    robust_fidelity,
+    simoar,
+    simoar_references,
+)
 from hpme.metrics.prediction import accuracy, macro_f1, mape, rmse
-from hpme.metrics.selection import hard_masks, truth_sizes
+from hpme.metrics.shared import GraphScores, MetricValue, hard_masks, truth_sizes
 from hpme.metrics.shift import Shift, shift, truth_shift
-from hpme.metrics.simoar import SimOARReferences, simoar, simoar_references
 from hpme.metrics.truth import (
     edge_auc,
     edge_auc_per_graph,
@@ -13,7 +19,6 @@ from hpme.metrics.truth import (
     explanation_auc_per_graph,
     precision_at_k,
 )
-from hpme.metrics.value import GraphScores, MetricValue
 
 __all__ = [
     "DeletionOptions",

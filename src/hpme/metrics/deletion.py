@@ -15,8 +15,7 @@ from hpme.errors import InputError
 from hpme.graphs import GraphBatch, GraphStore, Pairs
 from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum, segment_sum
 from hpme.graphs.transforms import keep_edges
-from hpme.metrics.selection import Size, edge_scores, ranks, resolve_size
-from hpme.metrics.value import GraphScores
+from hpme.metrics.shared import GraphScores, Size, edge_scores, ranks, resolve_size
 from hpme.models.adapter import ModelAdapter
 from hpme.models.explained import ExplainedModel, Model
 from hpme.models.replicas import Replicas, replica_outputs

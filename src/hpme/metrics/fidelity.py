@@ -1,4 +1,4 @@
-"""Fidelity: what deleting the explanation, or everything else, does to the prediction."""
+"""Fidelity and SimOAR: what deleting the explanation, or anything else, does to predictions."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from hpme.errors import InputError
-from hpme.metrics.deletion import DeletionOptions, Judge, PairReplicas, examine
-from hpme.metrics.selection import Size
-from hpme.metrics.value import GraphScores
+from hpme.graphs.segment import rank_in_segment
+from hpme.metrics.deletion import DeletionOptions, Examined, Judge, PairReplicas, examine
+from hpme.metrics.shared import GraphScores, Size
 from hpme.models.explained import Model
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def fidelity(
     Args:
         model: The explained model; it is left exactly as it was.
         explanations: What an explainer returned, with ``x``, ``edge_index`` and ``edge_mask``.
-        size: Number of pairs in :math:`G^*`, see :obj:`~hpme.metrics.selection.Size`.
+        size: Number of pairs in :math:`G^*`, see :obj:`~hpme.metrics.shared.Size`.
         form: ``"probability"``, or ``"accuracy"`` for
             :math:`1[\hat y(G) = y] - 1[\hat y(\cdot) = y]` (classification only).
         **options: ``labels``, ``scale``, ``mode``, ``model_config``, ``level`` and ``seed``, see
@@ -113,3 +113,86 @@ def robust_fidelity(
             plus=examined.scores(Judge.lost, without_some, samples),
             minus=examined.scores(Judge.lost, with_some, samples),
         )
+
+
+@dataclass(frozen=True)
+class SimOARReferences:
+    """What SimOAR gives without any knowledge.
+
+    Args:
+        random: Explanations of the same sizes, drawn at random.
+        empty: Nothing is spared from deletion.
+    """
+
+    random: GraphScores
+    empty: GraphScores
+
+
+def simoar(
+    model: Model,
+    explanations: Sequence[Any],
+    size: Size,
+    *,
+    ratio: float = 0.1,
+    samples: int = 20,
+    drop_isolated: bool = True,
+    **options: Unpack[DeletionOptions],
+) -> GraphScores:
+    r"""Mean probability :math:`f(G')_y` on graphs without some pairs outside the explanation.
+
+    From each :math:`G'`, ``ratio`` of all pairs of the graph (rounded to the nearest number) are
+    deleted, uniformly without replacement among the pairs outside the explanation, or all of those
+    if they are fewer. In regression :math:`\exp(-|f(G) - f(G')|)`, in units of ``scale``. The
+    higher, the better, but few deletions hurt little: compare with :func:`simoar_references`.
+    Undefined for graphs without edges and for NaN scores.
+
+    Args:
+        model, explanations, size: As in :func:`fidelity`.
+        ratio: Deleted share of a graph's pairs.
+        samples: Perturbed graphs per graph.
+        drop_isolated: Whether nodes left without an edge go, too; see
+            :func:`~hpme.graphs.transforms.keep_edges`.
+        **options: ``labels``, ``scale``, ``mode``, ``model_config``, ``level`` and ``seed``, see
+            :class:`DeletionOptions`.
+    """
+    with examine(model, explanations, **options) as examined:
+        return _survival(examined, examined.choose(size), ratio, samples, drop_isolated)
+
+
+def simoar_references(
+    model: Model,
+    explanations: Sequence[Any],
+    size: Size,
+    *,
+    ratio: float = 0.1,
+    samples: int = 20,
+    drop_isolated: bool = True,
+    **options: Unpack[DeletionOptions],
+) -> SimOARReferences:
+    """:func:`simoar` of a random and of an empty explanation of the same graphs; arguments as there.
+
+    Both have the same expectation unless a random explanation leaves fewer pairs than are to be
+    deleted.
+    """  # noqa: E501
+    with examine(model, explanations, **options) as examined:
+        anything = examined.choose(size, at_random=True)
+        return SimOARReferences(
+            random=_survival(examined, anything, ratio, samples, drop_isolated),
+            empty=_survival(examined, anything & False, ratio, samples, drop_isolated),
+        )
+
+
+def _survival(
+    examined: Examined, chosen: Tensor, ratio: float, samples: int, drop_isolated: bool
+) -> GraphScores:
+    if not 0 <= ratio <= 1:
+        raise InputError(f"ratio must lie in [0, 1], got {ratio}")
+    deleted = (ratio * examined.table.counts.double()).round().long()
+
+    def keep(replicas: PairReplicas) -> Tensor:
+        noise = torch.rand(replicas.pairs.shape, generator=examined.generator).to(chosen.device)
+        spared = chosen[replicas.pairs]
+        rank = rank_in_segment(noise.masked_fill(spared, -1.0), replicas.owner, replicas.ptr)
+        return spared | (rank >= deleted[replicas.ids][replicas.owner])
+
+    return examined.scores(Judge.kept, keep, samples, drop_isolated=drop_isolated)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from hpme.errors import InputError
-from hpme.metrics.value import MetricValue
+from hpme.metrics.shared import MetricValue
 from hpme.models.task import Task
 from hpme.models.train import score
 

@@ -14,8 +14,7 @@ from hpme.data.info import Level
 from hpme.errors import InputError
 from hpme.graphs import GraphBatch, Graphs, GraphStore
 from hpme.graphs.transforms import chunks, keep_edges, on_cpu
-from hpme.metrics.selection import truth_edges
-from hpme.metrics.value import GraphScores
+from hpme.metrics.shared import GraphScores, truth_edges
 from hpme.models.adapter import ModelAdapter
 from hpme.models.explained import ExplainedModel, Model
 from hpme.models.task import check_rows

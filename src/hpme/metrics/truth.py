@@ -13,8 +13,15 @@ from hpme.graphs import GraphStore
 from hpme.graphs.hetero import flat_views
 from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum, segment_sum
 from hpme.graphs.transforms import on_cpu
-from hpme.metrics.selection import Size, descending, edge_scores, resolve_size, truth_edges
-from hpme.metrics.value import GraphScores, MetricValue
+from hpme.metrics.shared import (
+    GraphScores,
+    MetricValue,
+    Size,
+    descending,
+    edge_scores,
+    resolve_size,
+    truth_edges,
+)
 
 Reduction = Literal["pooled", "per_graph"]
 Alternatives = Sequence[Sequence[Tensor]]
@@ -132,7 +139,7 @@ def precision_at_k(
 
     Args:
         explanations, graphs: As in :func:`explanation_auc`.
-        size: Number of pairs, see :obj:`~hpme.metrics.selection.Size`; by default that of the
+        size: Number of pairs, see :obj:`~hpme.metrics.shared.Size`; by default that of the
             ground truth of each graph, where precision and recall are the same.
     """
     explanations, graphs = _paired(explanations, graphs)

@@ -13,9 +13,8 @@ from hpme.explainers.hpme.quality import Quality
 from hpme.graphs import GraphStore
 from hpme.graphs.schema import NODE_TYPE
 from hpme.graphs.transforms import on_cpu
-from hpme.page.drawing import draw_graphs
+from hpme.page.drawing import decimals, draw_graphs, shares
 from hpme.page.entries import text_or_none
-from hpme.page.template import decimals, shares
 from hpme.viz.proof import placed
 
 if TYPE_CHECKING:

@@ -18,10 +18,21 @@ from hpme.graphs.transforms import on_cpu
 from hpme.models.explained import ExplainedModel, Model
 from hpme.models.task import Mode
 from hpme.page.beyond import Changes, beyond, proofs
-from hpme.page.drawing import draw_graphs
-from hpme.page.entries import entry, evidence, names_of, numbers, scores_of, text_or_none, truth_of
-from hpme.page.predictions import Predictions, called, ranked, side_names, sizes_of
-from hpme.page.template import decimals, render, shares, whole_numbers
+from hpme.page.drawing import decimals, draw_graphs, render, shares, whole_numbers
+from hpme.page.entries import (
+    Predictions,
+    called,
+    entry,
+    evidence,
+    names_of,
+    numbers,
+    ranked,
+    scores_of,
+    side_names,
+    sizes_of,
+    text_or_none,
+    truth_of,
+)
 from hpme.progress import progress_bar
 from hpme.storage import write_atomically
 

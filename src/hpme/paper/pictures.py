@@ -19,9 +19,14 @@ from hpme.paper.shared.document import Block, Picture
 from hpme.paper.shared.names import OURS, dataset_title, method_title
 from hpme.paper.shared.scores import score_table
 from hpme.paper.shared.suite import ONE_SEED, Show, Suite, each, together
-from hpme.viz.layout import node_positions
 from hpme.viz.molecules import painter_of
-from hpme.viz.nodelink import NodeLinkPainter, empty_panel, undirected_edges, undirected_weights
+from hpme.viz.nodelink import (
+    NodeLinkPainter,
+    empty_panel,
+    node_positions,
+    undirected_edges,
+    undirected_weights,
+)
 from hpme.viz.style import BORDER, EXPLAINED, INK, OTHERS, POOLED, plain
 
 Item = Mapping[str, Any]

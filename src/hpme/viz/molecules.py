@@ -14,8 +14,7 @@ from torch import Tensor
 
 from hpme.data.molecules.chem import rdkit_module, read_molecule
 from hpme.errors import HPMEError
-from hpme.viz.layout import STARTS
-from hpme.viz.nodelink import NodeLinkPainter, undirected_edges, undirected_weights
+from hpme.viz.nodelink import STARTS, NodeLinkPainter, undirected_edges, undirected_weights
 from hpme.viz.style import BANDS, INK, POOLED, REST, TRUTH_BAND, tones
 
 PIXELS_PER_INCH = 220

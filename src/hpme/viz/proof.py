@@ -10,8 +10,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from hpme.explainers.hpme.proof import Proof, Trial
-from hpme.viz.layout import node_positions
 from hpme.viz.molecules import MoleculePainter, molecule_of, painter_of
+from hpme.viz.nodelink import node_positions
 from hpme.viz.style import BORDER, CONTROL, FAINT, INK, LOWERS, RAISES, Sheet, pale, plain, render
 
 HEAD, ROW, FOOT, GAP = 1.0, 2.1, 1.3, 0.3

@@ -8,7 +8,7 @@ from finder import Finder, planted_graphs
 from hpme.errors import InputError
 from hpme.explainers import HPMEPrintedExplainer
 from hpme.explainers.hpme.method import mixer, training
-from hpme.explainers.hpme.method.hosts import HostSampler
+from hpme.explainers.hpme.method.mixer import HostSampler
 from hpme.explainers.hpme.method.pool import Pool
 from hpme.explainers.shared.parametric import EdgeMLP
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from hpme.errors import InputError
 from hpme.explainers.hpme.grafting import Featuriser
 from hpme.explainers.hpme.guarantee import Guarantee, guarantee_of
-from hpme.explainers.hpme.method.hosts import Neighbor
+from hpme.explainers.hpme.method.mixer import Neighbor
 from hpme.explainers.hpme.method.mixup import Attach, mix_mask
 from hpme.explainers.hpme.method.pool import PoolSize, propagate, tied, top_nodes
 from hpme.explainers.hpme.pairs import PairDifferences, check_pairs, differences

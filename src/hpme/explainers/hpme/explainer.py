@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -29,11 +29,12 @@ from hpme.graphs import GraphBatch
 from hpme.graphs.patterns import equal_groups
 from hpme.models.adapter import ModelAdapter
 from hpme.models.embedding import Embedding
+from hpme.models.explained import Model
 from hpme.progress import progress_bar
 
 SEARCH_EDGES = 50_000
 """A scorer for all graphs needs no more to be found, and large graphs would take long."""
-QUICK = 24, RATIOS[::2], 1
+UNSEARCHED = 24, RATIOS[::2], 1
 """Where nothing is searched: graphs and ratios that are tried, and pools to try them with."""
 FEWEST_GRAPHS = 8
 """Searched on however few passes a fit may take."""
@@ -150,7 +151,7 @@ class HPMEExplainer(HPMEBase):
         return min(self.search_graphs, max(FEWEST_GRAPHS, count))
 
     def _ratio_curve(self, few: HardMix, progress: bool) -> list[RatioPoint]:
-        count, ratios, pools = (ROUND_GRAPHS, RATIOS, 3) if self.restarts else QUICK
+        count, ratios, pools = (ROUND_GRAPHS, RATIOS, 3) if self.restarts else UNSEARCHED
         ids = torch.randperm(few.graphs.num_graphs, generator=few.generator)[:count]
         trial = few.subset(ids.to(few.context.device))
         # A scorer serves all ratios, so a short search with a middle one is enough.
@@ -285,3 +286,26 @@ def _different(context: Context) -> tuple[Tensor, Tensor]:
     order = group.argsort(stable=True)
     first = torch.cat([order.new_ones(1).bool(), group[order].diff() > 0])
     return group, order[first].sort().values
+
+
+QUICK: dict[str, Any] = {"restarts": 0, "search_graphs": 24, "score": "node", "epochs": 1}
+"""Arguments of :class:`HPMEExplainer`: cheap attributions compete, on a few graphs."""
+
+
+def quick(
+    model: Model, graphs: Iterable[Any], *, progress: bool = True, seed: int = 0, **facts: Any
+) -> HPMEExplainer:
+    """A fitted explainer in seconds, for a first look; the full search takes minutes.
+
+    Occlusion and gradients are distilled into a scorer each, and a few transplants choose one. All
+    else is as of a full fit: the report on held-out graphs, verdicts, effects, pages, saving. For
+    the full search, fit an :class:`HPMEExplainer`.
+
+    Args:
+        model: The model; it is left exactly as it was.
+        graphs: Graphs to learn from: a dataset, a list of ``Data`` or a loader.
+        progress: Whether to draw progress bars (on terminals only).
+        seed: Seed of all that is drawn.
+        **facts: As for :meth:`HPMEExplainer.fit`.
+    """
+    return HPMEExplainer(**QUICK, seed=seed).fit(model, graphs, progress=progress, **facts)

@@ -8,7 +8,7 @@ import torch
 
 from hpme.explainers.hpme.base import HPMEBase, Score
 from hpme.explainers.hpme.measuring import Measured
-from hpme.explainers.hpme.method.hosts import Neighbor
+from hpme.explainers.hpme.method.mixer import Neighbor
 from hpme.explainers.hpme.method.mixup import Attach
 from hpme.explainers.hpme.method.pool import MAX_LAYERS, Pool
 from hpme.explainers.hpme.method.training import Objective, train

@@ -2,7 +2,7 @@
 
 import torch
 
-from hpme.explainers.hpme.method.hosts import HostSampler
+from hpme.explainers.hpme.method.mixer import HostSampler
 
 
 def test_hosts():

@@ -9,8 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-from hpme.explainers.hpme.method.hosts import HostSampler, Neighbor
-from hpme.explainers.hpme.method.mixer import Mixer
+from hpme.explainers.hpme.method.mixer import HostSampler, Mixer, Neighbor
 from hpme.explainers.hpme.method.mixup import Attach
 from hpme.explainers.hpme.method.pool import PoolSize, Selection, by_boundary, top_nodes
 from hpme.explainers.shared.context import Context, batches
