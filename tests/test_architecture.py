@@ -27,9 +27,9 @@ ALIASES = {
     ("hpme.viz", "hpme.page"),
     ("hpme.explainers.shared.explanation", "hpme.viz.gallery"),
     ("hpme.explainers.hpme.rulebook", "hpme.viz.gallery"),
-    ("hpme.explainers.hpme.rulebook", "hpme.viz.rules"),
+    ("hpme.explainers.hpme.rulebook", "hpme.viz.sheets"),
     ("hpme.explainers.hpme.proof", "hpme.viz.gallery"),
-    ("hpme.explainers.hpme.proof", "hpme.viz.proof"),
+    ("hpme.explainers.hpme.proof", "hpme.viz.sheets"),
     ("hpme.explainers.hpme.report", "hpme.viz.charts"),
     ("hpme.explainers.hpme.report", "hpme.viz.style"),
 }

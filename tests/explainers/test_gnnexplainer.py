@@ -8,12 +8,12 @@ from contract import call, make_graph, make_graphs, make_target, odd_graphs
 from hpme.errors import InputError
 from hpme.explainers import GNNExplainer
 from hpme.explainers.gnnexplainer import MaskDescent
-from hpme.explainers.shared.training_free import weighted_model
+from hpme.explainers.shared.templates import weighted_model
 from hpme.graphs import GraphStore
 from hpme.metrics import explanation_auc
 from hpme.models.explained import ExplainedModel
 from hpme.models.freezing import frozen
-from hpme.models.task import Task
+from hpme.models.output import Task
 from planted import MARKED, MarkedEdges, marked_graphs
 
 CLASSES = Task("multiclass_classification")

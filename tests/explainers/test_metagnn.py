@@ -13,7 +13,7 @@ from hpme.explainers.gnnexplainer import MaskDescent
 from hpme.explainers.metagnn_adaptation import Adaptation, AdaptationReport
 from hpme.graphs import GraphStore
 from hpme.models.explained import ExplainedModel
-from hpme.models.task import Task
+from hpme.models.output import Task
 
 
 def adapt(model, graphs, **options):

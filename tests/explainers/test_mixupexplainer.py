@@ -8,7 +8,7 @@ from hpme.data import GraphStore
 from hpme.errors import InputError
 from hpme.explainers import MixupExplainer
 from hpme.explainers.shared.context import Context
-from hpme.explainers.shared.mixing import matched
+from hpme.explainers.shared.templates import matched
 from hpme.metrics import explanation_auc
 from hpme.models.freezing import frozen
 from planted import MarkedEdges, marked_graphs, regression_target, weighted_output

@@ -9,7 +9,7 @@ from hpme.errors import InputError
 from hpme.explainers import RegExplainer
 from hpme.explainers.regexplainer import by_distance, triplet_info_nce
 from hpme.explainers.shared.context import Context
-from hpme.explainers.shared.mixing import draw_partners
+from hpme.explainers.shared.templates import draw_partners
 from hpme.metrics import explanation_auc
 from hpme.models.freezing import frozen
 from planted import MarkedEdges, marked_graphs, regression_target, weighted_output

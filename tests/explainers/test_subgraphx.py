@@ -14,7 +14,7 @@ from hpme.explainers.shared.replicas import ReplicaModel
 from hpme.explainers.subgraphx import Board, Reward, Tree
 from hpme.models.arguments import checked_batch
 from hpme.models.explained import ExplainedModel
-from hpme.models.task import Task
+from hpme.models.output import Task
 from planted import MarkedEdges, decided_target, marked_graph, regression_target
 
 

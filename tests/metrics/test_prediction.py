@@ -7,7 +7,7 @@ import torch
 
 from hpme.errors import InputError
 from hpme.metrics import accuracy, macro_f1, mape, rmse
-from hpme.models.task import Task
+from hpme.models.output import Task
 
 LOGITS = torch.tensor([[2.0, 0.0], [0.0, 1.0], [0.0, 3.0], [1.0, 0.0]])
 

@@ -11,7 +11,7 @@ from torch_geometric.nn import GCNConv, global_add_pool
 from hpme.errors import InputError, ModelError
 from hpme.graphs.ego import WholeGraph
 from hpme.models import ExplainedModel
-from hpme.models.copies import ROW, CallOnCopies, Copies, given_output
+from hpme.models.replicas import ROW, CallOnCopies, Copies, given_output
 
 X = torch.linspace(-2, 2, 18).view(6, 3)
 EDGES = torch.tensor([[0, 1, 1, 2, 2, 3, 4, 5], [1, 0, 2, 1, 3, 2, 5, 4]])

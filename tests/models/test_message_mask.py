@@ -16,7 +16,7 @@ from torch_geometric.utils import to_dense_adj
 
 from hpme.models.explained import ExplainedModel
 from hpme.models.freezing import frozen
-from hpme.models.message_mask import message_mask
+from hpme.models.hooks import message_mask
 from small_models import Net, as_batch, random_graph, traces
 
 pytestmark = pytest.mark.usefixtures("seeded")

@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from hpme.errors import InputError, ModelError
-from hpme.models.output import OutputView, position
-from hpme.models.task import described
+from hpme.models.output import OutputView, described, position
 
 LOGITS = torch.tensor([[2.0, 0.5, -1.0], [0.0, 0.0, 0.0]])
 

@@ -3,7 +3,7 @@ import torch
 import torch.nn.functional as F
 
 from hpme.errors import InputError, ModelError
-from hpme.models.task import Task, check_rows
+from hpme.models.output import Task, check_rows
 
 
 @pytest.fixture

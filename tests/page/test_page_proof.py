@@ -13,7 +13,7 @@ pytest.importorskip("selenium", reason="selenium is missing: pip install 'hpme[d
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
-from hpme.page.beyond import Drawn
+from hpme.page.page import Drawn
 from hpme.viz import write_page
 
 ALL = "return [...document.querySelectorAll(arguments[0])].map((e) => %s)"

@@ -12,13 +12,20 @@ from hpme.bench.measures import drawn
 from hpme.cli import app
 from hpme.data import load_dataset
 from hpme.errors import InputError, UnknownNameError
-from hpme.paper import files as paper_files
-from hpme.paper.files import differences, table_files, write_files
+from hpme.paper import suites
 from hpme.paper.shared import document
 from hpme.paper.shared.blocks import second_best, truth_ratio
 from hpme.paper.shared.cells import Results
 from hpme.paper.shared.suite import Suite
-from hpme.paper.suites import EVERYTHING, REPORTED, SUITES, home
+from hpme.paper.suites import (
+    EVERYTHING,
+    REPORTED,
+    SUITES,
+    differences,
+    home,
+    table_files,
+    write_files,
+)
 
 SEEDS = (100, 101)
 runner = CliRunner()
@@ -342,7 +349,7 @@ def test_files_of_others_stay(put, not_drawn, tmp_path, name):
 
 def test_files_that_were_half_written_are_known_as_ours(put, not_drawn, tmp_path, monkeypatch):
     files, out = table_files(put("table1", only=of_two)), tmp_path / "docs"
-    write, left = paper_files.write_atomically, [3]
+    write, left = suites.write_atomically, [3]
 
     def killed(path, content):
         left[0] -= 1
@@ -351,7 +358,7 @@ def test_files_that_were_half_written_are_known_as_ours(put, not_drawn, tmp_path
         write(path, content)
 
     with monkeypatch.context() as patch:
-        patch.setattr(paper_files, "write_atomically", killed)
+        patch.setattr(suites, "write_atomically", killed)
         with pytest.raises(KeyboardInterrupt):
             write_files(files, out)
     write_files(files, out)

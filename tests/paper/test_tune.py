@@ -12,7 +12,7 @@ from hpme.data import DATASETS
 from hpme.errors import InputError
 from hpme.explainers import EXPLAINERS, explainer_class
 from hpme.paper import tune
-from hpme.paper.baselines import blocks as baseline_blocks
+from hpme.paper.settings import by_rule as baseline_blocks
 from hpme.paper.shared.cells import Results, gather
 from hpme.paper.shared.document import Table, fill
 from hpme.paper.suites import EVERYTHING, SUITES

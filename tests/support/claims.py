@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpme.bench.store import ResultStore
-from hpme.paper.files import pages_of
 from hpme.paper.shared.cells import Results
 from hpme.paper.shared.document import MISSING, Column, Entry, Table
 from hpme.paper.shared.names import OURS, method_title
-from hpme.paper.suites import SUITES
+from hpme.paper.suites import SUITES, pages_of
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -7,7 +7,7 @@ from torch_geometric.explain import Explanation
 from torch_geometric.nn import GATConv, GCNConv, global_add_pool, global_mean_pool
 from torch_geometric.utils import from_networkx
 
-from hpme.models.task import Task
+from hpme.models.output import Task
 
 FEATURES = 3
 

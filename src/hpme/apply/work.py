@@ -23,7 +23,7 @@ from hpme.explainers.shared.context import Asking
 from hpme.explainers.shared.masks import edge_to_node
 from hpme.graphs import GraphStore
 from hpme.models.explained import ExplainedModel
-from hpme.models.task import check_rows
+from hpme.models.output import check_rows
 from hpme.storage import FileContent
 
 ASKED: dict[str, Any] = dict.fromkeys(("mode", "return_type", "model_config", "target", "contrast"))

@@ -25,7 +25,7 @@ from hpme.models import ExplainedModel, Recipe, TrainReport, load_or_train, pred
 from hpme.models.chemprop.ensemble import ATOM_DESCRIPTORS, MOLECULE_DESCRIPTORS
 from hpme.models.explained import Model
 from hpme.models.freezing import removed_afterwards
-from hpme.models.task import Mode
+from hpme.models.output import Mode
 
 MAX_LABELLED = 1000
 """Training graphs for methods that train the target."""

@@ -38,7 +38,7 @@ from hpme.errors import InputError, ModelError, StorageError
 from hpme.explainers import GraphExplainer
 from hpme.explainers.registry import make_explainer, option_names
 from hpme.models.explained import ExplainedModel
-from hpme.models.task import check_rows
+from hpme.models.output import check_rows
 
 FIT_GRAPHS = 500
 """Explainers learn from at least this many graphs, if there are as many."""

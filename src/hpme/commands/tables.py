@@ -47,7 +47,7 @@ def tables(
         known("--suite", "suite", name, paper.NAMES)
     if check is not None and out is not None:
         refuse("--check writes nothing; leave one of them out", "--out")
-    from hpme.paper.files import differences, table_files, write_files
+    from hpme.paper.suites import differences, table_files, write_files
 
     if check is not None:
         found = differences(table_files(folder, suite), check)

@@ -17,7 +17,7 @@ from hpme.data.info import DatasetInfo, DatasetLevel
 from hpme.data.links import LinkDataset
 from hpme.data.molecules import datasets as molecules
 from hpme.data.nodes import NodeDataset
-from hpme.data.synthetic import ba, hetero, nodes, spmotif, triangles
+from hpme.data.synthetic import ba, hetero, nodes, others
 from hpme.errors import InputError, UnknownNameError
 from hpme.graphs import GraphStore
 from hpme.graphs.transforms import from_tensors, to_tensors
@@ -26,7 +26,7 @@ from hpme.storage import CACHE_DIR_VARIABLE, read_or_make, read_tensors, write_t
 
 DATASETS: dict[str, DatasetInfo] = {
     info.name: info
-    for family in (ba, spmotif, triangles, molecules, nodes, links, hetero)
+    for family in (ba, others, molecules, nodes, links, hetero)
     for info in family.INFOS
 }
 """Every known dataset; a new entry can be loaded like the others."""

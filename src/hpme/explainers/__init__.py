@@ -8,8 +8,8 @@ benchmarks and tests. Tables list them in this order.
 from hpme.explainers.shared.base import GraphExplainer as GraphExplainer
 from hpme.explainers.shared.explanation import Explanation as Explanation
 from hpme.explainers.shared.masks import Masks as Masks
-from hpme.explainers.shared.mixing import MixingExplainer as MixingExplainer
-from hpme.explainers.shared.mixing import MixupGraphs as MixupGraphs
+from hpme.explainers.shared.templates import MixingExplainer as MixingExplainer
+from hpme.explainers.shared.templates import MixupGraphs as MixupGraphs
 from hpme.explainers.shared.options import describe_options as describe_options
 from hpme.explainers.registry import EXPLAINERS as EXPLAINERS
 from hpme.explainers.registry import explainer_class as explainer_class

@@ -12,14 +12,14 @@ from hpme.explainers.shared.masks import Masks, nothing_in
 from hpme.explainers.shared.noise import pair_classes, pair_normal
 from hpme.explainers.shared.options import Count, Positive, Weight
 from hpme.explainers.shared.parametric import mask_penalty
-from hpme.explainers.shared.training_free import (
+from hpme.explainers.shared.templates import (
     Predict,
     TrainingFreeExplainer,
     weighted_model,
 )
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
-from hpme.models.task import Task
+from hpme.models.output import Task
 
 
 class GNNExplainer(TrainingFreeExplainer):

@@ -10,10 +10,10 @@ from torch import Tensor
 from hpme.errors import InputError
 from hpme.explainers.shared.masks import Masks, nothing_in
 from hpme.explainers.shared.replicas import explained_output
-from hpme.explainers.shared.training_free import TrainingFreeExplainer, weighted_model
+from hpme.explainers.shared.templates import TrainingFreeExplainer, weighted_model
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
-from hpme.models.task import Task
+from hpme.models.output import Task
 
 Target = Literal["logprob", "logit", "raw"]
 

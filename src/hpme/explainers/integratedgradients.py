@@ -12,7 +12,7 @@ from hpme.errors import InputError
 from hpme.explainers.shared.masks import Masks, from_edges, from_nodes, nothing_in, squash
 from hpme.explainers.shared.options import Count
 from hpme.explainers.shared.replicas import explained_output, integrate, predicted
-from hpme.explainers.shared.training_free import TrainingFreeExplainer, weighted_model
+from hpme.explainers.shared.templates import TrainingFreeExplainer, weighted_model
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter, check_gradient
 

@@ -18,7 +18,7 @@ from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.segment import TIE, exclusive_cumsum
 from hpme.models.adapter import ModelAdapter
 from hpme.models.embedding import Embedding, check_channels
-from hpme.models.task import Task
+from hpme.models.output import Task
 
 _CELLS = 2**22
 """Entries of the distance matrices held at once."""

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from hpme.explainers.gnnexplainer import MaskDescent, spread
 from hpme.explainers.shared.context import batches
-from hpme.explainers.shared.training_free import weighted_model
+from hpme.explainers.shared.templates import weighted_model
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.models.adapter import ModelAdapter, check_gradient
-from hpme.models.task import Task
+from hpme.models.output import Task
 
 LARGE_LOSS = 0.02
 LARGE_SHIFT = 0.05

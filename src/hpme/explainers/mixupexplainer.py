@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 from hpme.explainers.shared.context import Context
-from hpme.explainers.shared.mixing import (
+from hpme.explainers.shared.options import Count, FromZero, Weight
+from hpme.explainers.shared.parametric import ParametricExplainer
+from hpme.explainers.shared.templates import (
     MixingExplainer,
     MixupGraphs,
     draw_partners,
@@ -16,8 +18,6 @@ from hpme.explainers.shared.mixing import (
     matched,
     unite,
 )
-from hpme.explainers.shared.options import Count, FromZero, Weight
-from hpme.explainers.shared.parametric import ParametricExplainer
 
 
 class MixupExplainer(MixingExplainer, ParametricExplainer):

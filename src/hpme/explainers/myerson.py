@@ -15,7 +15,7 @@ from hpme.explainers.shared.masks import Masks, from_nodes, squash
 from hpme.explainers.shared.noise import node_keys
 from hpme.explainers.shared.options import Count, FromZero
 from hpme.explainers.shared.replicas import ReplicaModel, explained_output, predicted
-from hpme.explainers.shared.training_free import TrainingFreeExplainer
+from hpme.explainers.shared.templates import TrainingFreeExplainer
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
 

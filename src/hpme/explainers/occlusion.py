@@ -17,7 +17,7 @@ from hpme.explainers.shared.replicas import (
     without_pair,
 )
 from hpme.explainers.shared.sources import passes_messages
-from hpme.explainers.shared.training_free import TrainingFreeExplainer
+from hpme.explainers.shared.templates import TrainingFreeExplainer
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
 from hpme.models.replicas import Change

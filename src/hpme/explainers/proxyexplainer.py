@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from hpme.explainers.shared.context import Context
-from hpme.explainers.shared.mixing import MixingExplainer, MixupGraphs
 from hpme.explainers.shared.options import Count, Positive, Weight
 from hpme.explainers.shared.parametric import (
     Categories,
@@ -17,6 +16,7 @@ from hpme.explainers.shared.parametric import (
     read_features,
     seeded_linear,
 )
+from hpme.explainers.shared.templates import MixingExplainer, MixupGraphs
 from hpme.graphs import GraphBatch
 from hpme.graphs.segment import segment_mean, segment_sum
 from hpme.graphs.transforms import with_edges

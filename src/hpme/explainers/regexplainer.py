@@ -9,9 +9,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from hpme.explainers.shared.context import Context
-from hpme.explainers.shared.mixing import MixingExplainer, MixupGraphs, draw_partners, joined, unite
 from hpme.explainers.shared.options import Count, FromZero, Positive, Weight
 from hpme.explainers.shared.parametric import ParametricExplainer, binary_concrete
+from hpme.explainers.shared.templates import (
+    MixingExplainer,
+    MixupGraphs,
+    draw_partners,
+    joined,
+    unite,
+)
 from hpme.graphs import GraphBatch
 from hpme.graphs.segment import at
 

@@ -13,12 +13,12 @@ from hpme.explainers.shared.masks import Masks, from_nodes
 from hpme.explainers.shared.noise import node_keys, uniform
 from hpme.explainers.shared.options import Count, FromZero, Positive, Share
 from hpme.explainers.shared.replicas import ReplicaModel, predicted
-from hpme.explainers.shared.training_free import TrainingFreeExplainer
+from hpme.explainers.shared.templates import TrainingFreeExplainer
 from hpme.graphs import GraphBatch
 from hpme.graphs.edges import connected_parts
 from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum, rank_in_segment, segment_sum
 from hpme.models.adapter import ModelAdapter
-from hpme.models.task import Task
+from hpme.models.output import Task
 
 MAX_TABLE = 200_000_000
 """Entries of the table of subgraphs searched at once; more graphs are searched in turn."""

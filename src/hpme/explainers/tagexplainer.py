@@ -17,7 +17,7 @@ from hpme.explainers.shared.parametric import ParametricExplainer, mask_penalty,
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter, check_gradient
 from hpme.models.embedding import check_channels
-from hpme.models.task import Task
+from hpme.models.output import Task
 
 Contrast = Literal["jse", "nce"]
 

@@ -18,8 +18,8 @@ from hpme.graphs.transforms import keep_edges
 from hpme.metrics.shared import GraphScores, Size, edge_scores, ranks, resolve_size
 from hpme.models.adapter import ModelAdapter
 from hpme.models.explained import ExplainedModel, Model
+from hpme.models.output import Mode, Task
 from hpme.models.replicas import Replicas, replica_outputs
-from hpme.models.task import Mode, Task
 
 Scale = float | Literal["spread", "prediction"]
 """Unit of differences between predicted values.

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from hpme.errors import InputError
 from hpme.metrics.shared import MetricValue
-from hpme.models.task import Task
+from hpme.models.output import Task
 from hpme.models.train import score
 
 

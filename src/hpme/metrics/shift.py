@@ -17,7 +17,7 @@ from hpme.graphs.transforms import chunks, keep_edges, on_cpu
 from hpme.metrics.shared import GraphScores, truth_edges
 from hpme.models.adapter import ModelAdapter
 from hpme.models.explained import ExplainedModel, Model
-from hpme.models.task import check_rows
+from hpme.models.output import check_rows
 
 _WEIGHT = "given weight"
 """Name of the given edge weights, beside those the graphs have; no attribute has one like it."""

@@ -2,7 +2,7 @@
 
 It calls the model (:mod:`hpme.models.calling`), reads the part of its output that is explained
 (:mod:`hpme.models.output`), and finds out how edge weights reach it: by its ``edge_weight``
-argument, else as masks on messages (:mod:`hpme.models.message_mask`). Where embeddings are wanted,
+argument, else as masks on messages (:mod:`hpme.models.hooks`). Where embeddings are wanted,
 it watches the forward pass (:mod:`hpme.models.embedding`).
 """
 
@@ -23,9 +23,14 @@ from hpme.graphs import GraphBatch
 from hpme.models.calling import Caller, takes_model
 from hpme.models.embedding import Embedding, EmbeddingProbe, target_nodes, target_type
 from hpme.models.freezing import users_settings
-from hpme.models.message_mask import hetero_message_mask, message_mask
-from hpme.models.node_input import NodeInput, NodeInputProbe, no_node_input
-from hpme.models.task import check_output, check_rows, described
+from hpme.models.hooks import (
+    NodeInput,
+    NodeInputProbe,
+    hetero_message_mask,
+    message_mask,
+    no_node_input,
+)
+from hpme.models.output import check_output, check_rows, described
 
 if TYPE_CHECKING:
     from hpme.models.explained import ExplainedModel
@@ -139,7 +144,7 @@ class ModelAdapter:
         """The numbers that gradients of nodes are taken by: ``x``, or what becomes of codes first.
 
         Codes have no gradient; instead of them count the outputs of the model's embeddings, see
-        :class:`~hpme.models.node_input.NodeInputProbe`.
+        :class:`~hpme.models.hooks.NodeInputProbe`.
 
         Raises:
             ModelError: If the model has none.

@@ -17,8 +17,8 @@ from hpme.graphs.checks import check_graph_tensors, check_node_numbers
 from hpme.graphs.ego import WholeGraph, link_index
 from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, Schema
 from hpme.models.calling import LINK
-from hpme.models.copies import close, given_output
 from hpme.models.explained import ExplainedModel
+from hpme.models.replicas import close, given_output
 
 BY_TYPE = ("x", "edge_index", "batch", "edge_attr", "edge_weight")
 """Arguments of models that are dictionaries by type, with or without ``_dict``."""

@@ -24,7 +24,7 @@ from hpme.errors import InputError, ModelError
 from hpme.graphs import GraphBatch
 from hpme.graphs.schema import NODE_TYPE
 from hpme.models.freezing import removed_afterwards
-from hpme.models.message_mask import EdgeTypeProbe, edge_types_of
+from hpme.models.hooks import EdgeTypeProbe, edge_types_of
 
 ByType = dict[str, Tensor]
 

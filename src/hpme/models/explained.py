@@ -3,7 +3,7 @@
 Users make an :class:`ExplainedModel` to say once how it is called, at which level it predicts, what
 its outputs mean, which class or task is asked about; explainers, metrics and the page wrap bare
 modules in it. From it come the adapter that calls the model (:mod:`hpme.models.adapter`), the view
-of its output (:mod:`hpme.models.output`) and what that means (:mod:`hpme.models.task`).
+of its output (:mod:`hpme.models.output`) and what that means (:mod:`hpme.models.output`).
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ from hpme.graphs.reading import Attributes
 from hpme.models.adapter import ModelAdapter, Weighting
 from hpme.models.calling import Call, Caller, Derived
 from hpme.models.freezing import check_module, frozen, modules_of, same_random_state
-from hpme.models.output import Name, OutputView, Target
-from hpme.models.task import Mode, ReturnType, Task, check_word
+from hpme.models.output import Mode, Name, OutputView, ReturnType, Target, Task, check_word
 
 _INSIDE = ("model", "module", "net", "network", "gnn")
 """What training code calls the network that it trains."""

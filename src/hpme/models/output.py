@@ -1,17 +1,192 @@
-"""What of a model's output is explained: an entry, a task, a class, one class against another."""
+"""What a model's output means, and what of it is explained: an entry, a task, a class."""
 
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, cast
+from typing import Any, Literal, cast, get_args
 
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from hpme.errors import InputError, ModelError
-from hpme.models.task import Mode, ReturnType, Task, check_probabilities, described
+
+Mode = Literal["multiclass_classification", "binary_classification", "regression"]
+ReturnType = Literal["raw", "probs", "log_probs"]
+
+
+@dataclass(frozen=True)
+class Task:
+    r"""Interprets the output of a frozen model :math:`f`.
+
+    Regression losses are divided by the square of ``scale``, the spread of the outputs over the
+    fitted graphs, so that one setting of the explainer serves labels of any unit.
+    """
+
+    mode: Mode  # as in PyG's ModelConfig
+    return_type: ReturnType = "raw"  # always that for regression
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_word("mode", self.mode, get_args(Mode))
+        check_word("return_type", self.return_type, get_args(ReturnType))
+        if (self.mode, self.return_type) == ("binary_classification", "log_probs"):
+            raise InputError("a binary classifier returns 'raw' or 'probs', one value per graph")
+        if not 0 < self.scale < math.inf:
+            raise InputError(f"the spread of outputs must be positive and finite, got {self.scale}")
+
+    @classmethod
+    def resolve(
+        cls, output: Tensor, mode: Mode | None = None, return_type: ReturnType = "raw"
+    ) -> Task:
+        """The task of a model with this ``output``: as it is known, or inferred where safe."""
+        if mode is None and (output.dim() != 2 or output.shape[1] < 2):
+            raise InputError(
+                "the model returns one value per graph, which may be regression or a binary "
+                "logit; pass mode='regression' or mode='binary_classification' to fit()"
+            )
+        if mode != "regression":
+            return cls(mode or "multiclass_classification", return_type)
+        scale = float(output.float().std()) if output.numel() > 1 else 1.0
+        return cls(mode, scale=scale if scale > 0 else 1.0)
+
+    @property
+    def classification(self) -> bool:
+        """Whether the output is a class distribution."""
+        return self.mode != "regression"
+
+    def log_prob(self, output: Tensor) -> Tensor:
+        """Log class probabilities ``[B, C]``; a binary output becomes two columns."""
+        if self.mode == "binary_classification":
+            if self.return_type == "raw":
+                logit = output.view(-1)
+                return torch.stack([F.logsigmoid(-logit), F.logsigmoid(logit)], dim=1)
+            prob = output.view(-1).clamp(1e-7, 1 - 1e-7)
+            return torch.stack([1 - prob, prob], dim=1).log()
+        if self.return_type == "raw":
+            return output.log_softmax(dim=1)
+        return output if self.return_type == "log_probs" else output.clamp(min=1e-12).log()
+
+    def values(self, output: Tensor) -> Tensor:
+        """What an explanation should keep: probabilities, or outputs in units of ``scale``."""
+        if self.classification:
+            return self.log_prob(output).exp()
+        return output.view(output.shape[0], -1) / self.scale
+
+    def prediction(self, output: Tensor) -> Tensor:
+        """Predicted class, or the predicted value in units of ``scale``."""
+        values = self.values(output)
+        return values.argmax(dim=1) if self.classification else values
+
+    def loss(self, output: Tensor, target: Tensor) -> Tensor:
+        r""":math:`\mathcal{L}_{pred}` of every graph: CE, or MSE in units of ``scale``."""
+        if self.classification:
+            return F.nll_loss(self.log_prob(output), target, reduction="none")
+        return ((self.values(output) - target) ** 2).mean(dim=1)
+
+    def check(self, output: Tensor) -> None:
+        """Raises :class:`ModelError` unless the columns fit the mode and are finite."""
+        width = 1 if output.dim() == 1 else output.shape[1]
+        if self.mode == "multiclass_classification" and width < 2:
+            raise ModelError("multiclass classification needs at least two output columns")
+        if self.mode == "binary_classification" and width != 1:
+            raise ModelError(
+                f"binary classification expects one output column, got {width}; two columns of "
+                "logits are mode='multiclass_classification'"
+            )
+        check_output(output)
+
+
+def check_word(name: str, value: Any, words: tuple[str, ...]) -> None:
+    """Raises :class:`InputError` unless a fact about a model is one of the words for it."""
+    if value is not None and value not in words:
+        raise InputError(f"unknown {name} {value!r}; use one of: {', '.join(words)}")
+
+
+def check_probabilities(output: Tensor, return_type: ReturnType, *, several: bool) -> None:
+    """Raises :class:`ModelError` if an output is not what a classifier is said to return.
+
+    Nothing is known of ``"raw"`` scores. With ``several`` the last dimension holds all classes.
+    """
+    if return_type == "raw" or not output.is_floating_point() or not output.numel():
+        return
+    prob = output.detach().float()
+    prob = prob.exp() if return_type == "log_probs" else prob
+    slack = 1e-3 if output.dtype in (torch.float, torch.double) else 2e-2  # rounding of halves
+    total = prob.sum(-1) if several else prob.new_ones(1)
+    if bool((prob < -slack).any() | (prob > 1 + slack).any() | ((total - 1).abs() > slack).any()):
+        low, high = float(output.min()), float(output.max())
+        raise ModelError(
+            f"return_type='{return_type}' says that the model returns probabilities, and its "
+            f"output does not: it lies in [{low:.3g}, {high:.3g}]"
+            + (f", and classes sum to {float(total.max()):.3g}" if several else "")
+            + "; of logits say return_type='raw'"
+        )
+
+
+def check_output(output: Tensor, model: nn.Module | None = None) -> None:
+    """Raises :class:`ModelError` unless an output holds finite numbers; a model may be to blame."""
+    if output.dtype.is_complex or not output.is_floating_point():
+        raise ModelError(
+            f"the model's output is of {output.dtype}; it must return the scores of the classes, "
+            "or values, as floating-point numbers"
+        )
+    finite = torch.isfinite(output)
+    if bool(finite.all()):
+        return
+    tensors = () if model is None else (*model.named_parameters(), *model.named_buffers())
+    bad = [name for name, tensor in tensors if not bool(torch.isfinite(tensor).all())]
+    blame = f"; so does '{bad[0]}' of the model" if bad else "; check it, and the features"
+    if any(tensor.dtype is torch.half for _, tensor in tensors):
+        blame += "; torch.float16 ends at 65504: explain a copy in single precision, model.float()"
+    row = int((~finite.view(len(finite), -1).all(1)).nonzero()[0])
+    raise ModelError(
+        f"the model's output contains NaN or infinite values (first for graph {row} of the "
+        f"batch){blame}"
+    )
+
+
+def check_answers(answers: Tensor, what: str) -> None:
+    """Raises :class:`ModelError` if outputs on changed graphs, or their scores, are not finite."""
+    finite = torch.isfinite(answers)
+    if not bool(finite.all()):
+        lost = int((~finite.view(len(finite), -1).all(1)).sum())
+        raise ModelError(
+            f"{lost} of {len(finite)} {what} are NaN or infinite: the model has no answer when "
+            "parts of a graph are changed or gone. It may divide by the number of a node's "
+            "neighbours, which is 0 at an isolated one: guard it, as in total / count.clamp(min=1)"
+        )
+
+
+def check_rows(output: Any, num_graphs: int) -> None:
+    """Raises :class:`ModelError` unless a model's output has one row per graph."""
+    if not isinstance(output, Tensor):
+        entry = "; choose one with output=" if isinstance(output, Mapping | list | tuple) else ""
+        raise ModelError(
+            f"the model returned {type(output).__name__}, {described(output)}; it must return one "
+            f"tensor with a row per graph{entry}"
+        )
+    rows = output.shape[0] if output.dim() else 0
+    if output.dim() not in (1, 2) or rows != num_graphs:
+        raise ModelError(
+            f"the model returned shape {tuple(output.shape)} for {num_graphs} graphs; expected "
+            f"[{num_graphs}, outputs]: does it pool nodes with the given batch vector?"
+        )
+
+
+def described(output: Any) -> str:
+    """An output in words, for messages."""
+    if isinstance(output, Tensor):
+        return f"a tensor of shape {tuple(output.shape)}"
+    if isinstance(output, Mapping):
+        return f"a dictionary with {', '.join(map(repr, output))}"
+    if isinstance(output, list | tuple):
+        return f"a {type(output).__name__} of {len(output)}: " + ", ".join(map(described, output))
+    return f"of type {type(output).__name__}"
+
 
 Name = int | str
 Target = Name | tuple[Name, Name]

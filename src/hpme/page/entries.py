@@ -17,8 +17,8 @@ from hpme.graphs import GraphBatch, GraphStore, Pairs
 from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum
 from hpme.metrics import explanation_auc_per_graph
 from hpme.models.explained import ExplainedModel
+from hpme.models.output import Task
 from hpme.models.replicas import Change, Replicas, replica_outputs
-from hpme.models.task import Task
 from hpme.page.drawing import Column, decimals, shares, whole_numbers
 from hpme.viz.style import directions
 

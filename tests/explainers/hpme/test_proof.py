@@ -9,7 +9,7 @@ from hpme.errors import InputError
 from hpme.explainers import HPMEExplainer
 from hpme.explainers.hpme.report import FitReport
 from hpme.models.explained import ExplainedModel
-from hpme.viz.proof import in_words, placed
+from hpme.viz.sheets import in_words, placed
 from pages import cycle
 
 SIZES = {"epochs": 2, "restarts": 1, "rounds": 1, "subsets": 4}

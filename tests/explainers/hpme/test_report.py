@@ -12,7 +12,7 @@ from torch_geometric.utils import erdos_renyi_graph
 from contract import make_graphs
 from finder import Finder, planted_graphs
 from hpme.explainers import HPMEExplainer
-from hpme.explainers.hpme.measuring import Measured
+from hpme.explainers.hpme.effects import Measured
 from hpme.explainers.hpme.report import ClassEffect, FitReport
 
 QUICK = {"restarts": 1, "rounds": 1, "subsets": 8, "epochs": 1}

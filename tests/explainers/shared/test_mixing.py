@@ -14,7 +14,7 @@ from contract import (
 from hpme.data import GraphStore
 from hpme.errors import NotFittedError
 from hpme.explainers import EXPLAINERS, explainer_class
-from hpme.explainers.shared.mixing import MixingExplainer
+from hpme.explainers.shared.templates import MixingExplainer
 from planted import MarkedEdges, marked_graphs
 
 MIXING = sorted(slug for slug, cls in EXPLAINERS.items() if issubclass(cls, MixingExplainer))

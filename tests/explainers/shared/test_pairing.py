@@ -6,7 +6,7 @@ from torch_geometric.data import Batch, Data
 
 from contract import make_graph, make_target
 from hpme.data import GraphStore
-from hpme.explainers.shared.mixing import draw_partners, matched, unite
+from hpme.explainers.shared.templates import draw_partners, matched, unite
 from hpme.models.explained import ExplainedModel
 
 

@@ -26,15 +26,15 @@ from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.transplanting import TransplantingExplainer
 from hpme.explainers.shared.context import Context, frozen_context
 from hpme.explainers.shared.masks import Masks
-from hpme.explainers.shared.mixing import MixupGraphs
 from hpme.explainers.shared.options import Count, Positive, Share, Weight
 from hpme.explainers.shared.parametric import EdgeMLP
+from hpme.explainers.shared.templates import MixupGraphs
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.segment import segment_mean, segment_sum
 from hpme.models.adapter import ModelAdapter
 from hpme.models.embedding import Embedding
 from hpme.models.explained import Model
-from hpme.models.task import Task
+from hpme.models.output import Task
 
 logger = logging.getLogger("hpme")
 Score = Literal["edge", "node", "both"]

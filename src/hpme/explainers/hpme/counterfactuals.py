@@ -98,7 +98,7 @@ class Flip:
             raise InputError("the model returns values; pass threshold=, the value to get past")
 
     def answer(self, values: Tensor) -> Tensor:
-        """Classes, or values in their own unit, from :meth:`~hpme.models.task.Task.values`."""
+        """Classes, or values in their own unit, from :meth:`~hpme.models.output.Task.values`."""
         if self.context.task.classification:
             return values.argmax(1).double()
         return values[:, 0].double() * self.context.task.scale

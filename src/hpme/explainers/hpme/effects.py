@@ -1,13 +1,13 @@
-"""Whether a pooled region, and each node, raises or lowers the output, and by how much."""
+"""What pooled regions and nodes do to outputs: of single graphs, and of a pool on many graphs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from hpme.explainers.hpme.evidence import interval
+from hpme.explainers.hpme.evidence import CONFIDENCE, NEAR_ZERO, NOWHERE, interval
 from hpme.explainers.hpme.method.pool import by_boundary
 from hpme.explainers.hpme.search.criterion import outcome, value_of
 from hpme.explainers.hpme.search.hardmix import HardMix
@@ -123,3 +123,153 @@ def _node_effects(
     change = before - outcome(mix.context, output, ids).view(longest, draws, count)
     table = interval(change.transpose(0, 1).flatten(1)).view(longest, count, 3)
     return rows, table[number[rows], column[graphs.batch[rows]]]
+
+
+DRAWS = 8
+"""Hosts per graph, and random regions."""
+RESAMPLES = 1999
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Hard mixes of graphs with room for the pool; see :meth:`~hpme.models.output.Task.values`.
+
+    Values ``[2, D, B, C]`` are of hosts with the pool, and with a random region as large and as
+    connected, ``[D, B, C]`` of hosts as they are, ``[B, C]`` those of graphs. Classes ``[B]`` are
+    predicted ones; there are none of a regression.
+    """
+
+    kept: Tensor
+    hosts: Tensor
+    wanted: Tensor
+    classes: Tensor | None
+
+    @classmethod
+    def on(cls, *parts: tuple[HardMix, nn.Module]) -> Measured:
+        """Pools on all graphs of their mixes, in each of which graphs host one another."""
+        kept, hosts, wanted, classes = zip(*(_asked(*part) for part in parts), strict=True)
+        predicted = torch.cat(classes) if parts[0][0].context.task.classification else None
+        return cls(torch.cat(kept, 2), torch.cat(hosts, 1), torch.cat(wanted), predicted)
+
+    @property
+    def disagreement(self) -> tuple[float, float]:
+        """One minus the correlation of values of mixes with those of graphs; of random regions."""
+        pool, random = _disagreement(self._sums.mean(1)).tolist()
+        return pool, random
+
+    def left(self, generator: torch.Generator) -> tuple[float, float]:
+        """Interval of the share of the random disagreement that the pool leaves, over graphs."""
+        classes = torch.zeros(len(self.wanted)) if self.classes is None else self.classes
+        pool, random = _disagreement(_resampled(classes, generator) @ self._sums)
+        return _ends(pool / random.clamp(min=1e-6))
+
+    def p_value(self, generator: torch.Generator) -> float:
+        """Chance of so much less disagreement if pools and random regions could change places."""
+        pool, random = self._sums
+        swap = (_signs(len(pool), generator) < 0).double()
+        ours, theirs = (
+            _disagreement((side @ random + (1 - side) @ pool) / len(pool))
+            for side in (swap, 1 - swap)
+        )
+        return _chance(theirs - ours)
+
+    def effect(
+        self, chosen: Tensor, generator: torch.Generator
+    ) -> tuple[float, float, float, float]:
+        """Effect of the pool in some graphs, the ends of its interval, and its p-value.
+
+        It is the share of the way from hosts with random regions to the graph's own output that
+        pools bring hosts further; from hosts as they are, where random regions are nearly there.
+        """
+        pool, random, host = (self._near(v)[chosen] for v in (*self.kept, self.hosts))
+        own = self._near(self.wanted.unsqueeze(0))[chosen]
+        gain, way = pool - random, own - random
+        if way.mean() < NEAR_ZERO * (own - host).mean():
+            way = own - host
+        if not float(way.mean()) > NOWHERE * float(own.abs().max()):
+            return 0.0, 0.0, 0.0, 1.0
+        weights = _resampled(torch.zeros(len(gain)), generator)
+        low, high = _ends((weights @ gain) / (weights @ way).clamp(min=NEAR_ZERO * way.mean()))
+        chance = _chance(_signs(len(gain), generator) @ gain)
+        return float(gain.mean() / way.mean()), low, high, chance
+
+    def shares(self, chosen: Tensor) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Shares of the way from hosts to each graph's own output, with the pool and random."""
+        host, own = (self._near(v)[chosen] for v in (self.hosts, self.wanted.unsqueeze(0)))
+        way = (own - host).clamp(min=max(NOWHERE, NEAR_ZERO * float((own - host).mean())))
+        found = [((self._near(v)[chosen] - host) / way).tolist() for v in self.kept]
+        pool, random = (tuple(round(share, 3) for share in some) for some in found)
+        return pool, random
+
+    @property
+    def _sums(self) -> Tensor:
+        """Of every graph all that correlations are computed from ``[2, B, 2 C + 3]``."""
+        middle, scale = self.wanted.mean(0), self.wanted.abs().max()
+        kept, wanted = (v - middle for v in (self.kept, self.wanted.expand_as(self.kept)))
+        kept, wanted = (torch.where(v.abs() > NOWHERE * scale, v, 0.0) for v in (kept, wanted))
+        return torch.cat([kept, wanted, _products(kept, wanted)], -1).mean(1)
+
+    def _near(self, values: Tensor) -> Tensor:
+        """How near values ``[D, B, C]`` are to predictions ``[B]``, up to 1."""
+        if self.classes is None:
+            return (1 - (values - self.wanted).abs().mean(2)).clamp(min=0).mean(0)
+        return values.mean(0).gather(1, self.classes.unsqueeze(1)).squeeze(1)
+
+
+@torch.no_grad()
+def _asked(mix: HardMix, pool: nn.Module) -> tuple[Tensor, ...]:
+    """Values of mixes, of hosts and of graphs, and predictions."""
+    mix = replace(mix, alone=False)
+    context, hosts = mix.context, mix.draw(DRAWS)
+    parts = Transplants.among(mix, mix.scores(pool), hosts)
+    regions = parts.random_regions(parts.pool, beside=False)
+    keep = torch.cat([parts.pool.expand_as(regions), regions])
+    chosen = by_boundary(keep, mix.graphs, mix.generator)
+    gaps = chosen[torch.arange(DRAWS).repeat(2)]
+    own = torch.arange(hosts.shape[1], device=hosts.device).expand(2 * DRAWS, -1)
+    output = mix.predict(own, chosen, hosts.repeat(2, 1), gaps)
+    kept = context.task.values(output.flatten(0, 1)).view(2, *hosts.shape, -1)
+    found = kept, context.values[hosts], context.values
+    return *(values.double().cpu() for values in found), context.prediction.cpu()
+
+
+def _disagreement(sums: Tensor) -> Tensor:
+    """From means over graphs of what correlations are computed from; 1 where nothing varies."""
+    width = (sums.shape[-1] - 3) // 2
+    kept, wanted, products = sums.split([width, width, 3], -1)  # type: ignore[no-untyped-call]
+    kk, kw, ww = (products - _products(kept, wanted)).unbind(-1)
+    norm = (kk.clamp(min=0) * ww.clamp(min=0)).sqrt()
+    varies = norm > 1e-9 * (products[..., 0] * products[..., 2]).sqrt()  # more than rounding
+    return 1 - torch.where(varies, kw / norm, 0.0)
+
+
+def _products(kept: Tensor, wanted: Tensor) -> Tensor:
+    pairs = ((kept, kept), (kept, wanted), (wanted, wanted))
+    return torch.stack([(one * other).sum(-1) for one, other in pairs], -1)
+
+
+def _resampled(classes: Tensor, generator: torch.Generator) -> Tensor:
+    """Shares of the graphs in samples with replacement ``[R, B]``, as many of every class."""
+    _, group, counts = torch.unique(classes, return_inverse=True, return_counts=True)
+    order, start = group.argsort(), exclusive_cumsum(counts)
+    place = (torch.rand(RESAMPLES, len(group), generator=generator) * counts[group]).long()
+    share = torch.full(place.shape, 1 / len(group), dtype=torch.double)
+    return torch.zeros_like(share).scatter_add(1, order[start[group] + place], share)
+
+
+def _signs(count: int, generator: torch.Generator) -> Tensor:
+    """Random signs of graphs ``[1 + R, B]``, the first row positive: what was observed."""
+    sign = torch.rand(1 + RESAMPLES, count, generator=generator).round().double() * 2 - 1
+    sign[0] = 1
+    return sign
+
+
+def _ends(samples: Tensor) -> tuple[float, float]:
+    tail = (1 - CONFIDENCE) / 2
+    low, high = samples.quantile(torch.tensor([tail, 1 - tail], dtype=torch.double)).tolist()
+    return low, high
+
+
+def _chance(samples: Tensor) -> float:
+    """Share of samples that are as high as the first."""
+    return float((samples >= samples[0] - 1e-12 * samples.abs().max()).double().mean())

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from hpme.explainers.hpme.base import HPMEBase
-from hpme.explainers.hpme.measuring import Measured
+from hpme.explainers.hpme.effects import Measured
 from hpme.explainers.hpme.method.pool import PoolSize
 from hpme.explainers.hpme.method.training import fit_edge_mlp
 from hpme.explainers.hpme.quality import class_name

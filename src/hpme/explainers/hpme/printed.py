@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import torch
 
 from hpme.explainers.hpme.base import HPMEBase, Score
-from hpme.explainers.hpme.measuring import Measured
+from hpme.explainers.hpme.effects import Measured
 from hpme.explainers.hpme.method.mixer import Neighbor
 from hpme.explainers.hpme.method.mixup import Attach
 from hpme.explainers.hpme.method.pool import MAX_LAYERS, Pool

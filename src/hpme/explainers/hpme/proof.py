@@ -82,7 +82,7 @@ class Proof:
         """
         # Pictures are built on explanations, so they are looked up when one is drawn.
         from hpme.viz.gallery import save_picture
-        from hpme.viz.proof import proof_picture
+        from hpme.viz.sheets import proof_picture
 
         return save_picture(path, lambda suffix: proof_picture(self, suffix))
 

@@ -17,8 +17,8 @@ from hpme.explainers.shared.replicas import ReplicaModel, explained_output, pred
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
 from hpme.models.embedding import Embedding
+from hpme.models.output import Task
 from hpme.models.replicas import Replicas
-from hpme.models.task import Task
 
 Refine = Literal["gradient", "occlusion"]
 WEIGHTS = (0.0, 0.5, 1.0, 2.0, 4.0)

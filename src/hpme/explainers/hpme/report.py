@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from hpme.errors import ModelError
+from hpme.explainers.hpme.effects import Measured
 from hpme.explainers.hpme.guarantee import Guarantee
-from hpme.explainers.hpme.measuring import Measured
 from hpme.explainers.hpme.quality import class_name
 from hpme.explainers.hpme.search.chains import Candidates
 from hpme.explainers.hpme.search.hardmix import HardMix

@@ -217,7 +217,7 @@ class RuleBook:
             path: A ``.png`` or ``.svg`` file to write; without it the SVG text is returned.
         """
         from hpme.viz.gallery import save_picture
-        from hpme.viz.rules import rules_picture
+        from hpme.viz.sheets import rules_picture
 
         return save_picture(path, lambda suffix: rules_picture(self, suffix))
 

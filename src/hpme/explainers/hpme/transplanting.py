@@ -41,13 +41,13 @@ from hpme.explainers.hpme.transplants import (
 )
 from hpme.explainers.shared.context import Context, batches, frozen_context, read_graphs
 from hpme.explainers.shared.explanation import Explanation, HeteroExplanation, set_quality
-from hpme.explainers.shared.mixing import MixingExplainer
 from hpme.explainers.shared.options import at_least
 from hpme.explainers.shared.sources import nothing
+from hpme.explainers.shared.templates import MixingExplainer
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.patterns import graph_codes
 from hpme.models.explained import Model
-from hpme.models.task import Task
+from hpme.models.output import Task
 from hpme.progress import progress_bar
 
 logger = logging.getLogger("hpme")

@@ -40,7 +40,7 @@ from hpme.limits import MAX_SEED
 from hpme.models.adapter import ModelAdapter, Weighting
 from hpme.models.arguments import Tensors
 from hpme.models.explained import ExplainedModel, Model, known_facts
-from hpme.models.task import check_answers
+from hpme.models.output import check_answers
 from hpme.progress import progress_bar
 from hpme.storage import FileContent
 
@@ -291,7 +291,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         At node level the predictions for the nodes ``index`` are explained, each by its ego graph.
         Masks then cover the whole given graph: zero outside the ego graph; :meth:`explain` gives
         one explanation per node. At edge level the links are those of ``edge_label_index``. Other
-        rows of an output are explained as well; see :mod:`hpme.models.copies`.
+        rows of an output are explained as well; see :mod:`hpme.models.replicas`.
 
         Args:
             model: The model; it is left exactly as it was.

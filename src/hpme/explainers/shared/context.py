@@ -31,9 +31,9 @@ from hpme.graphs.ego import WholeGraph, link_index, node_index
 from hpme.models.adapter import ModelAdapter, Weighting, device_of
 from hpme.models.arguments import Tensors, joins_graphs
 from hpme.models.calling import Caller
-from hpme.models.copies import Copies, given_output
 from hpme.models.explained import ExplainedModel, HeldModel, Model, known_facts
-from hpme.models.task import Task, check_answers
+from hpme.models.output import Task, check_answers
+from hpme.models.replicas import Copies, given_output
 
 if TYPE_CHECKING:
     from hpme.explainers.shared.base import GraphExplainer
@@ -298,7 +298,7 @@ def read_arguments(
 
     These are separate graphs, or ego graphs of nodes and links. Where rows of the output are
     something else, or depend on more, they are copies of all that was given; see
-    :mod:`hpme.models.copies`.
+    :mod:`hpme.models.replicas`.
     """
     level = explained.level
     caller = Caller(explained.model, None, level or "graph")
@@ -334,7 +334,7 @@ def _by_copies(
     graph: WholeGraph,
     output: Tensor,
 ) -> AskedRows:
-    """Rows of the output by copies of all that was given; see :mod:`hpme.models.copies`."""
+    """Rows of the output by copies of all that was given; see :mod:`hpme.models.replicas`."""
     hetero, total, kind = graph.schema is not None, len(output), explained.node_type
     rows = node_index(index, total, graph.x.device, "output row")
     roots = None

@@ -13,8 +13,8 @@ from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.edges import Pairs
 from hpme.graphs.transforms import keep_edges
 from hpme.models.adapter import ModelAdapter
+from hpme.models.output import Task, check_output
 from hpme.models.replicas import Change, Replicas, replica_outputs
-from hpme.models.task import Task, check_output
 
 
 class ReplicaModel:

@@ -12,7 +12,7 @@ from hpme.data.info import Level
 from hpme.errors import StorageError
 from hpme.graphs.schema import Schema
 from hpme.models.adapter import Weighting
-from hpme.models.task import Task
+from hpme.models.output import Task
 from hpme.storage import FileContent, read_tensors, write_tensors
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from hpme.errors import InputError
 from hpme.explainers.shared.context import batches
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.models.explained import ExplainedModel
-from hpme.models.output import Target
-from hpme.models.task import check_rows
+from hpme.models.output import Target, check_rows
 
 if TYPE_CHECKING:
     from hpme.explainers.shared.base import GraphExplainer

@@ -12,7 +12,7 @@ from hpme.explainers.hpme.search.criterion import (
     joint_rank,
 )
 from hpme.explainers.hpme.search.hardmix import HardMix
-from hpme.models.task import Task
+from hpme.models.output import Task
 
 
 def test_criterion_prefers_the_planted_nodes():

@@ -1,4 +1,4 @@
-"""Structural mixup of pooled graphs (Algorithm 2)."""
+r"""Structural mixup of pooled graphs (Algorithm 2), and which real graph :math:`G'` is taken."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class HostSampler:
 
     Args:
         graph_embedding: :math:`\mathbf{h}_G` of all graphs.
-        values: Predictions of all graphs, see :meth:`~hpme.models.task.Task.values`.
+        values: Predictions of all graphs, see :meth:`~hpme.models.output.Task.values`.
         generator: Source of randomness.
         neighbor: ``"contrast"`` takes a graph of another prediction: on a host of the same one,
             every selection looks right. It is the one whose prediction is farthest of a few
