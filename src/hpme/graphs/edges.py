@@ -144,12 +144,14 @@ class Adjacency:
     edge: Tensor  # positions of the edges in ``edge_index``, in the same order
 
     @classmethod
-    def of(cls, edge_index: Tensor, num_nodes: int) -> Adjacency:
-        """Sorts the edges of a graph."""
-        source, target = edge_index
+    def of(cls, edge_index: Tensor, num_nodes: int, kept: Tensor | None = None) -> Adjacency:
+        """Sorts the edges of a graph, or those of them that are ``kept``."""
+        edge = torch.arange(edge_index.shape[1], device=edge_index.device)
+        edge = edge if kept is None else edge[kept]
+        source, target = edge_index if kept is None else edge_index[:, kept]
         degree = torch.bincount(source, minlength=num_nodes)
         order = torch.argsort(source, stable=True)
-        return cls(exclusive_cumsum(degree), degree, target[order], order)
+        return cls(exclusive_cumsum(degree), degree, target[order], edge[order])
 
     def neighbours(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
         """Targets of all edges of the given nodes, and the position in ``nodes`` of each source."""

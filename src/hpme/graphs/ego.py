@@ -37,24 +37,37 @@ class WholeGraph:
         num_hops: Radius of the ego graphs.
         either_way: Whether nodes are reached whatever the direction of edges.
         max_edges: Edges looked at together.
+        num_neighbors: At most so many edges of every type that lead to a node are followed, for
+            each hop; -1 for all. Ego graphs then have these edges alone, as those of PyG's
+            ``NeighborLoader``. Of a node they are the same in all ego graphs.
+        seed: Decides which they are.
     """
 
     store: GraphStore
     num_hops: int = NUM_HOPS
     either_way: bool = False
     max_edges: int = field(default=MAX_EDGES, repr=False)
+    num_neighbors: Sequence[int] | None = None
+    seed: int = 0
 
     def __post_init__(self) -> None:
+        if self.num_neighbors is not None:
+            if not self.num_neighbors or not all(
+                type(most) is int and (most > 0 or most == -1) for most in self.num_neighbors
+            ):
+                raise InputError(
+                    "num_neighbors must hold a whole number for each hop, at least 1 or -1 for "
+                    f"all, got {self.num_neighbors}"
+                )
+            object.__setattr__(self, "num_hops", len(self.num_neighbors))
         if self.num_hops < 1:
             raise InputError(f"num_hops must be at least 1, got {self.num_hops}")
 
     @classmethod
-    def of(
-        cls, data: Data | HeteroData, *, num_hops: int = NUM_HOPS, everything: bool = False
-    ) -> WholeGraph:
+    def of(cls, data: Data | HeteroData, *, everything: bool = False, **reach: Any) -> WholeGraph:
         """Reads a PyG graph, with ``everything`` also attributes that not every model reads.
 
-        ``y`` is taken if it has one value per node.
+        ``y`` is taken if it has one value per node; ``reach`` says how far ego graphs reach.
         """
         if not isinstance(data, Data | HeteroData):
             raise InputError(
@@ -67,7 +80,7 @@ class WholeGraph:
                        for group in (store.node, store.graph))  # fmt: skip
         if y is not None and y.shape == store.x.shape[:1]:
             node["y"] = y
-        return cls(replace(store, node=node, graph=graph, text={}), num_hops)
+        return cls(replace(store, node=node, graph=graph, text={}), **reach)
 
     @property
     def x(self) -> Tensor:
@@ -111,7 +124,27 @@ class WholeGraph:
 
     @cached_property
     def _inward(self) -> Adjacency:
-        return Adjacency.of(self.edge_index.flip(0), len(self.x))
+        return Adjacency.of(self.edge_index.flip(0), len(self.x), self._followed)
+
+    @cached_property
+    def _followed(self) -> Tensor | None:
+        """Whether any hop follows each edge, unless all are followed."""
+        if self.num_neighbors is None or -1 in self.num_neighbors:
+            return None
+        return self._place < max(self.num_neighbors)
+
+    @cached_property
+    def _place(self) -> Tensor:
+        """Place of every edge, in random order, among those of its type into the same node."""
+        into = self.edge_index[1]
+        if self.schema is not None:
+            into = into * len(self.schema.edge_types) + self.store.edge[EDGE_TYPE]
+        generator = torch.Generator().manual_seed(self.seed)
+        order = torch.randperm(len(into), generator=generator).to(into.device)
+        order = order[into[order].argsort(stable=True)]
+        into = into[order]
+        place = torch.arange(len(into), device=into.device) - torch.searchsorted(into, into)
+        return torch.empty_like(place).index_copy_(0, order, place)
 
     @cached_property
     def _around(self) -> Adjacency:
@@ -163,16 +196,27 @@ class WholeGraph:
         own = torch.arange(len(nodes), device=device).unsqueeze(1) * num_nodes
         roots = own + nodes.view(len(nodes), -1)
         reached = frontier = torch.unique(roots)
-        for _ in range(self.num_hops):
-            found, owner = self._around.neighbours(frontier % num_nodes)
-            found = torch.unique(frontier[owner] // num_nodes * num_nodes + found)
+        followed: list[tuple[Tensor, Tensor]] = []
+        for most in self.num_neighbors or [-1] * self.num_hops:
+            rows, owner = self._around.rows(frontier % num_nodes)
+            if most >= 0:
+                few = self._place[self._around.edge[rows]] < most
+                rows, owner = rows[few], owner[few]
+            followed.append((rows, frontier[owner]))
+            found = torch.unique(
+                frontier[owner] // num_nodes * num_nodes + self._around.target[rows]
+            )
             frontier = found[~among(found, reached)[1]]
             reached = torch.cat([reached, frontier]).sort().values
         graph, node_ids = reached // num_nodes, reached % num_nodes
         sizes = torch.bincount(graph, minlength=len(nodes))
         start = exclusive_cumsum(sizes)
 
-        rows, target = self._inward.rows(node_ids)
+        if self.num_neighbors is None:
+            rows, target = self._inward.rows(node_ids)
+        else:  # of each node those of the hop that found it
+            rows, target = (torch.cat(part) for part in zip(*followed, strict=True))
+            target = torch.searchsorted(reached, target)
         source = graph[target] * num_nodes + self._inward.target[rows]
         source, inside = among(source, reached)
         source, target, rows = source[inside], target[inside], rows[inside]

@@ -119,11 +119,11 @@ class Tensors:
         edges = {name: self.arguments.get(name) for name in ("edge_attr", "edge_weight")}
         return checked_batch(self.x, self.edge_index, batch, **edges, **fields)
 
-    def whole(self, num_hops: int, **fields: Any) -> WholeGraph:
-        """The graph as one of which nodes or links are explained."""
+    def whole(self, reach: Mapping[str, Any], **fields: Any) -> WholeGraph:
+        """The graph as one of which nodes or links are explained, by ego graphs of some reach."""
         if self.data is not None:
-            return WholeGraph.of(self.data, num_hops=num_hops)
-        return WholeGraph(GraphStore.from_graphs(self._flat(None, **fields)), num_hops)
+            return WholeGraph.of(self.data, **reach)
+        return WholeGraph(GraphStore.from_graphs(self._flat(None, **fields)), **reach)
 
     def type_of_rows(self, explained: ExplainedModel, graph: WholeGraph, rows: int) -> str | None:
         """The type of nodes that an output has rows for: the one that is known, else that fits."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
@@ -29,7 +29,7 @@ from hpme.explainers.shared.context import (
 )
 from hpme.explainers.shared.explanation import Explanation, Explanations, HeteroExplanation, shown
 from hpme.explainers.shared.masks import Masks, joined_masks, spread, with_node_masks
-from hpme.explainers.shared.options import Count, whole
+from hpme.explainers.shared.options import Constraint, Count, whole
 from hpme.explainers.shared.saving import load_explainer, save_explainer
 from hpme.explainers.shared.sources import Index
 from hpme.explainers.shared.targets import Targets, groups, is_several, numbered
@@ -61,6 +61,9 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         embedding_layer: Dotted name of the layer whose output is the node embedding; by default
             the input of the readout, or of the head of a node-level model.
         num_hops: Radius of the ego graphs by which predictions for single nodes are explained.
+        num_neighbors: As PyG's ``NeighborLoader`` has it, where the model is used with one: how
+            many neighbours are followed at most, for each hop, in place of ``num_hops``. What is
+            explained is the prediction of these neighbours, drawn with ``seed``.
     """  # noqa: E501
 
     slug: ClassVar[str]
@@ -98,10 +101,12 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         batch_size: Count = 512,
         embedding_layer: str | None = None,
         num_hops: Count = NUM_HOPS,
+        num_neighbors: Annotated[Sequence[int], Constraint(list)] | None = None,
     ) -> None:
         super().__init__()
         self.seed, self.batch_size = seed, batch_size
         self.embedding_layer, self.num_hops = embedding_layer, num_hops
+        self.num_neighbors = num_neighbors
         self.weighting: Weighting | None = None
         self.width: int | None = None
         self.level: Level | None = None
@@ -110,6 +115,12 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         self.background: list[float] | None = None  # mean descriptors of the fitted graphs
         self.answers: dict[Any, GraphExplainer] = {}  # by target, if it was fitted to several
         self.fitted = not self.needs_fit
+
+    @property
+    def reach(self) -> dict[str, Any]:
+        """How far ego graphs reach, as :class:`~hpme.graphs.ego.WholeGraph` has it."""
+        names = ("num_hops", "num_neighbors", "seed")
+        return {name: getattr(self, name) for name in names}
 
     @classmethod
     def option_names(cls) -> list[str]:

@@ -24,6 +24,7 @@ _KINDS = {
     float: ("a number", Real),
     str: ("a text", str),
     dict: ("a dictionary", Mapping),
+    list: ("a list", list | tuple),
 }
 
 

@@ -147,9 +147,12 @@ def check_radius(explained: ExplainedModel, source: Any, **model_kwargs: Any) ->
     """Warns if a model says something else of nodes or links in ego graphs than in the whole graph.
 
     It then sees farther, and what is explained is not what it says. A sample of the ego graphs is
-    compared; ``source`` may be something else, and graphs too large for a forward pass are not.
+    compared; ``source`` may be something else, and graphs too large for a forward pass are not,
+    nor those of which neighbours are sampled.
     """
     if not isinstance(source, Rooted) or source.whole.edge_index.shape[1] > MAX_EDGES:
+        return
+    if source.whole.num_neighbors is not None:
         return
     place = torch.linspace(0, len(source) - 1, min(COMPARED, len(source))).round().long()
     roots, everything = source.roots[place.to(source.roots.device)], explained.reads_all
