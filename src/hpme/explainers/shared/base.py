@@ -116,12 +116,6 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         self.answers: dict[Any, GraphExplainer] = {}  # by target, if it was fitted to several
         self.fitted = not self.needs_fit
 
-    @property
-    def reach(self) -> dict[str, Any]:
-        """How far ego graphs reach, as :class:`~hpme.graphs.ego.WholeGraph` has it."""
-        names = ("num_hops", "num_neighbors", "seed")
-        return {name: getattr(self, name) for name in names}
-
     @classmethod
     def option_names(cls) -> list[str]:
         """Names of all constructor arguments, those passed on to base classes included."""

@@ -271,11 +271,16 @@ def read_graphs(
             "index names nodes or links, but the task level is 'graph': give another, or fit "
             "with index if the explainer was fitted to a graph-level model"
         )
-    whole = WholeGraph.of(graphs, everything=explained.reads_all, **explainer.reach)
+    whole = WholeGraph.of(graphs, everything=explained.reads_all, **_reach(explainer))
     check_types(explainer, whole.schema, anew=anew)
     if index is None and level == "edge" and whole.schema is None:
         index = graphs.get("edge_label_index")
     return Rooted.at(whole, index, level, explained.node_type, schema)
+
+
+def _reach(explainer: GraphExplainer) -> dict[str, Any]:
+    """How far ego graphs reach, as :class:`~hpme.graphs.ego.WholeGraph` has it."""
+    return {k: getattr(explainer, k) for k in ("num_hops", "num_neighbors", "seed")}
 
 
 @dataclass(frozen=True)
@@ -306,14 +311,14 @@ def read_arguments(
     if level == "graph" or given.anchors is not None:
         whole = given.graphs(explainer.schema, **fields)
     else:
-        whole = given.whole(explainer.reach, **fields)
+        whole = given.whole(_reach(explainer), **fields)
     check_types(explainer, whole.schema)
     joined = isinstance(whole, GraphBatch) and joins_graphs(whole)
     output = None
     if explained.call is None and given.anchors is None and (joined or given.doubtful(explained)):
         output = given_output(explained, given.x, given.edge_index, given.arguments)
     if output is not None:
-        graph = given.whole(explainer.reach, **fields)
+        graph = given.whole(_reach(explainer), **fields)
         explained = replace(explained, node_type=given.type_of_rows(explained, graph, len(output)))
         if joined or not given.as_usual(explained, whole, output):
             return _by_copies(explainer, explained, given, index, graph, output)
