@@ -1,37 +1,21 @@
 """Models: networks with their training, and any user's model behind one interface."""
 
-from hpme.models.explained import ExplainedModel
-from hpme.models.gnn import GAT, GCN, GIN, EdgeWeightedGNN, TargetGNN
-from hpme.models.registry import MODELS, build_model, load_model, load_or_train, save_model
-from hpme.models.seal import DGCNN
-from hpme.models.train import (
-    RECIPES,
-    Recipe,
-    TrainReport,
-    evaluate,
-    predict,
-    recipe_for,
-    train_target,
-)
-
-__all__ = [
-    "DGCNN",
-    "GAT",
-    "GCN",
-    "GIN",
-    "MODELS",
-    "RECIPES",
-    "EdgeWeightedGNN",
-    "ExplainedModel",
-    "Recipe",
-    "TargetGNN",
-    "TrainReport",
-    "build_model",
-    "evaluate",
-    "load_model",
-    "load_or_train",
-    "predict",
-    "recipe_for",
-    "save_model",
-    "train_target",
-]
+from hpme.models.explained import ExplainedModel as ExplainedModel
+from hpme.models.gnn import GAT as GAT
+from hpme.models.gnn import GCN as GCN
+from hpme.models.gnn import GIN as GIN
+from hpme.models.gnn import EdgeWeightedGNN as EdgeWeightedGNN
+from hpme.models.gnn import TargetGNN as TargetGNN
+from hpme.models.registry import MODELS as MODELS
+from hpme.models.registry import build_model as build_model
+from hpme.models.registry import load_model as load_model
+from hpme.models.registry import load_or_train as load_or_train
+from hpme.models.registry import save_model as save_model
+from hpme.models.seal import DGCNN as DGCNN
+from hpme.models.train import RECIPES as RECIPES
+from hpme.models.train import Recipe as Recipe
+from hpme.models.train import TrainReport as TrainReport
+from hpme.models.train import evaluate as evaluate
+from hpme.models.train import predict as predict
+from hpme.models.train import recipe_for as recipe_for
+from hpme.models.train import train_target as train_target
