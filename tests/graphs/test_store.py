@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch_geometric.data import Batch, Data, HeteroData
 
 from hpme.data.synthetic.sketch import CRANE, CYCLE, GRID, HOUSE, GraphSketch, flatten
 from hpme.errors import InputError
@@ -142,3 +143,48 @@ def test_concatenation_undoes_subsets():
         parts = [whole.subset(torch.tensor([i])) for i in range(len(whole))]
         joined = to_tensors(parts[0].joined(*parts[1:]))
         assert all(torch.equal(joined[key], value) for key, value in to_tensors(whole).items())
+
+
+class Rings(Data):
+    """Has an attribute of its own that numbers nodes, and one that numbers nothing."""
+
+    def __inc__(self, key, value, *args):
+        return self.num_nodes if key == "rings" else super().__inc__(key, value, *args)
+
+
+@pytest.mark.parametrize("kind", ["usual", "own", "no features", "hetero"])
+def test_a_batch_is_read_as_its_graphs(kind):
+    def graph(i):
+        size = 3 + i
+        known = {"y": torch.tensor([i]), "smiles": f"C{i}", "anchors": torch.tensor([1])}
+        edges = torch.randint(0, size, (2, 4), generator=torch.Generator().manual_seed(i))
+        if kind == "hetero":
+            data = HeteroData()
+            data["a"].x, data["a", "r", "a"].edge_index = torch.rand(size, 2), edges
+            return data
+        data = Rings(edge_index=edges, **known)
+        if kind == "no features":
+            data.z = torch.arange(size)
+        else:
+            data.x = torch.rand(size, 2)
+        if kind == "own":
+            data.rings = torch.stack([edges[0, :3], edges[1, :3]], dim=1)[: size - 2]
+        return data
+
+    graphs = [graph(i) for i in range(4)]
+    read, batched = (
+        GraphStore.from_graphs(g, attributes="inputs")
+        for g in (graphs, Batch.from_data_list(graphs))
+    )
+    assert torch.equal(read.x, batched.x) and read.text == batched.text
+    assert torch.equal(read.local_edge_index, batched.local_edge_index)
+    if kind != "hetero":
+        assert torch.equal(read.anchors, batched.anchors) and torch.equal(read.y, batched.y)
+    whole = [
+        GraphStore.from_graphs(g, attributes="fitting")
+        for g in (graphs, Batch.from_data_list(graphs))
+    ]
+    for group in ("node", "edge", "graph"):
+        one, other = (getattr(store, group) for store in whole)
+        assert one.keys() == other.keys()
+        assert all(torch.equal(one[name], other[name]) for name in one)
