@@ -9,19 +9,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from hpme import storage
 from hpme.bench.experiment import Experiment
 from hpme.errors import InputError, StorageError
 from hpme.execute import Failure
-from hpme.storage import (
-    append_line,
-    canonical_json,
-    json_values,
-    locked,
-    read_json,
-    sealed,
-    unsealed,
-    write_atomically,
-)
 
 OTHER = "other"
 """File of results that were computed for no suite."""
@@ -69,7 +60,7 @@ class Record:
         """The record as JSON values, with a digest of all the others."""
         content = {"experiment": self.experiment.to_dict(), "key": self.key}
         stored = {name: value for name, value in asdict(self).items() if name != "earlier"}
-        return sealed(json_values({**stored, **content}))
+        return storage.sealed(storage.json_values({**stored, **content}))
 
     def to_bytes(self) -> bytes:
         """The record as a line of a file."""
@@ -84,7 +75,7 @@ class Record:
             StorageError: If the content is damaged, was changed since, or is of another version.
         """
         try:
-            values = unsealed(read_json(content))
+            values = storage.unsealed(storage.read_json(content))
             experiment = Experiment.from_dict(values.pop("experiment"))
             key = values.pop("key")
             if key not in (experiment.key, experiment.earlier_key):
@@ -137,13 +128,13 @@ class ResultStore:
 
     def put(self, record: Record, suite: str = OTHER) -> None:
         """Stores a result, and forgets that the experiment failed before."""
-        append_line(self.path(suite), record.to_bytes())
+        storage.append_line(self.path(suite), record.to_bytes())
         self.failure_path(record.experiment).unlink(missing_ok=True)
 
     def put_failure(self, experiment: Experiment, failure: Failure) -> None:
         """Stores why an experiment failed; it is tried again in the next run."""
         content = {"key": experiment.key, "experiment": experiment.to_dict(), **asdict(failure)}
-        write_atomically(self.failure_path(experiment), canonical_json(content))
+        storage.write_atomically(self.failure_path(experiment), storage.canonical_json(content))
 
     def records(self, *, earlier: bool = False) -> Iterator[Record]:
         """All intact results, in the order of their keys.
@@ -160,7 +151,7 @@ class ResultStore:
         """All failures, in the order of their keys."""
         for path in sorted((self.folder / "failures").glob("*.json")):
             try:
-                yield dict(read_json(path.read_bytes()))
+                yield dict(storage.read_json(path.read_bytes()))
             except (OSError, ValueError, TypeError) as error:
                 logger.warning("'%s' is left out: %s", path, error)
 
@@ -170,18 +161,18 @@ class ResultStore:
         Only while nobody else can write: a line that is added meanwhile would be lost.
         """
         for path in map(self.path, suites):
-            with locked(path) as alone:
+            with storage.locked(path) as alone:
                 if not alone or not path.is_file():
                     continue
                 content, lines = path.read_bytes(), {}
                 for line in content.splitlines():
                     try:  # results of other versions are whole as well
-                        lines[str(unsealed(read_json(line))["key"])] = line
+                        lines[str(storage.unsealed(storage.read_json(line))["key"])] = line
                     except (ValueError, TypeError, KeyError, AttributeError):
                         logger.warning("a damaged line of '%s' is dropped", path)
                 ordered = b"".join(lines[key] + b"\n" for key in sorted(lines))
                 if ordered != content:
-                    write_atomically(path, ordered)
+                    storage.write_atomically(path, ordered)
 
     def _files(self, suffix: str) -> list[Path]:
         return sorted((self.folder / "results").glob(f"*.{suffix}"))

@@ -11,45 +11,23 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
+from hpme.commands import options, shared
 from hpme.commands.explain import explanations_of, save_page
-from hpme.commands.options import (
-    AnswerOptions,
-    ChempropFiles,
-    ChempropOptions,
-    GraphsOption,
-    HydrogensOption,
-    InputOptions,
-    ModelOptions,
-    ShouldNotOption,
-    TableOptions,
-    ThresholdOption,
-    about_molecules,
-    beyond_one_graph,
-)
-from hpme.commands.shared import (
-    check_patterns,
-    check_writable,
-    command,
-    refuse,
-    say,
-    tell,
-    usage,
-)
 
 if TYPE_CHECKING:
     from hpme.commands.inputs import Inputs
     from hpme.explainers import HPMEExplainer
 
 
-@command
+@shared.command
 def rules(
-    inputs: InputOptions,
-    table: TableOptions,
-    chemprop: ChempropOptions,
-    answer: AnswerOptions,
-    graphs: GraphsOption = 1000,
+    inputs: options.InputOptions,
+    table: options.TableOptions,
+    chemprop: options.ChempropOptions,
+    answer: options.AnswerOptions,
+    graphs: options.GraphsOption = 1000,
     picture: Annotated[
-        Path | None, beyond_one_graph(dir_okay=False, help="Picture: .png or .svg.")
+        Path | None, options.beyond_one_graph(dir_okay=False, help="Picture: .png or .svg.")
     ] = None,
 ) -> None:
     """Say what your model has learned: a short ordered list of rules about subgraphs.
@@ -59,11 +37,11 @@ def rules(
     Exit codes: 0 done, 1 failed while running, 2 wrong usage.
     """
     _check(answer, inputs, chemprop)
-    usage("--picture", check_writable, picture, ".png", ".svg")
+    shared.usage("--picture", shared.check_writable, picture, ".png", ".svg")
     read, explainer = _read(inputs, table, chemprop, answer, graphs)
     explainer.fit(read.model, read.fitted, target=read.model.target, progress=not inputs.quiet)
     book = explainer.rules(read.model, read.store, progress=not inputs.quiet)
-    tell(str(book), quiet=inputs.quiet)
+    shared.tell(str(book), quiet=inputs.quiet)
     if picture is not None:
         book.draw(picture)
     found = book.to_dict()
@@ -74,18 +52,18 @@ def rules(
     _write(answer, inputs, read, explainer, found, rows, rules=book)
 
 
-@command
+@shared.command
 def counterfactual(
-    inputs: InputOptions,
-    table: TableOptions,
-    chemprop: ChempropOptions,
-    answer: AnswerOptions,
-    graphs: GraphsOption = 200,
-    n: Annotated[int, beyond_one_graph("-n", min=1, help="How many for each graph.")] = 3,
-    threshold: ThresholdOption = None,
+    inputs: options.InputOptions,
+    table: options.TableOptions,
+    chemprop: options.ChempropOptions,
+    answer: options.AnswerOptions,
+    graphs: options.GraphsOption = 200,
+    n: Annotated[int, options.beyond_one_graph("-n", min=1, help="How many for each graph.")] = 3,
+    threshold: options.ThresholdOption = None,
     donors: Annotated[
         str | None,
-        beyond_one_graph(
+        options.beyond_one_graph(
             metavar="FILE|MODULE:FUNCTION",
             help="Other molecules that may give regions, as --data (default: the given ones).",
         ),
@@ -118,22 +96,24 @@ def counterfactual(
             row |= {"exchanged": one.exchanged, "known": one.known, "size": one.size}
             rows.append(row | {"similarity": one.similarity, "accessibility": one.accessibility})
             name = text_or_none(graph.get("name")) or f"graph {number}"
-            tell(f"{name}: {one}", quiet=inputs.quiet)
+            shared.tell(f"{name}: {one}", quiet=inputs.quiet)
     if not inputs.quiet:
         hits = sum(bool(some) for some in found)
-        say(f"the answer was changed for {hits:,} of {len(found):,} graphs")
+        shared.say(f"the answer was changed for {hits:,} of {len(found):,} graphs")
     _write(answer, inputs, read, explainer, rows, rows, counterfactuals=found)
 
 
-@command
+@shared.command
 def audit(
-    inputs: InputOptions,
-    table: TableOptions,
-    chemprop: ChempropOptions,
-    answer: AnswerOptions,
-    should: Annotated[str, beyond_one_graph(metavar="SMARTS", help="Pattern that should matter.")],
-    should_not: ShouldNotOption = None,
-    graphs: GraphsOption = 500,
+    inputs: options.InputOptions,
+    table: options.TableOptions,
+    chemprop: options.ChempropOptions,
+    answer: options.AnswerOptions,
+    should: Annotated[
+        str, options.beyond_one_graph(metavar="SMARTS", help="Pattern that should matter.")
+    ],
+    should_not: options.ShouldNotOption = None,
+    graphs: options.GraphsOption = 500,
 ) -> None:
     """Ask whether your model reads what it should: average effects of putting a pattern in alone,
     and of taking it out, with intervals and random fragments beside them.
@@ -141,30 +121,30 @@ def audit(
     Exit codes: 0 done, 1 failed while running, 2 wrong usage.
     """
     _check(answer, inputs, chemprop)
-    check_patterns(should, should_not)
+    shared.check_patterns(should, should_not)
     read, explainer = _read(inputs, table, chemprop, answer, graphs)
     explainer.fit(read.model, read.fitted, target=read.model.target, progress=not inputs.quiet)
     found = explainer.audit(read.model, read.store, should, should_not)
-    tell(str(found), quiet=inputs.quiet)
+    shared.tell(str(found), quiet=inputs.quiet)
     _write(answer, inputs, read, explainer, found.to_dict(), found.rows(), audit=found)
 
 
-@command
+@shared.command
 def judge(
-    inputs: InputOptions,
-    table: TableOptions,
-    chemprop: ChempropOptions,
-    answer: AnswerOptions,
+    inputs: options.InputOptions,
+    table: options.TableOptions,
+    chemprop: options.ChempropOptions,
+    answer: options.AnswerOptions,
     masks: Annotated[
         list[Path],
-        beyond_one_graph(
+        options.beyond_one_graph(
             exists=True,
             dir_okay=False,
             help="Masks of another explainer: .csv, .tsv or .parquet with columns graph, node (or "
             "source and target) and importance; may be repeated.",
         ),
     ],
-    graphs: GraphsOption = 500,
+    graphs: options.GraphsOption = 500,
 ) -> None:
     """Judge masks of other explainers by transplants, beside HPME's own and random regions.
 
@@ -177,25 +157,28 @@ def judge(
 
     read, explainer = _read(inputs, table, chemprop, answer, graphs)
     given = {
-        path.stem: usage("--masks", read_masks, path, read.store, read.numbers) for path in masks
+        path.stem: shared.usage("--masks", read_masks, path, read.store, read.numbers)
+        for path in masks
     }
     explainer.fit(read.model, read.fitted, target=read.model.target, progress=not inputs.quiet)
     found = explainer.judge(read.model, read.store, given)
-    tell(str(found), quiet=inputs.quiet)
+    shared.tell(str(found), quiet=inputs.quiet)
     rows = [one.row() for one in found.masks]
     _write(answer, inputs, read, explainer, rows, rows, found.explanations())
 
 
-@command
+@shared.command
 def pairs(
-    asked: ModelOptions,
-    chemprop: ChempropFiles,
-    answer: AnswerOptions,
+    asked: options.ModelOptions,
+    chemprop: options.ChempropFiles,
+    answer: options.AnswerOptions,
     smiles_column: Annotated[
-        str, about_molecules(help="Column of the first molecule of every pair.")
+        str, options.about_molecules(help="Column of the first molecule of every pair.")
     ] = "smiles_a",
-    second_column: Annotated[str, about_molecules(help="Column of the second.")] = "smiles_b",
-    hydrogens: HydrogensOption = False,
+    second_column: Annotated[
+        str, options.about_molecules(help="Column of the second.")
+    ] = "smiles_b",
+    hydrogens: options.HydrogensOption = False,
 ) -> None:
     """Say why the model tells near twins apart: differing parts, exchanged one by one.
 
@@ -203,16 +186,16 @@ def pairs(
 
     Exit codes: 0 done, 1 failed while running, 2 wrong usage.
     """
-    inputs, files = InputOptions(**vars(asked)), ChempropOptions(**vars(chemprop))
+    inputs, files = options.InputOptions(**vars(asked)), options.ChempropOptions(**vars(chemprop))
     _check(answer, inputs, files)
     from hpme.data.molecules.columns import read_columns
     from hpme.errors import InputError
 
     path = Path(inputs.data)
     if path.suffix.lower() not in (".csv", ".tsv"):
-        refuse("pairs are read from a table of SMILES (.csv, .tsv)", "--data")
+        shared.refuse("pairs are read from a table of SMILES (.csv, .tsv)", "--data")
     sides = [
-        usage("--data", partial(read_columns, path, smiles_column=name)).smiles
+        shared.usage("--data", partial(read_columns, path, smiles_column=name)).smiles
         for name in (smiles_column, second_column)
     ]
     texts = [text for pair in zip(*sides, strict=True) for text in pair]
@@ -220,44 +203,46 @@ def pairs(
         both = Path(folder) / "pairs.csv"
         both.write_text("\n".join(["smiles", *texts]) + "\n")
         inputs = replace(inputs, data=str(both))
-        table = TableOptions(hydrogens=hydrogens)
+        table = options.TableOptions(hydrogens=hydrogens)
         read, explainer = _read(inputs, table, files, answer, max(1, len(texts)))
     if len(read.graphs) != len(texts):
         raise InputError("some molecules cannot be read; leave their rows out of the table")
     found = explainer.pairs(read.model, read.graphs[::2], read.graphs[1::2])
     for number, one in enumerate(found):
-        tell(f"pair {number}: {one}", quiet=inputs.quiet)
+        shared.tell(f"pair {number}: {one}", quiet=inputs.quiet)
     rows = [{"pair": n, **row} for n, one in enumerate(found) for row in one.rows()]
     _write(answer, inputs, read, explainer, rows, rows, {"pairs": found.explanations()})
 
 
-def _check(answer: AnswerOptions, inputs: InputOptions, chemprop: ChempropOptions) -> None:
+def _check(
+    answer: options.AnswerOptions, inputs: options.InputOptions, chemprop: options.ChempropOptions
+) -> None:
     """Refuses files that could not be written, and two models or none, before any work."""
     chemprop.check(inputs.model)
-    usage("--out", check_writable, answer.out, ".json", ".csv")
-    usage("--page", check_writable, answer.page, ".html", ".htm")
+    shared.usage("--out", shared.check_writable, answer.out, ".json", ".csv")
+    shared.usage("--page", shared.check_writable, answer.page, ".html", ".htm")
 
 
 def _read(
-    inputs: InputOptions,
-    table: TableOptions,
-    chemprop: ChempropOptions,
-    answer: AnswerOptions,
+    inputs: options.InputOptions,
+    table: options.TableOptions,
+    chemprop: options.ChempropOptions,
+    answer: options.AnswerOptions,
     graphs: int,
 ) -> tuple[Inputs, HPMEExplainer]:
     """The model and its graphs, and HPME as it is asked for."""
     from hpme.commands.inputs import make_explainers, read_inputs
     from hpme.explainers import HPMEExplainer
 
-    explainer = usage("--option", make_explainers, ["hpme"], inputs)["hpme"]
+    explainer = shared.usage("--option", make_explainers, ["hpme"], inputs)["hpme"]
     assert isinstance(explainer, HPMEExplainer)
     skipped = (answer.out or answer.page or Path("graphs")).with_suffix(".skipped.csv")
     return read_inputs(inputs, table, chemprop=chemprop, count=graphs, skipped=skipped), explainer
 
 
 def _write(
-    answer: AnswerOptions,
-    inputs: InputOptions,
+    answer: options.AnswerOptions,
+    inputs: options.InputOptions,
     read: Inputs,
     explainer: HPMEExplainer,
     result: Any,

@@ -10,26 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hpme.commands import catalog
-from hpme.commands.options import (
-    ChempropOptions,
-    GraphsOption,
-    InputOptions,
-    ShouldNotOption,
-    TableOptions,
-    ThresholdOption,
-    beyond_one_graph,
-)
-from hpme.commands.shared import (
-    check_patterns,
-    check_writable,
-    command,
-    known,
-    refuse,
-    say,
-    tell,
-    usage,
-)
+from hpme.commands import catalog, options, shared
 from hpme.errors import HPMEError
 
 if TYPE_CHECKING:
@@ -48,11 +29,11 @@ SAID = 3
 """Graphs whose evidence is printed; the page tells that of all."""
 
 
-@command
+@shared.command
 def explain(
-    inputs: InputOptions,
-    table: TableOptions,
-    chemprop: ChempropOptions,
+    inputs: options.InputOptions,
+    table: options.TableOptions,
+    chemprop: options.ChempropOptions,
     explainer: Annotated[
         str, typer.Option("--explainer", "-e", help="Names from hpme list explainers, with commas.")
     ] = "hpme",
@@ -63,7 +44,7 @@ def explain(
     out: Annotated[Path, typer.Option(dir_okay=False, help="The page to write.")] = Path(
         "page.html"
     ),
-    graphs: GraphsOption = 200,
+    graphs: options.GraphsOption = 200,
     title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
     save_explainer: Annotated[
         Path | None,
@@ -71,18 +52,19 @@ def explain(
     ] = None,
     beyond: Annotated[
         str | None,
-        beyond_one_graph(
+        options.beyond_one_graph(
             "--with",
             metavar="rules,counterfactuals",
             help="What else the page says, by HPME: what the model has learned, what would change "
             "its answers.",
         ),
     ] = None,
-    threshold: ThresholdOption = None,
+    threshold: options.ThresholdOption = None,
     should: Annotated[
-        str | None, beyond_one_graph(metavar="SMARTS", help="Pattern that should matter, to audit.")
+        str | None,
+        options.beyond_one_graph(metavar="SMARTS", help="Pattern that should matter, to audit."),
     ] = None,
-    should_not: ShouldNotOption = None,
+    should_not: options.ShouldNotOption = None,
 ) -> None:
     """Explain your own trained model: one HTML page that opens without a network.
 
@@ -94,30 +76,32 @@ def explain(
     """
     names = list(dict.fromkeys(name.strip() for name in explainer.split(",") if name.strip()))
     if not names:
-        refuse("name at least one explainer", "--explainer")
+        shared.refuse("name at least one explainer", "--explainer")
     for name in names:
-        known("--explainer", "explainer", name, catalog.names("explainers"))
+        shared.known("--explainer", "explainer", name, catalog.names("explainers"))
     if quick and HPME not in names:
-        refuse("is about the explainer hpme", "--quick")
+        shared.refuse("is about the explainer hpme", "--quick")
     chemprop.check(inputs.model)
     asked = [word.strip() for word in (beyond or "").split(",") if word.strip()]
     for word in asked:
-        known("--with", "answer", word, ANSWERS)
+        shared.known("--with", "answer", word, ANSWERS)
     if threshold is not None and "counterfactuals" not in asked:
-        refuse("belongs to --with counterfactuals", "--threshold")
+        shared.refuse("belongs to --with counterfactuals", "--threshold")
     if should_not is not None and should is None:
-        refuse("needs --should, the pattern that should matter", "--should-not")
-    check_patterns(should, should_not)
+        shared.refuse("needs --should, the pattern that should matter", "--should-not")
+    shared.check_patterns(should, should_not)
     if (asked or should is not None) and HPME not in names:
-        refuse("rules, counterfactuals and audits need the explainer hpme", "--explainer")
+        shared.refuse("rules, counterfactuals and audits need the explainer hpme", "--explainer")
     from hpme.commands.inputs import check_threshold, make_explainers, read_inputs
     from hpme.explainers.hpme.explainer import QUICK
 
     make = partial(make_explainers, **(QUICK if quick else {}))
-    explainers = usage("--option", make, names, inputs)
-    usage("--out", check_writable, out, ".html", ".htm")
+    explainers = shared.usage("--option", make, names, inputs)
+    shared.usage("--out", shared.check_writable, out, ".html", ".htm")
     if save_explainer is not None:
-        usage("--save-explainer", check_writable, save_explainer / f"{names[0]}.safetensors")
+        shared.usage(
+            "--save-explainer", shared.check_writable, save_explainer / f"{names[0]}.safetensors"
+        )
     skipped = out.with_suffix(".skipped.csv")
     read = read_inputs(inputs, table, chemprop=chemprop, count=graphs, skipped=skipped)
     if "counterfactuals" in asked:
@@ -140,14 +124,14 @@ def explain(
         try:
             answers[name] = getattr(explainers[HPME], name)(read.model, read.store, **more[name])
         except HPMEError as error:  # a page without this answer is better than none
-            say(f"{name}: left out of the page", style="yellow")
+            shared.say(f"{name}: left out of the page", style="yellow")
             failed = failed or error
     if quick:  # a reader of the page should know as well
         titles = {name: f"{name}, quick" if name == HPME else name for name in explainers}
         explainers = {titles[name]: one for name, one in explainers.items()}
         explanations = {titles[name]: found for name, found in explanations.items()}
         if not inputs.quiet:
-            say(FIRST)
+            shared.say(FIRST)
     save_page(read, explainers, explanations, out, inputs, title=title, **answers)
     if failed is not None:
         raise failed
@@ -157,17 +141,19 @@ def _announce(name: str, explainer: Any, explanations: Sequence[Any], read: Inpu
     from hpme.page.entries import names_of
 
     ratio = getattr(getattr(explainer, "size", None), "ratio", None)
-    say(f"{name}: done" + ("" if ratio is None else f", explanations of {ratio:.0%} of the nodes"))
+    shared.say(
+        f"{name}: done" + ("" if ratio is None else f", explanations of {ratio:.0%} of the nodes")
+    )
     if getattr(explainer, "report", None) is not None:
-        say(f"  {explainer.report.summary()}")
+        shared.say(f"  {explainer.report.summary()}")
     pairs = zip(names_of(read.graphs, read.numbers), explanations, strict=True)
     told = [(graph, item.quality) for graph, item in pairs if item.get("quality")]
     if told:
         counts = Counter(quality.verdict for _, quality in told).most_common()
         shown = ", ".join(f"{word} {count:,}" for word, count in counts)
-        say(f"  what predictions rest on: {shown}")
+        shared.say(f"  what predictions rest on: {shown}")
     for graph, quality in told[:SAID]:
-        say(f"  {graph}: {quality.sentence()}")
+        shared.say(f"  {graph}: {quality.sentence()}")
 
 
 def explanations_of(explainer: GraphExplainer, read: Inputs, *, quiet: bool) -> list[Any]:
@@ -211,7 +197,7 @@ def save_page(
     explainers: Mapping[str, GraphExplainer],
     explanations: Mapping[str, Sequence[Any]],
     out: Path,
-    options: InputOptions,
+    asked: options.InputOptions,
     **more: Any,
 ) -> None:
     """Writes the page, and says where it is; ``more`` goes to :func:`~hpme.page.write_page`."""
@@ -228,14 +214,14 @@ def save_page(
         explanations,
         out,
         names=names_of(read.graphs, read.numbers),
-        metrics=_spread(read, quiet=options.quiet),
+        metrics=_spread(read, quiet=asked.quiet),
         reports={name: getattr(one, "report", None) for name, one in explainers.items()},
-        seed=options.seed,
-        progress=not options.quiet,
+        seed=asked.seed,
+        progress=not asked.quiet,
         store=read.store,
         **more,
     )
-    tell(str(out), quiet=options.quiet)
+    shared.tell(str(out), quiet=asked.quiet)
 
 
 def _spread(read: Inputs, *, quiet: bool) -> dict[str, list[float]] | None:
@@ -245,5 +231,5 @@ def _spread(read: Inputs, *, quiet: bool) -> dict[str, list[float]] | None:
     found = spread_of(read.model, read.graphs)
     if found is not None and not quiet:
         mean, most = (f"±{float(value):.2g}" for value in (found.mean(), found.max()))
-        say(f"networks of the ensemble differ by {mean} on average, at most {most}")
+        shared.say(f"networks of the ensemble differ by {mean} on average, at most {most}")
     return None if found is None else {"spread of the ensemble": found.tolist()}

@@ -20,17 +20,9 @@ from safetensors.torch import load_model
 from torch import nn
 from torch_geometric.data import Data
 
+from hpme.commands import shared
 from hpme.commands.chemprop import chemprop_graphs, chemprop_model
 from hpme.commands.options import ChempropOptions, InputOptions, TableOptions
-from hpme.commands.shared import (
-    check_device,
-    list_skipped,
-    name_or_number,
-    parse_options,
-    refuse,
-    say,
-    usage,
-)
 from hpme.data import GraphStore, from_smiles_csv, load_graphs
 from hpme.data.molecules.columns import read_columns
 from hpme.data.molecules.smiles import read_smiles
@@ -67,7 +59,11 @@ def read_inputs(
     skipped: Path,
 ) -> Inputs:
     """Reads model and graphs, and calls the model once."""
-    place = None if options.device is None else usage("--device", check_device, options.device)
+    place = (
+        None
+        if options.device is None
+        else shared.usage("--device", shared.check_device, options.device)
+    )
     arguments, progress = table.arguments(), not options.quiet
     if options.mode == "regression" and table.label_column:
         arguments["task"] = "regression"
@@ -81,11 +77,11 @@ def read_inputs(
     model = ExplainedModel.of(
         model,
         mode=options.mode,
-        call=None if options.call is None else usage("--call", find_function, options.call),
-        output=name_or_number(options.output),
+        call=None if options.call is None else shared.usage("--call", find_function, options.call),
+        output=shared.name_or_number(options.output),
         classes=None if classes is None else [name.strip() for name in classes.split(",")],
-        target=name_or_number(options.target),
-        contrast=name_or_number(options.contrast),
+        target=shared.name_or_number(options.target),
+        contrast=shared.name_or_number(options.contrast),
     )
     if place is not None:
         model.model.to(place)
@@ -100,9 +96,11 @@ def read_inputs(
     chosen = store.subset(numbers)
     _try(model, chosen.subset(torch.arange(min(TRIAL_GRAPHS, len(chosen)))))
     if progress:
-        say(f"{len(store):,} graphs; {len(numbers):,} explained, learning from {len(fitted):,}")
+        shared.say(
+            f"{len(store):,} graphs; {len(numbers):,} explained, learning from {len(fitted):,}"
+        )
         if options.weights is None and not chemprop.chemprop:
-            say("no --weights: the model is explained as the function returns it")
+            shared.say("no --weights: the model is explained as the function returns it")
     listed = numbers.tolist()
     graphs = chosen.to_data_list() if isinstance(found, GraphStore) else [found[i] for i in listed]
     return Inputs(model, fitted, chosen, graphs, listed)
@@ -124,7 +122,7 @@ def _try(model: ExplainedModel, store: GraphStore) -> None:
     check_rows(output, len(store))
     one_value = output.dim() == 1 or output.shape[1] == 1
     if one_value and model.mode is None and not model.view.asked:
-        refuse(
+        shared.refuse(
             "the model returns one value per graph; say what it means: regression or "
             "binary_classification",
             "--mode",
@@ -133,23 +131,23 @@ def _try(model: ExplainedModel, store: GraphStore) -> None:
         task = model.task(output)
         count = task.values(output).shape[1] if task.classification else 0
         if count != len(model.classes):
-            refuse(f"{len(model.classes)} names for {count} classes", "--classes")
+            shared.refuse(f"{len(model.classes)} names for {count} classes", "--classes")
 
 
 def check_threshold(read: Inputs, threshold: float | None) -> None:
     """Refuses counterfactuals of values without a threshold, and of classes with one."""
     values = read.model.view.mode == "regression"
     if values and (threshold is None or not math.isfinite(threshold)):
-        refuse("the model returns values; give the number to get past", "--threshold")
+        shared.refuse("the model returns values; give the number to get past", "--threshold")
     if not values and threshold is not None:
-        refuse("classes need no threshold", "--threshold")
+        shared.refuse("classes need no threshold", "--threshold")
 
 
 def make_explainers(
     names: Sequence[str], inputs: InputOptions, **defaults: Any
 ) -> dict[str, GraphExplainer]:
     """Explainers by name; an option goes to all that have it."""
-    options, seed = {**defaults, **parse_options(inputs.option or [])}, inputs.seed
+    options, seed = {**defaults, **shared.parse_options(inputs.option or [])}, inputs.seed
     valid = {name: option_names(name) for name in names}
     for option in options:
         if option == "seed":
@@ -307,5 +305,5 @@ def _read_table(
         columns = read_columns(path, **options)
         found, left_out = read_smiles(columns, hydrogens=hydrogens, progress=progress)
     if skipped is not None:
-        list_skipped(left_out, len(found), skipped, quiet=not progress)
+        shared.list_skipped(left_out, len(found), skipped, quiet=not progress)
     return found

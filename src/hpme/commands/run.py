@@ -14,31 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from hpme.commands import catalog
-from hpme.commands.options import (
-    ChempropOptions,
-    DeviceOption,
-    GraphsOption,
-    OptionsOption,
-    QuietOption,
-    SizeOption,
-    StepsOption,
-    TableOptions,
-    TargetOption,
-    about_molecules,
-)
-from hpme.commands.shared import (
-    check_device,
-    check_writable,
-    command,
-    known,
-    list_skipped,
-    number,
-    parse_options,
-    refuse_any,
-    say,
-    usage,
-)
+from hpme.commands import catalog, options, shared
 from hpme.limits import MAX_SEED
 
 if TYPE_CHECKING:
@@ -49,10 +25,10 @@ if TYPE_CHECKING:
 GALLERY_GRAPHS = 6
 
 
-@command
+@shared.command
 def run(
-    table: TableOptions,
-    chemprop: ChempropOptions,
+    table: options.TableOptions,
+    chemprop: options.ChempropOptions,
     dataset: Annotated[
         str | None, typer.Option("--dataset", "-d", help="See: hpme list datasets.")
     ] = None,
@@ -80,13 +56,13 @@ def run(
         str | None,
         typer.Option(help="See: hpme list datasets; by default the first that the dataset has."),
     ] = None,
-    graphs: GraphsOption = 200,
+    graphs: options.GraphsOption = 200,
     target_seed: Annotated[
         int, typer.Option(min=0, max=MAX_SEED, help="Seed the model is trained with.")
     ] = 0,
-    option: OptionsOption = None,
-    size: SizeOption = None,
-    train_steps: StepsOption = None,
+    option: options.OptionsOption = None,
+    size: options.SizeOption = None,
+    train_steps: options.StepsOption = None,
     json_file: Annotated[
         Path | None,
         typer.Option("--json", dir_okay=False, help="Result file, rewritten after every seed."),
@@ -101,7 +77,7 @@ def run(
     ] = None,
     smiles: Annotated[
         Path | None,
-        about_molecules(
+        options.about_molecules(
             "--smiles",
             exists=True,
             dir_okay=False,
@@ -110,28 +86,30 @@ def run(
     ] = None,
     task: Annotated[
         Literal["classification", "regression"] | None,
-        about_molecules(help="What the labels are (default: classification)."),
+        options.about_molecules(help="What the labels are (default: classification)."),
     ] = None,
     on_error: Annotated[
         Literal["skip", "raise"] | None,
-        about_molecules(help="Skip rows without molecule or label, or stop (default: skip)."),
+        options.about_molecules(
+            help="Skip rows without molecule or label, or stop (default: skip)."
+        ),
     ] = None,
     workers: Annotated[
         int | None,
-        about_molecules(
+        options.about_molecules(
             min=1,
             help="Processes that read molecules (default: one, or for many one per processor).",
         ),
     ] = None,
-    target: TargetOption = None,
+    target: options.TargetOption = None,
     out: Annotated[
         Path,
         typer.Option(
             "--out", file_okay=False, help="Folder of the results; seeds that are in it are done."
         ),
     ] = Path("out/run"),
-    device: DeviceOption = None,
-    quiet: QuietOption = False,
+    device: options.DeviceOption = None,
+    quiet: options.QuietOption = False,
 ) -> None:
     """Explain a model on a dataset and score the explanations against the ground truth.
 
@@ -143,16 +121,16 @@ def run(
 
     Exit codes: 0 done, 1 failed while running, 2 wrong usage.
     """
-    known("--explainer", "explainer", explainer, catalog.names("explainers"))
+    shared.known("--explainer", "explainer", explainer, catalog.names("explainers"))
     if model is not None:
-        known("--model", "model", model, catalog.names("models"))
+        shared.known("--model", "model", model, catalog.names("models"))
     more = {"task": task, "on_error": on_error, "workers": workers}
     own = table.arguments() | {name: value for name, value in more.items() if value}
     foreign = next((name.replace("_", "-") for name in own), "").replace("rules", "rule")
     unlabelled = smiles is not None and "label_column" not in own
     trained_here = "belongs to models that are trained here, not to --chemprop"
     alone = "needs molecules of your own: give --smiles in place of --dataset"
-    refuse_any(
+    shared.refuse_any(
         ((dataset is None) == (smiles is None), "give one of --dataset and --smiles", "--dataset"),
         (dataset is not None and bool(foreign), "belongs to --smiles", f"--{foreign}"),
         (dataset is None and variant is not None, "belongs to --dataset", "--variant"),
@@ -166,7 +144,7 @@ def run(
         (bool(chemprop.chemprop) and train_steps is not None, trained_here, "--train-steps"),
     )  # fmt: skip
     if dataset is not None:
-        known("--dataset", "dataset", dataset, catalog.names("datasets"))
+        shared.known("--dataset", "dataset", dataset, catalog.names("datasets"))
     if not chemprop.chemprop:
         chemprop.check("a model of the benchmark")
     from hpme.bench import Experiment, Plan, ResultStore, parse_seeds, run_on
@@ -176,37 +154,37 @@ def run(
     from hpme.explainers.registry import make_explainer
     from hpme.models import ExplainedModel
 
-    numbers = usage("--seeds", parse_seeds, seeds)
-    place = usage("--device", check_device, device or "cpu")
-    options = usage("--option", parse_options, option or [])
-    usage("--json", check_writable, json_file)
-    usage("--gallery", check_writable, gallery_file, ".png", ".svg")
+    numbers = shared.usage("--seeds", parse_seeds, seeds)
+    place = shared.usage("--device", shared.check_device, device or "cpu")
+    given = shared.usage("--option", shared.parse_options, option or [])
+    shared.usage("--json", shared.check_writable, json_file)
+    shared.usage("--gallery", shared.check_writable, gallery_file, ".png", ".svg")
     loaded: GraphDataset
     trained: Target | None = None
     if smiles is None:
         load = functools.partial(load_dataset, variant=variant, size=size, progress=not quiet)
-        loaded = usage("--variant", load, dataset)
+        loaded = shared.usage("--variant", load, dataset)
     else:
         loaded = from_smiles_csv(smiles, size=size, progress=not quiet, **own)
         content = smiles.read_bytes() + repr(sorted(own.items())).encode()
         out = out / f"{smiles.stem}-{hashlib.sha256(content).hexdigest()[:12]}"
-        list_skipped(loaded.skipped, len(loaded), out / "skipped.csv", quiet=quiet)
+        shared.list_skipped(loaded.skipped, len(loaded), out / "skipped.csv", quiet=quiet)
         if chemprop.chemprop:
             trained, loaded = chemprop_target(chemprop, loaded, target, hydrogens=table.hydrogens)
             model = trained.name
     if model is None:
         model = EXPLAINERS[explainer].default_model if loaded.schema is None else "hetero"
-    usage("--option", make_explainer, explainer, loaded, numbers[0], options)
+    shared.usage("--option", make_explainer, explainer, loaded, numbers[0], given)
     settings: dict[str, Any] = {
         "variant": variant,
         "size": size,
         "target_seed": target_seed,
         "graphs": graphs,
     }
-    settings |= {"model": model, "options": options, "train_steps": train_steps}
+    settings |= {"model": model, "options": given, "train_steps": train_steps}
     experiments = [Experiment(loaded.info.name, explainer, seed, **settings) for seed in numbers]
     store = ResultStore(out)
-    usage("--out", check_writable, store.path())
+    shared.usage("--out", shared.check_writable, store.path())
     done = {record.experiment.seed: record for record in Plan.of(experiments, store).done}
     if gallery_file is not None:
         done.pop(numbers[0], None)  # a result does not keep what is drawn
@@ -224,8 +202,8 @@ def run(
             if not quiet:
                 announce(outcome, record)
         elif not quiet:
-            auc = number(record.values["auc"])
-            say(f"seed {experiment.seed}: AUC {auc}, from an earlier run; see {out}")
+            auc = shared.number(record.values["auc"])
+            shared.say(f"seed {experiment.seed}: AUC {auc}, from an earlier run; see {out}")
         records.append(record)
         if json_file is not None:
             write_summary(summary(records), json_file)
@@ -244,21 +222,21 @@ def prepare(
     if target.report is not None and not quiet:
         metrics = target.report.metrics["test"].items()
         test = ", ".join(f"{key} {value:.4g}" for key, value in metrics)
-        say(f"{model} on {dataset.info.title} ({dataset.variant}), test {test}")
+        shared.say(f"{model} on {dataset.info.title} ({dataset.variant}), test {test}")
         if dataset.info.rules:
-            say(f"label: {dataset.rule}")
+            shared.say(f"label: {dataset.rule}")
     return target
 
 
 def announce(outcome: Outcome, record: Record) -> None:
     """Says how a seed went."""
-    say(
-        f"seed {record.experiment.seed}: AUC {number(record.values['auc'])}, "
+    shared.say(
+        f"seed {record.experiment.seed}: AUC {shared.number(record.values['auc'])}, "
         f"fitted in {outcome.fit_seconds:.1f} s, explained in {outcome.explain_seconds:.2f} s"
     )
     report = getattr(outcome.explainer, "report", None)
     if report is not None:
-        say(f"  {report.summary()}")
+        shared.say(f"  {report.summary()}")
 
 
 def draw(outcome: Outcome, path: Path) -> None:
@@ -310,13 +288,13 @@ def show(content: dict[str, Any]) -> None:
     for run in runs:
         table.add_row(
             *(str(run[name]) for name in ("seed", "graphs")),
-            *(number(run[name]) for name in ("auc", "auc_per_graph")),
+            *(shared.number(run[name]) for name in ("auc", "auc_per_graph")),
             f"{run['fit_seconds']:.1f}",
             f"{run['explain_seconds']:.2f}",
         )
     console = Console()
     console.print(table)
-    spread = f"{number(content['auc_mean'])} ± {number(content['auc_std'])}"
+    spread = f"{shared.number(content['auc_mean'])} ± {shared.number(content['auc_std'])}"
     console.print(f"AUC {spread} over {len(runs)} seed{'s' * (len(runs) > 1)}", style="bold")
     for reason in dict.fromkeys(run["auc_undefined"] for run in runs if run["auc_undefined"]):
         console.print(f"AUC is undefined: {reason}", style="yellow")

@@ -7,20 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from hpme.explainers.shared import templates
 from hpme.explainers.shared.context import Context
 from hpme.explainers.shared.options import Count, FromZero, Weight
 from hpme.explainers.shared.parametric import ParametricExplainer
-from hpme.explainers.shared.templates import (
-    MixingExplainer,
-    MixupGraphs,
-    draw_partners,
-    joined,
-    matched,
-    unite,
-)
 
 
-class MixupExplainer(MixingExplainer, ParametricExplainer):
+class MixupExplainer(templates.MixingExplainer, ParametricExplainer):
     r"""Learns edge probabilities that keep the prediction beside the rest of another graph.
 
     Graphs are matched at random in every step; each :math:`G_a` is joined with its partner
@@ -55,13 +48,13 @@ class MixupExplainer(MixingExplainer, ParametricExplainer):
         self, context: Context, ids: Tensor, temperature: float, generator: torch.Generator
     ) -> Tensor:
         store, task = context.store, context.task
-        ids, partners = matched(ids, len(store), generator)
+        ids, partners = templates.matched(ids, len(store), generator)
         first, second = (store.batch(part, with_pairs=True) for part in (ids, partners))
         kept, other = (
             self._sample(context.embedded(graphs), graphs, temperature, generator)
             for graphs in (first, second)
         )
-        union = unite(first, second, self.bridges, generator)
+        union = templates.unite(first, second, self.bridges, generator)
         as_first = context.predict(union.graphs, union.per_edge(kept, 1 - other))
         as_second = context.predict(union.about_second, union.per_edge(1 - kept, other))
         prediction = task.loss(as_first, context.prediction[ids])
@@ -69,8 +62,8 @@ class MixupExplainer(MixingExplainer, ParametricExplainer):
         penalty = self._penalty(kept, first) + self._penalty(other, second)
         return (prediction + penalty).mean()
 
-    def _mixup_graphs(self, context: Context, generator: torch.Generator) -> MixupGraphs:
+    def _mixup_graphs(self, context: Context, generator: torch.Generator) -> templates.MixupGraphs:
         context = self._beside_target(context)
         ids = torch.arange(len(context.store), device=context.device)
-        partners = draw_partners(ids, len(ids), generator)
-        return joined(context, partners, self.edge_mlp, self.bridges, generator)
+        partners = templates.draw_partners(ids, len(ids), generator)
+        return templates.joined(context, partners, self.edge_mlp, self.bridges, generator)

@@ -8,14 +8,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from hpme.explainers.shared import replicas
 from hpme.explainers.shared.masks import Masks, from_edges, from_nodes, nothing_in, squash
-from hpme.explainers.shared.replicas import (
-    ReplicaModel,
-    explained_output,
-    predicted,
-    without_node,
-    without_pair,
-)
 from hpme.explainers.shared.sources import passes_messages
 from hpme.explainers.shared.templates import TrainingFreeExplainer
 from hpme.graphs import GraphBatch
@@ -67,21 +61,21 @@ class OcclusionExplainer(TrainingFreeExplainer):
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
         if not graphs.num_nodes:
             return from_edges(nothing_in(graphs), graphs)
-        model = ReplicaModel(adapter, graphs, model_kwargs)
+        model = replicas.ReplicaModel(adapter, graphs, model_kwargs)
         usual = "edge" if passes_messages(adapter.model) else "node"
         if (self.unit or usual) == "node" or not adapter.reads_edges(graphs):
-            return from_nodes(self._scores(model, graphs.batch, without_node()), graphs)
+            return from_nodes(self._scores(model, graphs.batch, replicas.without_node()), graphs)
         pairs = graphs.pairs
-        scores = self._scores(model, pairs.graph, without_pair(pairs))
+        scores = self._scores(model, pairs.graph, replicas.without_pair(pairs))
         masks = from_edges(pairs.per_edge(scores), graphs)
         loose = (graphs.edge_counts == 0)[graphs.batch].nonzero().view(-1)
         if not loose.numel():
             return masks
         assert masks.node_mask is not None
-        nodes = self._scores(model, graphs.batch[loose], without_node(loose)).unsqueeze(1)
+        nodes = self._scores(model, graphs.batch[loose], replicas.without_node(loose)).unsqueeze(1)
         return replace(masks, node_mask=masks.node_mask.index_copy(0, loose, nodes))
 
-    def _scores(self, model: ReplicaModel, owner: Tensor, without: Change) -> Tensor:
+    def _scores(self, model: replicas.ReplicaModel, owner: Tensor, without: Change) -> Tensor:
         """Scores of parts that belong to the graphs ``owner``; replica ``i`` lacks part ``i``."""
         if not owner.numel():
             return torch.zeros(0, device=owner.device)
@@ -89,9 +83,9 @@ class OcclusionExplainer(TrainingFreeExplainer):
         task = self._task_of(model.adapter, output)
         row = torch.searchsorted(ids, owner)
         output = output[row]
-        classes = predicted(task, output)
-        before = explained_output(task, output, classes)
-        fall = before - explained_output(task, model(owner, without), classes)
+        classes = replicas.predicted(task, output)
+        before = replicas.explained_output(task, output, classes)
+        fall = before - replicas.explained_output(task, model(owner, without), classes)
         if self.signed and task.classification:
             return (1 + fall.sum(1).sign() * squash(fall.sum(1).abs())) / 2
         return squash(fall.abs().sum(1))

@@ -8,21 +8,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from hpme.explainers.shared import templates
 from hpme.explainers.shared.context import Context
 from hpme.explainers.shared.options import Count, FromZero, Positive, Weight
 from hpme.explainers.shared.parametric import ParametricExplainer, binary_concrete
-from hpme.explainers.shared.templates import (
-    MixingExplainer,
-    MixupGraphs,
-    draw_partners,
-    joined,
-    unite,
-)
 from hpme.graphs import GraphBatch
 from hpme.graphs.segment import at
 
 
-class RegExplainer(MixingExplainer, ParametricExplainer):
+class RegExplainer(templates.MixingExplainer, ParametricExplainer):
     r"""Learns edge probabilities from mixups with a near and a far graph, and their contrast.
 
     Of two random other graphs, the one with the nearer prediction is :math:`G^+`, the other
@@ -77,13 +71,15 @@ class RegExplainer(MixingExplainer, ParametricExplainer):
         graphs = context.store.batch(ids, with_pairs=True)
         logits = self.edge_mlp(context.embedded(graphs), graphs.pairs.index)
         mask = graphs.pairs.per_edge(binary_concrete(logits, temperature, generator))
-        drawn = torch.stack([draw_partners(ids, len(context.store), generator) for _ in range(2)])
+        drawn = torch.stack(
+            [templates.draw_partners(ids, len(context.store), generator) for _ in range(2)]
+        )
         mixes = []
         for partners in by_distance(context.values[ids], context.values, drawn):
             others = context.store.batch(partners, with_pairs=True)
             again = self._logits_again(context, others, partners, logits, graphs, ids)
             other = others.pairs.per_edge(binary_concrete(again, temperature, generator))
-            union = unite(graphs, others, self.bridges, generator)
+            union = templates.unite(graphs, others, self.bridges, generator)
             mixed = context.adapter.trace(union.graphs, union.per_edge(mask, 1 - other))
             known = context.graph_embedding[partners].flatten(1)
             similarity = F.cosine_similarity(mixed.graph.to(known).flatten(1), known, dim=1)
@@ -112,13 +108,13 @@ class RegExplainer(MixingExplainer, ParametricExplainer):
         anew: Tensor = self.edge_mlp(context.embedded(others), others.pairs.index)
         return anew
 
-    def _mixup_graphs(self, context: Context, generator: torch.Generator) -> MixupGraphs:
+    def _mixup_graphs(self, context: Context, generator: torch.Generator) -> templates.MixupGraphs:
         r"""The mixups :math:`G^{mix+}`, from which the prediction is learned."""
         context = self._beside_target(context)
         ids = torch.arange(len(context.store), device=context.device)
-        drawn = torch.stack([draw_partners(ids, len(ids), generator) for _ in range(2)])
+        drawn = torch.stack([templates.draw_partners(ids, len(ids), generator) for _ in range(2)])
         partners = by_distance(context.values, context.values, drawn)[0]
-        return joined(context, partners, self.edge_mlp, self.bridges, generator)
+        return templates.joined(context, partners, self.edge_mlp, self.bridges, generator)
 
 
 def by_distance(values: Tensor, candidates: Tensor, drawn: Tensor) -> Tensor:

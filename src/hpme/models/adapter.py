@@ -20,16 +20,10 @@ from torch import Tensor, nn
 from hpme.data.info import Level
 from hpme.errors import InputError, ModelError
 from hpme.graphs import GraphBatch
+from hpme.models import hooks
 from hpme.models.calling import Caller, takes_model
 from hpme.models.embedding import Embedding, EmbeddingProbe, target_nodes, target_type
 from hpme.models.freezing import users_settings
-from hpme.models.hooks import (
-    NodeInput,
-    NodeInputProbe,
-    hetero_message_mask,
-    message_mask,
-    no_node_input,
-)
 from hpme.models.output import check_output, check_rows, described
 
 if TYPE_CHECKING:
@@ -65,7 +59,7 @@ class ModelAdapter:
         self.embedding_source: str | None = None
         self.edge_free = False
         """Whether the model is known to read no edges."""
-        self.entry: NodeInput | None = None
+        self.entry: hooks.NodeInput | None = None
         """Where nodes enter the model as numbers, if their features are none."""
         self.device = device_of(self.model)
         self.width: int | None = None
@@ -152,12 +146,12 @@ class ModelAdapter:
         if not graphs.coded:
             return graphs.x
         there = self._there(graphs)
-        probe = NodeInputProbe(self.model, there)
+        probe = hooks.NodeInputProbe(self.model, there)
         with torch.no_grad(), probe.watching():
             self._call(there, None, "none", **model_kwargs)
         self.entry = probe.found()
         if self.entry is None:
-            raise no_node_input(graphs)
+            raise hooks.no_node_input(graphs)
         return self.entry.value.to(graphs.x.device)
 
     def predict(
@@ -210,7 +204,7 @@ class ModelAdapter:
         """
         with self._entered(graphs, edge_weight, node_input) as there:
             probe = EmbeddingProbe(self.model, there, self.level, self.embedding_layer)
-            entry = NodeInputProbe(self.model, there)
+            entry = hooks.NodeInputProbe(self.model, there)
             with entry.watching(), probe.watching():
                 output = self._call(there, edge_weight, self.weighting or "none", **model_kwargs)
         output = self._read(there, output)
@@ -307,9 +301,11 @@ class ModelAdapter:
                 order = graphs.loops_last
                 graphs, edge_weight = graphs.edges(order), edge_weight[order]
             if graphs.schema is None:
-                masks = message_mask(self.model, edge_weight, graphs.edge_index, graphs.num_nodes)
+                masks = hooks.message_mask(
+                    self.model, edge_weight, graphs.edge_index, graphs.num_nodes
+                )
             else:
-                masks = hetero_message_mask(self.model, edge_weight, graphs)
+                masks = hooks.hetero_message_mask(self.model, edge_weight, graphs)
         weight = graphs.edge_weight
         if edge_weight is not None and weighting == "edge_weight":
             weight = edge_weight if weight is None else weight * edge_weight

@@ -17,21 +17,8 @@ from hpme.graphs.schema import NODE_TYPE
 from hpme.graphs.transforms import on_cpu
 from hpme.models.explained import ExplainedModel, Model
 from hpme.models.output import Mode
+from hpme.page import entries
 from hpme.page.drawing import decimals, draw_graphs, render, shares, whole_numbers
-from hpme.page.entries import (
-    Predictions,
-    called,
-    entry,
-    evidence,
-    names_of,
-    numbers,
-    ranked,
-    scores_of,
-    side_names,
-    sizes_of,
-    text_or_none,
-    truth_of,
-)
 from hpme.progress import progress_bar
 from hpme.storage import write_atomically
 
@@ -62,7 +49,7 @@ class Drawn:
 
     def add(self, graph: Any) -> int:
         """The number of a graph."""
-        smiles, places = text_or_none(graph.get("smiles")), graph.get("places")
+        smiles, places = entries.text_or_none(graph.get("smiles")), graph.get("places")
         at = None if places is None else places.numpy().tobytes()
         number = self.known.setdefault((smiles or len(self.graphs), at), len(self.graphs))
         if number == len(self.graphs):
@@ -233,34 +220,34 @@ def payload(
     pairs = store.pairs.proper
     types = store.node[NODE_TYPE] if store.schema else None
     drawn = draw_graphs(graphs, store, types, progress=progress)
-    atoms, scores = scores_of(named, store, molecules=drawn["molecules"])
+    atoms, scores = entries.scores_of(named, store, molecules=drawn["molecules"])
     counts, owner = (store.sizes, store.node_graph) if atoms else (pairs.counts, pairs.graph)
     random = "random atoms" if atoms else "random edges"
     while random in named:
         random += " again"
     generator = torch.Generator().manual_seed(seed)
     scores[random] = torch.rand(len(owner), generator=generator).double()
-    ranks = {name: ranked(score, owner, counts, seed) for name, score in scores.items()}
-    kept, step_counts = sizes_of(counts, steps)
+    ranks = {name: entries.ranked(score, owner, counts, seed) for name, score in scores.items()}
+    kept, step_counts = entries.sizes_of(counts, steps)
     # A bond comes with the later of its two atoms.
     ends = pairs.index + store.node_start[pairs.graph]
     parts = {}
     with explained.frozen(), torch.no_grad():
-        predictions = Predictions(explained, store)
+        predictions = entries.Predictions(explained, store)
         with progress_bar("deleting edges", len(ranks), enabled=progress) as advance:
             for name, rank in ranks.items():
                 order = rank[ends].amax(0) if atoms else rank
                 parts[name] = predictions.parts(pairs, order, kept, step_counts)
                 advance(1)
     values = partial(shares, low=0.0, high=1.0) if predictions.task.classification else decimals
-    truth = truth_of(graphs, pairs)
-    names = names or names_of(graphs, range(len(graphs)))
-    model_name = called(explained, model_name)
+    truth = entries.truth_of(graphs, pairs)
+    names = names or entries.names_of(graphs, range(len(graphs)))
+    model_name = entries.called(explained, model_name)
     title = title or f"Explanations of {model_name}"
-    entries = [
+    told = [
         {
-            **(entry(named[name], scores[name], graphs, truth) if name in named else {}),
-            **evidence((reports or {}).get(name)),
+            **(entries.entry(named[name], scores[name], graphs, truth) if name in named else {}),
+            **entries.evidence((reports or {}).get(name)),
             "name": name,
             "baseline": name not in named,
             "rank": whole_numbers(ranks[name]),
@@ -273,11 +260,11 @@ def payload(
         "title": title,
         "model": model_name,
         "version": __version__,
-        "classes": predictions.classes(class_names or side_names(explained)),
+        "classes": predictions.classes(class_names or entries.side_names(explained)),
         "keep": keep,
         "unit": "atom" if atoms else "edge",
         "names": [str(name) for name in names],
-        "smiles": [text_or_none(graph.get("smiles")) for graph in graphs],
+        "smiles": [entries.text_or_none(graph.get("smiles")) for graph in graphs],
         **drawn,
         "types": list(store.schema.node_types) if store.schema else None,
         "truth": {k: whole_numbers(v) for k, v in truth.items()} if truth else None,
@@ -285,8 +272,8 @@ def payload(
         "steps": whole_numbers(kept),
         "prediction": values(predictions.full),
         "y": None if store.y is None else decimals(store.y),
-        "metrics": {name: numbers(values) for name, values in (metrics or {}).items()},
-        "explainers": entries,
+        "metrics": {name: entries.numbers(values) for name, values in (metrics or {}).items()},
+        "explainers": told,
         "insight": beyond(rules, counterfactuals, audit, progress=progress),
         "proofs": proofs(named, progress=progress),
     }

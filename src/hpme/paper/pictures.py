@@ -19,14 +19,8 @@ from hpme.paper.shared.document import Block, Picture
 from hpme.paper.shared.names import OURS, dataset_title, method_title
 from hpme.paper.shared.scores import score_table
 from hpme.paper.shared.suite import ONE_SEED, Show, Suite, each, together
+from hpme.viz import nodelink
 from hpme.viz.molecules import painter_of
-from hpme.viz.nodelink import (
-    NodeLinkPainter,
-    empty_panel,
-    node_positions,
-    undirected_edges,
-    undirected_weights,
-)
 from hpme.viz.style import BORDER, EXPLAINED, INK, OTHERS, POOLED, plain
 
 Item = Mapping[str, Any]
@@ -113,16 +107,16 @@ def frame(rows: int, titles: Sequence[str], panel: tuple[float, float]) -> tuple
 
 def draw_mixup(axes: Any, graph: Any, mixed: Data) -> None:
     """A mixup graph; one that is rebuilt on the nodes of ``graph`` is drawn where these are."""
-    size, chosen = int(mixed.num_nodes), undirected_edges(mixed)
-    weight = undirected_weights(mixed, mixed.edge_weight)
+    size, chosen = int(mixed.num_nodes), nodelink.undirected_edges(mixed)
+    weight = nodelink.undirected_weights(mixed, mixed.edge_weight)
     complete = size > 2 and len(chosen) == size * (size - 1) // 2
     chosen = chosen[weight[chosen].argsort(stable=True)]  # heavy edges over light ones
     chosen = chosen[-MOST_EDGES:] if complete else chosen
     base = graph if complete and graph.num_nodes == size else mixed
-    positions = node_positions(base.edge_index, size)
+    positions = nodelink.node_positions(base.edge_index, size)
     lines = positions[mixed.edge_index[:, chosen].t().numpy()]
     share, bridge, red = weight[chosen], mixed.bridge[chosen], mixed.transplanted[chosen]
-    empty_panel(axes)
+    nodelink.empty_panel(axes)
     for mask, colours in ((~bridge & ~red, OTHERS), (red, EXPLAINED)):
         part = share[mask].numpy()
         style = {"colors": colours(part), "linewidths": 0.8 + 2.6 * part}
@@ -184,8 +178,8 @@ def case_picture(graphs: Sequence[Any], explanations: Mapping[str, Sequence[Any]
 
 def heaviest(graph: Any, explanation: Any) -> Explanation:
     """The explanation with weight 1 on as many edges as the ground truth has, 0 on the others."""
-    chosen = undirected_edges(graph)
-    weight = undirected_weights(graph, explanation.edge_mask)
+    chosen = nodelink.undirected_edges(graph)
+    weight = nodelink.undirected_weights(graph, explanation.edge_mask)
     count = int(graph.edge_mask[chosen].sum())
     top = chosen[weight[chosen].argsort(descending=True, stable=True)[:count]]
     ends = {tuple(sorted(pair)) for pair in graph.edge_index[:, top].t().tolist()}
@@ -216,7 +210,7 @@ def mixup_picture(graphs: Sequence[Any], mixups: Mapping[str, Sequence[Data]]) -
     between two joined graphs are dashed. Of complete graphs the heaviest edges are drawn. What a
     mixup graph holds is said at :class:`~hpme.explainers.MixupGraphs`.
     """
-    painter = NodeLinkPainter()
+    painter = nodelink.NodeLinkPainter()
     figure, rows = frame(len(graphs), ["Ground truth", *mixups], MIXUP_PANEL)
     for number, (graph, panels) in enumerate(zip(graphs, rows, strict=True)):
         painter.draw_truth(panels[0], graph)
@@ -242,7 +236,7 @@ def draw_partners(shown: Shown) -> Any:
 
 def partner_picture(rows: Mapping[str, tuple[Data, ...]]) -> Any:
     """A graph, the graph it is mixed with, and the mixup of both, by title of the row."""
-    painter = NodeLinkPainter()
+    painter = nodelink.NodeLinkPainter()
     titles = ["Ground truth", "Ground truth of the partner", "Mixup graph"]
     figure, panels = frame(len(rows), titles, MIXUP_PANEL)
     for axes, (title, (graph, partner, mixed)) in zip(panels, rows.items(), strict=True):

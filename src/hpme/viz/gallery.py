@@ -18,19 +18,8 @@ from hpme.errors import InputError
 from hpme.graphs.hetero import flat_views
 from hpme.metrics import explanation_auc_per_graph
 from hpme.storage import write_atomically
+from hpme.viz import style
 from hpme.viz.molecules import MoleculePainter, Painter, painter_of
-from hpme.viz.style import (
-    ANCHOR,
-    INK,
-    LOWERS,
-    POOLED,
-    RAISES,
-    REST,
-    TYPES,
-    directions,
-    plain,
-    render,
-)
 
 LONGEST_NAME = 32
 KEY_ROW, KEY_WIDTH = 0.24, 1.75
@@ -95,18 +84,18 @@ def picture(
     )
     for number, (graph, cell) in enumerate(zip(graphs, cells, strict=False)):
         caption = _caption(graph, predictions, number if len(graphs) > 1 else None)
-        cell.suptitle(caption, fontsize=9.5, color=INK, weight="bold")
+        cell.suptitle(caption, fontsize=9.5, color=style.INK, weight="bold")
         panels = list(cell.subplots(1, columns, squeeze=False)[0])
         if truth:
-            panels[0].set_title("ground truth", fontsize=8.5, color=INK)
+            panels[0].set_title("ground truth", fontsize=8.5, color=style.INK)
             painter.draw_truth(panels.pop(0), graph)
         for panel, (name, items) in zip(panels, named.items(), strict=True):
             auc = aucs[name][number]
             known = "" if math.isnan(auc) else f", AUC {auc:.2f}"
-            panel.set_title(plain(name) + known, fontsize=8.5, color=INK)
+            panel.set_title(style.plain(name) + known, fontsize=8.5, color=style.INK)
             painter.draw_weights(panel, graph, items[number], norms[name])
     _draw_key(strip, painter, handles, list(norms.values()))
-    return painter.finish(render(figure, suffix))
+    return painter.finish(style.render(figure, suffix))
 
 
 def save_picture(path: str | Path | None, content: Callable[[str], bytes]) -> str | Path:
@@ -137,7 +126,7 @@ def _frame(
     figure: Any = Figure(figsize=(width, height + key + 0.35))
     figure.set_layout_engine("constrained", w_pad=0.04, h_pad=0.07)
     if title:
-        figure.suptitle(plain(title), fontsize=12, color=INK)
+        figure.suptitle(style.plain(title), fontsize=12, color=style.INK)
     top, strip = figure.subfigures(2, 1, height_ratios=[height, key])
     cells = top.subfigures(rows, per_row, squeeze=False, wspace=0.03, hspace=0.03).flatten()
     for cell in cells[:count]:
@@ -156,7 +145,7 @@ def _scale(explanations: Sequence[Any]) -> Normalize:
 
 def _caption(graph: Any, predictions: Tensor | None, number: int | None) -> str:
     """What a graph is called: by its name, as a molecule, or by its number among several."""
-    title = plain(graph.get("name") or graph.get("smiles") or "")
+    title = style.plain(graph.get("name") or graph.get("smiles") or "")
     title = title or ("" if number is None else f"graph {number}")
     title = title if len(title) <= LONGEST_NAME else title[: LONGEST_NAME - 1] + "…"
     said, label = list[str](), graph.get("y")
@@ -178,31 +167,31 @@ def _handles(
     """Entries of the legend."""
     types = graphs[0].get("type_names") or ()
     pooled = any(e.get("pooled") is not None for e in shown)
-    signed = any(directions(e) is not None for e in shown)
-    dot: dict[str, Any] = {"marker": "o", "mec": INK, "ms": 6.5, "ls": ""}
+    signed = any(style.directions(e) is not None for e in shown)
+    dot: dict[str, Any] = {"marker": "o", "mec": style.INK, "ms": 6.5, "ls": ""}
     ring = {"mfc": "none", "mew": 2}
     filled = not signed or isinstance(painter, MoleculePainter)
     entries: list[tuple[bool, str, dict[str, Any]]] = [
         (truth, "ground truth", {"color": painter.truth_colour, "lw": 3, "ls": "-"}),
-        (signed and not types, "raises the output", {"mfc": RAISES}),
-        (signed and not types, "lowers it", {"mfc": LOWERS}),
-        (pooled and not types and filled, "pooled node", {"mfc": POOLED}),
-        (pooled and bool(types), "pooled node", ring | {"mec": POOLED}),
+        (signed and not types, "raises the output", {"mfc": style.RAISES}),
+        (signed and not types, "lowers it", {"mfc": style.LOWERS}),
+        (pooled and not types and filled, "pooled node", {"mfc": style.POOLED}),
+        (pooled and bool(types), "pooled node", ring | {"mec": style.POOLED}),
         (
             any(e.get("rest") is not None and bool(e.rest.any()) for e in shown),
             "node these rely on",
-            ring | {"mec": REST},
+            ring | {"mec": style.REST},
         ),
         (
             any(graph.get("anchors") is not None for graph in graphs),
             "target node",
-            ring | {"mec": ANCHOR, "ms": 9},
+            ring | {"mec": style.ANCHOR, "ms": 9},
         ),
     ]
     for number, name in enumerate(types):
-        face, shape = TYPES[number % len(TYPES)]
-        entries.append((True, plain(name), {"marker": shape, "mfc": face, "mec": "white"}))
-    return [Line2D([], [], label=text, **dot | style) for there, text, style in entries if there]
+        face, shape = style.TYPES[number % len(style.TYPES)]
+        entries.append((True, style.plain(name), {"marker": shape, "mfc": face, "mec": "white"}))
+    return [Line2D([], [], label=text, **dot | look) for there, text, look in entries if there]
 
 
 def _draw_key(strip: Any, painter: Painter, handles: list[Line2D], norms: list[Normalize]) -> None:
@@ -216,7 +205,9 @@ def _draw_key(strip: Any, painter: Painter, handles: list[Line2D], norms: list[N
         ScalarMappable(norms[0], painter.colours), cax=axes, orientation="horizontal"
     )
     bar.outline.set_visible(False)
-    axes.tick_params(labelsize=8, color=INK, labelcolor=INK, length=2)
-    axes.set_ylabel("edge weight", rotation=0, ha="right", va="center", fontsize=8.5, color=INK)
+    axes.tick_params(labelsize=8, color=style.INK, labelcolor=style.INK, length=2)
+    axes.set_ylabel(
+        "edge weight", rotation=0, ha="right", va="center", fontsize=8.5, color=style.INK
+    )
     if len(norms) > 1:  # each explainer has its own scale
         bar.set_ticks([norms[0].vmin, norms[0].vmax], labels=["lowest", "highest"])

@@ -9,12 +9,7 @@ import networkx as nx
 import torch
 from torch import Tensor
 
-from hpme.data.molecules.fragments import (
-    MoleculeLabels,
-    molecule_labels,
-    ring_systems,
-    smarts_of,
-)
+from hpme.data.molecules import fragments
 from hpme.graphs import GraphStore
 from hpme.graphs.patterns import LabelledGraphs, Pattern, frequent
 
@@ -75,7 +70,7 @@ class Vocabulary:
     def name(self, pattern: Pattern) -> str:
         """A pattern in a few letters: SMARTS, or what its form is called."""
         if self.molecules:
-            return smarts_of(pattern)
+            return fragments.smarts_of(pattern)
         if pattern.leaving is None:
             return form(pattern)
         edges = "1 edge" if pattern.leaving == 1 else f"{pattern.leaving} edges"
@@ -107,9 +102,9 @@ def form(pattern: Pattern) -> str:
     return f"{count} nodes, {edges} edges"
 
 
-def _molecules(store: GraphStore) -> MoleculeLabels | None:
+def _molecules(store: GraphStore) -> fragments.MoleculeLabels | None:
     ends = torch.split(store.local_edge_index, store.edge_counts.tolist(), dim=1)
-    return molecule_labels(store.text["smiles"], store.sizes, ends)
+    return fragments.molecule_labels(store.text["smiles"], store.sizes, ends)
 
 
 def _kinds(rows: Tensor | None, most: int) -> dict[bytes, int]:
@@ -201,7 +196,7 @@ def add_contexts(
         for nodes in examples[:CONTEXTS]:
             found.add(graphs.pattern_of(nodes, fine=int(number < 3)))
     parts = region.split(store.sizes.tolist())  # type: ignore[no-untyped-call]
-    rings = ring_systems(store.text["smiles"], store.sizes, parts)
+    rings = fragments.ring_systems(store.text["smiles"], store.sizes, parts)
     for number, atoms in rings[:CONTEXTS]:
         if len(atoms) <= MOST_ATOMS:
             found.add(graphs.pattern_of(int(store.node_start[number]) + torch.tensor(atoms)))
