@@ -279,7 +279,7 @@ def molecule_sets(names: list[str]) -> Callable[[int], Iterator[Case]]:
 @torch.no_grad()
 def halved(network: Any, task: int, graphs: list[Data]) -> None:
     """Moves the bias of a task so that half of the molecules are predicted either way."""
-    from hpme.models.chemprop.ensemble import call
+    from hpme.models.chemprop.files import call
 
     middle = call(network, Batch.from_data_list(graphs))[:, task].logit().median()
     last = [m for m in network.predictor.modules() if isinstance(m, nn.Linear)][-1]

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from hpme.data import DATASETS, GraphStore, load_dataset
-from hpme.data.synthetic.sketch import CRANE, CYCLE, GRID, HOUSE
+from hpme.data.synthetic.drawing import CRANE, CYCLE, GRID, HOUSE
 from hpme.graphs.segment import segment_sum
 from hpme.graphs.transforms import to_tensors
 

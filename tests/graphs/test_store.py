@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch_geometric.data import Batch, Data, HeteroData
 
-from hpme.data.synthetic.sketch import CRANE, CYCLE, GRID, HOUSE, GraphSketch, flatten
+from hpme.data.synthetic.drawing import CRANE, CYCLE, GRID, HOUSE, GraphSketch, flatten
 from hpme.errors import InputError
 from hpme.graphs import GraphStore
 from hpme.graphs.transforms import from_tensors, to_tensors

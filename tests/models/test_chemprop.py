@@ -23,7 +23,7 @@ from chemprop_networks import CHEAP, SMILES, chemprops_own, network, ours, point
 from hpme.commands.chemprop import chemprop_graphs, chemprop_model  # noqa: E402
 from hpme.commands.options import ChempropFiles  # noqa: E402
 from hpme.models.chemprop import explained, molecules, read_model  # noqa: E402
-from hpme.models.chemprop.ensemble import _Views  # noqa: E402
+from hpme.models.chemprop.files import _Views  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

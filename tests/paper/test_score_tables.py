@@ -275,6 +275,6 @@ def test_median_costs(make_record):
         make_record("benzene", "hpme", seed, cost={"fit_seconds": seconds})
         for seed, seconds in enumerate((1.0, 9.0, 2.0))
     ]
-    table = cost_table("t", "", cells_of(records))
+    table = cost_table(cells_of(records))
     assert texts(table) == {"HPME": ["3", "2.0", "0.50", "—", "—", "—", "100"]}
-    assert cost_table("t", "", cells_of([])) is None
+    assert cost_table(cells_of([])) is None

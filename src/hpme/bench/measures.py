@@ -20,7 +20,7 @@ from hpme.explainers.hpme.method.pool import PoolSize
 from hpme.explainers.hpme.search.criterion import criterion
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.registry import make_explainer
-from hpme.explainers.shared.masks import from_edges
+from hpme.explainers.shared.masks import edge_to_node, from_edges
 from hpme.metrics import GraphScores, MetricValue
 from hpme.metrics.fidelity import simoar_references
 from hpme.models import predict
@@ -92,9 +92,7 @@ def _node_scores(explanation: Any) -> Tensor:
     """Importance of nodes; where a method says none, that of their heaviest edge."""
     if explanation.get("node_mask") is not None:
         return torch.as_tensor(explanation.node_mask).view(-1).double()
-    scores = torch.zeros(explanation.num_nodes, dtype=torch.double)
-    weight = explanation.edge_mask.double().repeat(2)
-    return scores.scatter_reduce(0, explanation.edge_index.flatten(), weight, "amax")
+    return edge_to_node(explanation.edge_mask.double(), explanation)[:, 0]
 
 
 def precision(outcome: Outcome) -> Measured:

@@ -22,7 +22,7 @@ from hpme.data.dataset import TUNING
 from hpme.explainers import GraphExplainer
 from hpme.explainers.registry import make_explainer
 from hpme.models import ExplainedModel, Recipe, TrainReport, load_or_train, predict, recipe_for
-from hpme.models.chemprop.ensemble import ATOM_DESCRIPTORS, MOLECULE_DESCRIPTORS
+from hpme.models.chemprop.files import ATOM_DESCRIPTORS, MOLECULE_DESCRIPTORS
 from hpme.models.explained import Model
 from hpme.models.freezing import removed_afterwards
 from hpme.models.output import Mode

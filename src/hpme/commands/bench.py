@@ -117,7 +117,10 @@ def bench(
     done = len(plan.todo) - len(failures)
     say(f"{done} done, {len(failures)} failed; results are in {out / 'results'}")
     if failures:
-        _show_failures(failures, out)
+        for experiment, failure in failures:
+            message = failure.message.strip().splitlines() or [""]
+            say(f"failed: {experiment}: {failure.error}: {message[0]}", style="red")
+        say(f"traces are in {out / 'failures'}; the same command tries again", style="red")
         raise typer.Exit(1)
 
 
@@ -218,10 +221,3 @@ def _show_plan(
     )
     for text, count in others.items():
         say(f"note: {count} results were made with {text}", style="yellow")
-
-
-def _show_failures(failures: Sequence[tuple[Experiment, Failure]], out: Path) -> None:
-    for experiment, failure in failures:
-        message = failure.message.strip().splitlines() or [""]
-        say(f"failed: {experiment}: {failure.error}: {message[0]}", style="red")
-    say(f"traces are in {out / 'failures'}; the same command tries again", style="red")

@@ -226,7 +226,7 @@ def save_page(
 
 def _spread(read: Inputs, *, quiet: bool) -> dict[str, list[float]] | None:
     """How far the networks of an ensemble disagree about every graph, if it is one."""
-    from hpme.models.chemprop.ensemble import spread_of
+    from hpme.models.chemprop.files import spread_of
 
     found = spread_of(read.model, read.graphs)
     if found is not None and not quiet:

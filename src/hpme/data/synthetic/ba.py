@@ -15,17 +15,7 @@ import torch
 from torch import Tensor
 
 from hpme.data.info import PUBLISHED, GraphStats, entry, read_official
-from hpme.data.synthetic.sketch import (
-    CYCLE,
-    GRID,
-    HOUSE,
-    GraphSketch,
-    Motif,
-    constant_features,
-    flatten,
-    flatten_undirected,
-    private_generators,
-)
+from hpme.data.synthetic import drawing
 from hpme.errors import InputError, StorageError
 from hpme.graphs import GraphStore
 from hpme.graphs.segment import segment_sum
@@ -39,15 +29,15 @@ PUBLISHED_GRAPHS = 1_000
 
 def build_ba_house_grid(_variant: str, seed: int, size: int) -> GraphStore:
     """BA(20, 1) with a house (class 0) or a 3 x 3 grid (class 1), half each on average."""
-    random_, rng = private_generators("ba-housegrid", seed)
+    random_, rng = drawing.private_generators("ba-housegrid", seed)
     kinds = [random_.randrange(2) for _ in range(size)]
-    store = _with_one(random_, [(HOUSE, GRID)[kind] for kind in kinds])
+    store = _with_one(random_, [(drawing.HOUSE, drawing.GRID)[kind] for kind in kinds])
     return shuffled(_labelled(store, torch.tensor(kinds)), rng)
 
 
 def build_ba_house_and_grid(_variant: str, seed: int, size: int) -> GraphStore:
     """BA(20, 1 or 2) with both motifs (class 1, half of the graphs) or at most one (class 0)."""
-    random_, rng = private_generators("ba-houseandgrid", seed)
+    random_, rng = drawing.private_generators("ba-houseandgrid", seed)
     both, at_most_one = (True, True), [(False, False), (True, False), (False, True)]
     kinds = [both if random_.random() < 0.5 else random_.choice(at_most_one) for _ in range(size)]
     store = _house_and_grid(random_, kinds)
@@ -56,9 +46,9 @@ def build_ba_house_and_grid(_variant: str, seed: int, size: int) -> GraphStore:
 
 def build_house_grid_volume(_variant: str, seed: int, size: int) -> GraphStore:
     """The graphs of BA-HouseGrid with one uniform feature; the label sums it over the motif."""
-    random_, rng = private_generators("house-grid-volume", seed)
+    random_, rng = drawing.private_generators("house-grid-volume", seed)
     kinds = [random_.randrange(2) for _ in range(size)]
-    store = _with_one(random_, [(HOUSE, GRID)[kind] for kind in kinds])
+    store = _with_one(random_, [(drawing.HOUSE, drawing.GRID)[kind] for kind in kinds])
     return shuffled(_with_volume(store, _uniform_features(store, rng)), rng)
 
 
@@ -68,7 +58,7 @@ def build_house_orgrid_volume(_variant: str, seed: int, size: int) -> GraphStore
     BA-HouseOrGrid also has graphs without a motif; their volume is 0 and nothing explains it, so
     they are not generated.
     """
-    random_, rng = private_generators("house-orgrid-volume", seed)
+    random_, rng = drawing.private_generators("house-orgrid-volume", seed)
     kinds = random_.choices([(True, False), (False, True), (True, True)], k=size)
     store = _house_and_grid(random_, kinds)
     return shuffled(_with_volume(store, _uniform_features(store, rng)), rng)
@@ -76,7 +66,7 @@ def build_house_orgrid_volume(_variant: str, seed: int, size: int) -> GraphStore
 
 def build_ba_2motifs(variant: str, seed: int, size: int) -> GraphStore:
     """BA(20, 1) with a five-cycle (class 0, the first half) or a house (class 1) at node 0."""
-    random_, rng = private_generators("ba-2motifs", seed)
+    random_, rng = drawing.private_generators("ba-2motifs", seed)
     if variant == PUBLISHED:
         if size != PUBLISHED_GRAPHS:
             raise InputError(
@@ -85,8 +75,8 @@ def build_ba_2motifs(variant: str, seed: int, size: int) -> GraphStore:
             )
         return shuffled(published_ba_2motifs(), rng)
     y = torch.arange(size) * 2 // size
-    store = _with_one(random_, [(CYCLE, HOUSE)[label] for label in y.tolist()])
-    return shuffled(_labelled(store, y, constant_features(store)), rng)
+    store = _with_one(random_, [(drawing.CYCLE, drawing.HOUSE)[label] for label in y.tolist()])
+    return shuffled(_labelled(store, y, drawing.constant_features(store)), rng)
 
 
 def published_ba_2motifs() -> GraphStore:
@@ -98,21 +88,21 @@ def published_ba_2motifs() -> GraphStore:
     needed = ("n_edges", "u", "v", "y")
     path, arrays = read_official("ba_2motifs.npz", needed)
     counts, u, v, y = (arrays[key].astype(np.int64) for key in needed)
-    size = BASE_SIZE + CYCLE.num_nodes
+    size = BASE_SIZE + drawing.CYCLE.num_nodes
     fits = len(counts) == len(y) == PUBLISHED_GRAPHS and counts.sum() == len(u) == len(v)
     if not fits or min(u.min(), v.min()) < 0 or max(u.max(), v.max()) >= size:
         raise StorageError(
             f"'{path}' does not hold {PUBLISHED_GRAPHS} graphs of {size} nodes; replace it by an "
             "intact copy of the published set"
         )
-    store = flatten_undirected(
+    store = drawing.flatten_undirected(
         sizes=np.full(len(counts), size),
         counts=counts,
         edges=np.stack([u, v], axis=1),
         edge_mask=(u >= BASE_SIZE) & (v >= BASE_SIZE) & (u != v),
         node_mask=np.tile(np.arange(size) >= BASE_SIZE, len(counts)),
     )
-    return _labelled(store, torch.from_numpy(y), constant_features(store))
+    return _labelled(store, torch.from_numpy(y), drawing.constant_features(store))
 
 
 def build_ba_motif_volume(variant: str, seed: int, size: int) -> GraphStore:
@@ -122,25 +112,27 @@ def build_ba_motif_volume(variant: str, seed: int, size: int) -> GraphStore:
     published set does: the label sums all of them, so its scale (standard deviation about 650)
     and the paper's RMSE stay comparable.
     """
-    random_, rng = private_generators("ba-motif-volume", seed)
+    random_, rng = drawing.private_generators("ba-motif-volume", seed)
     if variant == PUBLISHED:
         return shuffled(published_ba_motif_volume(size), rng)
-    store = _with_one(random_, [CYCLE] * size, anywhere=True)
+    store = _with_one(random_, [drawing.CYCLE] * size, anywhere=True)
     x = _uniform_features(store, rng).repeat(1, NUM_FEATURES)
     return shuffled(_with_volume(store, x), rng)
 
 
 def published_ba_motif_volume(size: int) -> GraphStore:
     """The published recipe: graph ``i`` depends on ``i`` only."""
-    sketches: list[GraphSketch] = []
+    sketches: list[drawing.GraphSketch] = []
     values: list[float] = []
     for i in range(size):
         draw = random.Random(i)
-        sketch = GraphSketch.barabasi_albert(BASE_SIZE, 1, i)
+        sketch = drawing.GraphSketch.barabasi_albert(BASE_SIZE, 1, i)
         base_node, motif_node = draw.randrange(0, 19), draw.randrange(20, 24) - BASE_SIZE
-        sketches.append(sketch.attach(CYCLE, base_node, motif_node))
+        sketches.append(sketch.attach(drawing.CYCLE, base_node, motif_node))
         values.extend(draw.randrange(1, 1000) / 10 for _ in range(sketch.num_nodes))
-    return _with_volume(flatten(sketches), torch.tensor(values).view(-1, 1).repeat(1, NUM_FEATURES))
+    return _with_volume(
+        drawing.flatten(sketches), torch.tensor(values).view(-1, 1).repeat(1, NUM_FEATURES)
+    )
 
 
 def build_ba_motif_counting(variant: str, seed: int, size: int) -> GraphStore:
@@ -149,7 +141,7 @@ def build_ba_motif_counting(variant: str, seed: int, size: int) -> GraphStore:
     The paper states ``k`` in 0..10 but not the size of the base: it has 20 nodes here, as in all
     other BA sets. The published set has 120 nodes in all and ``k`` in 1..19.
     """
-    random_, rng = private_generators("ba-motif-counting", seed)
+    random_, rng = drawing.private_generators("ba-motif-counting", seed)
     if variant == PUBLISHED:
         return shuffled(published_ba_motif_counting(size), rng)
     counts = [random_.randint(0, 10) for _ in range(size)]
@@ -166,7 +158,7 @@ def published_ba_motif_counting(size: int) -> GraphStore:
     for i in range(size):
         draw = random.Random(i)
         k = draw.randrange(1, 20)
-        plans.append((k, COUNTING_SIZE - CYCLE.num_nodes * k, i, draw))
+        plans.append((k, COUNTING_SIZE - drawing.CYCLE.num_nodes * k, i, draw))
     return _counting(plans)
 
 
@@ -174,37 +166,37 @@ def _counting(plans: Sequence[tuple[int, int, random.Random | int, random.Random
     """Graphs from (number of cycles, size and seed of the base, source of attachment points)."""
     sketches = []
     for k, base_size, base_seed, draw in plans:
-        sketch = GraphSketch.barabasi_albert(base_size, 1, base_seed)
+        sketch = drawing.GraphSketch.barabasi_albert(base_size, 1, base_seed)
         for _ in range(k):
-            sketch.attach(CYCLE, draw.randrange(base_size))
+            sketch.attach(drawing.CYCLE, draw.randrange(base_size))
         sketches.append(sketch)
-    store = flatten(sketches)
+    store = drawing.flatten(sketches)
     y = torch.tensor([float(k) for k, *_ in plans])
-    return _labelled(store, y, constant_features(store))
+    return _labelled(store, y, drawing.constant_features(store))
 
 
 def _with_one(
-    random_: random.Random, motifs: Sequence[Motif], *, anywhere: bool = False
+    random_: random.Random, motifs: Sequence[drawing.Motif], *, anywhere: bool = False
 ) -> GraphStore:
     """BA(20, 1) with one motif each, at node 0 or anywhere."""
     sketches = []
     for motif in motifs:
-        sketch = GraphSketch.barabasi_albert(BASE_SIZE, 1, random_)
+        sketch = drawing.GraphSketch.barabasi_albert(BASE_SIZE, 1, random_)
         sketches.append(sketch.attach(motif, random_.randrange(BASE_SIZE) if anywhere else 0))
-    return flatten(sketches)
+    return drawing.flatten(sketches)
 
 
 def _house_and_grid(random_: random.Random, kinds: list[tuple[bool, bool]]) -> GraphStore:
     """For each pair of flags a base with a house at node 0, a grid at node 10, as flagged."""
     sketches = []
     for house, grid in kinds:
-        sketch = GraphSketch.barabasi_albert(BASE_SIZE, random_.randint(1, 2), random_)
+        sketch = drawing.GraphSketch.barabasi_albert(BASE_SIZE, random_.randint(1, 2), random_)
         if house:
-            sketch.attach(HOUSE, 0)
+            sketch.attach(drawing.HOUSE, 0)
         if grid:
-            sketch.attach(GRID, 10)
+            sketch.attach(drawing.GRID, 10)
         sketches.append(sketch)
-    return flatten(sketches)
+    return drawing.flatten(sketches)
 
 
 def _labelled(store: GraphStore, y: Tensor, x: Tensor | None = None) -> GraphStore:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 
 from hpme.data.info import PAPER, entry
-from hpme.data.synthetic.sketch import CYCLE, HOUSE, GraphSketch, flatten, private_generators
+from hpme.data.synthetic.drawing import CYCLE, HOUSE, GraphSketch, flatten, private_generators
 from hpme.errors import InputError
 from hpme.graphs import GraphStore
 from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, EdgeType, Schema

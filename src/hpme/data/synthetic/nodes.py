@@ -10,16 +10,7 @@ import numpy.typing as npt
 import torch
 
 from hpme.data.info import PUBLISHED, entry, read_official
-from hpme.data.synthetic.sketch import (
-    GRID,
-    HOUSE,
-    EdgeArray,
-    GraphSketch,
-    Motif,
-    flatten,
-    flatten_undirected,
-    private_generators,
-)
+from hpme.data.synthetic import drawing
 from hpme.errors import InputError, StorageError
 from hpme.graphs import GraphStore
 from hpme.graphs.transforms import shuffled
@@ -45,7 +36,7 @@ class Family:
 
     name: str
     num_nodes: int
-    motif: Motif
+    motif: drawing.Motif
     base: int
     explained: range
 
@@ -60,18 +51,18 @@ class Family:
         return mask
 
 
-SHAPES = Family("ba-shapes", 700, HOUSE, 300, range(400, 700, 5))
-COMMUNITY = Family("ba-community", 1_400, HOUSE, 300, range(400, 700, 5))
-TREE_GRID = Family("tree-grid", 1_231, GRID, 511, range(511, 800))
+SHAPES = Family("ba-shapes", 700, drawing.HOUSE, 300, range(400, 700, 5))
+COMMUNITY = Family("ba-community", 1_400, drawing.HOUSE, 300, range(400, 700, 5))
+TREE_GRID = Family("tree-grid", 1_231, drawing.GRID, 511, range(511, 800))
 
 
 def build_ba_shapes(variant: str, seed: int, size: int) -> GraphStore:
     """BA(300, 5) with 80 houses; a node's class is its role: base, below the roof, ground, roof."""
-    random_, rng = private_generators(SHAPES.name, seed)
+    random_, rng = drawing.private_generators(SHAPES.name, seed)
     if variant == PUBLISHED:
         return shuffled(published(SHAPES, size), rng)
     base, motifs = _parts(SHAPES, size)
-    store = flatten([_houses(base, motifs, random_)])
+    store = drawing.flatten([_houses(base, motifs, random_)])
     explained = SHAPES.explained_nodes(size, base, motifs)
     return shuffled(_finished(store, _house_roles(base, motifs), explained), rng)
 
@@ -81,12 +72,12 @@ def build_ba_community(variant: str, seed: int, size: int) -> GraphStore:
 
     Two features have mean -1 in one half and 1 in the other (variance 0.5), eight are noise.
     """
-    random_, rng = private_generators(COMMUNITY.name, seed)
+    random_, rng = drawing.private_generators(COMMUNITY.name, seed)
     if variant == PUBLISHED:
         return shuffled(published(COMMUNITY, size), rng)
     halves = [size - size // 2, size // 2]
     parts = [_parts(SHAPES, half) for half in halves]
-    store = flatten([_houses(base, motifs, random_) for base, motifs in parts])
+    store = drawing.flatten([_houses(base, motifs, random_) for base, motifs in parts])
     count = round(BRIDGES * size)
     bridges = _new_edges(np.empty((0, 2), dtype=np.int64), count, random_,
                          range(halves[0]), range(halves[0], size))  # fmt: skip
@@ -108,16 +99,16 @@ def build_ba_community(variant: str, seed: int, size: int) -> GraphStore:
 
 def build_tree_grid(variant: str, seed: int, size: int) -> GraphStore:
     """A balanced binary tree of height 8 with 80 grids; class 1 are the nodes of grids."""
-    random_, rng = private_generators(TREE_GRID.name, seed)
+    random_, rng = drawing.private_generators(TREE_GRID.name, seed)
     if variant == PUBLISHED:
         return shuffled(published(TREE_GRID, size), rng)
     base, motifs = _parts(TREE_GRID, size)
     child = np.arange(1, base)
-    sketch = GraphSketch(base, np.stack([(child - 1) // 2, child], axis=1))
-    sketch = _with_motifs(sketch, GRID, motifs, random_)
+    sketch = drawing.GraphSketch(base, np.stack([(child - 1) // 2, child], axis=1))
+    sketch = _with_motifs(sketch, drawing.GRID, motifs, random_)
     y = (np.arange(size) >= base).astype(np.int64)
     explained = TREE_GRID.explained_nodes(size, base, motifs)
-    return shuffled(_finished(flatten([sketch]), y, explained), rng)
+    return shuffled(_finished(drawing.flatten([sketch]), y, explained), rng)
 
 
 def published(family: Family, size: int) -> GraphStore:
@@ -140,7 +131,7 @@ def published(family: Family, size: int) -> GraphStore:
         )
     node_mask = np.zeros(size, dtype=bool)
     node_mask[truth] = True
-    store = flatten_undirected(
+    store = drawing.flatten_undirected(
         sizes=np.array([size]),
         counts=np.array([len(edges)]),
         edges=edges,
@@ -161,9 +152,9 @@ def _parts(family: Family, size: int) -> tuple[int, int]:
     return base, motifs
 
 
-def _houses(base: int, motifs: int, random_: random.Random) -> GraphSketch:
+def _houses(base: int, motifs: int, random_: random.Random) -> drawing.GraphSketch:
     return _with_motifs(
-        GraphSketch.barabasi_albert(base, BA_EDGES, random_), HOUSE, motifs, random_
+        drawing.GraphSketch.barabasi_albert(base, BA_EDGES, random_), drawing.HOUSE, motifs, random_
     )
 
 
@@ -173,8 +164,8 @@ def _house_roles(base: int, motifs: int) -> npt.NDArray[np.int64]:
 
 
 def _with_motifs(
-    sketch: GraphSketch, motif: Motif, count: int, random_: random.Random
-) -> GraphSketch:
+    sketch: drawing.GraphSketch, motif: drawing.Motif, count: int, random_: random.Random
+) -> drawing.GraphSketch:
     """Attaches motifs at even distances along the base, then adds random edges."""
     base = sketch.num_nodes
     for number in range(count):
@@ -187,8 +178,8 @@ def _with_motifs(
 
 
 def _new_edges(
-    edges: EdgeArray, count: int, random_: random.Random, ends: range, other_ends: range
-) -> EdgeArray:
+    edges: drawing.EdgeArray, count: int, random_: random.Random, ends: range, other_ends: range
+) -> drawing.EdgeArray:
     """Random edges between two ranges of nodes, none of them among ``edges`` or twice."""
     taken = {frozenset(edge) for edge in edges.tolist()}
     found: list[tuple[int, int]] = []

@@ -10,18 +10,7 @@ import torch
 from torch import Tensor
 
 from hpme.data.info import PUBLISHED, GraphStats, entry
-from hpme.data.synthetic.sketch import (
-    CRANE,
-    CYCLE,
-    HOUSE,
-    EdgeArray,
-    GraphSketch,
-    Motif,
-    constant_features,
-    flatten,
-    networkx_edges,
-    private_generators,
-)
+from hpme.data.synthetic import drawing
 from hpme.graphs import GraphStore
 from hpme.graphs.transforms import shuffled
 
@@ -30,7 +19,7 @@ Edge = tuple[int, int]
 BIAS = 0.7
 EXTRA_EDGES = 0.05
 NUM_FEATURES = 4
-MOTIFS = (CYCLE, HOUSE, CRANE)
+MOTIFS = (drawing.CYCLE, drawing.HOUSE, drawing.CRANE)
 BASES = ("tree", "ladder", "wheel")
 SMALL = {"tree": range(3, 4), "ladder": range(8, 12), "wheel": range(15, 20)}
 LARGE = {"tree": range(3, 6), "ladder": range(30, 50), "wheel": range(60, 80)}
@@ -47,7 +36,7 @@ def build_spmotif(variant: str, seed: int, size: int) -> GraphStore:
     probability 0.7, on each other base with 0.15. In ``"published"`` the large part is unbiased,
     and a house is held at its roof, as in the original generator.
     """
-    random_, rng = private_generators("spmotif", seed)
+    random_, rng = drawing.private_generators("spmotif", seed)
     published = variant == PUBLISHED
     labels = [number % len(MOTIFS) for number in range(size)]
     sketches = []
@@ -59,28 +48,28 @@ def build_spmotif(variant: str, seed: int, size: int) -> GraphStore:
         width = random_.choice((LARGE if large else SMALL)[kind])
         branching = random_.randint(2, 3) if kind == "tree" else 0
         motif = MOTIFS[label]
-        motif_node = ROOF if published and motif is HOUSE else 0
+        motif_node = ROOF if published and motif is drawing.HOUSE else 0
         sketches.append(_draw(random_, (kind, width, branching), motif, motif_node))
-    store = flatten(sketches)
+    store = drawing.flatten(sketches)
     x = torch.from_numpy(rng.random((int(store.sizes.sum()), NUM_FEATURES))).float()
     return shuffled(store.with_attributes(node={"x": x}, graph={"y": torch.tensor(labels)}), rng)
 
 
 @cache
-def _base(kind: str, width: int, branching: int) -> tuple[int, EdgeArray, frozenset[Edge]]:
+def _base(kind: str, width: int, branching: int) -> tuple[int, drawing.EdgeArray, frozenset[Edge]]:
     if kind == "tree":
         graph = nx.balanced_tree(branching, width)
     else:
         graph = nx.ladder_graph(width) if kind == "ladder" else nx.wheel_graph(width)
-    edges = networkx_edges(graph)
+    edges = drawing.networkx_edges(graph)
     return graph.number_of_nodes(), edges, frozenset((min(e), max(e)) for e in edges.tolist())
 
 
 def _draw(
-    random_: random.Random, base: tuple[str, int, int], motif: Motif, motif_node: int
-) -> GraphSketch:
+    random_: random.Random, base: tuple[str, int, int], motif: drawing.Motif, motif_node: int
+) -> drawing.GraphSketch:
     base_size, base_edges, taken = _base(*base)
-    sketch = GraphSketch(base_size, base_edges)
+    sketch = drawing.GraphSketch(base_size, base_edges)
     base_node = random_.randrange(base_size)
     sketch.attach(motif, base_node, motif_node)
     num_edges = len(base_edges) + len(motif.edges) + 1
@@ -113,18 +102,18 @@ def build_triangles(variant: str, seed: int, size: int) -> GraphStore:
     which labels a directed edge by its target node alone: true if that node lies in any triangle.
     It is not symmetric, and wrong on 23 % of the edges (on 17.5 % if applied at ``p = 0.1``).
     """
-    random_, rng = private_generators("triangles", seed)
+    random_, rng = drawing.private_generators("triangles", seed)
     p = EDGE_PROBABILITY[variant]
     sketches = [
-        GraphSketch.from_networkx(nx.gnp_random_graph(NUM_NODES, p, seed=random_))
+        drawing.GraphSketch.from_networkx(nx.gnp_random_graph(NUM_NODES, p, seed=random_))
         for _ in range(size)
     ]
-    store = flatten(sketches)
+    store = drawing.flatten(sketches)
     edge_mask, node_mask, count = triangle_truth(store)
     if variant == PUBLISHED:
         edge_mask = node_mask[store.edge_graph * NUM_NODES + store.local_edge_index[1]]
     store = store.with_attributes(
-        node={"node_mask": node_mask, "x": constant_features(store)},
+        node={"node_mask": node_mask, "x": drawing.constant_features(store)},
         edge={"edge_mask": edge_mask},
         graph={"y": count},
     )

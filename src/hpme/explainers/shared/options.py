@@ -152,19 +152,15 @@ def constraints_of(kind: type) -> Mapping[str, Constraint]:
     """What the arguments of a class may be, those passed on to base classes included."""
     found: dict[str, Constraint] = {}
     for base in reversed(kind.__mro__):
-        for name, annotation in _annotations(base).items():
+        try:
+            hints = get_type_hints(vars(base).get("__init__", type), include_extras=True)
+        except NameError:  # a name in them is not known at runtime
+            continue
+        for name, annotation in hints.items():
             constraint = constraint_of(annotation)
             if constraint is not None:
                 found[name] = constraint
     return found
-
-
-def _annotations(kind: type) -> dict[str, Any]:
-    """Of the arguments of a class itself; none where a name in them is not known at runtime."""
-    try:
-        return get_type_hints(vars(kind).get("__init__", type), include_extras=True)
-    except NameError:
-        return {}
 
 
 def constraint_of(annotation: Any) -> Constraint | None:

@@ -5,8 +5,7 @@ graphs of SMILES or of Chemprop's data points, and :func:`explained` says how th
 on them and what its output means. Chemprop is imported when one of them is called.
 """
 
-from hpme.models.chemprop.ensemble import Ensemble
-from hpme.models.chemprop.files import read_model
+from hpme.models.chemprop.files import Ensemble, read_model
 from hpme.models.chemprop.network import explained, molecules
 
 __all__ = ["Ensemble", "explained", "molecules", "read_model"]

@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 
 from hpme.data.molecules.chem import rdkit_module
 from hpme.errors import InputError, ModelError
-from hpme.models.chemprop import ensemble
+from hpme.models.chemprop import files
 from hpme.models.chemprop.files import chemprop_module
 from hpme.models.explained import ExplainedModel, Model
 
@@ -52,7 +52,7 @@ def molecules(
     if not read:
         raise InputError("no molecules")
     network = model.model if isinstance(model, ExplainedModel) else model
-    member = None if network is None else ensemble.first(network)
+    member = None if network is None else files.first(network)
     if featurizer is None:
         featurizer = _featurizer(member, read[0])
     if member is not None:
@@ -64,7 +64,7 @@ def _featurizer(model: nn.Module | None, point: Any) -> Any:
     """The featurizer whose widths, with the additional features, are those of the network."""
     module = chemprop_module("featurizers")
     bonds_of = {"RIGR": chemprop_module("featurizers.bond").RIGRBondFeaturizer}
-    wanted = None if model is None else ensemble.input_widths(model)[:2]
+    wanted = None if model is None else files.input_widths(model)[:2]
     tried = []
     for mode in ("V2", "V1", "ORGANIC", "RIGR"):
         made = module.SimpleMoleculeMolGraphFeaturizer(
@@ -86,7 +86,7 @@ def _featurizer(model: nn.Module | None, point: Any) -> Any:
 
 def _check_descriptors(model: Any, point: Any) -> None:
     """Refuses descriptors that are not those the network takes."""
-    atoms = ensemble.input_widths(model)[2]
+    atoms = files.input_widths(model)[2]
     given = 0 if point.x_d is None else int(np.size(point.x_d))
     head = getattr(model.predictor, "hparams", {})  # a predictor of one's own may not say
     whole = head["input_dim"] - model.message_passing.output_dim if "input_dim" in head else given
@@ -110,7 +110,7 @@ def _graph(point: Any, featurizer: Any, number: int) -> Data:
         graph = featurizer(point.mol, point.V_f, point.E_f)
     except ValueError as error:
         raise InputError(f"molecule {number}: {error}") from error
-    per_molecule = {ensemble.MOLECULE_DESCRIPTORS: point.x_d, "y": point.y}
+    per_molecule = {files.MOLECULE_DESCRIPTORS: point.x_d, "y": point.y}
     fields: dict[str, Any] = {
         name: _tensor(value)[None] for name, value in per_molecule.items() if value is not None
     }
@@ -120,7 +120,7 @@ def _graph(point: Any, featurizer: Any, number: int) -> Data:
                 f"molecule {number} has {len(graph.V)} atoms, but descriptors V_d of "
                 f"{len(point.V_d)}; it needs one row per atom"
             )
-        fields[ensemble.ATOM_DESCRIPTORS] = _tensor(point.V_d)
+        fields[files.ATOM_DESCRIPTORS] = _tensor(point.V_d)
     return Data(
         x=_tensor(graph.V),
         edge_index=torch.from_numpy(graph.edge_index).long(),
@@ -163,24 +163,24 @@ def explained(
         MissingPackageError: If Chemprop is not installed.
     """
     kinds, heads = chemprop_module("models"), chemprop_module("nn.predictors")
-    for member in model.members if isinstance(model, ensemble.Ensemble) else [model]:
+    for member in model.members if isinstance(model, files.Ensemble) else [model]:
         if not isinstance(member, kinds.MPNN) or isinstance(member, kinds.MulticomponentMPNN):
             raise ModelError(
                 f"{type(member).__name__} is no network for properties of one molecule; "
                 "expected chemprop.models.MPNN"
             )
-    head = ensemble.first(model).predictor
+    head = files.first(model).predictor
     meaning = {"mode": "regression"}
     if isinstance(head, heads.MulticlassClassificationFFN):
         meaning = {"mode": "multiclass_classification", "return_type": "probs"}
     elif isinstance(head, heads.BinaryClassificationFFNBase):
         meaning = {"mode": "binary_classification", "return_type": "probs"}
     given = {
-        "embedding_layer": ensemble.embedding_layer(model),
-        "tasks": ensemble.task_names(model) if tasks is None else tasks,
-        "descriptors": ensemble.MOLECULE_DESCRIPTORS,
+        "embedding_layer": files.embedding_layer(model),
+        "tasks": files.task_names(model) if tasks is None else tasks,
+        "descriptors": files.MOLECULE_DESCRIPTORS,
         "featurise": partial(molecules, model=model),
         **meaning,
         **options,
     }
-    return ExplainedModel(model, call=ensemble.call, **given)
+    return ExplainedModel(model, call=files.call, **given)

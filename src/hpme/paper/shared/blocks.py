@@ -31,7 +31,7 @@ TASKS = {"classification": CLASSIFICATION, "regression": REGRESSION}
 def annex(cells: Cells) -> list[Table]:
     """Explained models and costs of a suite."""
     targets = target_tables(f"{cells.suite}-targets", cells.records())
-    costs = cost_table(f"{cells.suite}-costs", "Cost of a run", cells)
+    costs = cost_table(cells)
     return [*targets, *([costs] if costs else [])]
 
 
@@ -95,7 +95,7 @@ def _scale(metric: str) -> int:
     return 1 if metric == "rmse" else 100
 
 
-def cost_table(name: str, caption: str, cells: Cells) -> Table | None:
+def cost_table(cells: Cells) -> Table | None:
     """Median cost of a run of every method; ``None`` without a run."""
     heads = {
         "fit_seconds": ("fit [s]", ".1f"),
@@ -123,7 +123,8 @@ def cost_table(name: str, caption: str, cells: Cells) -> Table | None:
         "shows the target every edge of these graphs once; passes that are differentiated cost two "
         "or three times as much. Seconds and memory depend on the machine and on what else it did."
     )
-    return Table(name, caption, "Method", tuple(columns), tuple(rows), (note,))
+    name = f"{cells.suite}-costs"
+    return Table(name, "Cost of a run", "Method", tuple(columns), tuple(rows), (note,))
 
 
 def evidence_tables(cells: Cells) -> list[Table]:

@@ -176,7 +176,9 @@ def gather(
     settings are never mixed in one cell. Where all cells have the seeds of the suite, others that
     only some cells have, because another suite asked for them, are left out.
     """
-    templates = _templates(suite, 0)
+    templates: dict[CellKey, Experiment] = {}
+    for (key, _), experiment in _asked(suite, 0).items():
+        templates.setdefault(key, experiment)
     found, failed = _by_settings(suite, records), _messages(failures)
     chosen = {key: _of_one_setting(found[key], templates[key]) for key in templates}
     seeds = [{seed for _, seed in runs} for runs in chosen.values() if runs]
@@ -253,13 +255,6 @@ def _titles(templates: Mapping[CellKey, Experiment]) -> list[tuple[str, str]]:
         column += f" ({e.variant or 'default'})" if variants[e.dataset] > 1 else ""
         titles.append((row, column))
     return titles
-
-
-def _templates(suite: Suite, seed: int) -> dict[CellKey, Experiment]:
-    first: dict[CellKey, Experiment] = {}
-    for (key, _), experiment in _asked(suite, seed).items():
-        first.setdefault(key, experiment)
-    return first
 
 
 @functools.lru_cache(maxsize=256)

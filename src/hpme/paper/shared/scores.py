@@ -35,7 +35,8 @@ def score_table(
     letters, shown = Footnotes(), cells.shown()
     measured = {(cell.column, name) for cell in shown for r in cell.records for name in r.values}
     places = [(c, metric) for c in cells.columns for metric in metrics if (c, metric) in measured]
-    common = common_settings(shown)
+    settings = {settings_text(cell) for cell in shown if cell.records}
+    common = settings.pop() if len(settings) == 1 else ""
     seeds = max((len(cell.records) for cell in shown), default=0)
     graphs = max((cell.template.graphs for cell in shown), default=0)
     rows = []
@@ -173,12 +174,6 @@ def settings_text(cell: Cell) -> str:
     if actual.train_steps != wanted.train_steps:
         texts.append(f"a target trained for at most {actual.train_steps} steps")
     return ", ".join(texts)
-
-
-def common_settings(cells: Sequence[Cell]) -> str:
-    """:func:`settings_text` of all cells; empty unless it is the same for all."""
-    texts = {settings_text(cell) for cell in cells if cell.records}
-    return texts.pop() if len(texts) == 1 else ""
 
 
 def reading_note(cells: Sequence[Cell], *, seeds: int, spread: Spread, paper: bool) -> str:
