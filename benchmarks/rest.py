@@ -31,7 +31,7 @@ from torch import Tensor
 from hpme.bench.experiment import parse_seeds
 from hpme.bench.outcome import without_ground_truth
 from hpme.bench.run import dataset_and_target
-from hpme.data.molecules.molgraph import FRAGMENTS
+from hpme.data.molecules.datasets import FRAGMENTS
 from hpme.data.molecules.smiles import from_smiles
 from hpme.explainers import HPMEExplainer
 from hpme.graphs import GraphStore

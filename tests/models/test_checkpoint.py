@@ -12,10 +12,10 @@ from hpme.errors import ModelError, StorageError
 from hpme.models import (
     Recipe,
     build_model,
-    checkpoint,
     load_model,
     load_or_train,
     predict,
+    registry,
     save_model,
 )
 from hpme.storage import write_tensors
@@ -32,13 +32,13 @@ def dataset(tmp_path_factory) -> GraphDataset:
 def trainings(monkeypatch) -> list[int]:
     """Seeds of the trainings that really happened."""
     seeds = []
-    original = checkpoint.train_target
+    original = registry.train_target
 
     def spy(*args, **kwargs):
         seeds.append(kwargs["seed"])
         return original(*args, **kwargs)
 
-    monkeypatch.setattr(checkpoint, "train_target", spy)
+    monkeypatch.setattr(registry, "train_target", spy)
     return seeds
 
 
@@ -90,7 +90,7 @@ def test_missing_damaged_and_foreign_files_are_refused(tmp_path):
 def test_a_model_of_another_version_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "model.safetensors"
     save_model(build_model("gcn", 3, 2), path)
-    monkeypatch.delitem(checkpoint.MODELS, "gcn")
+    monkeypatch.delitem(registry.MODELS, "gcn")
     with pytest.raises(StorageError, match="train the model again"):
         load_model(path)
 
