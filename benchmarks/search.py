@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import time
 from collections import defaultdict
@@ -39,10 +38,16 @@ from hpme.bench.experiment import parse_seeds
 from hpme.bench.outcome import counted, without_ground_truth
 from hpme.bench.run import dataset_and_target
 from hpme.data import DATASETS
-from hpme.explainers import HPMEExplainer
+from hpme.data.registry import default_root
+from hpme.explainers import (
+    BestAttributionExplainer,
+    DistilledOcclusionExplainer,
+    HPMEExplainer,
+    OcclusionExplainer,
+)
 from hpme.explainers.hpme import explainer
 from hpme.explainers.hpme.refining import Local
-from hpme.explainers.hpme.search import chains, representation, subsets
+from hpme.explainers.hpme.search import chains, occlusion, representation, subsets
 from hpme.metrics import explanation_auc
 
 PAPER = tuple(name for name, info in DATASETS.items() if info.level == "graph")[:13]
@@ -92,7 +97,7 @@ def paper_case(
 
 def attribution_case(name: str, target: int, seed: int, size: int, odd: bool) -> Case:
     graphs, roles, y = real_molecules.read(name)
-    folder = Path(os.environ.get("HPME_CACHE_DIR", ".")) / "models"
+    folder = default_root() / "models"
     path = folder / f"gine-{name}-{target}.safetensors"
     if path.exists():
         one, outputs = graphs[0], 1 if y.is_floating_point() else 2
@@ -205,6 +210,14 @@ def constant(module: Any, name: str, value: Any) -> Callable[[], Patches]:
     return lambda: [patch.object(module, name, value)]
 
 
+def occluding(column: int) -> Patches:
+    """Occlusion of nodes (0) or of edges (1) alone."""
+    real = occlusion.standardise_in_segment
+    return [patch.object(
+        occlusion, "standardise_in_segment", lambda both, *given: real(both, *given)[:, [column]]
+    )]  # fmt: skip
+
+
 def second_host(of: Callable[[Tensor, Tensor], Tensor]) -> Callable[[], Patches]:
     """What counts of two hosts in place of the worse one."""
     both = SimpleNamespace(**{name: getattr(torch, name) for name in dir(torch)})
@@ -243,7 +256,17 @@ VARIANTS: dict[str, tuple[dict[str, Any], Callable[[], Patches]]] = {
     "all graphs every round": ({}, constant(chains, "ROUND_GRAPHS", 10**6)),
     "searched with a small own size": ({"ratio": "auto"}, constant(explainer, "LEAST", 0.0)),
     "three chains": ({"restarts": 3}, list),
+    "random growth alone": ({}, proposing("random")),
+    "occlusion of nodes alone": ({}, lambda: occluding(0)),
+    "occlusion of edges alone": ({}, lambda: occluding(1)),
+    "hosts are not asked whether they tell": ({}, constant(chains, "telling", lambda _: True)),
 }  # fmt: skip
+CHEAP: dict[str, Callable[[Case], Any]] = {
+    "occlusion of nodes": lambda case: OcclusionExplainer(unit="node"),
+    "distilled occlusion": lambda case: DistilledOcclusionExplainer(),
+    "best attribution": lambda case: BestAttributionExplainer(**case.options),
+}
+"""Explainers that stand for less than the search."""
 
 
 # Running #########################################################################################
@@ -257,7 +280,22 @@ def changed(patches: Patches) -> Iterator[None]:
         yield
 
 
+def measure_cheap(case: Case, name: str, seed: int) -> dict[str, Any]:
+    found = CHEAP[name](case).set_params(seed=seed)
+    with counted(getattr(case.model, "model", case.model)) as passes:
+        start = time.process_time()
+        known = {} if case.mode is None else {"mode": case.mode}
+        if found.needs_fit:
+            found.fit(case.model, case.fit, progress=False, **known)
+            known = {}
+        seen, fitted = passes.over(case.fit), time.process_time() - start
+        auc = case.judge(found.explain(case.model, case.shown, progress=False, **known))
+    return {"auc": auc, "passes": seen, "cpu": fitted}
+
+
 def measure(case: Case, variant: str, seed: int) -> dict[str, Any]:
+    if variant in CHEAP:
+        return measure_cheap(case, variant, seed)
     options, patches = VARIANTS[variant]
     with changed(patches()), counted(getattr(case.model, "model", case.model)) as passes:
         start = time.process_time()
