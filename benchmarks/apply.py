@@ -45,7 +45,7 @@ def prepare(folder: Path) -> list[str]:
     """A model, a fitted explainer, and the SMILES of Benzene."""
     dataset = load_dataset("benzene")
     model = load_or_train(dataset, "gcn", recipe=Recipe(max_steps=300))[0]
-    explainer = HPMEExplainer(ratio=0.3, restarts=1, rounds=1, epochs=5)
+    explainer = HPMEExplainer(ratio=0.3, restarts=1)
     explainer.fit(model, dataset[:200]).save(folder / "explainer.safetensors")
     (folder / "my_model.py").write_text(MODULE)
     save_model(model, str(folder / "weights.safetensors"))

@@ -59,7 +59,7 @@ GROUPS = {
 }
 """Other groups of the same molecules, of which sets can be made: ``amide-fluorine``."""
 INPUTS = ("x", "edge_index", "edge_attr", "smiles")
-SHORT: dict[str, Any] = {"restarts": 1, "rounds": 1, "subsets": 4, "epochs": 2}
+SHORT: dict[str, Any] = {"restarts": 1}
 """Options of a short search, since grafts use no pool."""
 
 

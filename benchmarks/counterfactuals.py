@@ -113,7 +113,7 @@ def ours(asked: Prepared, seed: int, show: int, quick: bool) -> dict[str, Any]:
 
     molecules.objection = counted  # type: ignore[assignment]
     start = time.process_time()
-    options = {"restarts": 1, "rounds": 1, "subsets": 4, "epochs": 2} if quick else {}
+    options = {"restarts": 1} if quick else {}
     explainer = HPMEExplainer(seed=seed, **options)
     explainer.fit(model, donors[:40] if quick else donors, progress=False)
     fitted = time.process_time()

@@ -79,7 +79,7 @@ def timed_page(count: int, folder: Path) -> tuple[Path, float]:
     model = Target.prepare(dataset, "gcn", 0).model
     graphs = [dataset[i] for i in range(count)]
     # The page is as large and as quick whatever the scores, so a short search will do.
-    hpme = HPMEExplainer(ratio=0.4, restarts=1, rounds=1, epochs=5).fit(model, graphs)
+    hpme = HPMEExplainer(ratio=0.4, restarts=1).fit(model, graphs)
     explainers = {"hpme": hpme, "random": RandomExplainer()}
     explanations = {name: one.explain(model, graphs) for name, one in explainers.items()}
     explanations["hpme"] = list(explanations["hpme"])

@@ -218,6 +218,14 @@ def occluding(column: int) -> Patches:
     )]  # fmt: skip
 
 
+def searching(**form: int) -> Callable[[], Patches]:
+    """A shorter search."""
+    real = chains.SubsetSearch
+    return lambda: [patch.object(
+        explainer, "SubsetSearch", lambda chains, *rest: real(**{"chains": chains, **form})
+    )]  # fmt: skip
+
+
 def second_host(of: Callable[[Tensor, Tensor], Tensor]) -> Callable[[], Patches]:
     """What counts of two hosts in place of the worse one."""
     both = SimpleNamespace(**{name: getattr(torch, name) for name in dir(torch)})
@@ -227,8 +235,7 @@ def second_host(of: Callable[[Tensor, Tensor], Tensor]) -> Callable[[], Patches]
 
 VARIANTS: dict[str, tuple[dict[str, Any], Callable[[], Patches]]] = {
     "full": ({}, list),
-    "no chain": ({}, lambda: [patch.object(
-        explainer, "SubsetSearch", lambda *_: chains.SubsetSearch(0))]),
+    "no chain": ({}, searching(chains=0)),
     "no occlusion": ({}, starting(nothing)),
     "sees no hops": ({}, lambda: reading(lambda n, last: n not in (2, 3))),
     "sees no layers": ({}, lambda: reading(lambda n, last: n < 4 or n == last)),
@@ -241,8 +248,8 @@ VARIANTS: dict[str, tuple[dict[str, Any], Callable[[], Patches]]] = {
     "one host per subset": ({}, second_host(lambda first, second: first)),
     "mean of two hosts": ({}, second_host(lambda first, second: (first + second) / 2)),
     "one chain": ({"restarts": 1}, list),
-    "8 subsets": ({"subsets": 8}, list),
-    "two rounds": ({"rounds": 2}, list),
+    "8 subsets": ({}, searching(subsets=8)),
+    "two rounds": ({}, searching(rounds=2)),
     "one penalty": ({}, constant(chains, "PENALTIES", (3.0,))),
     "own size": ({"ratio": "auto"}, list),
     "not blended": ({}, constant(chains, "OBJECTION", -9.0)),

@@ -128,7 +128,7 @@ def inference_seconds(
 ) -> dict[str, float]:
     graphs = [dataset[int(i)] for i in ids]
     whole = Batch.from_data_list(graphs)
-    hpme = HPMEExplainer(ratio=dataset.pool_ratio, restarts=1, rounds=1, epochs=2)
+    hpme = HPMEExplainer(ratio=dataset.pool_ratio, restarts=1)
     hpme.fit(model, graphs)
     pg = PGExplainer(epochs=1)
     pg_explainer = Explainer(

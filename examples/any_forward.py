@@ -48,7 +48,7 @@ def main() -> None:
     model = Assay()
     # The single Batch argument is detected, 'output' names the head. For other signatures pass a
     # function: fit(..., call=lambda batch: model(batch.x, batch.edge_index)["activity"]).
-    explainer = HPMEExplainer(k=3, restarts=2, rounds=2)
+    explainer = HPMEExplainer(k=3, restarts=2)
     explainer.fit(model, graphs, output="activity", mode="regression", progress=False)
     explanations = explainer.explain(model, graphs, progress=False)
     print(f"edge ROC-AUC: {float(explanation_auc(explanations, graphs)):.3f}")

@@ -36,7 +36,7 @@ trainer.fit(model, data.build_dataloader(data.MoleculeDataset(points), num_worke
 
 known = explained(model)  # how the network is called, and what its output means
 graphs = molecules(points, model)
-explainer = HPMEExplainer(k=4, restarts=2, rounds=2).fit(known, graphs, progress=False)
+explainer = HPMEExplainer(k=4, restarts=2).fit(known, graphs, progress=False)
 explanations = explainer.explain(known, graphs, progress=False)
 
 pattern = Chem.MolFromSmarts("C(=O)N")

@@ -54,7 +54,7 @@ def main() -> None:
         optimizer.step()
 
     # k=4 has room for a whole amide. With 2 or 3 the rules, but not the audit, name the chlorine.
-    explainer = HPMEExplainer(k=4, restarts=2, rounds=2).fit(model, graphs, progress=False)
+    explainer = HPMEExplainer(k=4, restarts=2).fit(model, graphs, progress=False)
     book = explainer.rules(model, graphs, classes=["inactive", "active"], progress=False)
     print(book)
     print(explainer.audit(model, graphs, should="C(=O)N", should_not="Cl"))

@@ -38,7 +38,7 @@ def main() -> None:
     config = {"mode": "binary_classification", "task_level": "edge", "return_type": "raw"}
     explainer = Explainer(
         model,
-        HPMEExplainer(k=4, restarts=1, rounds=2, num_hops=1, embedding_layer="second"),
+        HPMEExplainer(k=4, restarts=1, num_hops=1, embedding_layer="second"),
         explanation_type="model",
         edge_mask_type="object",
         model_config=config,

@@ -49,7 +49,7 @@ with torch.no_grad(), ames.frozen():
     odds = ames.adapter().predict(ames.read(graphs).batch())[:, 0]
 spread = model.spread(graphs)[:, column]
 
-explainer = HPMEExplainer(k=4, restarts=1, rounds=2).fit(ames, background, progress=False)
+explainer = HPMEExplainer(k=4, restarts=1).fit(ames, background, progress=False)
 explanations = explainer.explain(ames, graphs, progress=False)
 
 found = blamed = 0

@@ -34,7 +34,7 @@ def ring(number: int, generator: torch.Generator) -> Data:
 def main() -> None:
     generator = torch.Generator().manual_seed(0)
     graphs = [ring(number, generator) for number in range(60)]
-    model, explainer = ColourCounter(), HPMEExplainer(k=3, restarts=2, rounds=2)
+    model, explainer = ColourCounter(), HPMEExplainer(k=3, restarts=2)
     # Only graphs predicted red or blue are used; regions of red ones are put into blue ones.
     explainer.fit(model, graphs, classes=COLOURS, target="red", contrast="blue", progress=False)
     asked = [graph for graph in graphs if graph.colour != 1]

@@ -25,12 +25,12 @@ FENCE = re.compile(
     r"(?:<!-- not run: (?P<reason>[^>]+) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$",
     re.DOTALL | re.MULTILINE,
 )
-QUICK = "restarts=1, rounds=1, subsets=4, epochs=2"
+QUICK = "restarts=1"
 FEW = 'load_dataset("ba-2motifs", size=40)'
 
 SMALLER = {
     "docs/benchmark.md": [
-        ('options={"rounds": 2}', 'size=40, graphs=6, train_steps=3, options={"rounds": 1}'),
+        ('options={"restarts": 1}', 'size=40, graphs=6, train_steps=3, options={"restarts": 1}'),
     ],
     "docs/datasets.md": [('load_dataset("ba-2motifs")', FEW)],
     "docs/hetero.md": [
@@ -91,7 +91,7 @@ other = GradExplainer()
 """What a page takes for granted."""
 
 TINY = "--size 40 --graphs 6 --train-steps 3"
-TINY_HPME = "-o restarts=1 -o rounds=1 -o subsets=4 -o epochs=2"
+TINY_HPME = "-o restarts=1"
 APPENDED = {
     "hpme run --dataset ba-2motifs --explainer hpme": f"{TINY} {TINY_HPME} --seeds 0",
     "hpme run --dataset ba-2motifs --explainer grad": TINY,

@@ -94,7 +94,7 @@ def saved(tmp_path_factory):
     Path(folder, "my_molecules.py").write_text(MODULE)
     namespace: dict = {}
     exec(MODULE, namespace)
-    explainer = HPMEExplainer(ratio=0.4, restarts=1, rounds=1, subsets=4, epochs=2)
+    explainer = HPMEExplainer(ratio=0.4, restarts=1)
     explainer.fit(namespace["build"](), from_smiles(SMILES, [0] * len(SMILES), progress=False))
     explainer.save(folder / "explainer.safetensors")
     return folder / "explainer.safetensors"

@@ -24,7 +24,7 @@ from hpme.explainers import GradExplainer, HPMEExplainer
 from hpme.storage import write_tensors
 from odd import odd_tables, rows_of
 
-QUICK = {"ratio": 0.4, "restarts": 1, "rounds": 1, "subsets": 4, "epochs": 2}
+QUICK = {"ratio": 0.4, "restarts": 1}
 
 
 def rows(out="out"):

@@ -40,8 +40,8 @@ def test_every_field_is_part_of_the_key(name):
 
 
 def test_the_order_of_options_does_not_matter():
-    one = replace(BASE, options={"ratio": 0.3, "rounds": 2})
-    other = replace(BASE, options={"rounds": 2, "ratio": 0.3})
+    one = replace(BASE, options={"ratio": 0.3, "restarts": 2})
+    other = replace(BASE, options={"restarts": 2, "ratio": 0.3})
     assert one.key == other.key
 
 

@@ -17,7 +17,7 @@ from hpme.errors import InputError
 from hpme.explainers import HPMEExplainer
 from hpme.models import Recipe, predict
 
-QUICK = {"restarts": 1, "rounds": 1, "subsets": 4, "epochs": 1}
+QUICK = {"restarts": 1}
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ class Fluorine(torch.nn.Module):
 build = Fluorine
 call = lambda model, batch: model(batch.x, batch.edge_index, batch.batch)
 """
-NAMES = ["restarts=1", "rounds=1", "subsets=4", "epochs=2", "k=1"]
+NAMES = ["restarts=1", "k=1"]
 QUICK = [word for name in NAMES for word in ("-o", name)]
 
 

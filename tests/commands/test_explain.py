@@ -53,16 +53,7 @@ nothing = lambda: []
 broken = lambda: 1 / 0
 needs = lambda size: size
 """
-QUICK = [
-    "-o",
-    "restarts=1",
-    "-o",
-    "rounds=1",
-    "-o",
-    "epochs=2",
-    "-o",
-    "subsets=4",
-]
+QUICK = ["-o", "restarts=1"]
 
 
 @pytest.fixture

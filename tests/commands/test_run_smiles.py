@@ -64,7 +64,7 @@ def test_without_rules_auc_is_undefined_and_says_why(invoke, own, labels):
 def test_hpme_needs_no_ground_truth(invoke, own):
     result = invoke(
         *own, "--label-column", "active", "--explainer", "hpme", "--json", "r.json",
-        "-o", "restarts=1", "-o", "rounds=1", "-o", "epochs=2", "-o", "subsets=4",
+        "-o", "restarts=1",
     )  # fmt: skip
     assert result.exit_code == 0, result.stderr
     (run,) = json.loads(Path("r.json").read_text())["runs"]

@@ -12,7 +12,7 @@ from hpme.graphs import GraphStore
 from hpme.models import GCN
 from small_models import traces
 
-QUICK = {"ratio": 0.4, "restarts": 1, "rounds": 1, "subsets": 4, "epochs": 2}
+QUICK = {"ratio": 0.4, "restarts": 1}
 SMILES = ["CCO", "c1ccccc1", "CC(=O)O", "CCN", "CCCC", "O=C(O)c1ccccc1", "C1CCCCC1", "CC(C)O",
           "c1ccncc1", "CCOC(=O)C", "NCC(=O)O", "CC#N"]  # fmt: skip
 

@@ -11,7 +11,7 @@ from hpme.explainers import GNNExplainer, GradExplainer, HPMEExplainer, MetaGNNE
 from hpme.graphs import GraphStore
 from hpme.models import ExplainedModel
 
-CHEAP = {"k": 3, "epochs": 2, "restarts": 1, "rounds": 1, "subsets": 4}
+CHEAP = {"k": 3, "restarts": 1}
 
 
 def graphs(count=8, **fields):

@@ -59,7 +59,7 @@ def test_it_is_frozen_for_a_while():
 def test_explainers_metrics_and_the_page_take_it_and_a_store(tmp_path):
     model, graphs = build_model("gcn", 3, 1, "regression").eval(), make_graphs()
     store, explained = GraphStore.from_graphs(graphs), ExplainedModel(model, mode="regression")
-    for make in (GradExplainer, lambda: HPMEExplainer(ratio=0.5, restarts=1, rounds=1)):
+    for make in (GradExplainer, lambda: HPMEExplainer(ratio=0.5, restarts=1)):
         ours, theirs = make(), make()
         theirs.fit(model, graphs, mode="regression", progress=False)
         expected = theirs.explain(model, graphs, progress=False)

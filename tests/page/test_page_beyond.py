@@ -19,7 +19,7 @@ from hpme.errors import InputError
 from hpme.explainers import HPMEExplainer
 from hpme.viz import write_page
 
-CHEAP = {"epochs": 2, "restarts": 1, "rounds": 2, "subsets": 8}
+CHEAP = {"restarts": 1}
 CLASSES = ["<b>inactive</b>", "active"]
 
 

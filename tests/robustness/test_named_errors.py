@@ -89,7 +89,7 @@ def test_batch_sizes_are_whole_numbers(slug, value):
         ("hpme", {"k": 2.5}),
         ("hpme", {"k": True}),
         ("hpme", {"ratio": True, "k": None}),
-        ("hpme", {"epochs": 1.5}),
+        ("hpme", {"restarts": 1.5}),
         ("pgexplainer", {"epochs": 1.5}),
         ("gnnexplainer", {"epochs": True}),
         ("pgexplainer", {"lr": float("inf")}),

@@ -48,7 +48,7 @@ def fitted(tmp_path_factory):
     namespace: dict = {}
     exec(MODULE, namespace)
     model = namespace["build"]()
-    explainer = HPMEExplainer(ratio=0.4, restarts=1, rounds=1, subsets=4, epochs=2)
+    explainer = HPMEExplainer(ratio=0.4, restarts=1)
     explainer.fit(model, from_smiles(SMILES, [0] * len(SMILES), progress=False), progress=False)
     explainer.save(folder / "explainer.safetensors")
     return SimpleNamespace(folder=folder, model=model, explainer=explainer)

@@ -11,7 +11,7 @@ SMILES = [
     for middle in ("C", "C(=O)N", "CO", "S")
     for right in ("C", "CC", "c1ccncc1")
 ]
-CHEAP = {"k": 3, "epochs": 2, "restarts": 1, "rounds": 1, "subsets": 4}
+CHEAP = {"k": 3, "restarts": 1}
 WIDTH = 16
 
 

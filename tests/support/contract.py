@@ -38,8 +38,6 @@ SMALL = {
     "k": 4,
     "epochs": 3,
     "restarts": 2,
-    "rounds": 1,
-    "subsets": 4,
     "mask_epochs": 2,
     "mask_graphs": 3,
     "posthoc_options": {"epochs": 2},

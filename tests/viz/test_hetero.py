@@ -14,7 +14,7 @@ from hpme.viz.style import TYPES
 @pytest.fixture(scope="module")
 def explained():
     graphs, model = make_graphs(4), make_model()
-    explainer = HPMEExplainer(k=4, epochs=2, restarts=1, rounds=1, subsets=4)
+    explainer = HPMEExplainer(k=4, restarts=1)
     return graphs, model, explainer.fit(model, graphs, progress=False).explain(model, graphs)
 
 

@@ -13,7 +13,7 @@ from hpme.explainers import HPMEExplainer
 from hpme.explainers.hpme.audit import Audit, finding_of
 from hpme.explainers.hpme.pattern_effects import NOTHING, Estimate, PatternEvidence
 
-CHEAP = {"epochs": 2, "restarts": 1, "rounds": 2, "subsets": 8}
+CHEAP = {"restarts": 1}
 FLUORINE, CHLORINE = 4, 6
 
 

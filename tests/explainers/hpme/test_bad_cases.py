@@ -10,7 +10,7 @@ from hpme.data import from_smiles
 from hpme.errors import InputError
 from hpme.explainers import HPMEExplainer
 
-CHEAP = {"epochs": 2, "restarts": 1, "rounds": 2, "subsets": 8}
+CHEAP = {"restarts": 1}
 
 
 class Column(nn.Module):

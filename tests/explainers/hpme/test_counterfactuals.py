@@ -15,7 +15,7 @@ from hpme.data.molecules.chem import read_molecule
 from hpme.errors import InputError
 from hpme.explainers import HPMEExplainer
 
-CHEAP = {"epochs": 2, "restarts": 1, "rounds": 2, "subsets": 8}
+CHEAP = {"restarts": 1}
 
 
 class Count(nn.Module):

@@ -33,7 +33,7 @@ def fitted(derived):
     for graph in graphs:
         graph.x = with_degrees(graph)["x"]
     explained = ExplainedModel(Watching(), mode="regression", derived=derived)
-    explainer = HPMEExplainer(k=3, epochs=2).fit(explained, graphs, progress=False)
+    explainer = HPMEExplainer(k=3, restarts=1).fit(explained, graphs, progress=False)
     WRONG.clear()
     return explainer.quality(explained, graphs[:2])
 

@@ -12,7 +12,7 @@ import hetero
 from hpme.errors import InputError
 from hpme.explainers import HPMEExplainer
 
-CHEAP = {"k": 2, "epochs": 2, "restarts": 1, "rounds": 2, "subsets": 8}
+CHEAP = {"k": 2, "restarts": 1}
 
 
 class Sum(nn.Module):

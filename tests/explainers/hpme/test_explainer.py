@@ -37,7 +37,7 @@ def test_a_target_without_explanation_is_reported(graphs):
         def forward(self, x, edge_index, batch=None, edge_weight=None):
             return global_add_pool(torch.cat([x, x], dim=1), batch)[:, :1].mul(50).sin()
 
-    explainer = HPMEExplainer(k=2, restarts=2, rounds=2)
+    explainer = HPMEExplainer(k=2, restarts=2)
     explainer.fit(Chaos(), graphs, mode="regression")
     assert explainer.report.warnings
     assert explainer.report.evidence in ("none", "few")
@@ -55,7 +55,7 @@ def test_without_mixup_nothing_that_is_searched_or_chosen_has_a_host(graphs, mon
     monkeypatch.setattr(HPMEExplainer, "_crossed", lambda *_: asked.append("report") or [])
     for mixup in (True, False):
         asked.clear()
-        options = {"restarts": 1, "rounds": 1, "subsets": 4, "epochs": 1}
+        options = {"restarts": 1}
         HPMEExplainer(mixup=mixup, **options).fit(Finder(), graphs[:12], mode="regression")
         before = asked[: asked.index("report")]
         assert len(before) > 10 and set(before) == {not mixup}
@@ -70,7 +70,7 @@ def test_a_small_size_is_shown_but_not_searched_with(graphs, monkeypatch):
 
     monkeypatch.setattr(SubsetSearch, "find", recorded)
     monkeypatch.setattr(explainer, "choose_ratio", lambda _: 0.1)
-    options = {"restarts": 1, "rounds": 1, "subsets": 4, "epochs": 1}
+    options = {"restarts": 1}
     fitted = HPMEExplainer(**options).fit(Finder(), graphs[:12], mode="regression")
     assert sizes == [0.4] + 3 * [ratio.LEAST]  # one of each half for the report
     assert fitted.size.ratio == 0.1
@@ -98,7 +98,7 @@ def test_what_a_fit_reads_of_graphs_is_computed_once(count, monkeypatch):
 
 def test_fewer_passes_search_fewer_graphs(graphs):
     def searched(**options):
-        model, explainer = Finder(), HPMEExplainer(k=2, rounds=1, subsets=4, epochs=1, **options)
+        model, explainer = Finder(), HPMEExplainer(k=2, **options)
         with counted(model) as passes:
             explainer.fit(model, graphs, mode="regression", progress=False)
         return passes.over(graphs)
@@ -129,8 +129,8 @@ def test_pooled_nodes_are_the_most_important_ones(graphs, fitted):
 @pytest.mark.parametrize(
     "options",
     [
-        {"score": "sum"}, {"neighbor": "best"}, {"attach": "glue"}, {"epochs": 0}, {"lr": 0.0},
-        {"weight_decay": -1}, {"search_graphs": 0},
+        {"score": "sum"}, {"neighbor": "best"}, {"attach": "glue"},
+        {"search_graphs": 0},
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("kind", [HPMEExplainer, HPMEPrintedExplainer])
@@ -139,9 +139,7 @@ def test_bad_arguments_of_all_are_named(kind, options):
         kind(k=3, **options)
 
 
-@pytest.mark.parametrize(
-    "options", [{"restarts": -1}, {"rounds": 0}, {"subsets": 1}, {"max_passes": 0}]
-)
+@pytest.mark.parametrize("options", [{"restarts": -1}, {"max_passes": 0}])
 def test_bad_arguments_are_named(options):
     with pytest.raises(InputError, match=next(iter(options))):
         HPMEExplainer(k=3, **options)
@@ -149,11 +147,11 @@ def test_bad_arguments_are_named(options):
 
 def test_neither_takes_what_belongs_to_the_other():
     own, others = (set(kind.option_names()) for kind in (HPMEExplainer, HPMEPrintedExplainer))
-    assert own - others == {"restarts", "rounds", "subsets", "max_passes", "refine"}
+    assert own - others == {"restarts", "max_passes", "refine"}
     with pytest.raises(TypeError, match="bce_weight"):
         HPMEExplainer(k=3, bce_weight=1.0)
-    with pytest.raises(TypeError, match="rounds"):
-        HPMEPrintedExplainer(k=3, rounds=1)
+    with pytest.raises(TypeError, match="restarts"):
+        HPMEPrintedExplainer(k=3, restarts=1)
 
 
 def test_few_classes_stand_between_it_and_the_contract():

@@ -203,7 +203,7 @@ def test_must_be_fitted(graphs):
 def test_masks_of_graphs_with_types():
     """Masks by type, in the order of types that graphs have, whatever theirs is."""
     graphs, model = make_hetero(6), make_model()
-    explainer = HPMEExplainer(epochs=1, restarts=1, rounds=1, subsets=4)
+    explainer = HPMEExplainer(restarts=1)
     explainer.fit(model, graphs, progress=False)
     shown = explainer.explain(model, graphs, progress=False)
     found = explainer.judge(model, graphs, {"theirs": shown})

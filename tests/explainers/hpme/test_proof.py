@@ -12,7 +12,7 @@ from hpme.models.explained import ExplainedModel
 from hpme.viz.sheets import in_words, placed
 from pages import cycle
 
-SIZES = {"epochs": 2, "restarts": 1, "rounds": 1, "subsets": 4}
+SIZES = {"restarts": 1}
 
 
 class Marked(torch.nn.Module):

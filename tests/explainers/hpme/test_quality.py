@@ -92,7 +92,7 @@ def test_does_not_depend_on_other_graphs_or_the_process(fitted, graphs, tmp_path
 
 def test_one_restart_says_nothing_about_stability():
     graphs = planted_graphs(12)
-    explainer = HPMEExplainer(k=PLANTED, restarts=1, rounds=1, epochs=2)
+    explainer = HPMEExplainer(k=PLANTED, restarts=1)
     quality = explainer.fit(Finder(), graphs, mode="regression").quality(Finder(), graphs)
     assert all(math.isnan(q.stable) for q in quality)
 

@@ -14,7 +14,7 @@ from hpme.explainers.hpme import refining
 from hpme.explainers.hpme.refining import WEIGHTS
 from hpme.graphs import GraphStore
 
-CHEAP = {"k": 2, "epochs": 2, "restarts": 1, "rounds": 1, "subsets": 8}
+CHEAP = {"k": 2, "restarts": 1}
 FORMS = ("gradient", "occlusion")
 
 

@@ -15,7 +15,7 @@ from hpme.explainers import HPMEExplainer
 from hpme.explainers.hpme.effects import Measured
 from hpme.explainers.hpme.report import ClassEffect, FitReport
 
-QUICK = {"restarts": 1, "rounds": 1, "subsets": 8, "epochs": 1}
+QUICK = {"restarts": 1}
 CLASSES = {"mode": "multiclass_classification", "progress": False}
 GENERATOR = torch.Generator()
 
@@ -34,7 +34,7 @@ class Degrees(nn.Module):
 
 @pytest.mark.parametrize("blind", [False, True])
 def test_a_model_that_ignores_edges_is_told_from_one_that_ignores_weights(blind):
-    explainer = HPMEExplainer(k=2, restarts=1, rounds=1, subsets=4, epochs=1)
+    explainer = HPMEExplainer(k=2, restarts=1)
     report = explainer.fit(Degrees(blind), make_graphs(), progress=False).report
     assert any("does not depend on edges" in warning for warning in report.warnings) == blind
 
@@ -291,7 +291,7 @@ def test_few_graphs_are_measured_by_halves(monkeypatch):
 @pytest.mark.slow
 def test_p_values_of_fits_are_uniform_or_conservative_under_the_null():
     """40 fits to graphs about which the model says nothing that a region could carry."""
-    options = {"k": 3, "restarts": 1, "rounds": 1, "subsets": 4, "epochs": 1}
+    options = {"k": 3, "restarts": 1}
     p = []
     for seed in range(40):
         graphs = red_pairs(40, seed=seed)

@@ -19,7 +19,7 @@ from hpme.explainers.hpme.patterns import Catalogue, Vocabulary, add_contexts
 from hpme.explainers.hpme.rulebook import RuleBook
 from hpme.explainers.hpme.weighing import Weighing
 
-CHEAP = {"epochs": 2, "restarts": 1, "rounds": 2, "subsets": 8}
+CHEAP = {"restarts": 1}
 
 
 class Both(nn.Module):

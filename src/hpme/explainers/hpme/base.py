@@ -26,7 +26,7 @@ from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.transplanting import TransplantingExplainer
 from hpme.explainers.shared.context import Context, frozen_context
 from hpme.explainers.shared.masks import Masks
-from hpme.explainers.shared.options import Count, Positive, Share, Weight
+from hpme.explainers.shared.options import Count, Share
 from hpme.explainers.shared.parametric import EdgeMLP
 from hpme.explainers.shared.templates import MixupGraphs
 from hpme.graphs import GraphBatch, GraphStore
@@ -57,9 +57,6 @@ class HPMEBase(TransplantingExplainer):
             :func:`~hpme.explainers.hpme.method.mixup.structural_mixup`.
         mixup: If false, the model is shown pooled subgraphs without a host (ablation w/o Mix),
             wherever something is searched, trained or chosen; the report still asks hard mixes.
-        epochs: Epochs of the edge MLP on the chosen pool.
-        lr: Learning rate of Adam.
-        weight_decay: Weight decay of Adam.
         search_graphs: The pool is searched on at most this many of the graphs, and on fewer if
             they have very many edges together.
         **options: Arguments of :class:`~hpme.explainers.shared.base.GraphExplainer`.
@@ -81,16 +78,12 @@ class HPMEBase(TransplantingExplainer):
         neighbor: Neighbor = "contrast",
         attach: Attach = "swap",
         mixup: bool = True,
-        epochs: Count = 50,
-        lr: Positive = 0.01,
-        weight_decay: Weight = 5e-4,
         search_graphs: Count = 512,
         **options: Any,
     ) -> None:
         super().__init__(**options)
         self.ratio, self.k, self.score = ratio, k, score
         self.neighbor, self.attach, self.mixup = neighbor, attach, mixup
-        self.epochs, self.lr, self.weight_decay = epochs, lr, weight_decay
         self.search_graphs = search_graphs
         self.size: PoolSize | None = None  # chosen by fit()
         if ratio != "auto" or k is not None:

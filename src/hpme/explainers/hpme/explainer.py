@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from torch import Tensor
 from hpme.explainers.hpme.base import HPMEBase
 from hpme.explainers.hpme.effects import Measured
 from hpme.explainers.hpme.method.pool import PoolSize
-from hpme.explainers.hpme.method.training import fit_edge_mlp
+from hpme.explainers.hpme.method.training import EPOCHS, fit_edge_mlp
 from hpme.explainers.hpme.quality import class_name
 from hpme.explainers.hpme.refining import Local, Refine, chosen_weight, widened
 from hpme.explainers.hpme.report import FitReport, report_on
@@ -24,7 +24,7 @@ from hpme.explainers.hpme.search.ratio import LEAST, RATIOS, RatioPoint, choose_
 from hpme.explainers.hpme.search.representation import NodeReader
 from hpme.explainers.hpme.transplants import Transplants, least_needed, spread_over
 from hpme.explainers.shared.context import Context, batches, sampled
-from hpme.explainers.shared.options import Count, FromZero, Positive, whole
+from hpme.explainers.shared.options import FromZero, Positive
 from hpme.graphs import GraphBatch
 from hpme.graphs.patterns import equal_groups
 from hpme.models.adapter import ModelAdapter
@@ -58,8 +58,6 @@ class HPMEExplainer(HPMEBase):
     Args:
         restarts: Chains of the search: the first begins where occlusion points, the others
             at random. With 0 nothing is searched: distilled occlusion and gradients compete.
-        rounds: Rounds of each chain, fewer where nothing is left to find.
-        subsets: Proposed subsets per graph and round.
         max_passes: How many forward passes over all given graphs a fit may take, about; for models
             that take long. The search then takes fewer graphs.
         refine: What corrects the scores of nodes by interventions in the graph itself:
@@ -80,15 +78,12 @@ class HPMEExplainer(HPMEBase):
         self,
         *,
         restarts: FromZero = 2,
-        rounds: Count = 4,
-        subsets: Annotated[int, whole(4)] = 16,
         max_passes: Positive | None = None,
         refine: Refine | None = "gradient",
         **options: Any,
     ) -> None:
         super().__init__(**options)
-        self.restarts, self.rounds, self.subsets = restarts, rounds, subsets
-        self.max_passes, self.refine = max_passes, refine
+        self.restarts, self.max_passes, self.refine = restarts, max_passes, refine
         self.reader: NodeReader | None = None
 
     def _fit(self, context: Context, *, progress: bool) -> None:
@@ -143,7 +138,7 @@ class HPMEExplainer(HPMEBase):
         if self.max_passes is None:
             return self.search_graphs
         store = context.store
-        each = float(SubsetSearch(self.restarts, self.rounds, self.subsets).passes())
+        each = float(SubsetSearch(self.restarts).passes())
         each += float(store.sizes.sum() + store.edge_counts.sum() / 2) / len(store)  # occlusion
         if self.ratio == "auto" and self.k is None:
             each += 12 * len(RATIOS)
@@ -155,7 +150,7 @@ class HPMEExplainer(HPMEBase):
         ids = torch.randperm(few.graphs.num_graphs, generator=few.generator)[:count]
         trial = few.subset(ids.to(few.context.device))
         # A scorer serves all ratios, so a short search with a middle one is enough.
-        found = self._found(SubsetSearch(min(1, self.restarts), 2, self.subsets), trial)
+        found = self._found(SubsetSearch(min(1, self.restarts), 2), trial)
         weights = torch.stack([found.weights[number] for number in found.order()[:pools]])
         with progress_bar("choosing the ratio", len(ratios), enabled=progress) as advance:
             return ratio_curve(trial, weights, ratios, advance=advance)
@@ -163,7 +158,7 @@ class HPMEExplainer(HPMEBase):
     def _search(self, few: HardMix, fresh: HardMix | None, progress: bool) -> FitReport:
         """Finds the pool on a few graphs, trains the edge MLP, reports on fresh graphs."""
         assert self.size is not None
-        search = SubsetSearch(self.restarts, self.rounds, self.subsets)
+        search = SubsetSearch(self.restarts)
         with progress_bar("searching the pool", search.steps(), enabled=progress) as advance:
             candidates = self._found(search, few, advance)
         parts = self._crossed(few) if fresh is None else [(fresh, candidates)]
@@ -182,10 +177,10 @@ class HPMEExplainer(HPMEBase):
         found = [(part, self.pool if one is candidates else result(one)) for part, one in parts]
         found = found or [(few, self.pool)]
         report = report_on(few, Measured.on(*found), candidates, held_out=bool(parts))
-        with progress_bar("training the edge MLP", self.epochs, enabled=progress) as advance:
+        epochs = EPOCHS if self.score != "node" else 0
+        with progress_bar("training the edge MLP", epochs, enabled=progress) as advance:
             keep = few.select(few.scores(self.pool)).keep[0]
-            adam = {"lr": self.lr, "weight_decay": self.weight_decay}
-            self.edge_mlp = fit_edge_mlp(few, keep, self.epochs, advance, **adam)
+            self.edge_mlp = fit_edge_mlp(few, keep, epochs, advance)
         return report
 
     def _found(
@@ -212,7 +207,7 @@ class HPMEExplainer(HPMEBase):
         group, one = _different(few.context)
         if len(one) < LEAST_HALVES:
             return []
-        search = SubsetSearch(min(1, self.restarts), self.rounds, self.subsets)
+        search = SubsetSearch(min(1, self.restarts))
         halves = spread_over(few.context.values[one], len(one)).cpu()
         found: list[tuple[HardMix, Candidates]] = []
         for half in (one[halves[::2]], one[halves[1::2]]):
@@ -288,7 +283,7 @@ def _different(context: Context) -> tuple[Tensor, Tensor]:
     return group, order[first].sort().values
 
 
-QUICK: dict[str, Any] = {"restarts": 0, "search_graphs": 24, "score": "node", "epochs": 1}
+QUICK: dict[str, Any] = {"restarts": 0, "search_graphs": 24, "score": "node"}
 """Arguments of :class:`HPMEExplainer`: cheap attributions compete, on a few graphs."""
 
 

@@ -42,6 +42,8 @@ class HPMEPrintedExplainer(HPMEBase):
         score, neighbor, attach: As in :class:`~hpme.explainers.hpme.base.HPMEBase`, with the
             paper's choices as defaults.
         epochs: Epochs, with one step for every ``batch_size`` graphs.
+        lr: Learning rate of Adam.
+        weight_decay: Weight decay of Adam.
         search_graphs: At most this many of the graphs are trained on.
         **options: Arguments of :class:`~hpme.explainers.hpme.base.HPMEBase`.
     """
@@ -65,13 +67,16 @@ class HPMEPrintedExplainer(HPMEBase):
         neighbor: Neighbor = "random",
         attach: Attach = "rank",
         epochs: Count = 300,
+        lr: Positive = 0.01,
+        weight_decay: Weight = 5e-4,
         search_graphs: Count = 512,
         **options: Any,
     ) -> None:
         options |= {"score": score, "neighbor": neighbor, "attach": attach}
-        super().__init__(ratio=ratio, epochs=epochs, search_graphs=search_graphs, **options)
+        super().__init__(ratio=ratio, search_graphs=search_graphs, **options)
         self.bce_weight, self.pool_layers = bce_weight, pool_layers
         self.gate, self.temperature = gate, temperature
+        self.epochs, self.lr, self.weight_decay = epochs, lr, weight_decay
 
     def _fit(self, context: Context, *, progress: bool) -> None:
         generator = torch.Generator().manual_seed(self.seed)

@@ -37,7 +37,7 @@ FEW = (0.1, 0.2, 0.3, 0.5, 0.8)
 
 @pytest.fixture(scope="module")
 def fitted(graphs):
-    explainer = HPMEExplainer(restarts=2, rounds=1, epochs=2)
+    explainer = HPMEExplainer(restarts=2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(explainer_module, "RATIOS", FEW)
         return explainer.fit(Finder(), graphs, mode="regression")

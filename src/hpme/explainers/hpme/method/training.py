@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -40,9 +39,11 @@ PAIRS = 20_000
 """Pairs of nodes an edge MLP learns from when the pool is given; more teach it little."""
 
 
-def fit_edge_mlp(
-    mix: Mixer, keep: Tensor, epochs: int, advance: Callable[[int], None], **adam: Any
-) -> EdgeMLP:
+EPOCHS, LR, WEIGHT_DECAY = 50, 0.01, 5e-4
+"""Training of the edge MLP where the pool is given."""
+
+
+def fit_edge_mlp(mix: Mixer, keep: Tensor, epochs: int, advance: Callable[[int], None]) -> EdgeMLP:
     r"""Edge MLP that tells pairs inside the pooled subgraph from others (Eq. bce_loss).
 
     Args:
@@ -50,7 +51,6 @@ def fit_edge_mlp(
         keep: Pooled nodes, boolean ``[N]`` over all nodes of the store.
         epochs: Steps, each with all of at most :data:`PAIRS` pairs.
         advance: Called after every step.
-        **adam: Arguments of Adam.
     """
     pairs = mix.context.store.batch().pairs.proper.index
     if pairs.shape[1] > PAIRS:
@@ -60,7 +60,7 @@ def fit_edge_mlp(
     nodes, pairs = torch.unique(pairs, return_inverse=True)
     h = mix.h[nodes]
     edge_mlp = EdgeMLP(h.shape[1], generator=mix.generator).to(h.device)
-    optimiser = torch.optim.Adam(edge_mlp.parameters(), **adam)
+    optimiser = torch.optim.Adam(edge_mlp.parameters(), lr=LR, weight_decay=WEIGHT_DECAY)
     for _ in range(epochs if pairs.numel() else 0):
         optimiser.zero_grad()
         bce_loss(edge_mlp(h, pairs), inside).backward()  # type: ignore[no-untyped-call]
