@@ -10,19 +10,21 @@ from torch import Tensor
 from hpme.data.dataset import DEFAULT_POOL_RATIO
 from hpme.explainers.distilled_occlusion import DistilledOcclusionExplainer
 from hpme.explainers.hpme.method.pool import PoolSize
-from hpme.explainers.hpme.refining import Local
+from hpme.explainers.hpme.refining import gradients
 from hpme.explainers.hpme.search.chains import DRAWS, Candidates
-from hpme.explainers.hpme.search.distil import Distiller
+from hpme.explainers.hpme.search.distil import PENALTIES, Distiller
 from hpme.explainers.hpme.search.hardmix import HardMix
-from hpme.explainers.shared.context import Context
+from hpme.explainers.hpme.search.occlusion import occlusions
+from hpme.explainers.shared.context import Context, batches
 from hpme.explainers.shared.options import Share
 
 
 class BestAttributionExplainer(DistilledOcclusionExplainer):
     """Where HPME's search begins, without the search.
 
-    Occlusion and gradients, each distilled into a scorer for all graphs; the scorer is taken whose
-    highest nodes best keep predictions in other graphs (hard mixes).
+    Occlusion of nodes, of edges and of both, length of the gradient, gradient times input and
+    gradient times embedding, each distilled into scorers for all graphs, by three penalties; the
+    one is taken whose highest nodes best keep predictions in other graphs (hard mixes).
 
     Args:
         ratio: Share of nodes that are put into other graphs.
@@ -31,7 +33,7 @@ class BestAttributionExplainer(DistilledOcclusionExplainer):
 
     slug = "best-attribution"
     title = "Best attribution"
-    summary = "Occlusion and gradients, each distilled into one scorer; transplants choose one."
+    summary = "Occlusion and gradients, each distilled into scorers; transplants choose one."
     typical_seconds = 1.0
 
     def __init__(self, *, ratio: Share = DEFAULT_POOL_RATIO, **options: Any) -> None:
@@ -39,18 +41,22 @@ class BestAttributionExplainer(DistilledOcclusionExplainer):
         self.ratio = ratio
 
     def _weight(self, context: Context, distiller: Distiller, generator: torch.Generator) -> Tensor:
-        reader, gradients = self.reader, Local("gradient", context.adapter, context.task)
-        assert reader is not None
+        assert self.reader is not None
         size = PoolSize(self.ratio)
-        mix = HardMix.build(context, size, "contrast", "swap", generator, reader)
-        slopes, every = gradients(mix.graphs)[1], torch.ones_like(mix.graphs.sizes)
-        weights = torch.stack([
-            super()._weight(context, distiller, generator),
-            distiller.fit(slopes, every.to(slopes))[0],
-        ])  # fmt: skip
-        says = weights.any(1).nonzero().view(-1)
-        if len(says) < 2:  # a scorer of zeros would be one of the first nodes
-            return weights[int(says[0]) if len(says) else 0]
+        mix = HardMix.build(context, size, "contrast", "swap", generator, self.reader)
+        (nodes, edges), seen = occlusions(context)
+        labels = [(row, seen) for row in (nodes + edges, nodes, edges)]
+        parts = [
+            gradients(context.adapter, context.task, context.store.batch(ids))[1]
+            for ids in batches(torch.arange(len(context.store)), self.batch_size)
+        ]
+        known = [part for part in parts if part is not None]
+        if len(known) == len(parts):
+            labels += [(row, torch.ones_like(seen)) for row in torch.cat(known, dim=1).to(seen)]
+        weights = torch.cat([distiller.fit(*each, PENALTIES) for each in labels])
+        weights = weights[weights.any(1)]  # a scorer of zeros would be one of the first nodes
+        if len(weights) < 2:
+            return super()._weight(context, distiller, generator)
         found = Candidates(mix, mix.draw(DRAWS))
         found.add(weights)
         return weights[found.chosen()]

@@ -51,24 +51,13 @@ class Local:
 
     def __call__(self, graphs: GraphBatch, **kwargs: Any) -> tuple[Embedding, Tensor]:
         """What the model computes of nodes, and the numbers ``[N]``."""
-        try:
-            x = self.adapter.node_input(graphs, **kwargs).detach().clone().requires_grad_()
-        except ModelError:  # codes that no layer embeds
-            found = self.adapter.embed(graphs, **kwargs)
+        found, slopes = gradients(self.adapter, self.task, graphs, **kwargs)
+        if slopes is None:
             return found, found.nodes.new_zeros(graphs.num_nodes)
-        with torch.enable_grad():
-            seen = self.adapter.trace(graphs, node_input=x, **kwargs)
-            found = self.adapter.checked(seen, graphs)
-            if not seen.output.requires_grad:
-                return found, found.nodes.new_zeros(graphs.num_nodes)
-            classes, at = predicted(self.task, seen.output), [x, seen.nodes]
-            explained = explained_output(self.task, seen.output, classes).sum()
-            slopes = torch.autograd.grad(explained, at, allow_unused=True, materialize_grads=True)
-        first, deep = ((s * v).sum(1).detach() for s, v in zip(slopes, at, strict=True))
+        _, first, deep = slopes
         if self.form == "occlusion":
-            first = self._fall(graphs, classes, kwargs)
-        if not self.task.classification:  # what raises a value carries it, and what lowers it
-            first, deep = first.abs(), deep.abs()
+            first = self._fall(graphs, predicted(self.task, found.output), kwargs)
+            first = first if self.task.classification else first.abs()
         first, deep = first.to(found.nodes), deep.to(found.nodes)
         around = _unit(_around(first, graphs), graphs) + DEEP * _unit(_around(deep, graphs), graphs)
         return found, _unit(around + OWN * _unit(first, graphs), graphs)
@@ -91,6 +80,34 @@ class Local:
         owner = None if classes is None else classes[graphs.batch]
         before, after = (explained_output(self.task, output, owner) for output in outputs)
         return (before - after).sum(1)
+
+
+def gradients(
+    adapter: ModelAdapter, task: Task, graphs: GraphBatch, **kwargs: Any
+) -> tuple[Embedding, Tensor | None]:
+    """What the model computes of nodes, and what gradients of the explained output say of them.
+
+    Rows ``[3, N]``: length of the gradient, gradient times input, gradient times embedding; what
+    raises a value carries it, and what lowers it, so for values they have no sign. ``None`` where
+    no gradient flows.
+    """
+    try:
+        x = adapter.node_input(graphs, **kwargs).detach().clone().requires_grad_()
+    except ModelError:  # codes that no layer embeds
+        return adapter.embed(graphs, **kwargs), None
+    with torch.enable_grad():
+        seen = adapter.trace(graphs, node_input=x, **kwargs)
+        found = adapter.checked(seen, graphs)
+        if not seen.output.requires_grad:
+            return found, None
+        classes, at = predicted(task, seen.output), [x, seen.nodes]
+        explained = explained_output(task, seen.output, classes).sum()
+        slopes = torch.autograd.grad(explained, at, allow_unused=True, materialize_grads=True)
+    rows = [(s * v).sum(1).detach() for s, v in zip(slopes, at, strict=True)]
+    if not task.classification:
+        rows = [row.abs() for row in rows]
+    length = slopes[0].norm(dim=1)
+    return found, torch.stack([row.to(length) for row in (length, *rows)])
 
 
 def _around(row: Tensor, graphs: GraphBatch) -> Tensor:

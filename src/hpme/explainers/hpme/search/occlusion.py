@@ -22,6 +22,15 @@ OCCLUDED_NODES = 2_000_000
 def occlusion(context: Context) -> tuple[Tensor, Tensor]:
     """How much every node matters where it is, ``[N]``, and in which graphs ``[B]`` that is known.
 
+    By itself and by its edges together; see :func:`occlusions`.
+    """
+    scores, seen = occlusions(context)
+    return scores.sum(0), seen
+
+
+def occlusions(context: Context) -> tuple[Tensor, Tensor]:
+    """What is lost without each node, and without its edges in turn, ``[2, N]``; and the graphs.
+
     The explained quantity is the log odds of the predicted class, which do not flatten where the
     model is sure, or the value. A part that speaks against the predicted class does not carry it,
     so for classes signs count; a value is carried by what raises and by what lowers it.
@@ -29,16 +38,16 @@ def occlusion(context: Context) -> tuple[Tensor, Tensor]:
     graphs = context.store.batch()
     cost, order = (graphs.sizes * (graphs.sizes + graphs.pairs.counts)).sort(stable=True)
     ids = order[cost.cumsum(0) <= OCCLUDED_NODES].sort().values
-    scores = torch.zeros(graphs.num_nodes, device=context.device)
+    scores = torch.zeros(2, graphs.num_nodes, device=context.device)
     seen = torch.zeros(graphs.num_graphs, device=context.device)
     if ids.numel():
         rows = concatenated_ranges(graphs.ptr[ids], graphs.sizes[ids])[0]
-        scores[rows] = _occlusion(context.subset(ids)).to(scores)
+        scores[:, rows] = _occlusions(context.subset(ids)).to(scores)
     return scores, seen.index_fill(0, ids, 1.0)
 
 
-def _occlusion(context: Context) -> Tensor:
-    """Scores of nodes that are gone, and of nodes whose edges are deleted in turn, together."""
+def _occlusions(context: Context) -> Tensor:
+    """Scores of nodes that are gone, and of nodes whose edges are deleted in turn."""
     graphs = context.store.batch()
     model = ReplicaModel(context.adapter, graphs, {})
     pairs = graphs.pairs.proper
@@ -65,4 +74,4 @@ def _occlusion(context: Context) -> Tensor:
     if graphs.anchor_order is not None:
         spared = graphs.anchor_order < graphs.anchors_per_graph
     both = torch.stack([change(graphs.batch, without_node(spared=spared)), ends], dim=1)
-    return standardise_in_segment(both, graphs.batch, graphs.num_graphs).sum(1)
+    return standardise_in_segment(both, graphs.batch, graphs.num_graphs).T
