@@ -16,7 +16,7 @@ from IPython.utils.capture import capture_output  # noqa: E402
 from traitlets.config import Config  # noqa: E402
 
 FOLDER = Path(__file__).parents[1] / "examples" / "notebooks"
-QUICK = "SEARCH = {'restarts': 1, 'rounds': 1, 'subsets': 8, 'epochs': 20}"
+QUICK = "SEARCH = {'restarts': 1}"
 SMALL = {
     "molecules": "MOLECULES, EPOCHS = 64, 15",
     "chemprop": "ENDS, EPOCHS = 2, 4",

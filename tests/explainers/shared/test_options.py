@@ -37,7 +37,7 @@ def test_every_option_is_declared_and_described(slug):
 
 def test_descriptions():
     described = {option.name: option for option in describe_options(EXPLAINERS["hpme"])}
-    assert described["epochs"][1:3] == (50, "a whole number of at least 1")
+    assert described["restarts"][1:3] == (2, "a whole number of at least 0")
     assert described["ratio"].constraint == "a number in (0, 1] or 'auto' or None"
     assert described["score"].constraint == "'edge' or 'node' or 'both'"
     assert described["mixup"].constraint == "True or False"
