@@ -26,7 +26,6 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import product
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -168,7 +167,7 @@ def gradients(context: Any) -> tuple[Tensor, Tensor]:
 
 
 def reading(keep: Callable[[int, int], bool]) -> Patches:
-    """Scorers see some of the blocks: degree, features at three depths, layers, embeddings."""
+    """Scorers see some of the blocks: features at three depths, layers, embeddings."""
     real = representation.NodeReader.scaled.__func__
 
     def some(cls: Any, blocks: Any, *given: Any) -> Any:
@@ -198,8 +197,7 @@ def proposing(*kinds: str) -> Callable[[], Patches]:
     def grow(score: Tensor, graphs: Any, m: Tensor, seeds: Tensor, generator: Any) -> Tensor:
         count = len(score)
         at = torch.arange(count)
-        of = {"random": at < 0.4 * count, "free": at >= 0.8 * count}
-        of["guided"] = ~(of["random"] | of["free"])
+        of = {"random": at < 0.8 * count, "free": at >= 0.8 * count}
         left = torch.cat([at[of[kind]] for kind in kinds])
         rows = left[at % len(left)]
         return real(score[rows], graphs, m, seeds[rows], generator)
@@ -227,27 +225,16 @@ def searching(**form: int) -> Callable[[], Patches]:
     )]  # fmt: skip
 
 
-def second_host(of: Callable[[Tensor, Tensor], Tensor]) -> Callable[[], Patches]:
-    """What counts of two hosts in place of the worse one."""
-    both = SimpleNamespace(**{name: getattr(torch, name) for name in dir(torch)})
-    both.maximum = of
-    return lambda: [patch.object(subsets, "torch", both)]
-
-
 VARIANTS: dict[str, tuple[dict[str, Any], Callable[[], Patches]]] = {
     "full": ({}, list),
     "no chain": ({}, searching(chains=0)),
     "no occlusion": ({}, starting(nothing)),
-    "sees no hops": ({}, lambda: reading(lambda n, last: n not in (2, 3))),
-    "sees no layers": ({}, lambda: reading(lambda n, last: n < 4 or n == last)),
-    "sees no degree": ({}, lambda: reading(lambda n, last: n > 0)),
-    "no random growth": ({}, proposing("guided", "free")),
-    "no guided growth": ({}, proposing("random", "free")),
-    "none without edges": ({}, proposing("random", "guided")),
+    "sees no hops": ({}, lambda: reading(lambda n, last: n not in (1, 2))),
+    "sees no layers": ({}, lambda: reading(lambda n, last: n < 3 or n == last)),
+    "no random growth": ({}, proposing("free")),
+    "random growth alone": ({}, proposing("random")),
     "random hosts": ({"neighbor": "random"}, list),
     "near hosts": ({"neighbor": "near"}, list),
-    "one host per subset": ({}, second_host(lambda first, second: first)),
-    "mean of two hosts": ({}, second_host(lambda first, second: (first + second) / 2)),
     "one chain": ({"restarts": 1}, list),
     "8 subsets": ({}, searching(subsets=8)),
     "two rounds": ({}, searching(rounds=2)),
@@ -263,8 +250,6 @@ VARIANTS: dict[str, tuple[dict[str, Any], Callable[[], Patches]]] = {
     "sees H only": ({}, lambda: reading(lambda n, last: n == last)),
     "all graphs every round": ({}, constant(chains, "ROUND_GRAPHS", 10**6)),
     "searched with a small own size": ({"ratio": "auto"}, constant(explainer, "LEAST", 0.0)),
-    "three chains": ({"restarts": 3}, list),
-    "random growth alone": ({}, proposing("random")),
     "occlusion of nodes alone": ({}, lambda: occluding(0)),
     "occlusion of edges alone": ({}, lambda: occluding(1)),
     "hosts are not asked whether they tell": ({}, constant(chains, "telling", lambda _: True)),

@@ -126,7 +126,7 @@ class SubsetSearch:
     def passes(self) -> int:
         """Forward passes over the graphs that it takes at most, without attributions."""
         compared = 2 + len(PENALTIES) * self.steps() + len(BLENDS)
-        return compared * DRAWS + self.steps() * (self.subsets + self.subsets // 3)
+        return compared * DRAWS + self.steps() * self.subsets
 
     def find(self, mix: HardMix, advance: Callable[[int], None] = lambda _: None) -> Candidates:
         """All candidates of all chains; where nothing is ``known`` all begin at random."""

@@ -28,9 +28,8 @@ def blocks_of(
 ) -> tuple[Tensor, ...]:
     r"""The blocks of :class:`NodeReader`.
 
-    Those of heterogeneous graphs count degrees by the type of edge, average features of neighbours
-    by their type, and are zero at nodes of all types but one: a linear scorer of them is one scorer
-    per type.
+    Those of heterogeneous graphs average features of neighbours by their type, and are zero at
+    nodes of all types but one: a linear scorer of them is one scorer per type.
 
     Args:
         x: Input features.
@@ -39,18 +38,14 @@ def blocks_of(
         graphs: The graphs.
     """
     x, schema = x.to(h), graphs.schema
-    degree = torch.bincount(graphs.edge_index[1], minlength=graphs.num_nodes).unsqueeze(1)
     if schema is None:
         near = propagate(x, graphs)
-        return (degree.to(h).log1p(), x, near, propagate(near, graphs), *layers, h)
-    assert graphs.node_type is not None and graphs.edge_type is not None
-    kinds = max(1, len(schema.edge_types))
-    places = graphs.edge_index[1] * kinds + graphs.edge_type
-    degree = torch.bincount(places, minlength=graphs.num_nodes * kinds).view(-1, kinds)
+        return (x, near, propagate(near, graphs), *layers, h)
+    assert graphs.node_type is not None
     kind = F.one_hot(graphs.node_type, len(schema.node_types)).to(h)
     own = [x[:, :width] * kind[:, n : n + 1] for n, width in enumerate(schema.widths)]
     near = propagate(torch.cat([kind, *own], dim=1), graphs)
-    blocks = (degree.to(h).log1p(), x, near, propagate(near, graphs), *layers, h)
+    blocks = (x, near, propagate(near, graphs), *layers, h)
     return (kind, *(block * column.unsqueeze(1) for column in kind.T for block in blocks))
 
 
@@ -127,22 +122,18 @@ class NodeReader(nn.Module):
         if graphs.schema is not None:
             features: Tensor = self(layers, h, graphs)
             return features @ weight
-        self._check(1, *[x.shape[1]] * 3, *(block.shape[1] for block in (*layers, h)))
+        self._check(*[x.shape[1]] * 3, *(block.shape[1] for block in (*layers, h)))
         rows, means = (torch.split(v, list(self.widths)) for v in (self.map @ weight, self.mean))
         source, target = graphs.edge_index
-        degree = torch.bincount(target, minlength=graphs.num_nodes).to(h)
-        scale = (degree + 1).rsqrt()
+        scale = (torch.bincount(target, minlength=graphs.num_nodes) + 1).to(h).rsqrt()
 
         def averaged(column: Tensor) -> Tensor:
             column = column * scale
             return column.index_add(0, target, column.index_select(0, source)) * scale
 
-        far = averaged(x @ rows[2] + averaged(x @ rows[3]))
-        score = far - means[2] @ rows[2] - means[3] @ rows[3]
-        blocks = zip(
-            (degree.log1p().unsqueeze(1), x, *layers, h), (0, 1, *range(4, len(rows))), strict=True
-        )
-        for block, number in blocks:
+        far = averaged(x @ rows[1] + averaged(x @ rows[2]))
+        score = far - means[1] @ rows[1] - means[2] @ rows[2]
+        for block, number in zip((x, *layers, h), (0, *range(3, len(rows))), strict=True):
             score = torch.addmv(score, block - means[number], rows[number])
         return score
 

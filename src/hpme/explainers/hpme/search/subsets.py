@@ -16,15 +16,15 @@ from hpme.graphs.segment import rank_in_segment
 def propose_subsets(mix: HardMix, score: Tensor, count: int) -> Tensor:
     """Proposals ``[count, N]``, each of the pooled size.
 
-    40 % grow at random along edges, 40 % grow guided by ``score``, the rest are guided but free of
-    edges; the last is the selection of ``score`` itself. All grow from the anchors, if any.
+    Four fifths grow at random along edges, the others follow ``score`` and are free of edges; the
+    last is the selection of ``score`` itself. All hold the anchors, if any.
     """
     graphs, m = mix.graphs, mix.m
     number = torch.arange(count, device=score.device)
-    sharpness = torch.where(number % 2 == 0, 2.0, 1.0)
-    guide = torch.where(number < 0.4 * count, 0.0, sharpness)
+    free = number >= 0.8 * count
+    guide = torch.where(free, 1.0 + (number % 2 == 0), 0.0)
     die = torch.randint(6, (count, graphs.num_graphs), generator=mix.generator).to(m)
-    seeds = torch.where((number < 0.8 * count).unsqueeze(1), (die - 2).clamp(min=1), m)
+    seeds = torch.where(free.unsqueeze(1), m, (die - 2).clamp(min=1))
     guided = standardise(score.unsqueeze(0), graphs) * guide.unsqueeze(1)
     keep = _grow(guided, graphs, m, seeds, mix.generator)
     keep[-1] = top_nodes(score.unsqueeze(0), graphs, m).keep[0]
@@ -77,12 +77,10 @@ def _grow(
 
 @torch.no_grad()
 def search_subsets(mix: HardMix, score: Tensor, subsets: int) -> tuple[Tensor, Tensor]:
-    """One round: proposes subsets, inserts each into other graphs, labels the nodes.
+    """One round: proposes subsets, inserts each into another graph, labels the nodes.
 
     Inserted into a host whose region (by ``score``) was removed, a good subset brings the
-    prediction of its graph. The best third meets a second host, and the worse of the two counts: a
-    host that has half of a reason itself makes the other half look like all of it. All subsets of
-    all graphs are one batch.
+    prediction of its graph. All subsets of all graphs are one batch.
 
     Returns:
         Labels ``[N]``, the share of the best subsets that hold a node minus that of all proposals,
@@ -91,19 +89,11 @@ def search_subsets(mix: HardMix, score: Tensor, subsets: int) -> tuple[Tensor, T
     graphs = mix.graphs
     keep = propose_subsets(mix, score, subsets)
     region = mix.select(score.unsqueeze(0))
+    rows = torch.zeros(subsets, dtype=torch.long, device=score.device)
     own = torch.arange(graphs.num_graphs, device=score.device)
-
-    def lost(keep: Tensor) -> Tensor:
-        """Loss of subsets in one host of every graph."""
-        rows = torch.zeros(len(keep), dtype=torch.long, device=score.device)
-        ids, hosts = (row.expand(len(keep), -1) for row in (own, mix.draw(1)[0]))
-        inserted = by_boundary(keep, graphs, mix.generator)
-        return bounded_loss(mix.context, mix.predict(ids, inserted, hosts, region[rows]), ids)
-
-    loss = lost(keep)
-    better = loss.argsort(dim=0)[: max(2, subsets // 3)]
-    again = lost(keep.gather(0, better.index_select(1, graphs.batch)))
-    loss = loss.scatter(0, better, torch.maximum(loss.gather(0, better), again))
+    ids, hosts = (row.expand(subsets, -1) for row in (own, mix.draw(1)[0]))
+    inserted = by_boundary(keep, graphs, mix.generator)
+    loss = bounded_loss(mix.context, mix.predict(ids, inserted, hosts, region[rows]), ids)
     best = loss <= loss.kthvalue(max(2, subsets // 8), dim=0).values
     share, kept = best / best.sum(0), keep.to(score.dtype)
     frequency = (share.index_select(1, graphs.batch) * kept).sum(0)
