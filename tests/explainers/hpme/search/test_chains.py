@@ -66,11 +66,11 @@ def test_pools_should_agree_with_occlusion(mix, found):
 
 def test_where_hosts_cannot_tell_occlusion_says_which_way(mix, found):
     """A pool and its opposite both keep predictions where random regions do, too."""
-    wanted = found.occlusion
-    twice = Candidates(mix, mix.draw(1), occlusion=wanted)
-    other = torch.rand_like(wanted) * wanted.std()
-    twice.add(torch.stack([wanted, -wanted, wanted + other / 9]))
-    twice.values[1] = torch.cat([torch.zeros(2), twice.values[1][2:]])
+    twice = Candidates(mix, mix.draw(1), occlusion=found.occlusion)
+    twice.add(torch.stack([found.occlusion, -found.occlusion, found.occlusion]))
+    values = torch.tensor([[0.5, 0.5, -1.0], [0.0, 0.0, 1.0], [0.1, 0.1, -0.9]])
+    twice.values = list(values)
+    assert twice.order() == [1, 2, 0]
     twice.telling = False
     assert twice.order() == [2, 0, 1]
 

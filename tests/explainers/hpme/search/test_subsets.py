@@ -37,8 +37,7 @@ def test_best_subsets_hold_planted_nodes(mix):
     assert gain.shape == (40,)
 
 
-def test_the_best_third_meets_a_second_host(mix, monkeypatch):
-    """The worse of two hosts counts, so one lucky host does not make a subset one of the best."""
+def test_all_subsets_of_all_graphs_are_one_batch(mix, monkeypatch):
     rows = []
     real = subsets.bounded_loss
 
@@ -48,4 +47,4 @@ def test_the_best_third_meets_a_second_host(mix, monkeypatch):
 
     monkeypatch.setattr(subsets, "bounded_loss", counted)
     search_subsets(mix, marks(mix).float(), 16)
-    assert rows == [16, 5]
+    assert rows == [16]
