@@ -146,7 +146,7 @@ class HPMEExplainer(HPMEBase):
         return min(self.search_graphs, max(FEWEST_GRAPHS, count))
 
     def _ratio_curve(self, few: HardMix, progress: bool) -> list[RatioPoint]:
-        count, ratios, pools = (ROUND_GRAPHS, RATIOS, 3) if self.restarts else UNSEARCHED
+        count, ratios, pools = (2 * ROUND_GRAPHS, RATIOS, 3) if self.restarts else UNSEARCHED
         ids = torch.randperm(few.graphs.num_graphs, generator=few.generator)[:count]
         trial = few.subset(ids.to(few.context.device))
         # A scorer serves all ratios, so a short search with a middle one is enough.
@@ -220,7 +220,8 @@ class HPMEExplainer(HPMEBase):
         """Finds the importance from which on nodes are needed, from what some graphs need."""
         assert self.pool is not None
         self.needed = torch.zeros(())  # a new one: the old may be of inference mode
-        ids = sampled(mix.context.store.edge_counts, ROUND_GRAPHS, SEARCH_EDGES, mix.generator)
+        counts = mix.context.store.edge_counts
+        ids = sampled(counts, 2 * ROUND_GRAPHS, SEARCH_EDGES, mix.generator)
         trial = self._with_local(mix if ids is None else mix.subset(ids))
         score = trial.scores(self.pool)
         importance, pooled = self._ranked(score, trial.graphs)

@@ -15,9 +15,9 @@ from hpme.explainers.hpme.search.subsets import random_subset, search_subsets
 
 SETTLED = 0.02
 """A chain whose pool disagrees less than this has nothing left to find."""
-ROUND_GRAPHS = 128
-"""Graphs of one round, and of trials of ratios. Each round takes others, so that the chain sees all
-of them."""
+ROUND_GRAPHS = 64
+"""Graphs of one round, and half of those that ratios are tried on. Each round takes others, so that
+the chain sees all of them."""
 DRAWS = 2
 """Hosts that every graph meets when pools are compared."""
 BLENDS, OBJECTION = (0.25, 0.5, 1.0), 0.04
