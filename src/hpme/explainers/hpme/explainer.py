@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from hpme.explainers.hpme.base import HPMEBase
@@ -152,6 +153,12 @@ class HPMEExplainer(HPMEBase):
         # A scorer serves all ratios, so a short search with a middle one is enough.
         found = self._found(SubsetSearch(min(1, self.restarts), 2), trial)
         weights = torch.stack([found.weights[number] for number in found.order()[:pools]])
+        # What corrects the scores later may hold predictions at sizes where these pools do not.
+        trial, weights = self._with_local(trial), F.pad(weights, (0, 1))
+        if found.telling and bool(trial.features[:, -1].any()):
+            own = torch.zeros_like(weights[:1])
+            own[:, -1] = 1.0
+            weights = torch.cat([weights, own])
         with progress_bar("choosing the ratio", len(ratios), enabled=progress) as advance:
             return ratio_curve(trial, weights, ratios, advance=advance)
 
