@@ -21,13 +21,14 @@ from hpme.models.output import Task
 from hpme.models.replicas import Replicas
 
 Refine = Literal["gradient", "occlusion"]
-WEIGHTS = (0.0, 0.5, 1.0, 2.0, 4.0)
-"""How much a graph's own interventions may count, in units of the scorer's spread."""
+WEIGHTS = (0.0, 2.0, 4.0)
+"""How much a graph's own interventions may count, in units of the scorer's spread: most, or
+nothing. What hosts like only in small doses is chance."""
 OWN, DEEP = 0.25, 0.5
 """What a node's own value, and the gradient by its embedding, count beside its neighbourhood's."""
 LEAST = 1e-4
 """Values that differ by a smaller share of the highest differ by rounding."""
-GRAPHS, DRAWS, WORTH, EQUAL = 128, 4, 0.8, 1.15
+GRAPHS, DRAWS, WORTH, EQUAL = 128, 4, 0.75, 1.15
 """Graphs by which the weight is chosen, and hosts of each; by what factor disagreement and loss
 must fall for any weight, and by what factor those of equally good weights differ."""
 
