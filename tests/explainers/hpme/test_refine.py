@@ -132,7 +132,7 @@ def test_where_the_scorer_is_right_it_is_left_alone(graphs):
 @pytest.mark.parametrize(("before", "counts"), [((-1e-7, 0.0), False), ((0.5, 0.5), True)])
 def test_rounding_decides_nothing(monkeypatch, before, counts):
     """A correlation of one may be a little more; a scorer that keeps all cannot be bettered."""
-    values = torch.tensor([before, *[(-1e-7, 0.0)] * 3, (0.6, 0.6)])
+    values = torch.tensor([before, (-1e-7, 0.0), (0.6, 0.6)])
     monkeypatch.setattr(refining, "criterion", lambda *_: values)
     assert (weight_of(fit("gradient", GRAPHS[:12])) > 0) == counts
 
