@@ -199,7 +199,7 @@ def proposing(*kinds: str) -> Callable[[], Patches]:
         at = torch.arange(count)
         of = {"random": at < 0.8 * count, "free": at >= 0.8 * count}
         left = torch.cat([at[of[kind]] for kind in kinds])
-        rows = left[at % len(left)]
+        rows = left[at % len(left)] if len(left) else at  # one region is no proposal
         return real(score[rows], graphs, m, seeds[rows], generator)
 
     return lambda: [patch.object(subsets, "_grow", grow)]
