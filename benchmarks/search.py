@@ -237,7 +237,8 @@ VARIANTS: dict[str, tuple[dict[str, Any], Callable[[], Patches]]] = {
     "near hosts": ({"neighbor": "near"}, list),
     "one chain": ({"restarts": 1}, list),
     "8 subsets": ({}, searching(subsets=8)),
-    "two rounds": ({}, searching(rounds=2)),
+    "one round": ({}, searching(rounds=1)),
+    "four rounds": ({}, searching(rounds=4)),
     "one penalty": ({}, constant(chains, "PENALTIES", (3.0,))),
     "own size": ({"ratio": "auto"}, list),
     "not blended": ({}, constant(chains, "OBJECTION", -9.0)),
@@ -253,7 +254,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], Callable[[], Patches]]] = {
     "searched with a small own size": ({"ratio": "auto"}, constant(explainer, "LEAST", 0.0)),
     "occlusion of nodes alone": ({}, lambda: occluding(0)),
     "occlusion of edges alone": ({}, lambda: occluding(1)),
-    "hosts are not asked whether they tell": ({}, constant(chains, "telling", lambda _: True)),
+    "hosts are not asked whether they tell": ({}, constant(chains.Candidates, "unsure", False)),
 }  # fmt: skip
 CHEAP: dict[str, Callable[[Case], Any]] = {
     "occlusion of nodes": lambda case: OcclusionExplainer(unit="node"),

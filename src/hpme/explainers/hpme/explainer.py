@@ -151,7 +151,7 @@ class HPMEExplainer(HPMEBase):
         ids = torch.randperm(few.graphs.num_graphs, generator=few.generator)[:count]
         trial = few.subset(ids.to(few.context.device))
         # A scorer serves all ratios, so a short search with a middle one is enough.
-        found = self._found(SubsetSearch(min(1, self.restarts), 2), trial)
+        found = self._found(SubsetSearch(min(1, self.restarts)), trial)
         weights = torch.stack([found.weights[number] for number in found.order()[:pools]])
         # What corrects the scores later may hold predictions at sizes where these pools do not.
         trial, weights = self._with_local(trial), F.pad(weights, (0, 1))

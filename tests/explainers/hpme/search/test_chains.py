@@ -71,20 +71,38 @@ def test_where_hosts_cannot_tell_occlusion_says_which_way(mix, found):
     values = torch.tensor([[0.5, 0.5, -1.0], [0.0, 0.0, 1.0], [0.1, 0.1, -0.9]])
     twice.values = list(values)
     assert twice.order() == [1, 2, 0]
-    twice.telling = False
+    twice.chance = 0.2  # random regions keep predictions
     assert twice.order() == [2, 0, 1]
+
+
+def test_where_no_pool_is_better_than_random_regions_occlusion_says_which_way(mix, found):
+    twice = Candidates(mix, mix.draw(1), occlusion=found.occlusion, chance=0.9)
+    twice.add(torch.stack([found.occlusion, -found.occlusion, found.occlusion]))
+    twice.values = list(torch.tensor([[0.9, 0.9, -1.0], [0.8, 0.8, 1.0], [0.8, 0.8, -0.9]]))
+    assert twice.telling and twice.unsure and twice.chosen() == 2
+    twice.values[1][:2] = 0.5
+    assert not twice.unsure and twice.chosen() == 1
 
 
 @pytest.mark.parametrize(("disagreement", "tells"), [(0.2, False), (0.7, True)])
 def test_hosts_tell_if_random_regions_lose_predictions(mix, monkeypatch, disagreement, tells):
     asked = []
+    real = chains.random_subset
+
+    def noted(mix):
+        asked.append(real(mix))
+        return asked[0]
 
     def judged(mix, selection, hosts, *more):
-        asked.append(0 < int(selection.keep.sum()) <= int(mix.m.sum()))
-        return torch.tensor([[disagreement, 1.0]]).expand(len(selection.keep), -1)
+        found = criterion(mix, selection, hosts, *more)
+        return found * 0 + disagreement if asked and selection is asked[0] else found
 
+    criterion = chains.criterion
+    monkeypatch.setattr(chains, "random_subset", noted)
     monkeypatch.setattr(chains, "criterion", judged)
-    assert chains.telling(Candidates(mix, mix.draw(2))) == tells and asked == [True]
+    found = SubsetSearch(chains=0).find(mix)
+    assert len(asked) == 1 and found.telling == tells
+    assert (asked[0].keep.sum(1) <= mix.m.sum()).all() and asked[0].keep.any()
 
 
 def test_occlusion_counts_as_far_as_hosts_do_not_object(mix, found, monkeypatch):
@@ -103,7 +121,7 @@ def test_occlusion_counts_as_far_as_hosts_do_not_object(mix, found, monkeypatch)
     assert share_of([0.6, 0.6, 0.6]) == pytest.approx(0, abs=1e-3)
     assert share_of([0.0, 0.03, 0.6]) == pytest.approx(0.5, abs=1e-2)
     assert share_of([-0.1, -0.1, -0.1]) == pytest.approx(1, abs=1e-2)
-    monkeypatch.setattr(found, "telling", False)
+    monkeypatch.setattr(found, "chance", 0.2)
     assert share_of([0.6, 0.6, 0.6]) == pytest.approx(1, abs=1e-2)
 
 
@@ -111,14 +129,6 @@ def test_the_planted_nodes_are_pooled(mix, found):
     planted = mix.context.store.x[:, 1] > 0
     pooled = mix.select(mix.scores(found.pool(found.chosen()))).keep[0]
     assert float((pooled & planted).sum() / planted.sum()) > 0.9
-
-
-def test_chains_that_have_settled_end(mix, monkeypatch):
-    search = SubsetSearch(chains=1, rounds=3, subsets=4)
-    monkeypatch.setattr(chains, "SETTLED", 9.0)  # as if all had
-    done = []
-    found = search.find(replace(mix, known=None), done.append)
-    assert sum(done) == search.steps() == 3 and len(found.weights) == len(chains.PENALTIES)
 
 
 def test_all_steps_are_counted(mix):

@@ -13,8 +13,8 @@ from hpme.explainers.hpme.search.distil import PENALTIES, Distiller, LinearPool,
 from hpme.explainers.hpme.search.hardmix import HardMix
 from hpme.explainers.hpme.search.subsets import random_subset, search_subsets
 
-SETTLED = 0.02
-"""A chain whose pool disagrees less than this has nothing left to find."""
+BETTER = 0.75
+"""What a pool may leave of the disagreement of random regions, so that hosts tell it from them."""
 ROUND_GRAPHS = 64
 """Graphs of one round, and half of those that ratios are tried on. Each round takes others, so that
 the chain sees all of them."""
@@ -32,7 +32,7 @@ class Candidates:
     mix: HardMix
     hosts: Tensor  # the shared draws
     occlusion: Tensor | None = None  # weights [D] of distilled occlusion, if that is known
-    telling: bool = True  # whether hosts can tell a pool from a random region
+    chance: float = 1.0  # disagreement of random regions
     weights: list[Tensor] = field(default_factory=list)
     chains: list[int | None] = field(default_factory=list)  # that found each, if one did
     values: list[Tensor] = field(default_factory=list)
@@ -55,15 +55,26 @@ class Candidates:
         self.weights += weights.unbind()
         self.chains += [chain] * len(weights)
 
+    @property
+    def telling(self) -> bool:
+        """Whether random regions of the pooled size do not keep predictions as well."""
+        return self.chance >= BY_CHANCE
+
+    @property
+    def unsure(self) -> bool:
+        """Whether hosts say little: random regions keep predictions, or no pool is better."""
+        best = min(float(value[0]) for value in self.values)
+        return not self.telling or best > BETTER * self.chance
+
     def order(self, *chains: int | None) -> list[int]:
         """Numbers of candidates of some chains, or of all, by the sum of ranks, best first.
 
-        Where hosts cannot tell, a pool and its opposite both keep predictions. Then pools that
-        occlusion does not confirm come last, and so does occlusion, which counts in any case.
+        Where hosts say little, a pool and its opposite do equally well. Then pools that occlusion
+        does not confirm come last, and so does occlusion, which counts in any case.
         """
         values = torch.stack(self.values)
         rank = joint_rank(values)
-        if self.occlusion is not None and not self.telling:
+        if self.occlusion is not None and self.unsure:
             confirmed = values[:, 2] < -0.5
             rank[0] = rank.max()
             rank += 3 * len(rank) * ~confirmed
@@ -97,7 +108,7 @@ class Candidates:
         rows = torch.stack([best, *(best + share * occlusion for share in BLENDS)])
         scores = self.mix.scores(LinearPool(rows[1:]))
         values = criterion(self.mix, self.mix.select(scores), self.hosts)[:, 0]
-        fine = ((values <= self.values[number][0] + OBJECTION) | (not self.telling)).nonzero()
+        fine = ((values <= self.values[number][0] + OBJECTION) | self.unsure).nonzero()
         return LinearPool(rows[1 + int(fine[-1]) if len(fine) else 0].unsqueeze(0))
 
     def rival(self) -> int | None:
@@ -116,7 +127,7 @@ class SubsetSearch:
     """
 
     chains: int = 2
-    rounds: int = 4  # of each, fewer where hard mixes keep all predictions
+    rounds: int = 2  # of each
     subsets: int = 16  # proposed per graph and round
 
     def steps(self) -> int:
@@ -134,12 +145,14 @@ class SubsetSearch:
         if mix.known is not None:
             weights = Distiller(mix.features, mix.graphs).fit(*mix.known)
             if bool(weights.any()):  # else it would be a pool of the first nodes
-                candidates.occlusion, candidates.telling = weights[0], telling(candidates)
+                candidates.occlusion = weights[0]
+                random = criterion(mix, random_subset(mix), candidates.hosts)
+                candidates.chance = float(random[0, 0])
                 candidates.add(weights)
         for chain in range(self.chains):
             start = chain == 0 and candidates.weights
             pool = candidates.pool(candidates.chosen()) if start else None
-            for number in range(self.rounds):
+            for _ in range(self.rounds):
                 ids = torch.randperm(graphs, generator=mix.generator)[:ROUND_GRAPHS]
                 part = mix.subset(ids.to(mix.context.device))
                 score = torch.rand(part.graphs.num_nodes, generator=mix.generator).to(mix.features)
@@ -151,15 +164,5 @@ class SubsetSearch:
                 candidates.add(distiller.fit(labels, gain, PENALTIES), chain)
                 best = next(n for n in candidates.order() if n >= newest)
                 pool = candidates.pool(best)
-                if float(candidates.values[best][0]) < SETTLED:
-                    advance(self.rounds - number)
-                    break
                 advance(1)
         return candidates
-
-
-def telling(candidates: Candidates) -> bool:
-    """Whether random regions of the pooled size do not keep predictions as well."""
-    mix = candidates.mix
-    disagreement = criterion(mix, random_subset(mix), candidates.hosts)[0, 0]
-    return float(disagreement) >= BY_CHANCE
