@@ -296,18 +296,18 @@ def measure(case: Case, variant: str, seed: int) -> dict[str, Any]:
     patches = [one for _, made in parts for one in made()]
     with changed(patches), counted(getattr(case.model, "model", case.model)) as passes:
         start = time.process_time()
-        found = HPMEExplainer(seed=seed, **{**case.options, **options})
+        found = HPMEExplainer(seed=seed, score="both", **{**case.options, **options})
         known = {} if case.mode is None else {"mode": case.mode}
         found.fit(case.model, case.fit, progress=False, **known)
         fitted = time.process_time() - start
         seen = passes.over(case.fit)
         aucs = {}
-        for score in ("both", "node", "edge"):
+        for score in ("both", "edge", "node"):
             found.score = score
             aucs[score] = case.judge(found.explain(case.model, case.shown, progress=False))
     assert found.report is not None and found.size is not None
     return {
-        "auc": aucs["both"], "auc_node": aucs["node"], "auc_edge": aucs["edge"],
+        "auc": aucs["node"], "auc_both": aucs["both"], "auc_edge": aucs["edge"],
         "passes": seen, "cpu": fitted, "ratio": found.size.ratio,
         "effect": found.report.effect, "disagreement": found.report.disagreement,
         "random": found.report.random_disagreement, "agreement": found.report.agreement,
@@ -340,8 +340,8 @@ def table(rows: list[dict[str, Any]], against: str) -> None:
         by[row["variant"]][tuple(row["case"])] = row
     whole, groups = by[against], ("paper", "gin", "attribution", "ames", "nodes")
     by |= {
-        f"edges by {score} alone": {c: row | {"auc": row[f"auc_{key}"]} for c, row in whole.items()}
-        for score, key in (("nodes", "node"), ("the MLP", "edge"))
+        f"edges by {score}": {c: row | {"auc": row[f"auc_{key}"]} for c, row in whole.items()}
+        for score, key in (("nodes and the MLP", "both"), ("the MLP", "edge"))
     }
     print("| variant | " + " | ".join(groups) + " | worst | passes |\n|---|" + "---:|" * 7)
     for variant, found in by.items():

@@ -48,9 +48,9 @@ class HPMEBase(TransplantingExplainer):
         ratio: Share of nodes that are pooled, :math:`r`; ``"auto"`` chooses it without labels, see
             :func:`~hpme.explainers.hpme.search.ratio.choose_ratio`.
         k: Number of pooled nodes, in place of ``ratio``.
-        score: What ``edge_mask`` holds: ``"edge"``, the probabilities :math:`p_{ij}` of the edge
-            MLP; ``"node"``, the lower importance of an edge's two nodes; or ``"both"``, a mean of
-            the two in which the latter counts four times.
+        score: What ``edge_mask`` holds: ``"node"``, the lower importance of an edge's two nodes;
+            ``"edge"``, the probabilities :math:`p_{ij}` of an edge MLP, which is then trained; or
+            ``"both"``, a mean of the two in which the former counts four times.
         neighbor: How :math:`G'` is drawn: a graph of another prediction (``"contrast"``), any
             (``"random"``), or the most (``"near"``) or least (``"far"``) similar of a few.
         attach: Where boundary edges go: ``"swap"``, ``"kind"`` or the paper's ``"rank"``, see
@@ -74,7 +74,7 @@ class HPMEBase(TransplantingExplainer):
         *,
         ratio: Share | Literal["auto"] | None = "auto",
         k: Count | None = None,
-        score: Score = "both",
+        score: Score = "node",
         neighbor: Neighbor = "contrast",
         attach: Attach = "swap",
         mixup: bool = True,
@@ -194,7 +194,9 @@ class HPMEBase(TransplantingExplainer):
         hosts = (lambda _: partners) if self.mixup else None
         pooled = hard.pooled_mixup(self.pool, ids, hosts)
         mix = pooled.mix
-        probability = self.edge_mlp(pooled.h, mix.pair_index).sigmoid()
+        probability = mix.transplanted.to(pooled.h)  # what the edge MLP would learn
+        if self.score != "node":
+            probability = self.edge_mlp(pooled.h, mix.pair_index).sigmoid()
         weight = mix_mask(probability, mix.transplanted, mixup=self.mixup)
         return MixupGraphs.of(
             mix.graphs, mix.per_edge(weight), mix.per_edge(mix.transplanted), partners
