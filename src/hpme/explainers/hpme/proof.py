@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,6 +14,7 @@ from hpme.data.molecules.chem import written
 from hpme.explainers.hpme.evidence import Trials
 from hpme.explainers.hpme.method.pool import by_boundary
 from hpme.explainers.hpme.transplants import Transplants
+from hpme.explainers.shared.explanation import Pictured
 from hpme.graphs import GraphBatch, GraphStore
 
 SHOWN = 3
@@ -45,8 +45,8 @@ Drawn = dict[int, list[tuple[int, list[tuple[Data, Tensor, Tensor]]]]]
 
 
 @dataclass(frozen=True)
-class Proof:
-    """What moving the region of an explanation into other graphs does there.
+class Proof(Pictured):
+    """What moving the region of an explanation into other graphs does there; drawn as it is.
 
     Args:
         region: Nodes of the explained graph that are moved, boolean.
@@ -70,24 +70,10 @@ class Proof:
     bounded: bool
     graph: Data | None = None
 
-    @overload
-    def draw(self, path: None = None) -> str: ...
-    @overload
-    def draw(self, path: str | Path) -> Path: ...
-    def draw(self, path: str | Path | None = None) -> str | Path:
-        """Draws the graph, and hosts before and after.
-
-        Args:
-            path: A ``.png`` or ``.svg`` file to write; without it the SVG text is returned.
-        """
-        # Pictures are built on explanations, so they are looked up when one is drawn.
-        from hpme.viz.gallery import save_picture
+    def _picture(self, suffix: str) -> bytes:
         from hpme.viz.sheets import proof_picture
 
-        return save_picture(path, lambda suffix: proof_picture(self, suffix))
-
-    def _repr_html_(self) -> str:
-        return self.draw()
+        return proof_picture(self, suffix)
 
 
 @torch.no_grad()

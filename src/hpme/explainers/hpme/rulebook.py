@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import networkx as nx
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor
 
 from hpme.explainers.hpme.patterns import Vocabulary
+from hpme.explainers.shared.explanation import Pictured
 from hpme.graphs import GraphStore
 from hpme.graphs.patterns import LabelledGraphs, Pattern
 from hpme.storage import json_values
@@ -130,8 +130,10 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class RuleBook:
+class RuleBook(Pictured):
     """An ordered list of rules that says what a model predicts; the first that holds decides.
+
+    Its picture is of the whole dataset: a row per rule, a point per graph.
 
     Args:
         rules: The rules; none if no short list says clearly more than the default alone.
@@ -210,16 +212,7 @@ class RuleBook:
         ranked = [f"- {rule}" for rule in self.contributors]
         return "\n".join([*([self.note] if self.note else []), *lines, *ranked])
 
-    def draw(self, path: str | Path | None = None) -> str | Path:
-        """The picture of the whole dataset: a row per rule, a point per graph.
-
-        Args:
-            path: A ``.png`` or ``.svg`` file to write; without it the SVG text is returned.
-        """
-        from hpme.viz.gallery import save_picture
+    def _picture(self, suffix: str) -> bytes:
         from hpme.viz.sheets import rules_picture
 
-        return save_picture(path, lambda suffix: rules_picture(self, suffix))
-
-    def _repr_html_(self) -> str:
-        return str(self.draw())
+        return rules_picture(self, suffix)
