@@ -103,8 +103,7 @@ def _node_effects(
 ) -> tuple[Tensor, Tensor]:
     """Numbers of nodes of some graphs, those among a mask ``[N]``, and their effects ``[n, 3]``.
 
-    In row ``k`` of a sweep every graph gives its ``k``-th of these nodes away; graphs that have
-    fewer begin again.
+    In row ``k`` of a sweep graphs give their ``k``-th of these nodes away; short ones begin again.
     """
     graphs, (draws, count) = mix.graphs, hosts.shape
     sizes = torch.bincount(graphs.batch[among], minlength=graphs.num_graphs)

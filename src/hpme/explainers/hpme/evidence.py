@@ -34,30 +34,18 @@ NOWHERE = 1e-6
 
 @dataclass(frozen=True)
 class Trials:
-    """Outputs of transplants of every graph and its hosts ``[D, B]``, NaN where there is none.
+    """Outputs of transplants of every graph and its hosts ``[D, B]``, NaN where there is none."""
 
-    Args:
-        own: Outputs of the graphs ``[B]``.
-        hosts: Outputs of the hosts as they are.
-        inserted: With the region of the graph.
-        random: With a random region of it.
-        removed: The graph with something neutral in place of the region.
-        spared: The same for a random region.
-        bounded: Whether outputs are probabilities, of which there cannot be too much.
-        share: Share of the transplants that chemistry allows ``[B]``, 0 where there are too few;
-            NaN for graphs that are no molecules.
-        made: Molecules by graph and draw: the host, it with the region, and it with a random
-            region, as :class:`~hpme.data.molecules.grafts.Transplant`.
-    """
-
-    own: Tensor
-    hosts: Tensor
-    inserted: Tensor
-    random: Tensor
-    removed: Tensor
-    spared: Tensor
-    bounded: bool
+    own: Tensor  # outputs of the graphs [B]
+    hosts: Tensor  # of the hosts as they are
+    inserted: Tensor  # with the region of the graph
+    random: Tensor  # with a random region of it
+    removed: Tensor  # the graph with something neutral in place of the region
+    spared: Tensor  # the same for a random region
+    bounded: bool  # whether there cannot be too much: of probabilities
+    # Share of the transplants that chemistry allows [B], 0 where too few; NaN for no molecules.
     share: Tensor = field(default_factory=lambda: torch.tensor(math.nan))
+    # By graph and draw the ``Transplant`` of the host, and of it with either region.
     made: dict[tuple[int, int], tuple[Any, Any, Any]] = field(default_factory=dict)
 
     def with_grafts(self, other: Trials) -> Trials:

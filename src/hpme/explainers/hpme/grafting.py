@@ -104,10 +104,7 @@ class Featuriser:
 
 
 class Grafting:
-    """Kept molecules as hosts, and what the model says about them.
-
-    The seed draws places, hosts and random regions, together with the molecule.
-    """
+    """Kept molecules as hosts, and what the model says about them; all is drawn by the seed."""
 
     def __init__(
         self, context: Context, featuriser: Featuriser, smiles: Sequence[str], seed: int

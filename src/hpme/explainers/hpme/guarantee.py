@@ -128,11 +128,9 @@ class Guarantee:
         return table_of(rows)
 
     def unlike(self, explanations: Sequence[Any]) -> str:
-        """Why graphs are not exchangeable with those of the calibration; empty if nothing says so.
+        """Why explained graphs are not like those of the calibration; empty if nothing says so.
 
-        Args:
-            explanations: Their explanations, of which the number of nodes and the mean importance
-                are compared.
+        The number of nodes and the mean importance are compared.
         """
         if len(explanations) < ENOUGH:
             return ""
@@ -232,15 +230,10 @@ def calibrated(
     shown: Tensor,
     like: tuple[Tensor, Tensor],
 ) -> Guarantee:
-    """The guarantee that losses of graphs allow.
+    """The guarantee that losses ``[T, n]`` of graphs allow, from 0 to 1.
 
-    Args:
-        alpha: Largest expected loss.
-        kind: What losses are about.
-        thresholds: Thresholds ``[T]``, ascending, so that regions become smaller.
-        losses: Losses ``[T, n]`` from 0 to 1.
-        shown: Shares of shown nodes ``[T, n]``.
-        like: Number of nodes, and their mean importance, of every graph.
+    Regions become smaller with the thresholds ``[T]``; ``shown`` are the shares of nodes in them
+    ``[T, n]``, ``like`` the number of nodes and their mean importance of every graph.
     """
     count = losses.shape[1]
     risk = losses.double().cummax(0).values.mean(1)

@@ -149,11 +149,8 @@ class Judgement:
 def named_masks(masks: Any, store: GraphStore, by: By | None = None) -> dict[str, Tensor]:
     """Importance of all nodes ``[N]`` by name of its origin.
 
-    Args:
-        masks: A file, a tensor, a sequence with something for each graph, or several of these by
-            name.
-        store: The graphs.
-        by: Whether tensors are about nodes or edges; by default what their lengths say.
+    Masks are a file, a tensor, a sequence with something for each graph, or several of these by
+    name. ``by`` says whether tensors are about nodes or edges; by default their lengths do.
     """
     if not isinstance(masks, Mapping):
         name = Path(masks).stem if isinstance(masks, str | Path) else "given"
@@ -282,13 +279,8 @@ def judge_regions(
 ) -> dict[str, tuple[list[Quality | None], Tensor, Tensor]]:
     """Quality, region and scores of masks of the graphs, and of HPME's own and random regions.
 
-    Masks of 0 and 1 mark regions themselves; of others the best nodes count, as many as HPME
-    pools, equal ones in an order that says nothing.
-
-    Args:
-        transplants: The graphs and their hosts.
-        scores: Importance of the graphs' own nodes by name.
-        grafting: Transplants of molecules, if the graphs are such.
+    Masks of 0 and 1 mark regions themselves; of others the best nodes count, as many as HPME pools,
+    equal ones in an order that says nothing. ``scores`` are of the graphs' own nodes.
     """
     graphs, pooled = transplants.graphs, transplants.pooled
     sizes, own = transplants.sizes(pooled), graphs.batch < transplants.count

@@ -79,10 +79,7 @@ class _Molecule:
         return similarities(self.anatomy.molecule, [other])[0]
 
     def plan(self, edit: Edit, anatomy: Anatomy) -> list[Planned]:
-        """Edits of an edited form: small changes of important groups by telling ones first.
-
-        What came before stays where it is.
-        """
+        """Edits of an edited form: small changes of important groups by telling ones first."""
         queue: list[Planned] = []
 
         def matter(*atoms: int) -> float:
@@ -185,10 +182,7 @@ def molecule_counterfactuals(
 
 @lru_cache(maxsize=512)
 def _donor(smiles: str) -> tuple[dict[str, tuple[str, Graft]], Any, str]:
-    """Groups a molecule may give, its fingerprint, and its SMILES as RDKit writes it.
-
-    They are remembered, since kept molecules give to every one that is asked about.
-    """
+    """Groups a molecule may give, its fingerprint, and its SMILES as RDKit writes it; kept."""
     anatomy, found = anatomy_of(smiles), {}
     for graft in anatomy.substituents:
         if len(graft.atoms) <= LARGEST and len(graft.pieces[0].joints) == 1:

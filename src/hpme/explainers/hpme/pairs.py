@@ -130,21 +130,13 @@ class PairDifferences(list[PairDifference]):
 
 @dataclass(frozen=True)
 class JoinedPair:
-    """Two graphs as one, matched nodes once; what is in one alone falls into parts.
+    """Two graphs as one, matched nodes once; what is in one alone falls into parts."""
 
-    Args:
-        place: Number of every node in the first and the second graph, ``[2, U]``; -1 if not there.
-        ends: Ends of every edge, ``[2, W]``.
-        kind: Kind of every edge; edges of other kinds are others ``[W]``.
-        edge: Number of every edge in either graph, ``[2, W]``; -1 if not there.
-        part: Number of the part of every node ``[U]``; -1 for nodes that touch nothing different.
-    """
-
-    place: Tensor
-    ends: Tensor
-    kind: Tensor
-    edge: Tensor
-    part: Tensor
+    place: Tensor  # number of every node in the first and the second graph [2, U]; -1 if not there
+    ends: Tensor  # of every edge [2, W]
+    kind: Tensor  # of every edge; edges of other kinds are others [W]
+    edge: Tensor  # number of every edge in either graph [2, W]; -1 if not there
+    part: Tensor  # of every node [U]; -1 for nodes that touch nothing different
 
     @classmethod
     def of(
@@ -294,10 +286,7 @@ def differences(
 ) -> PairDifferences:
     """Why outputs differ between the graphs of even number and those that follow them.
 
-    Args:
-        context: The frozen model on the graphs.
-        store: The graphs, pair after pair.
-        featuriser: Makes graphs of molecules, if they are such.
+    The ``featuriser`` makes graphs of molecules, if they are such.
     """
     graphs, join = store.to_data_list(), _molecules if featuriser else _graphs
     joined: list[JoinedPair] = []

@@ -34,16 +34,10 @@ condition."""
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Labels of nodes and edges, the same for all graphs of a kind.
+    """Labels of nodes and edges, the same for all graphs of a kind."""
 
-    Args:
-        molecules: Whether labels are those of molecules.
-        nodes: Labels of rows of node features; empty if features are not told apart.
-        edges: Labels of rows of edge features.
-    """
-
-    molecules: bool
-    nodes: Kinds = field(default_factory=dict)
+    molecules: bool  # whether labels are those of molecules
+    nodes: Kinds = field(default_factory=dict)  # empty if features are not told apart
     edges: Kinds = field(default_factory=dict)
 
     @classmethod
@@ -154,14 +148,9 @@ def find_candidates(
 ) -> Catalogue:
     """Groups components of pooled subgraphs, and tries parts of those that tell graphs apart.
 
-    Args:
-        graphs: The graphs.
-        regions: Boolean node masks; components of all of them are grouped.
-        gain: How well patterns tell predictions apart, from ``has`` ``[P, B]``.
-        speaks_for: Number of the prediction that patterns speak for, from the same; patterns for
-            one prediction do not crowd out those for another.
-        advance: Called once for each size of patterns, of which there are :data:`LARGEST`.
-        least: What a limit of the edges that leave a match must gain; without it there are none.
+    ``gain`` says how well patterns do so, from ``has`` ``[P, B]``, and ``speaks_for`` for which
+    prediction: patterns for one do not crowd out those for another. A limit of the edges that leave
+    a match must gain ``least``; without it there are none. One step per size of patterns.
     """
     catalogue, chosen = Catalogue(), Catalogue()
     for region in regions:

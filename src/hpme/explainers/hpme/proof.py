@@ -23,19 +23,12 @@ SHOWN = 3
 
 @dataclass(frozen=True)
 class Planted:
-    """A host as it is, or with nodes of another graph.
+    """A host as it is, or with nodes of another graph."""
 
-    Args:
-        graph: What the model was asked about.
-        nodes: Its nodes that were inserted; of a host as it is, those that make room; boolean.
-        origin: The number of every node in the host; -1 if it is not of the host.
-        output: What the model says.
-    """
-
-    graph: Data
-    nodes: Tensor
-    origin: Tensor
-    output: float
+    graph: Data  # what the model was asked about
+    nodes: Tensor  # those that were inserted; of a host as it is, those that make room; boolean
+    origin: Tensor  # number of every node in the host; -1 if it is not of the host
+    output: float  # what the model says
 
 
 Trial = tuple[Planted, ...]
@@ -46,29 +39,17 @@ Drawn = dict[int, list[tuple[int, list[tuple[Data, Tensor, Tensor]]]]]
 
 @dataclass(frozen=True)
 class Proof(Pictured):
-    """What moving the region of an explanation into other graphs does there; drawn as it is.
+    """What moving the region of an explanation into other graphs does there; drawn as it is."""
 
-    Args:
-        region: Nodes of the explained graph that are moved, boolean.
-        output: What the model says about the graph.
-        name: What the output is called, such as ``"p(class 1)"``.
-        hosts: Outputs of all hosts that differ enough from the graph ``[D]``, NaN for others.
-        chosen: With the region ``[D]``.
-        random: With random regions ``[D]``.
-        trials: Some of the hosts, to be drawn; none where regions could not be moved.
-        bounded: Whether outputs are probabilities.
-        graph: The explained graph, to be drawn beside the hosts.
-    """
-
-    region: Tensor
-    output: float
-    name: str
-    hosts: Tensor
-    chosen: Tensor
-    random: Tensor
-    trials: tuple[Trial, ...]
-    bounded: bool
-    graph: Data | None = None
+    region: Tensor  # nodes of the explained graph that are moved, boolean
+    output: float  # what the model says about the graph
+    name: str  # what that is called, such as "p(class 1)"
+    hosts: Tensor  # outputs of all hosts that differ enough from the graph [D], NaN for others
+    chosen: Tensor  # with the region [D]
+    random: Tensor  # with random regions [D]
+    trials: tuple[Trial, ...]  # of some of the hosts; none where regions could not be moved
+    bounded: bool  # whether outputs are probabilities
+    graph: Data | None = None  # to be drawn beside the hosts
 
     def _picture(self, suffix: str) -> bytes:
         from hpme.viz.sheets import proof_picture

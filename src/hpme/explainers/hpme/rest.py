@@ -78,10 +78,7 @@ def rest_of(
 
 
 def named(nodes: Tensor, smiles: str | None, *, typed: bool = False) -> str:
-    """What nodes are called: a ring or a group of a molecule, else each by its number.
-
-    Nodes with types are counted; each type has numbers of its own.
-    """
+    """What nodes are called: a ring, a group of a molecule, or numbers; with types their count."""
     numbers = nodes.nonzero().view(-1).tolist()
     words, kind = [f"node {number}" for number in numbers], "node"
     if numbers and smiles is not None:
@@ -104,8 +101,7 @@ def named(nodes: Tensor, smiles: str | None, *, typed: bool = False) -> str:
 def parts_of(transplants: Transplants, kept: Tensor, others: Tensor) -> Parts:
     """Single nodes of ``others``, and all that are alike: what is there twice, one may do without.
 
-    Alike are nodes of the same features and the same kept neighbours; without such, the same
-    neighbours.
+    Alike are nodes of the same features and kept neighbours; without such, the same neighbours.
     """
     graphs, score, kind = transplants.graphs, transplants.score, _kinds(transplants)
     limit = torch.full_like(graphs.sizes, CANDIDATES + graphs.anchors_per_graph)

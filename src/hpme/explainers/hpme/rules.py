@@ -67,11 +67,7 @@ class Learner(Weighing):
         return -(-self.least * int(self.learned.sum()) // int(self.unseen.sum()))
 
     def learn(self, advance: Callable[[int], None]) -> RuleBook:
-        """The rules, with what they are worth on unseen graphs.
-
-        Args:
-            advance: Called once for each size of patterns.
-        """
+        """The rules, with what they are worth on unseen graphs; one step per size of patterns."""
         if len(torch.unique(self.predicted[self.learned])) == 1:
             return self._book([], torch.zeros(0, len(self.learned)).bool(), [], SAME)
         conditions, has, banned = self._conditions(self._candidates(advance))
@@ -116,8 +112,7 @@ class Learner(Weighing):
     def _conditions(self, found: Catalogue) -> tuple[list[Condition], Tensor, Tensor]:
         """Conditions, whether they hold ``[P, B]``, and for which classes they must not speak.
 
-        A condition and its opposite follow each other; what holds for the same graphs as one
-        before is left out.
+        A condition and its opposite follow each other; what holds for the same graphs is left out.
         """
         graphs, learned, known = self.graphs, self.learned, set[bytes]()
         conditions, rows, banned = list[Condition](), list[Tensor](), list[Tensor]()

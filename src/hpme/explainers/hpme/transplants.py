@@ -66,20 +66,13 @@ class Transplants:
 
     Every graph meets the hosts whose predictions are farthest from its own. Nothing is drawn at
     random and no graph knows of another, so the answer for a graph does not depend on the others.
-
-    Args:
-        mix: The graphs, followed by the hosts.
-        count: Number of graphs that are not hosts.
-        score: Scores of all nodes.
-        hosts: Numbers of the hosts of every graph, ``[D, count]``.
-        pooled: Nodes that explanations show, boolean ``[N]``.
     """
 
-    mix: HardMix
-    count: int
-    score: Tensor
-    hosts: Tensor
-    pooled: Tensor
+    mix: HardMix  # the graphs, followed by the hosts
+    count: int  # of graphs that are not hosts
+    score: Tensor  # of all nodes [1, N]
+    hosts: Tensor  # numbers of the hosts of every graph, [D, count]
+    pooled: Tensor  # nodes that explanations show, boolean [N]
 
     @classmethod
     def of(
@@ -234,9 +227,8 @@ class Transplants:
     def smallest_prefix(self, allowed: Tensor | None = None) -> Tensor:
         """The first nodes of every graph's ranking, as few as keep the prediction, boolean ``[N]``.
 
-        Few enough that one less would not keep it to within :data:`TOLERANCE` of what the whole
-        pool keeps, found by halving; anchors are always among them, nodes that are not allowed come
-        last. Hosts keep their pool.
+        One less would not keep it to within :data:`TOLERANCE` of what the whole pool keeps. Anchors
+        are always among them, nodes that are not allowed come last. Hosts keep their pool.
         """
         graphs, m, score = self.graphs, self.mix.m, self.score
         if allowed is not None:
