@@ -131,17 +131,12 @@ RESAMPLES = 1999
 
 @dataclass(frozen=True)
 class Measured:
-    """Hard mixes of graphs with room for the pool; see :meth:`~hpme.models.output.Task.values`.
+    """Hard mixes of graphs with room for the pool; see :meth:`~hpme.models.output.Task.values`."""
 
-    Values ``[2, D, B, C]`` are of hosts with the pool, and with a random region as large and as
-    connected, ``[D, B, C]`` of hosts as they are, ``[B, C]`` those of graphs. Classes ``[B]`` are
-    predicted ones; there are none of a regression.
-    """
-
-    kept: Tensor
-    hosts: Tensor
-    wanted: Tensor
-    classes: Tensor | None
+    kept: Tensor  # [2, D, B, C]: hosts with the pool, and with a random region as connected
+    hosts: Tensor  # as they are [D, B, C]
+    wanted: Tensor  # of graphs [B, C]
+    classes: Tensor | None  # predicted ones [B], if any
 
     @classmethod
     def on(cls, *parts: tuple[HardMix, nn.Module]) -> Measured:
@@ -177,8 +172,8 @@ class Measured:
     ) -> tuple[float, float, float, float]:
         """Effect of the pool in some graphs, the ends of its interval, and its p-value.
 
-        It is the share of the way from hosts with random regions to the graph's own output that
-        pools bring hosts further; from hosts as they are, where random regions are nearly there.
+        The share of the way from hosts with random regions, or as they are if these are nearly
+        there, to the graph's own output that pools bring hosts further.
         """
         pool, random, host = (self._near(v)[chosen] for v in (*self.kept, self.hosts))
         own = self._near(self.wanted.unsqueeze(0))[chosen]

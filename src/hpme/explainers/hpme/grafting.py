@@ -37,11 +37,7 @@ Featurise = Callable[[Sequence[str]], Sequence[Any]]
 def default_featurise(
     store: GraphStore, known: Featurise | None = None, *, hydrogens: bool = True
 ) -> Featurise:
-    """What makes the first of the graphs again: ``known``, or hpme's own features, or PyG's.
-
-    Raises:
-        InputError: If the graphs have other features.
-    """
+    """What makes the first of the graphs again: ``known``, or hpme's own features, or PyG's."""
 
     def ours(smiles: Sequence[str], whole: bool = False) -> Sequence[Any]:
         labels = [0] * len(smiles)
@@ -192,7 +188,7 @@ class Grafting:
         """Outputs without pooled atoms ``[draws, B]``, and without each atom ``[draws, N]``.
 
         Different neutral groups take their place, as far as there are any; else it is NaN. A single
-        atom goes with what it cannot be cut off from, an atom of a ring with its ring.
+        atom goes with what it cannot be cut off from.
         """
         parts = pooled.cpu().split(store.sizes.tolist())  # type: ignore[no-untyped-call]
         first = (len(store) + exclusive_cumsum(store.sizes)).tolist()

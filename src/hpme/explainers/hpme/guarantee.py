@@ -104,11 +104,7 @@ class Guarantee:
         return self.sizes[self._place]
 
     def at(self, alpha: float) -> Guarantee:
-        """The same calibration with another risk.
-
-        Raises:
-            InputError: If it cannot be reached.
-        """
+        """The same calibration with another risk, which must be in reach."""
         return Guarantee(**{**vars(self), "alpha": alpha})
 
     def sentence(self) -> str:

@@ -135,7 +135,7 @@ def molecule_counterfactuals(
 ) -> list[list[Counterfactual]]:
     """At most ``n`` for each of the first ``count`` molecules of a store; all of it gives groups.
 
-    The most important atoms are changed first; ``advance`` is told how many molecules are done.
+    The most important atoms are changed first; one step per molecule that is done.
     """
     values = flip.context.values[: len(store)].cpu()
     answers = flip.answer(values)

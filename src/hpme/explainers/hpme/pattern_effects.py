@@ -183,8 +183,8 @@ def evidence_of(
 ) -> PatternEvidence:
     """What moving a pattern does, without another one ``beside`` that may come with it.
 
-    With ``grafting``, if it is known how the model reads molecules, those that are what their
-    SMILES say (``fits``) are grafted; else graphs are mixed.
+    With ``grafting`` molecules that are what their SMILES say (``fits``) are grafted; else graphs
+    are mixed.
     """
     beside = beside or NamedPattern("", [()] * len(pattern.matches))
     found = None

@@ -59,10 +59,7 @@ class Proof(Pictured):
 
 @torch.no_grad()
 def proofs_of(transplants: Transplants, trials: Trials, names: Sequence[str]) -> list[Proof]:
-    """Proofs of graphs, of the same transplants that verdicts rest on.
-
-    ``names`` is what their outputs are called.
-    """
+    """Proofs of graphs, of the transplants that verdicts rest on; ``names`` are of outputs."""
     ids, rows = _shown(trials)
     drawn = _grafts(trials, ids, rows) if trials.made else {}
     left = torch.tensor([number not in drawn for number in ids.tolist()], dtype=torch.bool)
@@ -150,7 +147,7 @@ def _grafts(trials: Trials, ids: Tensor, rows: Tensor) -> Drawn:
 
 
 def _trial(host: Data, *both: tuple[Data, Tensor, Tensor]) -> list[tuple[Data, Tensor, Tensor]]:
-    """The host with those of its nodes that make room for the region, then with either region."""
+    """The host with those of its nodes that make room, then with either region."""
     numbers, origin = torch.arange(host.num_nodes), both[0][2]
     return [(host, ~torch.isin(numbers, origin), numbers), *both]
 

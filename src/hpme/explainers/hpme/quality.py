@@ -328,10 +328,9 @@ class Alternative:
 def alternatives_of(transplants: Transplants, count: int) -> list[list[Alternative]]:
     """At most ``count`` subgraphs of every graph, the first as in its explanation.
 
-    The next are the smallest sufficient prefixes of the ranking without the nodes of those before,
-    as long as there are any. Then each goes without every other node of the first, so that what
-    else could take part in the reason is seen; such a one shares at most half of its nodes with
-    one before. None if nothing in the graph carries the prediction.
+    The next are the smallest sufficient prefixes of the ranking without the nodes of those before.
+    Then each goes without every other node of the first, so that what else could take part in the
+    reason is seen; such a one shares at most half of its nodes with one before.
     """
     graphs, lists = transplants.graphs, [list[Alternative]() for _ in range(transplants.count)]
     rows: list[Tensor] = []

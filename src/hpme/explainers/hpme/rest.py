@@ -59,8 +59,7 @@ def rest_of(
 ) -> tuple[Tensor, Tensor]:
     """Nodes that pooled regions rely on, boolean ``[N]``, and what they carry together ``[count]``.
 
-    The worst part is added and others are looked for, as long as too little is carried. The chosen
-    graphs are asked about, boolean ``[count]``.
+    Of the chosen graphs the worst part is added and others are looked for, until enough is carried.
     """
     kept = transplants.pooled.clone()
     together = torch.full_like(chosen, torch.nan, dtype=torch.double)

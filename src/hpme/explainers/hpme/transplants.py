@@ -127,7 +127,7 @@ class Transplants:
     def inserted(self, keep: Tensor, ids: Tensor | None = None) -> Tensor:
         """How well nodes of graphs, by default of all, keep their predictions in hosts ``[B]``.
 
-        They are a mask ``[N]``, or ``[D, N]`` with other nodes for every host.
+        They are a mask ``[N]``, or ``[D, N]`` with others for every host.
         """
         if ids is None:
             ids = torch.arange(self.count, device=self.hosts.device)
@@ -255,9 +255,8 @@ class Transplants:
 def least_needed(importance: Tensor, needed: Tensor) -> float:
     """The importance that tells nodes that are needed from others with the least error.
 
-    One that is needed and left out counts :data:`MISSED` times. What one graph needs is found with
-    few hosts; over all graphs the noise averages out, so the bound picks more truly than a prefix
-    of each graph does, and it costs no mix.
+    One that is needed and left out counts :data:`MISSED` times. Over all graphs the noise of few
+    hosts averages out, so the bound picks more truly than a prefix of each graph does.
     """
     if not bool(needed.any()):
         return 0.0

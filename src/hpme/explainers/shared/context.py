@@ -148,11 +148,7 @@ class Context:
         edge_weight: Tensor | None = None,
         node_input: Tensor | None = None,
     ) -> Tensor:
-        """Output of the model on other graphs, see :meth:`ModelAdapter.predict`.
-
-        Raises:
-            ModelError: If it is not finite, as on the graphs of the context.
-        """
+        """Finite output of the model on other graphs, see :meth:`ModelAdapter.predict`."""
         output = self.adapter.predict(graphs, edge_weight, node_input=node_input)
         check_answers(output, "outputs on graphs made from the given ones")
         return output
@@ -199,10 +195,6 @@ class Asking:
     ``ask.masks``, ``ask.quality`` and the others. A model that keeps something from one forward
     pass to the next forgets it only in the end. What is known stays for the next ``with``, unless
     weights have changed.
-
-    Args:
-        explainer: What explains.
-        explained: The model, with all that is known about it.
     """
 
     def __init__(self, explainer: GraphExplainer, explained: ExplainedModel) -> None:
@@ -228,8 +220,8 @@ def resolve(
 ) -> ExplainedModel:
     """The model with all that is known about it; its level may still be open.
 
-    ``facts`` of a call count most, then those of the model, then those :meth:`fit` was given,
-    unless the explainer is fitted ``anew``.
+    ``facts`` of a call count most, then the model's own, then those of :meth:`fit`, unless
+    ``anew``.
     """
     known: dict[str, Any] = {}
     if not anew:
@@ -300,9 +292,8 @@ def read_arguments(
 ) -> AskedRows:
     """What PyG's ``Explainer`` passes, as graphs for each of which a model has one output.
 
-    These are separate graphs, or ego graphs of nodes and links. Where rows of the output are
-    something else, or depend on more, they are copies of all that was given; see
-    :mod:`hpme.models.replicas`.
+    Separate graphs, ego graphs of nodes and links, or, where rows of the output are something else
+    or depend on more, copies of all that was given; see :mod:`hpme.models.replicas`.
     """
     level = explained.level
     caller = Caller(explained.model, None, level or "graph")

@@ -100,8 +100,8 @@ class ParametricExplainer(GraphExplainer):
     def _beside_target(self, context: Context) -> Context:
         r"""The context with node embeddings as the edge MLP reads them.
 
-        Where a graph is about one of its nodes :math:`v`, they are :math:`[\mathbf{h}_i;
-        \mathbf{h}_v]`: what matters in a neighbourhood depends on the node it is for.
+        In a graph about one of its nodes, :math:`[\mathbf{h}_i; \mathbf{h}_v]`: it decides what
+        matters.
         """
         anchors = context.store.anchors
         if not self.reads_target_node or anchors is None or anchors.shape[1] != 1:
@@ -260,8 +260,7 @@ def mask_penalty(
 ) -> Tensor:
     r"""Penalty :math:`c_s \sum_e w_e + c_e \, \mathrm{mean}_e H(w_e)` of every graph.
 
-    Reduced graph by graph, because a sum over a whole batch would shift the balance between
-    prediction, size and entropy with the number of graphs in it.
+    Of a sum over a batch, the balance with predictions would shift with the number of graphs.
     """
     safe = mask.clamp(1e-6, 1 - 1e-6)  # the slope of the entropy is infinite at 0 and 1
     binary_entropy = -safe * safe.log() - (1 - safe) * (1 - safe).log()

@@ -90,10 +90,7 @@ def joined(
     bridges: int,
     generator: torch.Generator,
 ) -> MixupGraphs:
-    """Every graph with its edge probabilities, beside its partner with the complement of those.
-
-    ``edge_logits`` gives logits of edges from node embeddings and ``edge_index``.
-    """
+    """Every graph with its edge probabilities, beside its partner with the complement of those."""
     parts = context.store.batch(), context.store.batch(partners)
     kept, other = (edge_logits(context.embedded(part), part.edge_index).sigmoid() for part in parts)
     union = unite(*parts, bridges, generator)
