@@ -78,10 +78,8 @@ class MaskDescent:
     r"""Finds edge weights under which the model keeps its predictions.
 
     Minimises :math:`\mathcal{L}(f(G, w), f(G)) + c_s \sum_e w_e + c_e\,\mathrm{mean}_e H(w_e)` over
-    :math:`w = \sigma(m)`, with one :math:`m` per connected pair of nodes.
-
-    Losses are reduced graph by graph and then summed, and Adam treats every element by itself:
-    each graph gets the mask it would get alone. A logit moves by at most about ``lr * epochs``.
+    :math:`w = \sigma(m)`, with one :math:`m` per connected pair of nodes. Losses are reduced graph
+    by graph and then summed, and Adam treats every element by itself: each graph gets its own mask.
     """
 
     epochs: int
@@ -97,10 +95,9 @@ class MaskDescent:
         start: Tensor,
         classes: Tensor | None = None,
     ) -> Tensor:
-        """Edge weights ``[E]`` from the first logits of pairs.
+        """Edge weights ``[E]`` from the first logits of pairs; those of one class share theirs.
 
-        Pairs of one of the ``classes`` share a logit, else rounding decides which of them a maximum
-        picks, and descent makes the most of it.
+        Else rounding decides which of them a maximum picks, and descent makes the most of it.
         """
         pairs = graphs.pairs
         if classes is None:

@@ -185,9 +185,9 @@ class MatchExplainer(GraphExplainer):
 def greedy_match(distance: Tensor, count: Tensor, tie: Tensor) -> Tensor:
     """Rows ``[P, N]`` of matrices that are matched to columns one to one, the closest pair first.
 
-    ``distance`` ``[P, N, M]`` is infinite where nothing may be matched, and is overwritten. In each
-    matrix ``count`` rows are matched, if there are so many. Of pairs whose distances differ by no
-    more than ``tie`` ``[P, 1]`` the first comes first: what is left of rounding must not decide.
+    ``distance`` ``[P, N, M]``, infinite where nothing may be matched, is overwritten; ``count``
+    rows are matched, if there are so many. Of pairs that differ by no more than ``tie`` the first
+    comes first: what is left of rounding must not decide.
     """
     every = torch.arange(distance.shape[0], device=distance.device)
     chosen = torch.zeros(distance.shape[:2], dtype=torch.bool, device=distance.device)

@@ -141,8 +141,7 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
 class SampledPairs:
     """The connected pairs of nodes of every graph, and about as many random unconnected ones.
 
-    A proxy graph may have any edge. Most of its pairs are unconnected and alike, and all of them
-    together are many times the edges of a sparse graph, so a sample stands for them.
+    A proxy graph may have any edge. Most of its pairs are unconnected and alike, so a sample does.
     """
 
     index: Tensor  # the smaller node first, in the order of the nodes

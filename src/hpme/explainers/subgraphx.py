@@ -119,10 +119,9 @@ class SubgraphXExplainer(TrainingFreeExplainer):
 
 
 class Board:
-    """Several graphs as a table with one row per graph or subgraph, one column per node.
+    """Several graphs as a table with a row per graph or subgraph and a column per node.
 
-    Args:
-        reads_edges: Whether the model reads edges; if not, nodes of graphs without are all joined.
+    Where a model reads no edges, all nodes of graphs without any are joined.
     """
 
     def __init__(

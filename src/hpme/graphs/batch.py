@@ -218,8 +218,8 @@ class GraphBatch:
         """The graphs without what some nodes tell a model.
 
         Features that are floating point are zeroed, and the structure stays. Codes have no zero, so
-        other nodes are deleted with their edges; those that cannot be, because they are anchors or
-        no other is left in their graph, get the neutral code 0.
+        other nodes are deleted with their edges; anchors, and the last node of a graph, get the
+        code 0.
         """
         if not self.coded:
             return replace(self, x=self.x.masked_fill(gone.unsqueeze(1), 0.0))

@@ -25,10 +25,7 @@ def connected_parts(ends: Tensor, size: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Pairs:
-    r"""Every connected pair of nodes once, whatever the directions between them.
-
-    An edge that is listed twice belongs to one pair.
-    """
+    """Every connected pair of nodes once, whatever the directions; edges listed twice are one."""
 
     index: Tensor  # [2, P] with the smaller node first; a self-loop is a pair of one node
     graph: Tensor  # graph number of every pair, non-decreasing

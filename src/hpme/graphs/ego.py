@@ -258,10 +258,9 @@ class WholeGraph:
 def node_index(
     index: int | Sequence[int] | Tensor | None, num_nodes: int, device: Any, what: str = "node"
 ) -> Tensor:
-    """Node numbers as a tensor, from what users pass as ``index``.
+    """Node numbers, from a node, several, a boolean mask over all nodes, or ``None`` for all.
 
-    That is one node, several, a boolean mask over all nodes, or ``None`` for all nodes; ``what``
-    says what is numbered.
+    ``what`` says what is numbered.
     """
     if index is None:
         return torch.arange(num_nodes, device=device)

@@ -45,7 +45,7 @@ def segment_mean(values: Tensor, segment: Tensor, num_segments: int) -> Tensor:
 def rank_in_segment(score: Tensor, segment: Tensor, ptr: Tensor) -> Tensor:
     """Rank of every element inside its segment, 0 for the highest score, ties by position.
 
-    Segments are non-decreasing; ``ptr`` is the position of the first element of each.
+    Segments are non-decreasing and begin at ``ptr``.
     """
     # One integer sort in place of two float sorts: the bits of a float32, with the magnitude of
     # negative numbers flipped, order like the number itself.

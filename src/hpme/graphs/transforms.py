@@ -77,10 +77,7 @@ MAX_ELEMENTS, NARROW = 30_000, 50
 
 
 def elements_per_pass(channels: int) -> int:
-    """Nodes and edges that a model with some channels may read at once.
-
-    Few enough that what it computes stays in the cache of a processor.
-    """
+    """Nodes and edges that a model with some channels may read at once, to stay in the cache."""
     return MAX_ELEMENTS * NARROW // max(NARROW, channels)
 
 
@@ -95,8 +92,8 @@ def chunks(store: GraphStore, ids: Tensor, channels: int = NARROW) -> Iterator[T
 def keep_edges(graphs: GraphBatch, kept: Tensor, *, drop_isolated: bool = False) -> GraphBatch:
     """The graphs with the edges of a boolean mask.
 
-    With ``drop_isolated``, nodes without a kept edge to another node go, too, with their
-    self-loops. Anchors stay, and so do all nodes of a graph that would have none left.
+    With ``drop_isolated``, nodes without a kept edge to another node go, too, but for anchors, and
+    for all nodes of a graph that would have none left.
     """
     graphs = graphs.edges(kept)
     if not drop_isolated:
@@ -109,13 +106,10 @@ def keep_edges(graphs: GraphBatch, kept: Tensor, *, drop_isolated: bool = False)
 
 
 def side_by_side(first: GraphBatch, second: GraphBatch) -> tuple[GraphBatch, Tensor]:
-    """Each graph of ``first`` and the graph of the same number in ``second`` as one, unconnected.
+    """Each graph of ``first`` and that of the same number in ``second`` as one, unconnected.
 
-    Attributes of nodes and edges that both have stay with them; those of graphs, and the anchors,
-    are those of ``first``. Edges are those of ``first``, then those of ``second``.
-
-    Returns:
-        The graphs, and the new number of every node of ``first``, then of ``second``.
+    Attributes of nodes and edges that both have stay with them, those of graphs and anchors are
+    those of ``first``, whose edges come first. Also the new numbers of all nodes.
     """
     # A node moves by as many places as graphs of the other batch come before it.
     moved = [at(second.ptr, first.batch), at(first.ptr + first.sizes, second.batch)]
@@ -173,10 +167,9 @@ def _common(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> dict[s
 
 
 def shuffled(store: GraphStore, rng: np.random.Generator) -> GraphStore:
-    """Renumbers the nodes of every graph at random and sorts its edges.
+    """Renumbers the nodes of every graph at random, those of a type together, and sorts its edges.
 
-    Generators put motif nodes last and motif edges in a row; after this neither the number of a
-    node nor the position of an edge says anything about it. Nodes of a type stay together.
+    Generators put motif nodes last and motif edges in a row; after this no number says anything.
     """
     graph, start = store.node_graph, store.node_start
     keys: tuple[np.ndarray, ...] = (rng.random(graph.numel()), graph.numpy())

@@ -53,15 +53,12 @@ class DeletionOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Judge:
-    r"""Compares outputs on perturbed graphs :math:`G'` with those on the graphs :math:`G`.
-
-    Of every graph it knows class probabilities and the class :math:`y`, or values and their unit.
-    """
+    """Compares outputs on perturbed graphs :math:`G'` with those on the graphs :math:`G`."""
 
     task: Task
-    values: Tensor
-    label: Tensor | None
-    unit: Tensor | None
+    values: Tensor  # class probabilities, or values
+    label: Tensor | None  # the class :math:`y`
+    unit: Tensor | None  # of values
 
     @classmethod
     def of(cls, task: Task, output: Tensor, labels: Tensor | None, scale: Scale) -> Judge:
@@ -133,16 +130,12 @@ def _checked(labels: Tensor, values: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class PairReplicas:
-    """Several graphs, some of them repeatedly, seen as their pairs.
+    """Several graphs, some of them repeatedly, seen as their pairs."""
 
-    Graph number and position of the first pair of every replica; number in the table of all graphs
-    and replica of every pair.
-    """
-
-    ids: Tensor
-    ptr: Tensor
-    pairs: Tensor
-    owner: Tensor
+    ids: Tensor  # graph number of every replica
+    ptr: Tensor  # position of the first pair of every replica
+    pairs: Tensor  # number of every pair in the table of all graphs
+    owner: Tensor  # replica of every pair
 
 
 Keep = Callable[[PairReplicas], Tensor]
@@ -162,8 +155,8 @@ def outputs(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Graph numbers and outputs of ``samples`` replicas per graph, those of the first graph first.
 
-    Deletion is real: no model sees a deleted edge. How the replicas are cut into forward passes
-    does not change what ``keep`` draws, as long as it draws one number per pair.
+    How replicas are cut into forward passes does not change what ``keep`` draws, one number per
+    pair.
     """
 
     def deleted(replicas: Replicas) -> GraphBatch:
@@ -185,8 +178,7 @@ class Examined:
 
     Those are the graphs with at least one pair of nodes and without NaN scores. ``numbers`` are
     their positions among the ``total`` explanations, ``why`` says what is wrong with the others.
-    Without any of them there is no judge. Of explanations ``x``, ``edge_index`` and ``edge_mask``
-    are read and, if there, ``edge_attr``, ``edge_weight`` and ``anchors``.
+    Without any of them there is no judge.
     """
 
     def __init__(

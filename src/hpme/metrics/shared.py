@@ -18,14 +18,7 @@ from hpme.graphs.segment import segment_sum
 
 
 class MetricValue(float):
-    """A float that knows why it is NaN.
-
-    It behaves like any float; :attr:`reason` is ``None`` if the metric is defined.
-
-    Args:
-        value: The value; NaN if the metric is undefined.
-        reason: Why it is undefined.
-    """
+    """A float that knows why it is NaN: :attr:`reason` is ``None`` if the metric is defined."""
 
     __slots__ = ("reason",)
     reason: str | None
@@ -130,10 +123,7 @@ def descending(pairs: Pairs, score: Tensor, generator: torch.Generator | None = 
 
 
 def ranks(pairs: Pairs, score: Tensor, generator: torch.Generator) -> Tensor:
-    """Rank of every pair in its graph, 0 for the best, ties at random.
-
-    Ties by node numbers would leak how a generator numbers its motifs.
-    """
+    """Rank of every pair in its graph, 0 for the best, ties at random: numbers may leak motifs."""
     order = descending(pairs, score, generator)
     rank = torch.empty_like(order)
     position = torch.arange(order.numel(), device=order.device)

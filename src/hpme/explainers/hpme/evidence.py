@@ -125,10 +125,7 @@ def degrees(trials: Trials) -> dict[str, Tensor]:
 
 
 def interval(change: Tensor) -> Tensor:
-    """Mean and 95 % confidence interval ``[B, 3]`` over the rows of changes ``[D, B]``.
-
-    Entries that are NaN do not count; of fewer than two there is no end.
-    """
+    """Mean and 95 % confidence interval ``[B, 3]`` over the finite rows of changes ``[D, B]``."""
     mean, error, freedom = _moments(change)
     quantile = import_module("scipy.stats").t.ppf((1 + CONFIDENCE) / 2, freedom.cpu().numpy())
     half = torch.from_numpy(quantile).to(error) * error

@@ -91,10 +91,7 @@ def predicted(task: Task, output: Tensor) -> Tensor | None:
 
 
 def explained_output(task: Task, output: Tensor, classes: Tensor | None) -> Tensor:
-    """The explained output ``[R, K]``: log odds of given classes, or all values.
-
-    Log odds, unlike log probabilities, do not flatten where the model is sure.
-    """
+    """The explained output ``[R, K]``: all values, or log odds of classes, which do not flatten."""
     if classes is None:
         return task.values(output)
     log_prob, column = task.log_prob(output), classes.unsqueeze(1)

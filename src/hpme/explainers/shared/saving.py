@@ -60,12 +60,7 @@ def _state(explainer: GraphExplainer, prefix: str) -> tuple[dict[str, Tensor], d
 
 
 def load_explainer(kind: type[Explainer], path: str | Path | FileContent) -> Explainer:
-    """Reads what :func:`save_explainer` wrote.
-
-    Raises:
-        StorageError: If the file is missing, damaged, of another explainer, or its description
-            does not fit its tensors.
-    """
+    """Reads what :func:`save_explainer` wrote; :class:`StorageError` if it does not fit."""
     tensors, meta = read_tensors(path)
     if meta.get("explainer") != kind.slug:
         raise StorageError(
