@@ -12,11 +12,7 @@ from hpme.explainers.shared.masks import Masks, nothing_in
 from hpme.explainers.shared.noise import pair_classes, pair_normal
 from hpme.explainers.shared.options import Count, Positive, Weight
 from hpme.explainers.shared.parametric import mask_penalty
-from hpme.explainers.shared.templates import (
-    Predict,
-    TrainingFreeExplainer,
-    weighted_model,
-)
+from hpme.explainers.shared.templates import Predict, TrainingFreeExplainer, weighted_model
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
 from hpme.models.output import Task
@@ -88,12 +84,7 @@ class MaskDescent:
     entropy_weight: float
 
     def __call__(
-        self,
-        predict: Predict,
-        graphs: GraphBatch,
-        task: Task,
-        start: Tensor,
-        classes: Tensor | None = None,
+        self, predict: Predict, graphs: GraphBatch, task: Task, start: Tensor, classes: Any = None
     ) -> Tensor:
         """Edge weights ``[E]`` from the first logits of pairs; those of one class share theirs.
 
@@ -110,13 +101,8 @@ class MaskDescent:
         optimiser = torch.optim.Adam([logits], lr=self.lr)
         for _ in range(self.epochs):
             weight = pairs.per_edge(logits.sigmoid().index_select(0, classes))
-            penalty = mask_penalty(
-                weight,
-                graphs.edge_batch,
-                graphs.num_graphs,
-                size=self.size_weight,
-                entropy=self.entropy_weight,
-            )
+            charged = self.size_weight, self.entropy_weight
+            penalty = mask_penalty(weight, graphs.edge_batch, graphs.num_graphs, *charged)
             loss = (task.loss(predict(weight), target) + penalty).sum()
             (logits.grad,) = torch.autograd.grad(loss, logits)  # nothing may reach the model
             optimiser.step()

@@ -235,12 +235,15 @@ class GraphAutoencoder(nn.Module):
 
     def encode(self, x: Tensor, edge_index: Tensor, weight: Tensor) -> Tensor:
         """Hidden rows of nodes, which :attr:`mean` and :attr:`log_variance` are made of."""
+        source, target = edge_index
+        scale = (1 + segment_sum(weight, target, len(x))).rsqrt()
+        norm = scale.index_select(0, source) * weight * scale.index_select(0, target)
+        norm, own = norm.unsqueeze(1), scale.square().unsqueeze(1)
         # Neighbours are summed before each layer: without a gradient of the weights, which training
         # the autoencoder does not need, the first sum then has no backward pass.
-        neighbours = _Neighbours.of(edge_index, weight, len(x))
-        h = self.first(neighbours(x)).relu()
-        hidden: Tensor = self.second(neighbours(h)).relu()
-        return hidden
+        for layer in (self.first, self.second):
+            x = layer((own * x).index_add(0, target, x.index_select(0, source) * norm)).relu()
+        return x
 
     def decode(self, z: Tensor, index: Tensor) -> Tensor:
         """Probability of an edge for every pair of nodes."""
@@ -279,23 +282,3 @@ def reconstruction_error(adjacency: Tensor, pairs: SampledPairs, num_graphs: int
     link, gap = pairs.connected, ~pairs.connected
     of_links = segment_mean(-safe[link].log(), pairs.graph[link], num_graphs)
     return of_links + segment_mean(-(1 - safe[gap]).log(), pairs.graph[gap], num_graphs)
-
-
-@dataclass(frozen=True)
-class _Neighbours:
-    """Sums over neighbours as a GCN layer takes them: every node is its own, with weight 1."""
-
-    edge_index: Tensor
-    norm: Tensor
-    own: Tensor
-
-    @classmethod
-    def of(cls, edge_index: Tensor, weight: Tensor, num_nodes: int) -> _Neighbours:
-        source, target = edge_index
-        scale = (1 + segment_sum(weight, target, num_nodes)).rsqrt()
-        norm = scale.index_select(0, source) * weight * scale.index_select(0, target)
-        return cls(edge_index, norm.unsqueeze(1), scale.square().unsqueeze(1))
-
-    def __call__(self, h: Tensor) -> Tensor:
-        source, target = self.edge_index
-        return (self.own * h).index_add(0, target, h.index_select(0, source) * self.norm)

@@ -86,13 +86,8 @@ class TAGExplainer(ParametricExplainer):
         h = self._gated(context.embedded(graphs), condition)
         mask = self._sample(h, graphs, temperature, generator)
         part = context.adapter.trace(graphs, mask).graph.to(whole).view(len(ids), -1)
-        penalty = mask_penalty(
-            mask,
-            torch.zeros_like(graphs.edge_batch),
-            1,
-            size=self.size_weight / max(1, mask.numel()),
-            entropy=self.entropy_weight,
-        )
+        charged = self.size_weight / max(1, mask.numel()), self.entropy_weight
+        penalty = mask_penalty(mask, torch.zeros_like(graphs.edge_batch), 1, *charged)
         return CONTRASTS[self.contrast](condition * whole, condition * part) + penalty.sum()
 
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:

@@ -119,13 +119,8 @@ class ParametricExplainer(GraphExplainer):
 
     def _penalty(self, mask: Tensor, graphs: GraphBatch) -> Tensor:
         """Size and entropy of the edge weights of every graph, weighted."""
-        return mask_penalty(
-            mask,
-            graphs.edge_batch,
-            graphs.num_graphs,
-            size=self.size_weight,
-            entropy=self.entropy_weight,
-        )
+        weights = self.size_weight, self.entropy_weight
+        return mask_penalty(mask, graphs.edge_batch, graphs.num_graphs, *weights)
 
     def _temperature(self, epoch: int) -> float:
         ratio = self.end_temperature / self.start_temperature
@@ -204,11 +199,9 @@ class EdgeMLP(nn.Module):
         self.first_bias = nn.Parameter(torch.empty(hidden))
         self.second = nn.Parameter(torch.empty(hidden))
         self.second_bias = nn.Parameter(torch.empty(()))
-        bounds = ((2 * channels) ** -0.5, hidden**-0.5)  # as torch.nn.Linear
-        with torch.no_grad():
-            for parameter, bound in zip(self.parameters(), [bounds[0]] * 2 + [bounds[1]] * 2,
-                                        strict=True):  # fmt: skip
-                parameter.uniform_(-bound, bound, generator=generator)
+        for name, parameter in self.named_parameters():  # as torch.nn.Linear
+            width = 2 * channels if name.startswith("first") else hidden
+            nn.init.uniform_(parameter, -(width**-0.5), width**-0.5, generator)
 
     @property
     def channels(self) -> int:
@@ -256,7 +249,7 @@ def binary_concrete(logits: Tensor, temperature: float, generator: torch.Generat
 
 
 def mask_penalty(
-    mask: Tensor, segment: Tensor, num_segments: int, *, size: float, entropy: float
+    mask: Tensor, segment: Tensor, num_segments: int, size: float, entropy: float
 ) -> Tensor:
     r"""Penalty :math:`c_s \sum_e w_e + c_e \, \mathrm{mean}_e H(w_e)` of every graph.
 
