@@ -119,10 +119,7 @@ class SubgraphXExplainer(TrainingFreeExplainer):
 
 
 class Board:
-    """Several graphs as a table with a row per graph or subgraph and a column per node.
-
-    Where a model reads no edges, all nodes of graphs without any are joined.
-    """
+    """Several graphs as a table with a row per graph or subgraph and a column per node."""
 
     def __init__(
         self, model: ReplicaModel, ids: Tensor, keys: Tensor, *, reads_edges: bool = True

@@ -104,10 +104,7 @@ class WholeGraph:
         return TypeRows.of(self.schema, self.store.node[NODE_TYPE], self.store.edge[EDGE_TYPE])
 
     def numbered(self, store: GraphStore) -> GraphStore:
-        """Ego graphs whose ``node_ids`` and ``edge_ids`` number the rows of each type from 0 on.
-
-        Without types they stay as they are.
-        """
+        """Ego graphs whose ``node_ids`` and ``edge_ids`` number the rows of each type, if any."""
         if self.schema is None:
             return store
         rows, edge = self.type_rows, dict(store.edge)
@@ -258,10 +255,7 @@ class WholeGraph:
 def node_index(
     index: int | Sequence[int] | Tensor | None, num_nodes: int, device: Any, what: str = "node"
 ) -> Tensor:
-    """Node numbers, from a node, several, a boolean mask over all nodes, or ``None`` for all.
-
-    ``what`` says what is numbered.
-    """
+    """Node numbers, from one, several, a boolean mask over all nodes, or ``None`` for all."""
     if index is None:
         return torch.arange(num_nodes, device=device)
     try:

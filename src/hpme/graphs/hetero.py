@@ -31,8 +31,7 @@ Graph = dict[str, Any]
 def flattened(graphs: Sequence[Any], *, others: bool = True) -> tuple[Schema, list[Graph]]:
     """Heterogeneous graphs as flat ones: nodes of the first type, of the second, and so on.
 
-    Graphs may lack types that others have. ``others`` come along where all types of a graph have
-    them.
+    ``others`` are attributes that come along where all types of a graph have them.
     """
     for number, graph in enumerate(graphs):
         if not isinstance(graph, HeteroData):

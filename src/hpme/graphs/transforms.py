@@ -134,10 +134,7 @@ def side_by_side(first: GraphBatch, second: GraphBatch) -> tuple[GraphBatch, Ten
 
 
 def with_edges(graphs: GraphBatch, edge_index: Tensor, generator: torch.Generator) -> GraphBatch:
-    """The graphs with further edges after their own.
-
-    Their attributes are those of random edges, so that they are real; they weigh 1.
-    """
+    """The graphs with further edges of weight 1, and of attributes of random edges: real ones."""
     count, total = edge_index.shape[1], graphs.num_edges
     like: Tensor | None = None
     if total and (graphs.edge_attr is not None or graphs.edge):

@@ -159,11 +159,7 @@ def hard_masks(explanations: Sequence[Any], size: Size, *, seed: int = 0) -> lis
 
 
 def truth_sizes(graphs: Sequence[Any]) -> Tensor:
-    """Number of ground-truth pairs of every graph; either direction makes a pair one.
-
-    Args:
-        graphs: Graphs with a boolean ``edge_mask``.
-    """
+    """Number of ground-truth pairs of graphs with a boolean ``edge_mask``, in either direction."""
     pairs = GraphStore.from_graphs(graphs).pairs.proper
     return segment_sum(pairs.any(truth_edges(graphs)).long(), pairs.graph, pairs.num_graphs)
 

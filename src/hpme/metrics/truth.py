@@ -67,10 +67,7 @@ def edge_auc(
 def edge_auc_per_graph(
     scores: Tensor, labels: Tensor, graph: Tensor, *, edge_index: Tensor | None = None
 ) -> Tensor:
-    """One AUC per graph, NaN where a graph lacks one of the classes or has a NaN score.
-
-    Arguments are those of :func:`edge_auc`.
-    """
+    """One :func:`edge_auc` per graph, NaN where it lacks one of the classes or has a NaN score."""
     scores, labels, graph = _checked(scores, labels, graph, edge_index)
     num_graphs = _count(graph)
     broken = segment_sum(scores.isnan().double(), graph, num_graphs) > 0

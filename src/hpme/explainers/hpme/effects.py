@@ -63,8 +63,7 @@ def effects_of(
 ) -> list[Effect]:
     """Effects in graphs; hosts are drawn at random, since intervals are about chance.
 
-    Molecules are mixed as graphs where all outputs ``without`` atoms are NaN, see
-    :meth:`~hpme.explainers.hpme.grafting.Grafting.without`.
+    Molecules are mixed as graphs where all outputs ``without`` atoms are NaN.
     """
     mix, count = transplants.mix, transplants.count
     graphs, total = mix.graphs, mix.graphs.num_graphs

@@ -284,10 +284,7 @@ def node_pairs(first: Any, second: Any) -> list[tuple[int, int]]:
 def differences(
     context: Context, store: GraphStore, featuriser: Featuriser | None
 ) -> PairDifferences:
-    """Why outputs differ between the graphs of even number and those that follow them.
-
-    The ``featuriser`` makes graphs of molecules, if they are such.
-    """
+    """Why outputs differ between the graphs of even number and those that follow them."""
     graphs, join = store.to_data_list(), _molecules if featuriser else _graphs
     joined: list[JoinedPair] = []
     made: dict[tuple[int, str, int], Any] = {}

@@ -27,10 +27,7 @@ def pair_noise(graphs: GraphBatch, index: Tensor, seed: int, *, part_twins: bool
 
 
 def node_keys(graphs: GraphBatch, seed: int) -> Tensor:
-    """Integers :math:`[N]` that belong to the nodes, different for twins, as :func:`pair_noise`.
-
-    Sums of keys belong to sets of nodes; a key plus a number makes :func:`uniform` noise.
-    """
+    """Integers :math:`[N]` that belong to nodes, different for twins; their sums belong to sets."""
     return _hash(_colors(graphs, seed, part_twins=True))
 
 

@@ -191,9 +191,8 @@ def _fingerprint(rows: Tensor, start: int) -> Tensor:
 def merged(left: HostPairs, host: Side, total: int) -> tuple[Tensor, Tensor]:
     """Makes one pair of boundary pairs that fall together in ``total`` nodes; only they can.
 
-    Returns:
-        Nodes of the pairs, and their forward and backward edges ``[2, P]``, -1 for none. In each
-        direction the first of several pairs that has an edge gives it.
+    Returns nodes of the pairs, and their forward and backward edges ``[2, P]``, -1 for none, those
+    of the first that has one.
     """
     index, place, pairs = left.index, left.boundary, host.graphs.pairs
     ways = torch.stack([at(pairs.forward, left.pairs), at(pairs.backward, left.pairs)])

@@ -38,16 +38,10 @@ class PoolSize:
 
 @dataclass(frozen=True)
 class Selection:
-    r"""Pooled nodes of a batch of graphs.
+    """Pooled nodes of a batch of graphs."""
 
-    Args:
-        keep: Boolean node mask, :math:`I^L`.
-        order: Rank of each pooled node among those of its graph; decides which inserted node
-            takes the place of which removed one.
-    """
-
-    keep: Tensor
-    order: Tensor
+    keep: Tensor  # boolean node mask, I^L
+    order: Tensor  # rank of each in its graph: which takes the place of which
 
     def __getitem__(self, index: object) -> Selection:
         return Selection(self.keep[index], self.order[index])  # type: ignore[index]

@@ -44,13 +44,9 @@ EPOCHS, LR, WEIGHT_DECAY = 50, 0.01, 5e-4
 
 
 def fit_edge_mlp(mix: Mixer, keep: Tensor, epochs: int, advance: Callable[[int], None]) -> EdgeMLP:
-    r"""Edge MLP that tells pairs inside the pooled subgraph from others (Eq. bce_loss).
+    """Edge MLP that tells pairs inside pooled nodes ``keep`` ``[N]`` from others (Eq. bce_loss).
 
-    Args:
-        mix: The graphs.
-        keep: Pooled nodes, boolean ``[N]`` over all nodes of the store.
-        epochs: Steps, each with all of at most :data:`PAIRS` pairs.
-        advance: Called after every step.
+    Every step takes all of at most :data:`PAIRS` pairs.
     """
     pairs = mix.context.store.batch().pairs.proper.index
     if pairs.shape[1] > PAIRS:
