@@ -146,7 +146,6 @@ class MetaGNNExplainer(GraphExplainer):
     def _fit(self, context: Context, *, progress: bool) -> None:
         model = _trainable_copy(context.adapter.model)
         explained = context.adapter.explained
-        assert explained is not None
         if self._labelled is None:
             self._adapt(model, context, progress=progress)
         else:

@@ -52,6 +52,12 @@ class GraphBatch:
     graph: Mapping[str, Tensor] = field(default_factory=dict)
     schema: Schema | None = None
 
+    @classmethod
+    def of(cls, node: dict[str, Any], edge: dict[str, Any], **form: Any) -> GraphBatch:
+        """From all attributes of nodes and of edges by name, as :meth:`groups` gives them."""
+        attr, weight = (edge.pop(name, None) for name in ("edge_attr", "edge_weight"))
+        return cls(node.pop("x"), edge_attr=attr, edge_weight=weight, node=node, edge=edge, **form)
+
     @property
     def num_nodes(self) -> int:
         """Number of nodes of all graphs together."""
@@ -290,6 +296,14 @@ def node_kinds(x: Tensor, node: Mapping[str, Tensor]) -> Tensor:
     """Rows :math:`[N, F]` that tell kinds of nodes apart: ``x``, else the codes ``z`` if any."""
     rows = node.get("z", x) if x.shape[1:] == (0,) else x
     return rows.unsqueeze(1) if rows.dim() == 1 else rows
+
+
+def both(
+    first: Mapping[str, Tensor], second: Mapping[str, Tensor], rows: Tensor | None = None
+) -> dict[str, Tensor]:
+    """Attributes that two have, one's behind the other's, or some rows of them."""
+    found = {name: torch.cat([v, second[name]]) for name, v in first.items() if name in second}
+    return found if rows is None else {n: v.index_select(0, rows) for n, v in found.items()}
 
 
 _TENSORS = ("x", "edge_index", "batch", "edge_attr", "edge_weight", "node_ids", "anchors")

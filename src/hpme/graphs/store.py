@@ -203,18 +203,15 @@ class GraphStore:
         edge = {name: value.index_select(0, edges) for name, value in self.edge.items()}
         graph = {name: value.index_select(0, ids) for name, value in self.graph.items()}
         anchors = graph.pop("anchors", None)
-        batch = GraphBatch(
-            x=node.pop("x"),
+        batch = GraphBatch.of(
+            node,
+            edge,
             edge_index=self.local_edge_index.index_select(1, edges) + at(offset, edge_graph),
             batch=node_graph,
             num_graphs=ids.numel(),
-            edge_attr=edge.pop("edge_attr", None),
-            edge_weight=edge.pop("edge_weight", None),
             node_ids=nodes,
             known_pairs=self._pairs_of(ids, offset, edges, edge_graph) if with_pairs else None,
             anchors=None if anchors is None else anchors + offset.unsqueeze(1),
-            node=node,
-            edge=edge,
             graph=graph,
             schema=self.schema,
         )

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.utils import index_to_mask
 
-from hpme.graphs.batch import GraphBatch
+from hpme.graphs.batch import GraphBatch, both
 from hpme.graphs.schema import NODE_TYPE, Schema
 from hpme.graphs.segment import at, exclusive_cumsum
 from hpme.graphs.store import GROUPS, MATCH_NODE, GraphStore
@@ -118,16 +118,14 @@ def side_by_side(first: GraphBatch, second: GraphBatch) -> tuple[GraphBatch, Ten
     origin = torch.empty_like(place).scatter_(0, place, number)
     batch = torch.cat([first.batch, second.batch])
     edges = [at(place, first.edge_index), at(place, second.edge_index + first.num_nodes)]
-    graphs = GraphBatch(
-        x=torch.cat([first.x, second.x]).index_select(0, origin),
+    ours, theirs = first.groups(), second.groups()
+    graphs = GraphBatch.of(
+        both(ours["node"], theirs["node"], origin),
+        both(ours["edge"], theirs["edge"]),
         edge_index=torch.cat(edges, dim=1),
         batch=at(batch, origin),
         num_graphs=first.num_graphs,
-        edge_attr=_both(first.edge_attr, second.edge_attr),
-        edge_weight=_both(first.edge_weight, second.edge_weight),
         anchors=None if first.anchors is None else place[first.anchors],
-        node={name: value[origin] for name, value in _common(first.node, second.node).items()},
-        edge=_common(first.edge, second.edge),
         graph=first.graph,
     )
     return graphs, place
@@ -153,14 +151,6 @@ def with_edges(graphs: GraphBatch, edge_index: Tensor, generator: torch.Generato
         edge={name: longer(value) for name, value in graphs.edge.items()},
         known_pairs=None,
     )
-
-
-def _both(first: Tensor | None, second: Tensor | None) -> Tensor | None:
-    return None if first is None or second is None else torch.cat([first, second])
-
-
-def _common(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name: torch.cat([first[name], second[name]]) for name in first if name in second}
 
 
 def shuffled(store: GraphStore, rng: np.random.Generator) -> GraphStore:

@@ -185,9 +185,9 @@ class Examined:
         self,
         explained: ExplainedModel,
         explanations: Sequence[Any],
-        labels: Tensor | None,
-        scale: Scale,
-        seed: int,
+        labels: Tensor | None = None,
+        scale: Scale = "spread",
+        seed: int = 0,
     ) -> None:
         store = explained.read(explanations).detached(everything=explained.reads_all)
         table = store.pairs.proper
@@ -250,16 +250,9 @@ class Examined:
 
 
 @contextmanager
-def examine(
-    model: Model,
-    explanations: Sequence[Any],
-    *,
-    labels: Tensor | None = None,
-    scale: Scale = "spread",
-    seed: int = 0,
-    **facts: Any,
-) -> Iterator[Examined]:
+def examine(model: Model, explanations: Sequence[Any], **options: Any) -> Iterator[Examined]:
     """Freezes a model and runs it once on the graphs of explanations."""
-    explained = ExplainedModel.of(model, **facts)
+    own = {name: options.pop(name) for name in ("labels", "scale", "seed") if name in options}
+    explained = ExplainedModel.of(model, **options)
     with explained.frozen(), torch.no_grad():
-        yield Examined(explained, explanations, labels, scale, seed)
+        yield Examined(explained, explanations, **own)

@@ -112,6 +112,11 @@ class Grafting:
         self.found: dict[str, Any] = known.found if isinstance(known, HeldModel) else {}
 
     @cached_property
+    def fits(self) -> Tensor:
+        """Whether each of the graphs is that of its SMILES."""
+        return self.featuriser.fits(self.featuriser.like)
+
+    @cached_property
     def fillers(self) -> dict[int, list[Graft]]:
         """Alkyl and phenyl groups of the kept molecules."""
         return fillers_of(self.anatomies)

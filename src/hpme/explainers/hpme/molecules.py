@@ -232,7 +232,6 @@ def _round(open_: Sequence[_Molecule], size: int, flip: Flip, featurise: Featuri
         return
     once = {text: place for place, text in enumerate(dict.fromkeys(e.smiles for _, e in tried))}
     context = flip.context
-    assert context.adapter.explained is not None
     store = context.adapter.explained.read(list(featurise(list(once))))
     ids = batches(torch.arange(len(store)), 2048)
     output = torch.cat([context.predict(store.batch(some)).cpu() for some in ids])

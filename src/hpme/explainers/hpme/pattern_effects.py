@@ -179,17 +179,15 @@ def evidence_of(
     pattern: NamedPattern,
     beside: NamedPattern | None,
     grafting: Grafting | None = None,
-    fits: Tensor | None = None,
 ) -> PatternEvidence:
     """What moving a pattern does, without another one ``beside`` that may come with it.
 
-    With ``grafting`` molecules that are what their SMILES say (``fits``) are grafted; else graphs
-    are mixed.
+    With ``grafting`` molecules that are what their SMILES say are grafted; else graphs are mixed.
     """
     beside = beside or NamedPattern("", [()] * len(pattern.matches))
     found = None
-    if grafting is not None and fits is not None and bool((pattern.present & fits).any()):
-        found = _Grafts(transplants, grafting, fits, pattern, beside).evidence()
+    if grafting is not None and bool((pattern.present & grafting.fits).any()):
+        found = _Grafts(transplants, grafting, pattern, beside).evidence()
     return found or _mixed(transplants, pattern, beside)
 
 
@@ -210,7 +208,6 @@ class _Grafts:
 
     transplants: Transplants
     grafting: Grafting
-    fits: Tensor
     pattern: NamedPattern
     beside: NamedPattern
 
@@ -223,11 +220,12 @@ class _Grafts:
         """What moving the pattern does; ``None`` if it could be moved too seldom."""
         context, total = self.transplants.context, int(self.pattern.present.sum())
         classes = context.task.classification
-        having, alone = self.pattern.present & self.fits, ~self.beside.present
+        fits, alone = self.grafting.fits, ~self.beside.present
+        having = self.pattern.present & fits
         prediction, same = _usual(self.transplants, having.nonzero().view(-1))
         own = having & same & alone
         own = own if int(own.sum()) >= APART else having & same
-        free = ~self.pattern.present & self.fits
+        free = ~self.pattern.present & fits
         hosts = [free & alone & ~same, free & ~same, free & alone]
         if not classes:
             hosts = [free & alone, free]

@@ -248,15 +248,11 @@ def trials_of(transplants: Transplants, keep: Tensor) -> Trials:
     ids = torch.arange(count, device=transplants.hosts.device)
     random = transplants.random_regions(keep)
     own, hosts = (context.values[:count].unsqueeze(0), context.values[transplants.hosts])
-    return Trials(
-        value_of(context, own, ids)[0],
-        value_of(context, hosts, ids),
-        outcome(context, transplants.into_hosts(keep, ids), ids),
-        outcome(context, transplants.into_hosts(random, ids), ids),
-        outcome(context, transplants.replaced(keep), ids),
-        outcome(context, transplants.replaced(random), ids),
-        context.task.classification,
-    )
+    outputs = [transplants.into_hosts(nodes, ids) for nodes in (keep, random)]
+    outputs += [transplants.replaced(nodes) for nodes in (keep, random)]
+    tables: list[Any] = [value_of(context, own, ids)[0], value_of(context, hosts, ids)]
+    tables += [outcome(context, some, ids) for some in outputs]
+    return Trials(*tables, *[context.task.classification])
 
 
 def output_names(context: Context, count: int) -> list[str]:

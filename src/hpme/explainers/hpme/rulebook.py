@@ -183,20 +183,12 @@ class RuleBook(Pictured):
 
     def to_dict(self) -> dict[str, Any]:
         """All that JSON can hold."""
-        found: dict[str, Any] = json_values(
-            {
-                "rules": [rule.to_dict() for rule in self.rules],
-                "contributors": [rule.to_dict() for rule in self.contributors],
-                "default_label": self.default_label,
-                "learned_graphs": self.learned_graphs,
-                "unseen_graphs": self.unseen_graphs,
-                "note": self.note,
-                "fidelity": self.fidelity,
-                "fidelity_learned": self.learned,
-                "fidelity_always": self.always,
-                "default": self.default,
-            }
-        )
+        row = {name: [rule.to_dict() for rule in rules] for name, rules in
+               (("rules", self.rules), ("contributors", self.contributors))}  # fmt: skip
+        names = ("default_label", "learned_graphs", "unseen_graphs", "note", "fidelity")
+        row |= {name: getattr(self, name) for name in names}
+        others = {"fidelity_learned": self.learned, "fidelity_always": self.always}
+        found: dict[str, Any] = json_values(row | others | {"default": self.default})
         return found
 
     def __str__(self) -> str:

@@ -52,6 +52,7 @@ from hpme.progress import progress_bar
 
 logger = logging.getLogger("hpme")
 T = TypeVar("T")
+Ask = Callable[[Transplants, GraphStore, Tensor], list[T]]
 MOLECULES = 128
 """Molecules kept as text: more than graphs, since a region does not fit every one."""
 UNPROVEN = "Unclear: the fit found no evidence that such regions carry predictions."
@@ -94,7 +95,7 @@ class TransplantingExplainer(MixingExplainer):
         """
 
         def ask(transplants: Transplants, store: GraphStore, _: Tensor) -> list[Quality]:
-            grafting = self._grafting(model, transplants, store)
+            grafting = self._grafting(transplants.context, store)
             return quality_of(transplants, self.rival, grafting, proofs=proofs)
 
         found = self._by_parts(model, graphs, ask)
@@ -136,23 +137,19 @@ class TransplantingExplainer(MixingExplainer):
         others = None if hosts is None else self._read(model, hosts)
 
         def ask(transplants: Transplants, part: GraphStore, rows: Tensor) -> list[Any]:
-            grafting = self._grafting(model, transplants, part, others)
+            grafting = self._grafting(transplants.context, part, others)
             some = {name: score[rows] for name, score in scores.items()}
             return [judge_regions(transplants, some, grafting)]
 
         return judgement(self._by_parts(model, store, ask, others), store)
 
     def _grafting(
-        self,
-        model: Model,
-        transplants: Transplants,
-        store: GraphStore,
-        hosts: GraphStore | None = None,
+        self, context: Context, store: GraphStore, hosts: GraphStore | None = None
     ) -> Grafting | None:
         """Grafts between molecules; ``None`` if it is not known how the model reads them."""
         kept = self.molecules if hosts is None else hosts.text.get("smiles", ())
-        known = all(kept) and kept and Featuriser.of(self._leveled(model, None), store)
-        return Grafting(transplants.context, known, kept, self.seed) if known else None
+        known = all(kept) and kept and Featuriser.of(context.adapter.explained, store)
+        return Grafting(context, known, kept, self.seed) if known else None
 
     def alternatives(
         self, model: Model, graphs: Iterable[Any], n: int = 3
@@ -184,7 +181,7 @@ class TransplantingExplainer(MixingExplainer):
         at_least("draws", draws, 1)
 
         def ask(transplants: Transplants, store: GraphStore, _: Tensor) -> list[Effect]:
-            grafting = self._grafting(model, transplants, store)
+            grafting = self._grafting(transplants.context, store)
             pooled = transplants.pooled[: len(store.x)]
             left = grafting.without(store, pooled, draws, nodes=nodes) if grafting else None
             return effects_of(transplants, draws=draws, nodes=nodes, without=left)
@@ -221,15 +218,14 @@ class TransplantingExplainer(MixingExplainer):
         Raises:
             InputError: If there are fewer than two graphs to learn from.
         """
-        explained = self._leveled(model, None)
-        store = explained.read(graphs)
+        store = self._leveled(model, None).read(graphs)
         learned = learned_part(len(store), unseen, self.seed)
         with (
             self._transplants(model, store) as transplants,
             progress_bar("learning rules", LARGEST, enabled=progress) as advance,
         ):
             names = class_names(transplants.context, classes)
-            grafting = self._grafting(model, transplants, store)
+            grafting = self._grafting(transplants.context, store)
             return Learner(transplants, store, names, learned, grafting).learn(advance)
 
     def counterfactuals(
@@ -312,19 +308,14 @@ class TransplantingExplainer(MixingExplainer):
         ours = NamedPattern.of(store, should, "should")
         other = None if should_not is None else NamedPattern.of(store, should_not, "should_not")
         with self._transplants(model, store) as transplants:
-            grafting = self._grafting(model, transplants, store, store)
-            fits = None if grafting is None else grafting.featuriser.fits(store)
-            return audit_of(transplants, ours, other, grafting, fits)
+            grafting = self._grafting(transplants.context, store, store)
+            return audit_of(transplants, ours, other, grafting)
 
     def _read(self, model: Model, graphs: Iterable[Any]) -> GraphStore:
         return read_graphs(self, self._leveled(model, None), graphs).store
 
     def _by_parts(
-        self,
-        model: Model,
-        graphs: Iterable[Any] | GraphStore,
-        ask: Callable[[Transplants, GraphStore, Tensor], list[T]],
-        hosts: GraphStore | None = None,
+        self, model: Model, graphs: Iterable[Any], ask: Ask[T], hosts: GraphStore | None = None
     ) -> list[T]:
         """Answers about a batch at a time; ``ask`` is told which nodes of the store are in it."""
         store = graphs if isinstance(graphs, GraphStore) else self._read(model, graphs)
