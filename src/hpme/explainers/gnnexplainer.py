@@ -21,10 +21,8 @@ from hpme.models.output import Task
 class GNNExplainer(TrainingFreeExplainer):
     r"""Finds for each graph the edge mask under which the model keeps its prediction.
 
-    See :class:`MaskDescent` for what is minimised. Both directions
-    of an edge share one weight. First logits are drawn from :math:`\mathcal{N}(\mu, 2/N)`, with
-    noise that belongs to the graph (:mod:`noise`), so a graph gets the same mask
-    alone as in a batch.
+    See :class:`MaskDescent` for what is minimised. Both directions of an edge share one weight.
+    First logits are drawn from :math:`\mathcal{N}(\mu, 2/N)`, with noise that belongs to the graph.
 
     Args:
         epochs: Steps of Adam.

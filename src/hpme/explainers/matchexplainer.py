@@ -40,15 +40,10 @@ class MatchExplainer(GraphExplainer):
     node: a ranking, where one reference alone leaves all edges tied. ``pooled`` are the nodes of
     the one hard subgraph on which the prediction changes least.
 
-    Nodes of the graph with equal embeddings are twins, and which of them is matched would be
-    decided by their numbers. So a subgraph that holds one of them holds all, and may have more than
-    :math:`K` nodes.
-
-    Anchors, if graphs have them, are matched with each other before all else; they have no twins.
-
-    A reference with the embedding of the graph itself is a copy, which matches everywhere; it is
-    left out. Graphs of fewer than :math:`K` nodes, and then those of other classes, serve only if
-    there are no better ones.
+    A subgraph that holds one of several nodes with equal embeddings, twins, holds all, and may have
+    more than :math:`K` nodes. Anchors are matched with each other before all else; they have no
+    twins. A reference with the embedding of the graph itself is a copy and is left out. Graphs of
+    fewer than :math:`K` nodes, and then those of other classes, serve if there are no better ones.
 
     Args:
         ratio: Share of nodes that are matched.

@@ -39,17 +39,11 @@ class MyersonExplainer(TrainingFreeExplainer):
     ``node_mask`` holds their absolute values, summed over outputs and squashed to
     :math:`m / (1 + m)`; an edge is as important as the less important of its two ends.
 
-    The package works on one graph at a time and lists coalitions in Python; the model is asked
-    about all coalitions of a graph at once.
-
     Args:
         exact_nodes: Graphs with at most so many nodes get exact values, from all :math:`2^N`
             coalitions: about half a second at 12 nodes, twice as long with every further one.
         samples: Sampled coalitions per node of larger graphs.
         **options: Arguments of :class:`~hpme.explainers.shared.base.GraphExplainer`.
-
-    Raises:
-        MissingPackageError: If the package is not installed.
     """
 
     slug = "myerson"

@@ -27,8 +27,7 @@ class OcclusionExplainer(TrainingFreeExplainer):
     for regression the output, in units of the outputs' spread after :meth:`fit`, and changes are
     summed over outputs.
 
-    Deletion is real: no model sees a deleted edge. One forward pass on every graph and one on
-    every replica without a part, many replicas at once.
+    Deletion is real: no model sees a deleted edge.
 
     Args:
         unit: ``"edge"``: both directions between two nodes are deleted together, and a node is as

@@ -25,15 +25,12 @@ from hpme.graphs.transforms import with_edges
 class ProxyExplainer(MixingExplainer, ParametricExplainer):
     r"""Learns edge probabilities that keep the prediction on proxies like the original graphs.
 
-    An autoencoder rebuilds the graph from the explanation and its complement (see
-    :class:`GraphAutoencoder`); the model shall predict :math:`f(G)`
-    on that proxy, which unlike the masked graph is of the kind it was trained on. Every step
-    trains the autoencoder on samples of the current explanations, then the edge MLP through the
-    autoencoder. For regression the loss is the squared error in units of the outputs' spread.
-
-    Proxies live on pairs of nodes within each graph (see :class:`SampledPairs`), so sizes may
-    differ and features be anything. Models with edge features see those of random edges on pairs
-    the graph does not connect.
+    A :class:`GraphAutoencoder` rebuilds the graph from the explanation and its complement; the
+    model shall predict :math:`f(G)` on that proxy, which unlike the masked graph is of the kind it
+    was trained on. Every step trains the autoencoder on samples of the current explanations, then
+    the edge MLP through it. For regression the loss is the squared error in units of the outputs'
+    spread. Proxies live on :class:`SampledPairs` of nodes within each graph; new edges have the
+    features of random ones.
 
     Args:
         proxy_steps: Steps of the autoencoder per step of the edge MLP, each on half of the graphs.

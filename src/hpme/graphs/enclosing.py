@@ -40,9 +40,8 @@ def enclosing_subgraph(
 
     Every graph has ``x``, the one-hot label of each node's place relative to the two ends (see
     :func:`drnl`); ``edge_index``; ``y``; ``anchors``, the positions of the first and the second
-    end; and ``node_ids``, the nodes' numbers in ``data``. Labels are features: masking edges
-    leaves them as they are. Those of SEAL tell distances, and so stand in for edges that are gone;
-    with ``labels="ends"`` only the two ends are marked, and structure is in the edges alone.
+    end; and ``node_ids``, the nodes' numbers in ``data``. Labels of SEAL tell distances even where
+    edges are masked; with ``labels="ends"`` structure is in the edges alone.
 
     Args:
         data: A graph with ``edge_index``.

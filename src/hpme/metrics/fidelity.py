@@ -87,12 +87,10 @@ def robust_fidelity(
     graphs without edges and for NaN scores.
 
     Args:
-        model, explanations, size: As in :func:`fidelity`.
+        model, explanations, size, **options: As in :func:`fidelity`.
         alpha1: Probability that a pair of the explanation is deleted.
         alpha2: Probability that a pair outside it is kept.
         samples: Perturbed graphs per graph, for either side.
-        **options: ``labels``, ``scale``, ``mode``, ``model_config``, ``level`` and ``seed``, see
-            :class:`DeletionOptions`.
     """
     if not (0 <= alpha1 <= 1 and 0 <= alpha2 <= 1):
         raise InputError(f"alpha1 and alpha2 must lie in [0, 1], got {alpha1} and {alpha2}")
@@ -147,13 +145,11 @@ def simoar(
     Undefined for graphs without edges and for NaN scores.
 
     Args:
-        model, explanations, size: As in :func:`fidelity`.
+        model, explanations, size, **options: As in :func:`fidelity`.
         ratio: Deleted share of a graph's pairs.
         samples: Perturbed graphs per graph.
         drop_isolated: Whether nodes left without an edge go, too; see
             :func:`~hpme.graphs.transforms.keep_edges`.
-        **options: ``labels``, ``scale``, ``mode``, ``model_config``, ``level`` and ``seed``, see
-            :class:`DeletionOptions`.
     """
     with examine(model, explanations, **options) as examined:
         return _survival(examined, examined.choose(size), ratio, samples, drop_isolated)

@@ -38,12 +38,11 @@ REASONS: dict[Verdict, str] = {
 class Quality:
     """What interventions on real graphs say about an explanation.
 
-    The pooled region is put into hosts, other real graphs of other predictions, and something
-    neutral takes its place in the graph. Random regions of the graph, as large and as connected,
-    show what any region would do. The output is the probability of the explained class, or the
-    value in its own unit. Shares are of the way from the outputs of hosts with random
-    regions to that of the graph: 1 is all of it, 0 none, below 0 away from it. Intervals are of
-    95 %, over hosts.
+    The pooled region is put into hosts, real graphs of other predictions, and something neutral
+    takes its place in the graph; random regions, as large and as connected, show what any region
+    would do. The output is the probability of the explained class, or the value in its own unit.
+    Shares are of the way from the outputs of hosts with random regions to that of the graph: 1 is
+    all of it, 0 none, below 0 away from it. Intervals are of 95 %, over hosts.
 
     Args:
         verdict: ``"carried"``: the region carries most of the way, beyond random regions.
@@ -62,9 +61,8 @@ class Quality:
             chance; ``nan`` if there was one chain only.
         size: Number of nodes of the region.
         grafted: Share of the transplants that chemistry allows, for molecules; others are not
-            counted. 0 where it allows too few: nothing is inserted then, and nodes are replaced as
-            in all other graphs; ``nan`` for these, and if it is not known how the model reads
-            molecules.
+            counted. 0 where it allows too few: nothing is inserted then; ``nan`` for other graphs,
+            and if it is not known how the model reads molecules.
         output, nodes: What they are called.
         rest: Other nodes that the region relies on, as ``pooled`` of explanations: with something
             unlike them in their place the prediction goes, too. Looked for if the verdict is

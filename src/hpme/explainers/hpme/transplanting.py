@@ -65,8 +65,9 @@ ONE_ANSWER = (
 class TransplantingExplainer(MixingExplainer):
     """Base of explainers with a pool, which can put nodes of any graph into the hosts they keep.
 
-    Each public method makes :class:`~hpme.explainers.hpme.transplants.Transplants` of the graphs
-    and hands them to the function that holds the mathematics.
+    Each public method takes the model the explainer was fitted to, which is left exactly as it was,
+    makes :class:`~hpme.explainers.hpme.transplants.Transplants` of the graphs (a dataset, a list of
+    ``Data`` or of explanations, or a loader), and hands them to the function that knows.
     """
 
     molecules: list[str]
@@ -88,9 +89,9 @@ class TransplantingExplainer(MixingExplainer):
         """What can be said about the explanation of every graph without ground truth.
 
         Args:
-            model: The model the explainer was fitted to; it is left exactly as it was.
-            graphs: A dataset, a list of ``Data`` or of explanations, or a loader. Explanations in
-                a list have it as ``quality`` afterwards, and the rest of their reason as ``rest``.
+            model: The model.
+            graphs: Explanations in a list have it as ``quality`` afterwards, and the rest of their
+                reason as ``rest``.
             proofs: Whether the transplants are kept, so that ``explanation.proof()`` draws them.
         """
 
@@ -118,8 +119,7 @@ class TransplantingExplainer(MixingExplainer):
         """What transplants say about masks of any explainer, beside HPME's own and random ones.
 
         Args:
-            model: The model the explainer was fitted to; it is left exactly as it was.
-            graphs: A dataset, a list of ``Data`` or a loader; all of them are held at once.
+            model, graphs: The model, and graphs that are held at once.
             masks: For each graph a tensor or array with a value per node, or per edge, or an
                 ``Explanation``; or one tensor for all of them, or a table in a file, see
                 :func:`~hpme.explainers.hpme.judging.read_masks`; or several of these by name. High
@@ -157,11 +157,6 @@ class TransplantingExplainer(MixingExplainer):
         """At most ``n`` distinct subgraphs of every graph that carry its prediction, best first.
 
         None where nothing in the graph carries it, as where it rests on something missing.
-
-        Args:
-            model: The model the explainer was fitted to; it is left exactly as it was.
-            graphs: A dataset, a list of ``Data`` or of explanations, or a loader.
-            n: How many to look for.
         """
         at_least("n", n, 1)
         return self._by_parts(model, graphs, lambda part, *_: alternatives_of(part, n))
@@ -172,9 +167,8 @@ class TransplantingExplainer(MixingExplainer):
         """Whether pooled regions and single nodes raise or lower the output, and by how much.
 
         Args:
-            model: The model the explainer was fitted to; it is left exactly as it was.
-            graphs: A dataset, a list of ``Data`` or of explanations, or a loader. Explanations in
-                a list have their ``effect`` as an attribute afterwards.
+            model: The model.
+            graphs: Explanations in a list have their ``effect`` as an attribute afterwards.
             draws: Hosts per graph; more give narrower intervals.
             nodes: Whether single nodes are asked about; that takes a mix per node and host.
         """
@@ -209,8 +203,7 @@ class TransplantingExplainer(MixingExplainer):
         that carries the prediction when it is transplanted, and is pooled as a whole.
 
         Args:
-            model: The model the explainer was fitted to; it is left exactly as it was.
-            graphs: A dataset, a list of ``Data`` or a loader; all of them are held at once.
+            model, graphs: The model, and graphs that are held at once.
             unseen: Share of the graphs that rules are not learned from, to measure them on.
             classes: Names of the classes; by default those the model is known with.
             progress: Whether to draw a progress bar (on terminals only).
@@ -246,8 +239,7 @@ class TransplantingExplainer(MixingExplainer):
         graphs get the same answer, all lists are, and a warning says so.
 
         Args:
-            model: The model the explainer was fitted to; it is left exactly as it was.
-            graphs: A dataset, a list of ``Data`` or a loader; all of them are held at once.
+            model, graphs: The model, and graphs that are held at once.
             n: How many different ones to return for each graph, the smallest change first.
             threshold: For values: the answer is on which side of it they are.
             donors: For molecules: others that may give regions; by default only ``graphs`` do.
@@ -296,8 +288,7 @@ class TransplantingExplainer(MixingExplainer):
         """Does the model read what it should? Average effects of moving given patterns say so.
 
         Args:
-            model: The model the explainer was fitted to; it is left exactly as it was.
-            graphs: A dataset, a list of ``Data`` or a loader; all of them are held at once.
+            model, graphs: The model, and graphs that are held at once.
             should: What should matter: SMARTS for molecules, else a node mask for each graph.
             should_not: What should not.
 

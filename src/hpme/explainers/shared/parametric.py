@@ -35,10 +35,9 @@ class ParametricExplainer(GraphExplainer):
     r"""Edge probabilities :math:`\sigma(s_{ij})` from an MLP on frozen node embeddings.
 
     Subclasses say what a step minimises (:meth:`_loss`); what else they learn is created in
-    :meth:`_start` and rebuilt in :meth:`_build`. Embeddings and targets are computed once, an
-    epoch passes over the graphs in mini-batches of ``batch_size`` with one step of Adam each, and
-    both directions of an edge share logit and noise. For node-level models the MLP reads the target
-    node's embedding, too.
+    :meth:`_start` and rebuilt in :meth:`_build`. An epoch has a step of Adam for every
+    ``batch_size`` graphs; both directions of an edge share logit and noise. For node-level models
+    the MLP reads the target node's embedding, too.
 
     Args:
         epochs: Passes over the graphs.
