@@ -8,14 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from hpme.explainers.shared import parametric
 from hpme.explainers.shared.context import Context
 from hpme.explainers.shared.options import Count, Positive, Weight
-from hpme.explainers.shared.parametric import (
-    Categories,
-    ParametricExplainer,
-    read_features,
-    seeded_linear,
-)
+from hpme.explainers.shared.parametric import Categories, ParametricExplainer
 from hpme.explainers.shared.templates import MixingExplainer, MixupGraphs
 from hpme.graphs import GraphBatch
 from hpme.graphs.segment import segment_mean, segment_sum
@@ -62,7 +58,7 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
     def _start(self, context: Context, generator: torch.Generator) -> None:
         super()._start(context, generator)
         categories = Categories.of(context.store)
-        x = read_features(categories, context.store.batch())
+        x = parametric.read_features(categories, context.store.batch())
         scale = float(x.square().mean().sqrt()) if x.numel() else 1.0
         self.autoencoder = GraphAutoencoder(
             x.shape[1], feature_scale=scale, categories=categories, generator=generator
@@ -224,10 +220,10 @@ class GraphAutoencoder(nn.Module):
         self.categories = categories  # of integer features
         self.coordinates = coordinates
         self.feature_scale = feature_scale or 1.0
-        self.first = seeded_linear(in_channels + coordinates, hidden, generator)
-        self.second = seeded_linear(hidden, hidden, generator)
-        self.mean = seeded_linear(hidden, latent, generator)
-        self.log_variance = seeded_linear(hidden, latent, generator)
+        self.first = parametric.seeded_linear(in_channels + coordinates, hidden, generator)
+        self.second = parametric.seeded_linear(hidden, hidden, generator)
+        self.mean = parametric.seeded_linear(hidden, latent, generator)
+        self.log_variance = parametric.seeded_linear(hidden, latent, generator)
         self.bias = nn.Parameter(torch.zeros(()))
 
     def encode(self, x: Tensor, edge_index: Tensor, weight: Tensor) -> Tensor:
@@ -258,7 +254,7 @@ class GraphAutoencoder(nn.Module):
     ) -> Proxy:
         """The proxy graphs of explanations given by edge weights ``mask``."""
         place = torch.randn(graphs.num_nodes, self.coordinates, generator=generator).to(mask)
-        x = read_features(self.categories, graphs).to(mask)
+        x = parametric.read_features(self.categories, graphs).to(mask)
         x = torch.cat([x / self.feature_scale, place], dim=1)
         kept = self.mean(self.encode(x, graphs.edge_index, mask))
         hidden = self.encode(x, graphs.edge_index, 1 - mask)

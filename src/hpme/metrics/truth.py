@@ -13,15 +13,8 @@ from hpme.graphs import GraphStore
 from hpme.graphs.hetero import flat_views
 from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum, segment_sum
 from hpme.graphs.transforms import on_cpu
-from hpme.metrics.shared import (
-    GraphScores,
-    MetricValue,
-    Size,
-    descending,
-    edge_scores,
-    resolve_size,
-    truth_edges,
-)
+from hpme.metrics import shared
+from hpme.metrics.shared import GraphScores, MetricValue, Size
 
 Reduction = Literal["pooled", "per_graph"]
 Alternatives = Sequence[Sequence[Tensor]]
@@ -140,15 +133,15 @@ def precision_at_k(
             ground truth of each graph, where precision and recall are the same.
     """
     explanations, graphs = _paired(explanations, graphs)
-    scores, truth_mask = edge_scores(explanations), truth_edges(graphs)
+    scores, truth_mask = shared.edge_scores(explanations), shared.truth_edges(graphs)
     store = GraphStore.from_graphs(graphs)
     pairs, total = store.pairs.proper, len(store)
     score, truth = pairs.mean(scores), pairs.any(truth_mask).double()
     truths = segment_sum(truth, pairs.graph, total)
-    wanted = truths.long() if size is None else resolve_size(size, pairs.counts)
+    wanted = truths.long() if size is None else shared.resolve_size(size, pairs.counts)
     broken = segment_sum(score.isnan().double(), pairs.graph, total) > 0
     last = (pairs.start + wanted - 1).clamp(min=0, max=max(score.numel() - 1, 0))
-    threshold = score[descending(pairs, score)][last] if score.numel() else last.double()
+    threshold = score[shared.descending(pairs, score)][last] if score.numel() else last.double()
     above, tied = (
         segment_sum(torch.stack([part, part * truth], dim=1), pairs.graph, total)
         for part in (

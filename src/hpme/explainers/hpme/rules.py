@@ -9,18 +9,8 @@ import torch
 from torch import Tensor
 
 from hpme.errors import InputError
-from hpme.explainers.hpme.decisions import (
-    MOST_RULES,
-    Decision,
-    DecisionList,
-    decide,
-    different,
-    error,
-    gain,
-    speaks_for,
-    undecided,
-    usual,
-)
+from hpme.explainers.hpme import decisions
+from hpme.explainers.hpme.decisions import MOST_RULES, Decision, decide, error, undecided, usual
 from hpme.explainers.hpme.patterns import Catalogue, add_contexts, find_candidates
 from hpme.explainers.hpme.rulebook import Condition, Rule, RuleBook
 from hpme.explainers.hpme.weighing import LEAST_UNSEEN, Weighing
@@ -77,7 +67,7 @@ class Learner(Weighing):
         cost = torch.tensor([ABSENT if one.absent else COST for one in conditions])
         known, y = has[:, self.learned], self.wanted[self.learned]
         classes = self.classes is not None
-        found = DecisionList(known, cost, y, classes, banned, self.fewest).learn()
+        found = decisions.DecisionList(known, cost, y, classes, banned, self.fewest).learn()
         if self.grafting is None:
             self._told_apart(found, conditions)
         rules = list[Decision]()  # without those that fail on unseen graphs
@@ -98,8 +88,8 @@ class Learner(Weighing):
         found = find_candidates(
             self.vocabulary.read(self.store.subset(ids)),
             [region[inside] for region in regions],
-            lambda has: gain(has, y),
-            lambda has: speaks_for(has, y),
+            lambda has: decisions.gain(has, y),
+            lambda has: decisions.speaks_for(has, y),
             advance,
             # SMARTS has no word for edges that leave a match.
             least=None if molecules else LEAST_GAIN * float(error(torch.ones(1, len(y)), y)),
@@ -132,12 +122,12 @@ class Learner(Weighing):
                     banned += [signs < 0, signs > 0]
         if not rows:
             return [], torch.zeros(0, graphs.count).bool(), torch.zeros(0, 1).bool()
-        best = different(torch.stack(rows[::2])[:, learned], self.wanted[learned])
+        best = decisions.different(torch.stack(rows[::2])[:, learned], self.wanted[learned])
         chosen = [number for one in best for number in (2 * one, 2 * one + 1)]
         has, refused = (torch.stack([some[n] for n in chosen]) for some in (rows, banned))
         return [conditions[n] for n in chosen], has, refused
 
-    def _told_apart(self, found: DecisionList, conditions: Sequence[Condition]) -> None:
+    def _told_apart(self, found: decisions.DecisionList, conditions: Sequence[Condition]) -> None:
         """In place of each pattern the smallest of equally good ones that carry most."""
         empty = decide([], usual(found.wanted, slice(None), found.classes), found.has)
         bound = EQUAL_GAIN * float(found.loss(empty).sum())

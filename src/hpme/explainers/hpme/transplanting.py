@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from hpme.errors import InputError
+from hpme.explainers.hpme import quality as qualities
+from hpme.explainers.hpme import transplants as hosting
 from hpme.explainers.hpme.audit import Audit, audit_of
 from hpme.explainers.hpme.counterfactuals import Counterfactual, Flip, graph_counterfactuals
 from hpme.explainers.hpme.effects import Effect, effects_of
@@ -20,25 +22,12 @@ from hpme.explainers.hpme.judging import By, Judgement, judge_regions, judgement
 from hpme.explainers.hpme.molecules import molecule_counterfactuals
 from hpme.explainers.hpme.pattern_effects import NamedPattern
 from hpme.explainers.hpme.patterns import LARGEST, Vocabulary
-from hpme.explainers.hpme.quality import (
-    Alternative,
-    Quality,
-    alternatives_of,
-    class_names,
-    quality_of,
-)
+from hpme.explainers.hpme.quality import Alternative, Quality
 from hpme.explainers.hpme.report import FitReport
 from hpme.explainers.hpme.rulebook import RuleBook
 from hpme.explainers.hpme.rules import Learner, learned_part
 from hpme.explainers.hpme.search.hardmix import HardMix
-from hpme.explainers.hpme.transplants import (
-    HOST,
-    SEEN,
-    Transplants,
-    host_tensors,
-    hosts_from,
-    spread_over,
-)
+from hpme.explainers.hpme.transplants import HOST, SEEN, Transplants
 from hpme.explainers.shared.context import Context, batches, frozen_context, read_graphs
 from hpme.explainers.shared.explanation import Explanation, HeteroExplanation, set_quality
 from hpme.explainers.shared.options import at_least
@@ -97,7 +86,7 @@ class TransplantingExplainer(MixingExplainer):
 
         def ask(transplants: Transplants, store: GraphStore, _: Tensor) -> list[Quality]:
             grafting = self._grafting(transplants.context, store)
-            return quality_of(transplants, self.rival, grafting, proofs=proofs)
+            return qualities.quality_of(transplants, self.rival, grafting, proofs=proofs)
 
         found = self._by_parts(model, graphs, ask)
         if self.report is not None and self.report.evidence == "none":
@@ -159,7 +148,7 @@ class TransplantingExplainer(MixingExplainer):
         None where nothing in the graph carries it, as where it rests on something missing.
         """
         at_least("n", n, 1)
-        return self._by_parts(model, graphs, lambda part, *_: alternatives_of(part, n))
+        return self._by_parts(model, graphs, lambda part, *_: qualities.alternatives_of(part, n))
 
     def effects(
         self, model: Model, graphs: Iterable[Any], *, draws: int = 16, nodes: bool = True
@@ -217,7 +206,7 @@ class TransplantingExplainer(MixingExplainer):
             self._transplants(model, store) as transplants,
             progress_bar("learning rules", LARGEST, enabled=progress) as advance,
         ):
-            names = class_names(transplants.context, classes)
+            names = qualities.class_names(transplants.context, classes)
             grafting = self._grafting(transplants.context, store)
             return Learner(transplants, store, names, learned, grafting).learn(advance)
 
@@ -324,7 +313,7 @@ class TransplantingExplainer(MixingExplainer):
         """Transplants between graphs and hosts, the kept ones, while the model is frozen."""
         self._check_one_target()
         assert self.pool is not None
-        hosts = self.hosts if hosts is None else hosts_from(host_tensors(hosts))
+        hosts = self.hosts if hosts is None else hosting.hosts_from(hosting.host_tensors(hosts))
         if hosts.x.shape[1:] == (0,):  # the model reads no x
             store = store.with_attributes(node={"x": nothing(store.x)})
         mixed = store.joined(hosts)
@@ -345,16 +334,16 @@ class TransplantingExplainer(MixingExplainer):
     def _keep(self, context: Context) -> None:
         """What the model's output means, and a few graphs as hosts, stay with the explainer."""
         self.task = context.task
-        hosts = host_tensors(context.store.subset(spread_over(context.values)))
+        hosts = hosting.host_tensors(context.store.subset(hosting.spread_over(context.values)))
         self._set_hosts({**hosts, SEEN: graph_codes(context.store)})
         smiles = context.store.text.get("smiles", ())
-        chosen = spread_over(context.values, MOLECULES).tolist() if all(smiles) else ()
+        chosen = hosting.spread_over(context.values, MOLECULES).tolist() if all(smiles) else ()
         self.molecules = [smiles[i] for i in chosen] if smiles else []
 
     @property
     def hosts(self) -> GraphStore:
         """Graphs of all predictions that stay with the explainer, as hosts of transplants."""
-        return hosts_from(dict(self.named_buffers()))
+        return hosting.hosts_from(dict(self.named_buffers()))
 
     def _set_hosts(self, tensors: Mapping[str, Tensor]) -> None:
         for name in [name for name in self._buffers if name.startswith((HOST, SEEN))]:

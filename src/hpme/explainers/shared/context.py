@@ -17,15 +17,8 @@ import torch
 from torch import Tensor
 
 from hpme.errors import InputError
-from hpme.explainers.shared.sources import (
-    Collection,
-    Rooted,
-    check_edges,
-    check_types,
-    is_whole,
-    natural_level,
-    nothing,
-)
+from hpme.explainers.shared import sources
+from hpme.explainers.shared.sources import Collection, Rooted
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.ego import WholeGraph, link_index, node_index
 from hpme.models.adapter import ModelAdapter, Weighting, device_of
@@ -82,7 +75,7 @@ class Context:
         seen = store.detached(everything=explained.reads_all)
         store = replace(seen, batch_device=adapter.device or store.device)
         if not adapter.caller.reads_x(store.batch(torch.tensor([0]))):
-            store = store.with_attributes(node={"x": nothing(store.x)})
+            store = store.with_attributes(node={"x": sources.nothing(store.x)})
         embeddings = []
         for ids in batches(torch.arange(len(store)), batch_size):
             graphs = store.batch(ids)
@@ -183,7 +176,7 @@ def frozen_context(
         explainer.to(device_of(explained.model) or store.device)
         known: dict[str, Any] = {"task": task, "width": explainer.width, "weighting": weighting}
         context = Context.build(explained, store, batch_size=explainer.batch_size, **known)
-        check_edges(explainer, context.adapter, context.store.batch(torch.tensor([0])))
+        sources.check_edges(explainer, context.adapter, context.store.batch(torch.tensor([0])))
         yield context
 
 
@@ -237,7 +230,7 @@ def resolve(
 
 def at_level(explained: ExplainedModel, anchors: Tensor | None, index: Any) -> ExplainedModel:
     """The model at its level: as it is known, else as graphs or index suggest."""
-    return replace(explained, level=explained.known_level or natural_level(anchors, index))
+    return replace(explained, level=explained.known_level or sources.natural_level(anchors, index))
 
 
 def read_graphs(
@@ -253,9 +246,9 @@ def read_graphs(
     They are brought into the types the explainer was fitted to, unless it is fitted ``anew``.
     """
     level, schema = explained.known_level, None if anew else explainer.schema
-    if index is None and not (level in ("node", "edge") and is_whole(graphs)):
+    if index is None and not (level in ("node", "edge") and sources.is_whole(graphs)):
         store = explained.read(graphs)
-        check_types(explainer, store.schema, anew=anew)
+        sources.check_types(explainer, store.schema, anew=anew)
         store = store if schema is None else store.conformed(schema)
         return Collection(store, copied=isinstance(graphs, list | tuple))
     if level == "graph":
@@ -264,7 +257,7 @@ def read_graphs(
             "with index if the explainer was fitted to a graph-level model"
         )
     whole = WholeGraph.of(graphs, everything=explained.reads_all, **_reach(explainer))
-    check_types(explainer, whole.schema, anew=anew)
+    sources.check_types(explainer, whole.schema, anew=anew)
     if index is None and level == "edge" and whole.schema is None:
         index = graphs.get("edge_label_index")
     return Rooted.at(whole, index, level, explained.node_type, schema)
@@ -303,7 +296,7 @@ def read_arguments(
         whole = given.graphs(explainer.schema, **fields)
     else:
         whole = given.whole(_reach(explainer), **fields)
-    check_types(explainer, whole.schema)
+    sources.check_types(explainer, whole.schema)
     joined = isinstance(whole, GraphBatch) and joins_graphs(whole)
     output = None
     if explained.call is None and given.anchors is None and (joined or given.doubtful(explained)):
