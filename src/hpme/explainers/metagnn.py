@@ -104,21 +104,17 @@ class MetaGNNExplainer(GraphExplainer):
         self.mask_graphs, self.mask_epochs, self.mask_lr = mask_graphs, mask_epochs, mask_lr
         self.size_weight, self.entropy_weight = size_weight, entropy_weight
         self.train_batch_size, self.holdout = train_batch_size, holdout
-        self.explainer = self._make_posthoc()
+        if posthoc not in POSTHOC:
+            raise UnknownNameError("post-hoc explainer", posthoc, list(POSTHOC))
+        shared = {name: getattr(self, name) for name in ("seed", "batch_size", "embedding_layer")}
+        others = SETTINGS.get(posthoc, {}) if posthoc_options is None else posthoc_options
+        try:
+            self.explainer = POSTHOC[posthoc](**{**shared, **others})
+        except TypeError as error:
+            raise InputError(f"posthoc_options do not fit '{posthoc}': {error}") from error
         self.weights = _Weights({})
         self.report: AdaptationReport | None = None
         self._labelled: Iterable[Any] | None = None
-
-    def _make_posthoc(self) -> GraphExplainer:
-        if self.posthoc not in POSTHOC:
-            raise UnknownNameError("post-hoc explainer", self.posthoc, list(POSTHOC))
-        shared = {name: getattr(self, name) for name in ("seed", "batch_size", "embedding_layer")}
-        options = self.posthoc_options
-        options = SETTINGS.get(self.posthoc, {}) if options is None else options
-        try:
-            return POSTHOC[self.posthoc](**{**shared, **options})
-        except TypeError as error:
-            raise InputError(f"posthoc_options do not fit '{self.posthoc}': {error}") from error
 
     def fit(
         self: Self,

@@ -213,13 +213,6 @@ class GraphBatch:
             node={name: value[mask] for name, value in self.node.items()},
         )
 
-    def with_column(self, column: int, value: float, rows: Tensor | None = None) -> GraphBatch:
-        """The graphs with one node feature set to a value everywhere, or at some nodes."""
-        x = self.x.clone()
-        columns = x.view(-1, 1) if x.dim() == 1 else x
-        columns[slice(None) if rows is None else rows, column] = value
-        return replace(self, x=x)
-
     def without(self, gone: Tensor) -> GraphBatch:
         """The graphs without what some nodes tell a model.
 

@@ -21,6 +21,8 @@ NUM_HOPS = 3
 """Radius of ego graphs: as many layers as most node-level models have."""
 MAX_EDGES = 2**21
 """Edges looked at together; bounds the memory on large graphs."""
+Both = tuple[Tensor, Tensor]
+"""Of nodes and of edges."""
 
 
 @dataclass(frozen=True)
@@ -121,14 +123,10 @@ class WholeGraph:
 
     @cached_property
     def _inward(self) -> Adjacency:
-        return Adjacency.of(self.edge_index.flip(0), len(self.x), self._followed)
-
-    @cached_property
-    def _followed(self) -> Tensor | None:
-        """Whether any hop follows each edge, unless all are followed."""
-        if self.num_neighbors is None or -1 in self.num_neighbors:
-            return None
-        return self._place < max(self.num_neighbors)
+        """The edges that any hop follows, by the node they lead to."""
+        most = self.num_neighbors or [-1]
+        kept = None if -1 in most else self._place < max(most)
+        return Adjacency.of(self.edge_index.flip(0), len(self.x), kept)
 
     @cached_property
     def _place(self) -> Tensor:
@@ -182,10 +180,9 @@ class WholeGraph:
         """The graph several times over, as ego graphs of any radius of ``roots`` would be."""
         node_ids, edge_ids = (torch.arange(n, device=self.x.device).repeat(count)
                               for n in (len(self.x), self.edge_index.shape[1]))  # fmt: skip
-        sizes, edge_counts = self.store.sizes.repeat(count), self.store.edge_counts.repeat(count)
-        edge_index = self.edge_index.repeat(1, count)
+        counts = self.store.sizes.repeat(count), self.store.edge_counts.repeat(count)
         about = {} if roots is None else {"anchors": roots.view(count, -1)}
-        return self._made(node_ids, edge_ids, sizes, edge_counts, edge_index, about)
+        return self._made((node_ids, edge_ids), counts, self.edge_index.repeat(1, count), about)
 
     def _cut_out(self, nodes: Tensor) -> GraphStore:
         # A node of an ego graph is a number: that of its graph times num_nodes, plus its own.
@@ -224,32 +221,19 @@ class WholeGraph:
         about = {"anchors": torch.searchsorted(reached, roots) - start.unsqueeze(1)}
         if "y" in self.store.node and nodes.dim() == 1:
             about["y"] = self.store.node["y"][nodes]
-        edge_counts = torch.bincount(edge_graph, minlength=len(nodes))
-        return self._made(node_ids, edge_ids, sizes, edge_counts, edge_index, about)
+        counts = sizes, torch.bincount(edge_graph, minlength=len(nodes))
+        return self._made((node_ids, edge_ids), counts, edge_index, about)
 
     def _made(
-        self,
-        node_ids: Tensor,
-        edge_ids: Tensor,
-        sizes: Tensor,
-        edge_counts: Tensor,
-        edge_index: Tensor,
-        about: dict[str, Tensor],
+        self, ids: Both, counts: Both, edge_index: Tensor, about: dict[str, Tensor]
     ) -> GraphStore:
         """Graphs of nodes and edges of this one, with their attributes."""
-        whole = self.store
+        (node_ids, edge_ids), whole, total = ids, self.store, len(counts[0])
         node = {name: value[node_ids] for name, value in whole.node.items() if name != "y"}
         edge = {name: value[edge_ids] for name, value in whole.edge.items()}
-        graph = {name: v.expand(len(sizes), *v.shape[1:]) for name, v in whole.graph.items()}
-        return GraphStore(
-            sizes,
-            edge_counts,
-            edge_index,
-            node={**node, "node_ids": node_ids},
-            edge={**edge, "edge_ids": edge_ids},
-            graph={**graph, **about},
-            schema=self.schema,
-        )
+        graph = {name: v.expand(total, *v.shape[1:]) for name, v in whole.graph.items()}
+        node, edge = {**node, "node_ids": node_ids}, {**edge, "edge_ids": edge_ids}
+        return GraphStore(*counts, edge_index, node, edge, {**graph, **about}, schema=self.schema)
 
 
 def node_index(

@@ -207,14 +207,10 @@ def _paired(explanations: Sequence[Any], graphs: Sequence[Any]) -> tuple[list[An
 def _flat(explanations: Sequence[Any], graphs: Sequence[Any]) -> tuple[Tensor, ...]:
     """Scores, labels, graph numbers and ends of all edges."""
     explanations, graphs = _paired(explanations, graphs)
-    for number, graph in enumerate(graphs):
-        if graph.get("edge_mask") is None:
-            raise InputError(f"graph {number} has no ground truth edge_mask")
     counts = torch.tensor([graph.num_edges for graph in graphs])
     edge_index = torch.cat([graph.edge_index for graph in graphs], dim=1)
-    scores = torch.cat([explanation.edge_mask.detach() for explanation in explanations])
-    labels = torch.cat([graph.edge_mask for graph in graphs])
-    return scores, labels, torch.repeat_interleave(counts), edge_index
+    both = shared.edge_scores(explanations), shared.truth_edges(graphs)
+    return *both, torch.repeat_interleave(counts), edge_index
 
 
 def _checked(

@@ -120,15 +120,13 @@ class Judgement:
         if rows != "graphs":
             raise InputError(f"rows must be one of masks, graphs, got {rows!r}")
         names = ("verdict", "carried", "carried_low", "carried_high", "p", "lost", "size")
-        return table_of(
-            [
-                {"masks": one.name, "graph": number}
-                | {name: getattr(quality, name) for name in names}
-                for one in self.masks
-                for number, quality in enumerate(one.quality)
-                if quality is not None
-            ]
-        )
+        found = [
+            {"masks": one.name, "graph": number} | {name: getattr(quality, name) for name in names}
+            for one in self.masks
+            for number, quality in enumerate(one.quality)
+            if quality is not None
+        ]
+        return table_of(found)
 
     def explanations(self) -> dict[str, Explanations]:
         """Explanations by origin, with their quality: what a page shows."""

@@ -332,16 +332,8 @@ def _by_copies(
     elif explained.level == "node" or (hetero and given.links is None and given.batch is None):
         nodes = graph.numbers(kind) if kind is not None or not hetero else rows[:0]
         roots = nodes[rows] if len(nodes) == total else None
-    known, copies = Copies.of(
-        explained,
-        graph,
-        given.inner(graph),
-        given.arguments,
-        output,
-        rows,
-        roots=roots,
-        schema=explainer.schema,
-    )
+    inner, form = given.inner(graph), dict[str, Any](roots=roots, schema=explainer.schema)
+    known, copies = Copies.of(explained, graph, inner, given.arguments, output, rows, **form)
     return AskedRows(known, copies, graph, rows, total)
 
 

@@ -131,8 +131,9 @@ def feature_importance(
     change = nodes.new_zeros(len(widths), graphs.num_graphs, x.shape[1])
     for kind, (rows, width) in enumerate(zip(kinds, widths, strict=True)):
         for column in range(width):
-            without = graphs.with_column(column, 0.0, rows)
-            after = task.values(adapter.predict(without, **model_kwargs))
+            changed = graphs.x.clone()
+            changed.view(len(x), -1)[slice(None) if rows is None else rows, column] = 0
+            after = task.values(adapter.predict(replace(graphs, x=changed), **model_kwargs))
             change[kind, :, column] = (after - before).abs().sum(1).to(change)
     share = change / change.amax((0, 2), keepdim=True).clamp(min=torch.finfo(change.dtype).tiny)
     kind_of = torch.zeros_like(graphs.batch) if graphs.node_type is None else graphs.node_type
