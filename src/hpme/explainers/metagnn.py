@@ -126,10 +126,8 @@ class MetaGNNExplainer(GraphExplainer):
     ) -> Self:
         """Trains the copy on labelled graphs, then learns to explain it from ``graphs``.
 
-        Args:
-            model, graphs, **options: As in :meth:`GraphExplainer.fit`.
-            labelled: Graphs with ``y``, such as those the model was trained on; by default
-                ``graphs``, which must have it then.
+        ``labelled`` have ``y``, such as those the model was trained on; by default they are
+        ``graphs``. The rest is as in :meth:`GraphExplainer.fit`.
         """
         if labelled is not None and is_several(options.get("target")):
             raise InputError("one copy answers for one target; fit once for each of them")

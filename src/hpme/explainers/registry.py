@@ -106,12 +106,8 @@ def make_explainer(
 
     The ratio of explainers that pool nodes is the dataset's
     :attr:`~hpme.data.GraphDataset.pool_ratio` unless ``ratio`` or ``k`` is among the options; it is
-    all that any explainer is told about the ground truth. Where there is none, or no dataset,
-    those that can choose the ratio without labels do (``"auto"``) and others get a default.
-
-    Raises:
-        UnknownNameError: If there is no such explainer.
-        InputError: If it does not take one of the options, or not with this value.
+    all that any explainer is told about the ground truth. Where there is none, those that can
+    choose the ratio without labels do (``"auto"``) and others get a default.
     """
     explainer, options = explainer_class(name), dict(options or {})
     valid = option_names(name)

@@ -337,9 +337,7 @@ class GraphStore:
     def to_data_list(self, kind: Any = None) -> list[Any]:
         """The graphs one by one, with all their attributes.
 
-        Args:
-            kind: What to make of each, such as PyG's ``Explanation``; by default ``Data``, or
-                ``HeteroData`` if they are heterogeneous.
+        Each is of a ``kind`` such as PyG's ``Explanation``, by default ``Data`` or ``HeteroData``.
         """
         counts, groups = self.counts(), {group: getattr(self, group) for group in GROUPS}
         if self.schema is not None:

@@ -23,15 +23,10 @@ Form = Literal["probability", "accuracy"]
 
 @dataclass(frozen=True)
 class Fidelity:
-    """Both sides of fidelity.
+    """What is lost without the explanation, the more the better, and with little else, the less."""
 
-    Args:
-        plus: What is lost without the explanation; the higher, the better.
-        minus: What is lost with little but the explanation; the lower, the better.
-    """
-
-    plus: GraphScores
-    minus: GraphScores
+    plus: GraphScores  # without it
+    minus: GraphScores  # with little but it
 
 
 def fidelity(
@@ -115,15 +110,10 @@ def robust_fidelity(
 
 @dataclass(frozen=True)
 class SimOARReferences:
-    """What SimOAR gives without any knowledge.
+    """What SimOAR gives without any knowledge."""
 
-    Args:
-        random: Explanations of the same sizes, drawn at random.
-        empty: Nothing is spared from deletion.
-    """
-
-    random: GraphScores
-    empty: GraphScores
+    random: GraphScores  # explanations of the same sizes, drawn at random
+    empty: GraphScores  # nothing is spared from deletion
 
 
 def simoar(

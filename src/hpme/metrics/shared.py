@@ -46,15 +46,10 @@ class MetricValue(float):
 
 @dataclass(frozen=True, eq=False)
 class GraphScores:
-    """A metric with one value per graph.
+    """A metric with one value per graph."""
 
-    Args:
-        per_graph: The values, in the order of the graphs; NaN where undefined.
-        why: Why values are undefined; the reason of :attr:`mean` if all are.
-    """
-
-    per_graph: Tensor
-    why: str
+    per_graph: Tensor  # in the order of the graphs; NaN where undefined
+    why: str  # values are undefined; the reason of the mean if all are
 
     @property
     def mean(self) -> MetricValue:

@@ -83,9 +83,8 @@ def degrees(trials: Trials) -> dict[str, Tensor]:
 
     Also ``kept``, the share of the way that is left without the random region that is needed most,
     ``rest``, how far the graph without the region is ahead of hosts with random ones, and whether
-    grafts clearly take hosts ``towards`` the graph. Hosts that differ enough count. The way begins
-    at hosts with random regions; where these are nearly there already, at hosts as they are. Where
-    none differs at all, shares are 0.
+    grafts clearly take hosts ``towards`` the graph. The way begins at hosts with random regions;
+    where these are nearly there already, at hosts as they are.
     """
     own, there = trials.own.double(), trials.differ
     scale = torch.maximum(own.abs(), trials.hosts.double().abs().nan_to_num().amax(0))

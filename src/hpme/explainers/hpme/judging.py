@@ -216,12 +216,8 @@ def read_masks(path: str | Path, store: GraphStore, numbers: Sequence[int] | Non
     """Importance of nodes of a table (``.csv``, ``.tsv``, ``.parquet``).
 
     A row has ``graph``, the number of the graph, ``node`` or ``source`` and ``target``, and
-    ``importance``; what is not listed has the lowest there is, and 0 at most.
-
-    Args:
-        path: The file.
-        store: The graphs.
-        numbers: Their numbers in the file; rows about others are ignored. By default their places.
+    ``importance``; what is not listed has the lowest there is, and 0 at most. ``numbers`` are those
+    of the graphs in the file, whose other rows are ignored; by default their places.
     """
     path = Path(path)
     columns = _columns(path)

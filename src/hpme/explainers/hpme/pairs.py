@@ -184,9 +184,8 @@ class JoinedPair:
     def hybrid(self, swapped: set[int]) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         """The first graph with some parts of the second.
 
-        Returns:
-            The graph that each node is taken from, and its number there; ends of the edges, which
-            of the edges of both graphs they are, and the graph that each is taken from.
+        The graph and number that each node is taken from; ends of the edges, their numbers, and
+        graphs.
         """
         side = torch.isin(self.part, torch.tensor(sorted(swapped), dtype=torch.long)).long()
         node = self.place.gather(0, side.unsqueeze(0))[0]

@@ -31,17 +31,11 @@ class Exemplar(NamedTuple):
 
 @dataclass(frozen=True)
 class Condition:
-    """Whether graphs have a pattern.
-
-    Args:
-        pattern: The pattern, an induced subgraph.
-        times: In at least so many places.
-        absent: Whether it is the opposite that is asked for.
-    """
+    """Whether graphs have a pattern, an induced subgraph, or have it not."""
 
     pattern: Pattern
-    times: int = 1
-    absent: bool = False
+    times: int = 1  # in at least so many places
+    absent: bool = False  # whether it is the opposite that is asked for
 
     def name(self, vocabulary: Vocabulary) -> str:
         """The condition in a few letters."""

@@ -256,10 +256,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
     def masks(self, model: Model, graphs: GraphStore, **facts: Any) -> Masks:
         """Masks of all nodes and edges of a store at once; also the output, where it is needed.
 
-        Args:
-            model: The model; it is left exactly as it was.
-            graphs: As many as fit into one batch; none may be empty.
-            **facts: As for :meth:`fit`; what that was given is known.
+        As many graphs as fit into one batch; none may be empty. The rest is as for :meth:`explain`.
         """
         self._check_fitted()
         explained = self._leveled(model, graphs.anchors, **facts)

@@ -65,11 +65,10 @@ class _Drawn(Pictured):
     def proof(self, path: str | Path | None = None) -> Any:
         """What moving the region into other graphs does there, beside random regions.
 
+        The explainer's ``quality`` must have been asked about the explanation.
+
         Args:
             path: A ``.png`` or ``.svg`` file to draw it to; without it notebooks show it.
-
-        Raises:
-            InputError: If the explainer's ``quality`` was not asked about the explanation.
         """
         found = getattr(getattr(self, "quality", None), "proof", None)
         if found is None:
@@ -112,10 +111,6 @@ class Explanation(_Drawn, PyGExplanation):  # type: ignore[misc]
             rows: ``"edges"``: source, target, importance, and whether both ends are pooled;
                 ``"nodes"``: node, importance, whether it is pooled or of the rest, and its effect;
                 ``"descriptors"``: descriptor and share.
-
-        Raises:
-            InputError: If the explanation says nothing about these.
-            MissingPackageError: If pandas is not installed.
         """
         made = {
             "edges": self._edge_columns,

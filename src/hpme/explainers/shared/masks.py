@@ -157,10 +157,8 @@ def share_descriptors(
 ) -> None:
     """Tells explanations what the descriptors do that the model takes besides the graph.
 
-    See :class:`~hpme.explainers.shared.explanation.Explanation`. The shares are integrated
-    gradients on the straight way from ``means``, those of the background. However many descriptors
-    there are, this takes :data:`STEPS` forward passes, and backward passes as far as the
-    descriptors.
+    The shares are integrated gradients on the straight way from ``means``, those of the background,
+    by :data:`STEPS` passes; see :class:`~hpme.explainers.shared.explanation.Explanation`.
     """
     name = explained.descriptors
     if means is None or name is None:

@@ -185,11 +185,6 @@ class EdgeMLP(nn.Module):
     r"""Edge logits :math:`w_{ij}` from node embeddings :math:`[\mathbf{h}_i; \mathbf{h}_j]`.
 
     A two-layer MLP, averaged over both directions: a pair of nodes has one logit.
-
-    Args:
-        channels: Width of the node embeddings.
-        hidden: Width of the hidden layer.
-        generator: Source of the initial weights.
     """
 
     def __init__(self, channels: int, hidden: int = 64, *, generator: torch.Generator) -> None:
@@ -265,9 +260,6 @@ class Categories(nn.Module):
     """Ones and zeros in place of integer features: a column per code met, zeros for unknown ones.
 
     Every type of nodes has codes of its own; numbers that other types have come behind.
-
-    Args:
-        count: Number of codes, of all columns together.
     """
 
     column: Tensor

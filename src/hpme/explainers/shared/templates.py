@@ -69,12 +69,7 @@ class MixingExplainer(GraphExplainer):
         """The mixup of every graph with another of the given ones, as the model sees it.
 
         Edges weigh what the fitted explainer expects of them, without the noise of training. The
-        same graphs and seed give the same mixups.
-
-        Args:
-            model: The model the explainer was fitted to; it is left exactly as it was.
-            graphs: A dataset, a list of ``Data`` or a loader; all of them are held at once.
-            mode: See :meth:`fit`.
+        same graphs and seed give the same mixups. Arguments are those of :meth:`fit`.
         """
         self._check_fitted()
         store = read_graphs(self, self._leveled(model, None), graphs).store
@@ -171,11 +166,8 @@ class TrainingFreeExplainer(GraphExplainer):
 
     The task comes from :meth:`fit`, from an :class:`~hpme.models.ExplainedModel`, from a PyG
     ``Explainer``, or from the output where it has several columns. :meth:`fit` also notes the
-    spread of the outputs, in whose units regression losses are; without it they are in the unit of
-    the output.
-
-    Args:
-        **options: Arguments of :class:`~hpme.explainers.shared.base.GraphExplainer`.
+    spread of the outputs, the unit of regression losses; without it they are in the unit of the
+    output.
     """
 
     needs_fit = False

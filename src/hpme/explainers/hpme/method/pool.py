@@ -52,17 +52,10 @@ class Selection:
 
 
 def top_nodes(score: Tensor, graphs: GraphBatch, m: Tensor) -> Selection:
-    r"""The :math:`m` nodes of highest score of every graph (Eq. graph_pooling), best first.
+    """The :math:`m` nodes of highest score of every graph (Eq. graph_pooling), best first.
 
-    Anchors come first, whatever their scores: a graph is about them, so no pool goes without.
-
-    Args:
-        score: Scores ``[P, N]``, one row per selection.
-        graphs: The graphs.
-        m: Preserved nodes of every graph.
-
-    Returns:
-        A selection whose ``order`` ranks all nodes, also those that are not pooled.
+    Scores are ``[P, N]``, a row per selection. Anchors come first, whatever theirs: a graph is
+    about them. The ``order`` ranks all nodes, also those that are not pooled.
     """
     if graphs.anchor_order is not None:
         first = torch.finfo(torch.float32).max / (1 + graphs.anchor_order)
@@ -86,12 +79,8 @@ def tied(score: Tensor, selection: Selection, graphs: GraphBatch) -> Tensor:
 def by_boundary(keep: Tensor, graphs: GraphBatch, generator: torch.Generator | None) -> Selection:
     """Orders pooled nodes by the number of edges that leave the pooled subgraph, ties at random.
 
-    Matching by node number would leak how a generator numbers its motifs.
-
-    Args:
-        keep: Boolean ``[P, N]``, one row per selection.
-        graphs: The graphs.
-        generator: Breaks ties; if ``None``, the first node comes first.
+    Matching by node number would leak how a generator numbers its motifs. ``keep`` is ``[P, N]``;
+    without a generator the first node comes first.
     """
     source, target = graphs.edge_index
     noise = torch.zeros(keep.shape)
