@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -56,7 +57,8 @@ class MixupExplainer(templates.MixingExplainer, ParametricExplainer):
         )
         union = templates.unite(first, second, self.bridges, generator)
         as_first = context.predict(union.graphs, union.per_edge(kept, 1 - other))
-        as_second = context.predict(union.about_second, union.per_edge(1 - kept, other))
+        about_second = replace(union.graphs, anchors=union.other_anchors)
+        as_second = context.predict(about_second, union.per_edge(1 - kept, other))
         prediction = task.loss(as_first, context.prediction[ids])
         prediction = prediction + task.loss(as_second, context.prediction[partners])
         penalty = self._penalty(kept, first) + self._penalty(other, second)

@@ -97,9 +97,6 @@ class GraphStore:
             attributes: Which are read: ``"inputs"``, those of :data:`MODEL_INPUTS`, with names and
                 SMILES; ``"fitting"``, besides them all that every graph has as a text or with a row
                 per node, per edge or for the graph; or ``"all"``, on which graphs must then agree.
-
-        Raises:
-            InputError: If there is nothing to read, or features or edges are unusable.
         """
         if isinstance(graphs, GraphStore):
             return graphs

@@ -136,9 +136,6 @@ def hard_masks(explanations: Sequence[Any], size: Size, *, seed: int = 0) -> lis
         explanations: What an explainer returned.
         size: Number of pairs, see :obj:`Size`.
         seed: Decides between pairs with the same score.
-
-    Raises:
-        InputError: If a score is NaN.
     """
     store = GraphStore.from_graphs(explanations)
     pairs = store.pairs.proper

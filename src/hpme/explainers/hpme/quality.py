@@ -304,18 +304,11 @@ def _stable(transplants: Transplants, rival: nn.Module | None) -> Tensor:
 
 @dataclass(frozen=True)
 class Alternative:
-    """A subgraph that carries the prediction of its graph.
+    """A subgraph that carries the prediction of its graph."""
 
-    Args:
-        nodes: Boolean mask of the graph's nodes; where these have types, one mask for each type.
-        kept: How near it brings graphs of other predictions to the explained one, see
-            :class:`~hpme.explainers.hpme.quality.Quality`.
-        chance: How near as many random nodes of the graph do.
-    """
-
-    nodes: Any
-    kept: float
-    chance: float
+    nodes: Any  # mask of the graph's nodes; where these have types, one for each
+    kept: float  # how near it brings graphs of other predictions to the explained one
+    chance: float  # how near as many random nodes of the graph do
 
 
 @torch.no_grad()

@@ -195,19 +195,11 @@ class Learner(Weighing):
         for place, (numbers, prediction) in enumerate(rules):
             here = undecided(rules[:place], has) & has[numbers].all(0)
             made.append(self.rule([conditions[n] for n in numbers], prediction, here))
-        return RuleBook(
-            tuple(made),
-            tuple(contributors),
-            default * self.unit,
-            self.worth(undecided(rules, has), default).label,
-            fidelity,
-            self.fidelity(decide(rules, default, has), learned),
-            alone,
-            int(learned.sum()),
-            int((~learned).sum()),
-            why,
-            self.vocabulary,
-        )
+        listed = tuple(made), tuple(contributors)
+        said = default * self.unit, self.worth(undecided(rules, has), default).label
+        measured = fidelity, self.fidelity(decide(rules, default, has), learned), alone
+        counts = int(learned.sum()), int((~learned).sum())
+        return RuleBook(*listed, *said, *measured, *counts, why, self.vocabulary)
 
     def _contributors(self, conditions: Sequence[Condition], has: Tensor) -> list[Rule]:
         """Rules of one condition that hold for themselves, those of the largest effect first."""

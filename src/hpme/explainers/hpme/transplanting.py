@@ -117,9 +117,6 @@ class TransplantingExplainer(MixingExplainer):
             hosts: Graphs that regions are put into; by default those kept by :meth:`fit`. Give
                 graphs that no explainer has seen to compare explainers.
             by: Whether masks are about nodes or edges; by default what their lengths say.
-
-        Raises:
-            InputError: If masks do not fit the graphs.
         """
         store = self._read(model, graphs)
         scores = named_masks(masks, store, by)
@@ -196,9 +193,6 @@ class TransplantingExplainer(MixingExplainer):
             unseen: Share of the graphs that rules are not learned from, to measure them on.
             classes: Names of the classes; by default those the model is known with.
             progress: Whether to draw a progress bar (on terminals only).
-
-        Raises:
-            InputError: If there are fewer than two graphs to learn from.
         """
         store = self._leveled(model, None).read(graphs)
         learned = learned_part(len(store), unseen, self.seed)
@@ -236,10 +230,6 @@ class TransplantingExplainer(MixingExplainer):
             featurise: For molecules: graphs of a list of SMILES, as the model was trained on them;
                 by default as the model is known to be, else hpme's own features.
             progress: Whether to draw a progress bar (on terminals only).
-
-        Raises:
-            InputError: If a threshold is missing or not needed, donors of molecules are none, or
-                molecules have features that are not hpme's own and no ``featurise`` is given.
         """
         at_least("n", n, 1)
         explained = self._leveled(model, None)
@@ -280,9 +270,6 @@ class TransplantingExplainer(MixingExplainer):
             model, graphs: The model, and graphs that are held at once.
             should: What should matter: SMARTS for molecules, else a node mask for each graph.
             should_not: What should not.
-
-        Raises:
-            InputError: If a pattern is no SMARTS, or masks do not fit the graphs.
         """
         store = self._leveled(model, None).read(graphs)
         ours = NamedPattern.of(store, should, "should")

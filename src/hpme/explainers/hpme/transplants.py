@@ -189,10 +189,13 @@ class Transplants:
         graphs = self.graphs
         if graphs.anchors is not None:
             return self.random(keep)
+        inner = graphs.edge_index[:, keep[graphs.edge_index].all(0)]
+        first = torch.unique(connected_parts(inner, graphs.num_nodes)[keep])
+        parts = torch.bincount(graphs.batch[first], minlength=graphs.num_graphs)
         left = self.sizes(keep).expand(len(self.hosts), -1)
         noise = self.noise() - keep.double() * beside
         found = torch.zeros_like(noise, dtype=torch.bool)
-        step = self._parts(keep).expand_as(left)
+        step = parts.expand_as(left)
         near = torch.ones_like(found)
         while bool((left > 0).any()):
             # Neighbours first; where there are none left, a new part begins.
@@ -205,13 +208,6 @@ class Transplants:
                 1, graphs.edge_index[1], found[:, graphs.edge_index[0]].double()
             ) > 0  # fmt: skip
         return found
-
-    def _parts(self, keep: Tensor) -> Tensor:
-        """Number of connected parts of a mask ``[N]`` in every graph."""
-        graphs = self.graphs
-        inner = graphs.edge_index[:, keep[graphs.edge_index].all(0)]
-        first = torch.unique(connected_parts(inner, graphs.num_nodes)[keep])
-        return torch.bincount(graphs.batch[first], minlength=graphs.num_graphs)
 
     def carried(self, keep: Tensor, ids: Tensor) -> Tensor:
         """How much nearer graphs' own nodes bring hosts to predictions than as many random ones."""

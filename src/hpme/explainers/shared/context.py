@@ -85,23 +85,15 @@ class Context:
                 few = store.batch(ids[most.to(ids.device)])
             adapter.ensure_probed(few, known=weighting is not None)
             embeddings.append(adapter.embed(graphs))
-        output = torch.cat([embedding.output for embedding in embeddings])
-        if task is None:
-            task = explained.task(output)
-        task.check(output)
-        return cls(
-            adapter=adapter,
-            task=task,
-            store=store,
-            h=torch.cat([embedding.nodes for embedding in embeddings]),
-            layers=tuple(
-                torch.cat(parts)
-                for parts in zip(*(embedding.layers for embedding in embeddings), strict=True)
-            ),
-            graph_embedding=torch.cat([embedding.graph for embedding in embeddings]),
-            values=task.values(output),
-            prediction=task.prediction(output),
+        output, nodes, whole = (
+            torch.cat([getattr(embedding, name) for embedding in embeddings])
+            for name in ("output", "nodes", "graph")
         )
+        layers = tuple(map(torch.cat, zip(*(one.layers for one in embeddings), strict=True)))
+        task = task or explained.task(output)
+        task.check(output)
+        said = task.values(output), task.prediction(output)
+        return cls(adapter, task, store, nodes, layers, whole, *said)
 
     def sample(self, count: int, edges: int, generator: torch.Generator) -> Context:
         """At most ``count`` of the graphs, drawn at random.
@@ -115,15 +107,10 @@ class Context:
     def subset(self, ids: Tensor) -> Context:
         """The graphs with the given numbers."""
         rows = self.store.batch(ids).node_ids
-        return replace(
-            self,
-            store=self.store.subset(ids),
-            h=self.h[rows],
-            layers=tuple(layer[rows] for layer in self.layers),
-            graph_embedding=self.graph_embedding[ids],
-            values=self.values[ids],
-            prediction=self.prediction[ids],
-        )
+        about = ("graph_embedding", "values", "prediction")
+        parts: dict[str, Any] = {name: getattr(self, name)[ids] for name in about}
+        layers = tuple(layer[rows] for layer in self.layers)
+        return replace(self, store=self.store.subset(ids), h=self.h[rows], layers=layers, **parts)
 
     @property
     def device(self) -> torch.device:
@@ -342,27 +329,25 @@ def _by_parts(
     explained: ExplainedModel,
     given: Tensors,
     index: Any,
-    whole: GraphBatch | WholeGraph,
+    whole: Any,
     others: dict[str, Any],
 ) -> AskedRows:
     """Separate graphs, or ego graphs of nodes or links."""
-    device, level, kind = whole.x.device, explained.level, explained.node_type
+    device, level, source = whole.x.device, explained.level, whole
     if isinstance(whole, GraphBatch):
         total = whole.num_graphs
         rows = torch.arange(total, device=device)
-        if index is None or given.anchors is not None:
-            return AskedRows(explained, whole, whole, rows, total, others)
-        rows = node_index(index, total, device, "graph")
-        store = GraphStore.from_graphs(whole.placed()).subset(rows)
-        return AskedRows(explained, Collection(store), whole, rows, total, others)
-    if level == "edge" and given.links is not None and whole.schema is None:
+        if index is not None and given.anchors is None:
+            rows = node_index(index, total, device, "graph")
+            source = Collection(GraphStore.from_graphs(whole.placed()).subset(rows))
+    elif level == "edge" and given.links is not None and whole.schema is None:
         links = link_index(given.links, len(whole.x), device)
-        rows = node_index(index, len(links), device, "link")
-        return AskedRows(explained, Rooted(whole, links[rows]), whole, rows, len(links), others)
-    source = Rooted.at(whole, index, level, kind, explainer.schema)
-    if level == "edge":
-        rows = torch.arange(len(source), device=device)
-        return AskedRows(explained, source, whole, rows, len(source), others)
-    nodes = whole.numbers(kind)
-    rows = torch.searchsorted(nodes, source.roots)
-    return AskedRows(explained, source, whole, rows, len(nodes), others)
+        rows, total = node_index(index, len(links), device, "link"), len(links)
+        source = Rooted(whole, links[rows])
+    else:
+        source = Rooted.at(whole, index, level, explained.node_type, explainer.schema)
+        rows, total = torch.arange(len(source), device=device), len(source)
+        if level != "edge":
+            nodes = whole.numbers(explained.node_type)
+            rows, total = torch.searchsorted(nodes, source.roots), len(nodes)
+    return AskedRows(explained, source, whole, rows, total, others)

@@ -204,10 +204,6 @@ class Explanations(list[Any]):
         )
         return cls(shown.to_data_list(Explanation if store.schema is None else HeteroExplanation))
 
-    @overload
-    def __getitem__(self, index: SupportsIndex) -> Any: ...
-    @overload
-    def __getitem__(self, index: slice) -> Explanations: ...
     def __getitem__(self, index: SupportsIndex | slice) -> Any:
         found = super().__getitem__(index)
         return Explanations(found) if isinstance(index, slice) else found

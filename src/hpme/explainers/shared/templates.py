@@ -21,23 +21,13 @@ from hpme.models.output import Mode, Task
 
 @dataclass(frozen=True)
 class MixupGraphs:
-    r"""One mixup graph :math:`G^{(mix)}` for each of several graphs :math:`G`.
-
-    Args:
-        graphs: The mixup graphs.
-        edge_weight: Weight :math:`[E]` in :math:`[0, 1]` of every edge of the mixup.
-        transplanted: Boolean :math:`[E]`, true for edges that come from the explanation of
-            :math:`G`.
-        bridge: Boolean :math:`[E]`, true for edges that neither of two joined graphs has.
-        partners: Number of the other graph :math:`G'` of every mixup; that of :math:`G` itself
-            if there is no other.
-    """
+    """One mixup graph :math:`G^{(mix)}` for each of several graphs :math:`G`."""
 
     graphs: GraphBatch
-    edge_weight: Tensor
-    transplanted: Tensor
-    bridge: Tensor
-    partners: Tensor
+    edge_weight: Tensor  # of every edge of the mixup [E], from 0 to 1
+    transplanted: Tensor  # edges from the explanation of G, boolean [E]
+    bridge: Tensor  # edges that neither of two joined graphs has, boolean [E]
+    partners: Tensor  # number of every other graph G'; that of G itself if there is none
 
     @classmethod
     def of(
@@ -107,11 +97,6 @@ class Union:
     graphs: GraphBatch
     num_bridges: int
     other_anchors: Tensor | None = None
-
-    @property
-    def about_second(self) -> GraphBatch:
-        r"""The joined graphs with the anchors of :math:`G_b`."""
-        return replace(self.graphs, anchors=self.other_anchors)
 
     def per_edge(self, first: Tensor, second: Tensor) -> Tensor:
         """Weights of the edges of both graphs at the edges of the union; bridges weigh 1."""

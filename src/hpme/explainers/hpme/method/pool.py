@@ -14,12 +14,7 @@ from hpme.graphs.segment import rank_in_segment, ties_in_segment
 
 @dataclass(frozen=True)
 class PoolSize:
-    r"""Number of preserved nodes :math:`m`: a share of each graph's nodes, or a constant.
-
-    Args:
-        ratio: :math:`r`, so that :math:`m = \lfloor r n \rfloor`.
-        k: :math:`m` itself.
-    """
+    r"""Number of preserved nodes :math:`m`: :math:`\lfloor r n \rfloor` of a graph, or ``k``."""
 
     ratio: float | None = None
     k: int | None = None
