@@ -105,12 +105,9 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
         pairs = SampledPairs.of(graphs, generator)
         mask = self.edge_mlp(context.embedded(graphs), graphs.edge_index).sigmoid()
         proxy = self.autoencoder(graphs, pairs, mask, generator)
-        return MixupGraphs.of(
-            pairs.joined(graphs, generator),
-            pairs.per_edge(proxy.adjacency),
-            pairs.per_edge(proxy.explained),
-            torch.arange(graphs.num_graphs),
-        )
+        weights = pairs.per_edge(proxy.adjacency), pairs.per_edge(proxy.explained)
+        partners = torch.arange(graphs.num_graphs)
+        return MixupGraphs.of(pairs.joined(graphs, generator), *weights, partners)
 
     def _meta(self) -> dict[str, Any]:
         features = self.autoencoder.first.in_features - self.autoencoder.coordinates

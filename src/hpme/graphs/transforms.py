@@ -21,11 +21,8 @@ from hpme.graphs.store import GROUPS, MATCH_NODE, GraphStore
 
 def to_tensors(store: GraphStore) -> dict[str, Tensor]:
     """One flat mapping, for storage; the inverse is :func:`from_tensors`."""
-    tensors = {
-        "sizes": store.sizes,
-        "edge_counts": store.edge_counts,
-        "edge_index": store.local_edge_index,
-    }
+    counts = {"sizes": store.sizes, "edge_counts": store.edge_counts}
+    tensors = {**counts, "edge_index": store.local_edge_index}
     for group in GROUPS:
         tensors.update({f"{group}.{key}": value for key, value in getattr(store, group).items()})
     if store.match_counts is not None:

@@ -72,9 +72,8 @@ class Counterfactual:
         kind = "nodes" if self.smiles is None else "atoms"
         words.append(f"{self.size} {kind if self.size > 1 else kind[:-1]} changed")
         words += [f"similarity {self.similarity:.2f}"] if self.similarity is not None else []
-        words += (
-            [f"accessibility {self.accessibility:.1f}"] if self.accessibility is not None else []
-        )
+        hard = self.accessibility
+        words += [f"accessibility {hard:.1f}"] if hard is not None else []
         words += ["you have this one already"] if self.known else []
         return f"{change} by {', '.join(words)}: {self.smiles or f'{self.graph.num_nodes} nodes'}"
 

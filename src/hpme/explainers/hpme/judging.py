@@ -37,19 +37,12 @@ FILE_VALUES = ("importance", "weight", "score", "value", "mask")
 
 @dataclass(frozen=True)
 class JudgedMasks:
-    """What transplants say about the masks of one origin; shares are as in ``Quality``.
+    """What transplants say about the masks of one origin; shares are as in ``Quality``."""
 
-    Args:
-        name: What they are called.
-        quality: For each graph; ``None`` where the mask marks no node.
-        regions: Nodes that were transplanted, all graphs end to end.
-        scores: The masks by node, all graphs end to end.
-    """
-
-    name: str
-    quality: list[Quality | None] = field(repr=False)
-    regions: Tensor = field(repr=False)
-    scores: Tensor = field(repr=False)
+    name: str  # what they are called
+    quality: list[Quality | None] = field(repr=False)  # None where no node is marked
+    regions: Tensor = field(repr=False)  # transplanted nodes of all graphs in a row
+    scores: Tensor = field(repr=False)  # the masks by node, likewise
 
     @cached_property
     def numbers(self) -> dict[str, float]:
@@ -97,15 +90,10 @@ class JudgedMasks:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Masks of several origins beside each other.
+    """Masks of several origins beside each other."""
 
-    Args:
-        masks: The given ones, then HPME's own, then random regions of the size of the latter.
-        store: The graphs.
-    """
-
-    masks: list[JudgedMasks]
-    store: GraphStore = field(repr=False)
+    masks: list[JudgedMasks]  # given ones, HPME's own, then random regions of their size
+    store: GraphStore = field(repr=False)  # the graphs
 
     def __getitem__(self, name: str) -> JudgedMasks:
         return {one.name: one for one in self.masks}[name]

@@ -16,6 +16,7 @@ from hpme.graphs.patterns import LabelledGraphs, Pattern, frequent
 NODE_KINDS, EDGE_KINDS = 64, 16
 """Kinds of features up to which they are labels; with more, features are taken for measurements,
 and patterns are of structure alone."""
+Score = Callable[[Tensor], Tensor]
 Kinds = Mapping[bytes, int]
 """Numbers of rows of features."""
 LARGEST = 12
@@ -140,8 +141,8 @@ class Catalogue:
 def find_candidates(
     graphs: LabelledGraphs,
     regions: list[Tensor],
-    gain: Callable[[Tensor], Tensor],
-    speaks_for: Callable[[Tensor], Tensor],
+    gain: Score,
+    speaks_for: Score,
     advance: Callable[[int], None],
     *,
     least: float | None,
@@ -200,10 +201,7 @@ def _best(gain: Tensor, side: Tensor, count: int) -> list[int]:
 
 
 def _limited(
-    graphs: LabelledGraphs,
-    pattern: Pattern,
-    gain: Callable[[Tensor], Tensor],
-    least: float | None,
+    graphs: LabelledGraphs, pattern: Pattern, gain: Score, least: float | None
 ) -> tuple[Pattern, Tensor]:
     """A pattern, with a limit of leaving edges if that tells graphs apart better."""
     leaving = graphs.least_leaving(pattern)

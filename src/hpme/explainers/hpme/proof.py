@@ -72,11 +72,8 @@ def proofs_of(transplants: Transplants, trials: Trials, names: Sequence[str]) ->
     for number, region in enumerate(transplants.split(transplants.pooled)):
         outputs = [table[number] for table in tables]
         shown = tuple(
-            tuple(
-                Planted(*picture, float(said[row]))
-                for picture, said in zip(pictures, outputs, strict=True)
-            )
-            for row, pictures in drawn.get(number, ())
+            tuple(Planted(*one, float(said[row])) for one, said in zip(trio, outputs, strict=True))
+            for row, trio in drawn.get(number, ())
         )
         hosts, chosen, random = outputs
         told = region.cpu(), own[number], names[number], hosts, chosen, random

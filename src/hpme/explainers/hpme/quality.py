@@ -209,12 +209,8 @@ def quality_of(
     found, names = degrees(trials), output_names(transplants.context, count)
     words = verdicts(found)
     asked = torch.tensor([rest and word in ("carried", "part") for word in words])
-    others, together = rest_of(
-        transplants,
-        asked.to(trials.own.device),
-        lambda keep: degrees(measured(keep))["carried"][:, 0],
-        grafting,
-    )
+    asked = asked.to(trials.own.device)
+    others, together = rest_of(transplants, asked, lambda keep: degrees(measured(keep)), grafting)
     shares = trials.share.expand(count).tolist()
     texts = grafting.featuriser.like.text["smiles"] if grafting else [None] * count
     smiles = [None if math.isnan(s) else t for s, t in zip(shares, texts, strict=True)]

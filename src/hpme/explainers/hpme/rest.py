@@ -54,7 +54,7 @@ class Parts:
 def rest_of(
     transplants: Transplants,
     chosen: Tensor,
-    carried: Callable[[Tensor], Tensor],
+    degrees_of: Callable[[Tensor], dict[str, Tensor]],
     grafting: Grafting | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Nodes that pooled regions rely on, boolean ``[N]``, and what they carry together ``[count]``.
@@ -70,7 +70,7 @@ def rest_of(
             break
         kept[transplants.graphs.ptr[graph] + place] = True
         chosen = torch.zeros_like(chosen).index_fill(0, graph, True)
-        share = carried(kept & transplants.of_graphs(chosen)).to(together)
+        share = degrees_of(kept & transplants.of_graphs(chosen))["carried"][:, 0].to(together)
         together = torch.where(chosen, share, together)
         chosen = chosen & (together < CARRIES)
     return kept & ~transplants.pooled, together

@@ -196,12 +196,9 @@ class Explanations(list[Any]):
     def of(cls, store: GraphStore, masks: dict[str, Tensor]) -> Explanations:
         """One explanation per graph: its masks, and the graph without its label."""
         edge_mask = masks.pop("edge_mask")
-        shown = replace(
-            store,
-            edge={**store.edge, "edge_mask": edge_mask},
-            node={**store.node, **masks},
-            graph={name: value for name, value in store.graph.items() if name != "y"},
-        )
+        edge, node = {**store.edge, "edge_mask": edge_mask}, {**store.node, **masks}
+        graph = {name: value for name, value in store.graph.items() if name != "y"}
+        shown = replace(store, edge=edge, node=node, graph=graph)
         return cls(shown.to_data_list(Explanation if store.schema is None else HeteroExplanation))
 
     def __getitem__(self, index: SupportsIndex | slice) -> Any:
