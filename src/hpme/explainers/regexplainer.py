@@ -28,17 +28,15 @@ class RegExplainer(templates.MixingExplainer, ParametricExplainer):
         c_e\,\mathrm{mean}_e H(w_e)
 
     where :math:`s^\pm` is the cosine of the graph embeddings of :math:`G^{mix\pm}` and
-    :math:`G^\pm`. The prediction loss is the squared error in units of the outputs' spread, so
-    that the balance of the terms does not depend on the unit of the labels. For classification,
-    distances are those of class probabilities and the prediction loss is the cross entropy.
+    :math:`G^\pm`. The prediction loss is the squared error in units of the outputs' spread; for
+    classes it is the cross entropy, and distances are those of class probabilities.
 
     Args:
         contrast_weight: :math:`\alpha`.
         prediction_weight: :math:`\beta`.
         contrast_temperature: :math:`\tau` of the contrast.
         bridges: Undirected random edges between the two graphs of a mixup.
-        epochs, size_weight, end_temperature, **options: As in
-            :class:`ParametricExplainer`.
+        epochs, size_weight, end_temperature, **options: As in :class:`ParametricExplainer`.
     """
 
     slug = "regexplainer"

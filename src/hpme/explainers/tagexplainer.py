@@ -39,8 +39,7 @@ class TAGExplainer(ParametricExplainer):
 
     Args:
         contrast: ``"nce"``, InfoNCE on cosines, or ``"jse"``, the Jensen-Shannon estimator on dot
-            products. Where embeddings have no negative entries, all dot products are positive and
-            the estimator may prefer to drop what matters.
+            products, which suits embeddings that have negative entries.
         scale: :math:`b` of the Laplace distribution.
         size_weight: :math:`c_s`; in this method of the mean of the edge weights, not their sum.
         epochs, **options: As in :class:`ParametricExplainer`.

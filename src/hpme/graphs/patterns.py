@@ -198,10 +198,6 @@ class LabelledGraphs:
         """In how many places each graph has the pattern."""
         return torch.bincount(self.graph[self.matches(pattern)[:, 0]], minlength=self.count)
 
-    def has(self, pattern: Pattern) -> Tensor:
-        """Whether each graph has the pattern."""
-        return self.times(pattern) > 0
-
     def least_leaving(self, pattern: Pattern) -> Tensor:
         """Fewest edges that leave a match, in every graph; infinite if there is no match."""
         rows = self.matches(pattern)

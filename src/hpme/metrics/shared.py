@@ -129,8 +129,7 @@ def ranks(pairs: Pairs, score: Tensor, generator: torch.Generator) -> Tensor:
 def hard_masks(explanations: Sequence[Any], size: Size, *, seed: int = 0) -> list[Tensor]:
     """The best pairs of every explanation as a boolean mask of its edges.
 
-    A pair has the mean score of its edges, and all of its edges are selected together. Pairs with
-    the same score are taken at random. Self-loops are never selected.
+    A pair has the mean score of its edges, which are selected together, but for self-loops.
 
     Args:
         explanations: What an explainer returned.

@@ -80,9 +80,8 @@ def explanation_auc(
         explanations: What an explainer returned, in the order of ``graphs``.
         graphs: Graphs with a boolean ``edge_mask``.
         reduction: ``"pooled"`` or ``"per_graph"``; or ``"best"``, for graphs that several ground
-            truths would explain: per graph the AUC against the alternative that suits the scores
-            best, then the mean over graphs. With many alternatives chance alone gives more than
-            one half.
+            truths would explain: the mean over graphs of the AUC against the alternative that suits
+            the scores best, for which chance alone gives more than one half.
         alternatives: For ``"best"``; see :func:`explanation_auc_per_graph`.
     """  # noqa: E501
     if (reduction == "best") != (alternatives is not None):
@@ -123,9 +122,8 @@ def precision_at_k(
     """Share of ground truth among the ``size`` best pairs of every graph.
 
     Both directions between two nodes are one pair with the mean of their scores; it is ground truth
-    if either direction is. Self-loops do not count. Of pairs tied at the last place, each counts by
-    the chance to be drawn, so the value is the mean over all ways to break the tie. Undefined for
-    graphs without ground truth and for NaN scores.
+    if either direction is. Self-loops do not count. The value is the mean over all ways to break a
+    tie at the last place. Undefined for graphs without ground truth and for NaN scores.
 
     Args:
         explanations, graphs: As in :func:`explanation_auc`.

@@ -209,8 +209,10 @@ def _losses(
         sizes.append((transplants.sizes(shown) / graphs.sizes)[:count])
         if truth is None:
             losses.append(not_carried(transplants, shown))
-        else:
-            losses.append(missed(truth, shown[own], graphs.batch[own], count))
+        else:  # NaN where none is marked
+            gone, marked = (segment_sum(nodes.double(), graphs.batch[own], count)
+                            for nodes in (truth & ~shown[own], truth))  # fmt: skip
+            losses.append(gone / marked)
     codes = graph_codes(transplants.context.store)[:count]
     new = ~torch.isin(codes, explainer._buffers.get(SEEN, codes[:0]))
     mean = segment_mean(importance[own], graphs.batch[own], count)
@@ -264,11 +266,3 @@ def not_carried(transplants: Transplants, keep: Tensor) -> Tensor:
     if context.task.classification:  # a probability beyond that of the graph is carried as well
         left = ((own - inserted) / (own - hosts)).clamp(0, 1)
     return torch.where(there, left, torch.nan).nanmean(0).nan_to_num(1.0)
-
-
-def missed(truth: Tensor, shown: Tensor, batch: Tensor, count: int) -> Tensor:
-    """Share of the marked nodes of every graph that is not shown; NaN where none is marked."""
-    gone, all_of_it = (
-        segment_sum(nodes.double(), batch, count) for nodes in (truth & ~shown, truth)
-    )
-    return gone / all_of_it

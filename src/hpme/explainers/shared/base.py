@@ -223,14 +223,12 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         Heterogeneous graphs have a ``HeteroExplanation``, with masks by type.
 
         Args:
-            model: The model; it is left exactly as it was.
-            graphs: A dataset, a list of ``Data`` or a loader. With ``index`` a single ``Data``.
+            model, graphs, progress: As for :meth:`fit`.
             index: Nodes to explain, for node-level models: one ``Explanation`` per node, of its ego
                 graph. ``anchors`` is the target node in it; ``node_ids`` and ``edge_ids`` are its
                 nodes' and edges' numbers in the given graph. Links ``[2, L]`` for models of links.
             target: The class or task to explain, by name or number: one, or one for each graph.
                 By default what the explainer was fitted to, else the predicted class.
-            progress: Whether to draw a progress bar (on terminals and in notebooks only).
             **facts: As for :meth:`fit`; what that was given is known.
         """
         self._check_fitted()
@@ -282,10 +280,9 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
     ) -> Explanation | HeteroExplanation:
         r"""Explains one graph, or with ``batch`` many at once, as PyG's ``Explainer`` asks.
 
-        At node level the predictions for the nodes ``index`` are explained, each by its ego graph.
-        Masks then cover the whole given graph: zero outside the ego graph; :meth:`explain` gives
-        one explanation per node. At edge level the links are those of ``edge_label_index``. Other
-        rows of an output are explained as well; see :mod:`hpme.models.replicas`.
+        At node level the predictions for the nodes ``index`` are explained, each by its ego graph;
+        masks cover the whole given graph, zero outside. At edge level the links are those of
+        ``edge_label_index``. Other rows of an output are explained by :mod:`hpme.models.replicas`.
 
         Args:
             model: The model; it is left exactly as it was.

@@ -54,14 +54,12 @@ def structural_mixup(
     boundary edge of the host, one that lost its inner end, is attached:
 
     * ``attach="swap"``: to the inner end of a boundary edge of the source, at random. Each of these
-      is used once: if the host has more, the rest is dropped; if it has fewer, they serve again.
-      Inserted nodes have as many edges as they had, so the subgraph looks to the model as it did
-      at home.
+      is used once, so inserted nodes have as many edges as they had: if the host has more, the rest
+      is dropped; if it has fewer, they serve again.
     * ``attach="kind"``: the same, but those meet first whose edges and ends have equal features.
-    * ``attach="rank"``: to the inserted node of the same rank (see
-      :func:`~hpme.explainers.hpme.method.pool.by_boundary`), which is the
-      paper's equation if both subgraphs have :math:`m` nodes. If they differ in size, rank
-      :math:`k` goes to :math:`k \bmod m`, and pairs that fall together are merged.
+    * ``attach="rank"``: to the inserted node of the same rank by :func:`by_boundary`, which is the
+      paper's equation if both subgraphs have :math:`m` nodes; else rank :math:`k` goes to
+      :math:`k \bmod m`, and pairs that fall together are merged.
 
     Anchors must be among the chosen and among the removed nodes. The anchors of the source take the
     place of those of the host, the first that of the first: boundary edges at an anchor of the
