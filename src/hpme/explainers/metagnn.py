@@ -68,8 +68,7 @@ class MetaGNNExplainer(GraphExplainer):
         size_weight: :math:`c_s`, weight of the sum of a graph's edge weights in this search.
         entropy_weight: :math:`c_e`, weight of their mean entropy in this search.
         train_batch_size: Graphs per task step.
-        holdout: Share of the graphs that is kept from training, to measure the copy on; training
-            graphs are measured if it comes to no graph.
+        holdout: Share of the graphs that is kept from training, if any, to measure the copy on.
         **options: Arguments of :class:`~hpme.explainers.shared.base.GraphExplainer`.
     """
 

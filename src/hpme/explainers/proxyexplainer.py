@@ -195,11 +195,8 @@ class GraphAutoencoder(nn.Module):
     Both are encoded by the same two GCN layers: the explanation, with edge weights :math:`w`, to
     latent means; the complement, with :math:`1 - w`, to samples of a Gaussian. The adjacency of
     each is :math:`\sigma(\mathbf{z}_i \cdot \mathbf{z}_j + b)`, that of the proxy graph the larger
-    of both.
-
-    Besides their features nodes have random coordinates, drawn anew each time: an inner product
-    could not tell apart the neighbours of nodes that look alike. Features are divided by
-    ``feature_scale``, lest they drown the coordinates.
+    of both. Nodes also have random coordinates, drawn anew each time, which tell nodes that look
+    alike apart; features are divided by ``feature_scale``, lest they drown them.
     """
 
     def __init__(

@@ -40,8 +40,7 @@ class WholeGraph:
         either_way: Whether nodes are reached whatever the direction of edges.
         max_edges: Edges looked at together.
         num_neighbors: At most so many edges of every type that lead to a node are followed, for
-            each hop; -1 for all. Ego graphs then have these edges alone, as those of PyG's
-            ``NeighborLoader``. Of a node they are the same in all ego graphs.
+            each hop; -1 for all; as PyG's ``NeighborLoader``, but the same in all ego graphs.
         seed: Decides which they are.
     """
 

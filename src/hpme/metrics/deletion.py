@@ -35,12 +35,10 @@ class DeletionOptions(TypedDict, total=False):
 
     Args:
         labels: Class :math:`y` of every graph; by default the predicted one.
-        scale: Unit in regression, ``"spread"`` unless given, see
-            :obj:`~hpme.metrics.deletion.Scale`.
+        scale: Unit in regression, by default ``"spread"``; :obj:`~hpme.metrics.deletion.Scale`.
         mode, model_config: As in :class:`~hpme.models.ExplainedModel`.
         level: ``"node"`` if the model returns one row per node; then graphs need ``anchors``.
-        seed: Seed, 0 unless given, of what is deleted at random and of the choice between pairs
-            with the same score; the global random state is not touched.
+        seed: Seed, by default 0, of what is deleted and chosen at random.
     """
 
     labels: Tensor | None

@@ -75,11 +75,9 @@ def robust_fidelity(
 ) -> Fidelity:
     r"""Robust fidelity :math:`Fid_{\alpha_1,+}` and :math:`Fid_{\alpha_2,-}` of hard explanations.
 
-    The means over samples of :math:`f(G)_y - f(G')_y`. For the first, :math:`G'` lacks each pair of
-    the explanation with probability :math:`\alpha_1`; for the second, each pair outside it stays
-    with probability :math:`\alpha_2`. Both directions between two nodes go together. In regression
-    :math:`|f(G) - f(G')|` in units of ``scale`` takes the place of the difference. Undefined for
-    graphs without edges and for NaN scores.
+    The means over samples of :math:`f(G)_y - f(G')_y`, in regression of :math:`|f(G) - f(G')|`. For
+    the first, :math:`G'` lacks each pair of the explanation with probability :math:`\alpha_1`; for
+    the second, each pair outside it stays with probability :math:`\alpha_2`.
 
     Args:
         model, explanations, size, **options: As in :func:`fidelity`.

@@ -20,20 +20,18 @@ SIZE_GROUPS = 4
 
 @dataclass(frozen=True)
 class Effect:
-    r"""How much higher the output is than with something else in its place.
+    """How much higher the output is than with something else in its place.
 
     The pooled region of :math:`G` gives way to that of another graph, which is a hard mix with
     :math:`G` as the host: the effect is :math:`f(G) - f(G^{(mix)})`, the mean over hosts. The
-    effect of a node is the same for one node in place of the region, with the same hosts; where
-    graphs have types, one of its own type takes its place, and none where a host has none. In
+    effect of a node is the same for one node, of its own type, in place of the region. In
     molecules, where it is known how the model reads them, neutral groups take the place of what
-    chemistry can exchange: an atom goes with what it cannot be cut off from, such as its ring. The
-    output is the probability of the explained class, or the value in its own unit.
+    chemistry can exchange: an atom goes with what it cannot be cut off from. The output is the
+    probability of the explained class, or the value in its own unit.
 
     Args:
         mean: Mean change; positive if the region raises the output.
-        low: Lower end of its 95 % confidence interval over hosts.
-        high: Upper end.
+        low, high: Ends of its 95 % confidence interval over hosts.
         nodes: Mean, low and high for every node, ``[N, 3]``; NaN if they were not asked about, and
             where graphs are about nodes, which cannot give way.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
@@ -43,15 +43,13 @@ UNLIKE = 0.001
 class Guarantee:
     r"""How large shown regions must be for a stated risk on new graphs.
 
-    Nodes of more importance than a threshold are shown. Their loss is the share of the prediction
-    that they do not carry: put in place of the pooled nodes of hosts, they change the hosts'
-    outputs by a share of the way to the output of their own graph, 1 is all of it; what is missing
-    is the loss, from 0 to 1. A prediction that rests on something missing is carried by anything
-    that takes the place of what hosts have. With ``truth`` it is the share of the marked nodes that
-    are not shown. A smaller region counts at least the loss of any larger one, so that losses are
-    monotone; then the smallest regions are taken for which the mean over :math:`n` graphs fulfils
-    :math:`(n \cdot risk + 1) / (n + 1) \le \alpha`. For a new graph that is exchangeable with
-    these, the expected loss is then at most :math:`\alpha`.
+    Nodes of more importance than a threshold are shown. Their loss, from 0 to 1, is the share of
+    the prediction that they do not carry: of the way from hosts' outputs to that of their own graph
+    what is missing when they are put in place of the hosts' pooled nodes. With ``truth`` it is the
+    share of the marked nodes that are not shown. A smaller region counts at least the loss of any
+    larger one, so that losses are monotone; then the smallest regions are taken for which the mean
+    over :math:`n` graphs fulfils :math:`(n \cdot risk + 1) / (n + 1) \le \alpha`. For a new graph
+    that is exchangeable with these, the expected loss is then at most :math:`\alpha`.
 
     Args:
         alpha: Largest expected loss.
@@ -158,11 +156,7 @@ def check_alpha(alpha: float) -> None:
 
 
 def guarantee_of(
-    explainer: HPMEBase,
-    model: Model,
-    graphs: Iterable[Any],
-    alpha: float,
-    truth: Sequence[Tensor] | None,
+    explainer: HPMEBase, model: Model, graphs: Any, alpha: float, truth: Sequence[Tensor] | None
 ) -> Guarantee:
     """The guarantee of an explainer on graphs that it was not fitted on; see its method."""
     check_alpha(alpha)

@@ -31,17 +31,14 @@ NOTHING = 1e-9
 class PairPart:
     """A place at which two graphs differ.
 
-    Args:
-        first, second: Its nodes in either graph, boolean; in one of them there may be none.
-        change: How much the output rises if it becomes as in the second graph: the mean of the
-            change in the first graph as it is, and of that which is missing in the second one.
-        alone: How much it rises in the first graph.
+    The ``change`` is the mean of that in the first graph as it is, and of what the second one
+    misses.
     """
 
-    first: Tensor
-    second: Tensor
-    change: float
-    alone: float
+    first: Tensor  # its nodes in the first graph, boolean; there may be none
+    second: Tensor  # in the second graph
+    change: float  # how much the output rises if it becomes as in the second graph
+    alone: float  # how much it rises in the first graph
 
 
 @dataclass(frozen=True)

@@ -60,9 +60,8 @@ class Rule:
         precision: Share of these that get the prediction, for values one in the interval.
         recall: Share of the graphs with the prediction that it decides.
         lift: How much more often these get the prediction than all do.
-        effects: How much nearer the patterns of a graph bring hosts of other predictions to its
-            prediction than random nodes of it do, for some graphs; of molecules by grafts, in
-            units of the output.
+        effects: How much nearer the patterns of some graphs bring hosts to their predictions than
+            random nodes do; of molecules by grafts, in units of the output.
         pooled: Mean share of the matching nodes that the explainer pools.
         exemplar: A graph that shows the rule.
     """

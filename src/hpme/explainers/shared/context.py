@@ -171,10 +171,8 @@ class Asking:
     """An explainer and a model that it is asked about again and again.
 
     Inside ``with``, the model is frozen once, and what is found out about it stays known:
-    ``ask.explain(graphs)`` gives what ``explainer.explain(model, graphs)`` gives, and so do
-    ``ask.masks``, ``ask.quality`` and the others. A model that keeps something from one forward
-    pass to the next forgets it only in the end. What is known stays for the next ``with``, unless
-    weights have changed.
+    ``ask.explain(graphs)`` gives what ``explainer.explain(model, graphs)`` gives, and so do the
+    others. It stays known for the next ``with``, unless weights have changed.
     """
 
     def __init__(self, explainer: GraphExplainer, explained: ExplainedModel) -> None:

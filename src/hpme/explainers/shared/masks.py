@@ -201,11 +201,7 @@ def share_descriptors(
 
 
 def with_node_masks(
-    masks: Masks,
-    config: ExplainerConfig | None,
-    adapter: ModelAdapter,
-    graphs: GraphBatch,
-    **model_kwargs: Any,
+    masks: Masks, config: Any, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any
 ) -> Masks:
     """The masks with those of nodes and features that a PyG ``Explainer`` is configured for."""
     wanted = None if config is None else config.node_mask_type

@@ -15,10 +15,10 @@ ROUNDS = 8
 def pair_noise(graphs: GraphBatch, index: Tensor, seed: int, *, part_twins: bool = False) -> Tensor:
     """Uniform noise in :math:`(0, 1)` for pairs of nodes, another for every seed.
 
-    Numbers drawn in order would give a graph other noise in a batch than alone, and after its nodes
-    are renumbered. So it is a hash of the seed, of the whole graph and of each pair's place in it
-    (colour refinement in integer arithmetic, which has no rounding). With ``part_twins`` nodes of a
-    graph that look alike get different noise, by their order.
+    So that it is the same alone as in a batch, however nodes are numbered, it is a hash of the
+    seed, of the whole graph and of each pair's place in it (colour refinement in integer
+    arithmetic, which has no rounding). With ``part_twins`` nodes that look alike get different
+    noise, by their order.
     """
     color = _colors(graphs, seed, part_twins=part_twins)
     graph = segment_sum(_hash(color), graphs.batch, graphs.num_graphs)
