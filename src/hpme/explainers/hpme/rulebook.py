@@ -176,8 +176,8 @@ class RuleBook(Pictured):
 
     def to_dict(self) -> dict[str, Any]:
         """All that JSON can hold."""
-        row = {name: [rule.to_dict() for rule in rules] for name, rules in
-               (("rules", self.rules), ("contributors", self.contributors))}  # fmt: skip
+        row: dict[str, Any] = {"rules": [rule.to_dict() for rule in self.rules]}
+        row["contributors"] = [rule.to_dict() for rule in self.contributors]
         names = ("default_label", "learned_graphs", "unseen_graphs", "note", "fidelity")
         row |= {name: getattr(self, name) for name in names}
         others = {"fidelity_learned": self.learned, "fidelity_always": self.always}

@@ -118,8 +118,8 @@ class ParametricExplainer(GraphExplainer):
 
     def _penalty(self, mask: Tensor, graphs: GraphBatch) -> Tensor:
         """Size and entropy of the edge weights of every graph, weighted."""
-        weights = self.size_weight, self.entropy_weight
-        return mask_penalty(mask, graphs.edge_batch, graphs.num_graphs, *weights)
+        charged = self.size_weight, self.entropy_weight
+        return mask_penalty(mask, graphs.edge_batch, graphs.num_graphs, *charged)
 
     def _temperature(self, epoch: int) -> float:
         ratio = self.end_temperature / self.start_temperature
