@@ -64,7 +64,8 @@ def test_the_rest_of_a_reason_never_holds_the_user(monkeypatch):
     store = GraphStore.from_graphs(list(explainer.explain(model, WHOLE, index=[4, 2])))
     with explainer._transplants(model, store) as transplants:
         chosen = torch.ones(2, dtype=torch.bool)
-        rest, together = rest_of(transplants, chosen, lambda keep: torch.full((2,), 0.3))
+        carried = {"carried": torch.full((2, 3), 0.3)}
+        rest, together = rest_of(transplants, chosen, lambda keep: carried)
         assert not (rest & transplants.pooled).any()
         assert not rest[transplants.graphs.anchors].any()
         assert not rest[transplants.graphs.batch >= 2].any()

@@ -1,4 +1,5 @@
 import copy
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,22 +11,22 @@ from contract import call, fitted, make_graphs, make_target
 from hpme.errors import InputError, ModelError, UnknownNameError
 from hpme.explainers import GradExplainer, MetaGNNExplainer, PGExplainer
 from hpme.explainers.gnnexplainer import MaskDescent
-from hpme.explainers.metagnn_adaptation import Adaptation, AdaptationReport
+from hpme.explainers.metagnn_adaptation import AdaptationReport
 from hpme.graphs import GraphStore
 from hpme.models.explained import ExplainedModel
 from hpme.models.output import Task
 
 
 def adapt(model, graphs, **options):
-    settings = {"epochs": 1, "lr": 1e-2, "inner_steps": 3, "inner_lr": 1e-2, "mask_graphs": 4}
-    descent = MaskDescent(5, 0.5, 0.1, 0.01)
-    adaptation = Adaptation(descent, batch_size=100, **{**settings, **options})
+    settings = {"epochs": 1, "lr": 1e-2, "inner_steps": 3, "inner_lr": 1e-2, "mask_graphs": 4,
+                "mask_epochs": 5, "mask_lr": 0.5, "size_weight": 0.1}  # fmt: skip
+    explainer = MetaGNNExplainer(train_batch_size=100, **{**settings, **options})
     store = GraphStore.from_graphs(graphs)
     generator = torch.Generator().manual_seed(0)
-    adaptation(
-        ExplainedModel(model).adapter(), Task("multiclass_classification"), store, store.y,
-        torch.arange(len(graphs)), generator, lambda _: None,
-    )  # fmt: skip
+    context = SimpleNamespace(task=Task("multiclass_classification"), store=store)
+    ids = torch.arange(len(graphs))
+    adapter = ExplainedModel(model).adapter()
+    explainer._train(adapter, context, store.y, ids, generator, lambda _: None)
     return model
 
 
@@ -94,10 +95,10 @@ def test_explains_the_copy_not_the_model():
 def test_held_out_graphs_are_not_trained_on(monkeypatch):
     seen = []
 
-    def record(self, adapter, task, store, labels, ids, generator, advance):
+    def record(self, adapter, context, labels, ids, generator, advance):
         seen.append(ids)
 
-    monkeypatch.setattr(Adaptation, "__call__", record)
+    monkeypatch.setattr(MetaGNNExplainer, "_train", record)
     graphs = make_graphs(seeds=range(10))
     explainer = MetaGNNExplainer(posthoc="grad", holdout=0.3)
     explainer.fit(make_target("gcn"), graphs, progress=False)
@@ -112,10 +113,10 @@ def test_other_graphs_may_have_the_labels(monkeypatch):
     """The copy is trained on them alone; what explains it learns from the graphs of the fit."""
     trained = []
 
-    def record(self, adapter, task, store, labels, ids, generator, advance):
-        trained.append((store.x, labels))
+    def record(self, adapter, context, labels, ids, generator, advance):
+        trained.append((context.store.x, labels))
 
-    monkeypatch.setattr(Adaptation, "__call__", record)
+    monkeypatch.setattr(MetaGNNExplainer, "_train", record)
     model, labelled = make_target("gcn"), make_graphs(seeds=range(10, 20))
     graphs = make_graphs()
     for graph in graphs:

@@ -60,8 +60,8 @@ def test_matches_are_those_of_networkx(seed, size, kinds):
 def test_a_cycle_is_not_found_in_a_house():
     house, cycle = plain(nx.house_graph()), plain(nx.cycle_graph(5))
     graphs = labelled([house, cycle])
-    assert graphs.has(Pattern.of(cycle)).tolist() == [False, True]
-    assert graphs.has(Pattern.of(house)).tolist() == [True, False]
+    assert (graphs.times(Pattern.of(cycle)) > 0).tolist() == [False, True]
+    assert (graphs.times(Pattern.of(house)) > 0).tolist() == [True, False]
 
 
 def test_edges_that_leave_a_match_can_be_limited():
@@ -72,7 +72,7 @@ def test_edges_that_leave_a_match_can_be_limited():
     triangle = Pattern.of(plain(nx.cycle_graph(3)))
     assert graphs.least_leaving(triangle).tolist() == [1, 3]
     limited = Pattern(triangle.nodes, triangle.edges, leaving=2)
-    assert graphs.has(limited).tolist() == [True, False]
+    assert (graphs.times(limited) > 0).tolist() == [True, False]
 
 
 def test_parts_are_connected_and_different():

@@ -12,11 +12,7 @@ from hpme.explainers.shared.masks import Masks, nothing_in
 from hpme.explainers.shared.noise import pair_classes, pair_normal
 from hpme.explainers.shared.options import Count, Positive, Weight
 from hpme.explainers.shared.parametric import mask_penalty
-from hpme.explainers.shared.templates import (
-    Predict,
-    TrainingFreeExplainer,
-    weighted_model,
-)
+from hpme.explainers.shared.templates import Predict, TrainingFreeExplainer, weighted_model
 from hpme.graphs import GraphBatch
 from hpme.models.adapter import ModelAdapter
 from hpme.models.output import Task
@@ -25,10 +21,8 @@ from hpme.models.output import Task
 class GNNExplainer(TrainingFreeExplainer):
     r"""Finds for each graph the edge mask under which the model keeps its prediction.
 
-    See :class:`MaskDescent` for what is minimised. Both directions
-    of an edge share one weight. First logits are drawn from :math:`\mathcal{N}(\mu, 2/N)`, with
-    noise that belongs to the graph (:mod:`noise`), so a graph gets the same mask
-    alone as in a batch.
+    See :class:`MaskDescent` for what is minimised. Both directions of an edge share one weight.
+    First logits are drawn from :math:`\mathcal{N}(\mu, 2/N)`, with noise that belongs to the graph.
 
     Args:
         epochs: Steps of Adam.
@@ -78,10 +72,8 @@ class MaskDescent:
     r"""Finds edge weights under which the model keeps its predictions.
 
     Minimises :math:`\mathcal{L}(f(G, w), f(G)) + c_s \sum_e w_e + c_e\,\mathrm{mean}_e H(w_e)` over
-    :math:`w = \sigma(m)`, with one :math:`m` per connected pair of nodes.
-
-    Losses are reduced graph by graph and then summed, and Adam treats every element by itself:
-    each graph gets the mask it would get alone. A logit moves by at most about ``lr * epochs``.
+    :math:`w = \sigma(m)`, with one :math:`m` per connected pair of nodes. Losses are reduced graph
+    by graph and then summed, and Adam treats every element by itself: each graph gets its own mask.
     """
 
     epochs: int
@@ -90,17 +82,11 @@ class MaskDescent:
     entropy_weight: float
 
     def __call__(
-        self,
-        predict: Predict,
-        graphs: GraphBatch,
-        task: Task,
-        start: Tensor,
-        classes: Tensor | None = None,
+        self, predict: Predict, graphs: GraphBatch, task: Task, start: Tensor, classes: Any = None
     ) -> Tensor:
-        """Edge weights ``[E]`` from the first logits of pairs.
+        """Edge weights ``[E]`` from the first logits of pairs; those of one class share theirs.
 
-        Pairs of one of the ``classes`` share a logit, else rounding decides which of them a maximum
-        picks, and descent makes the most of it.
+        Else rounding decides which of them a maximum picks, and descent makes the most of it.
         """
         pairs = graphs.pairs
         if classes is None:
@@ -113,13 +99,8 @@ class MaskDescent:
         optimiser = torch.optim.Adam([logits], lr=self.lr)
         for _ in range(self.epochs):
             weight = pairs.per_edge(logits.sigmoid().index_select(0, classes))
-            penalty = mask_penalty(
-                weight,
-                graphs.edge_batch,
-                graphs.num_graphs,
-                size=self.size_weight,
-                entropy=self.entropy_weight,
-            )
+            charged = self.size_weight, self.entropy_weight
+            penalty = mask_penalty(weight, graphs.edge_batch, graphs.num_graphs, *charged)
             loss = (task.loss(predict(weight), target) + penalty).sum()
             (logits.grad,) = torch.autograd.grad(loss, logits)  # nothing may reach the model
             optimiser.step()

@@ -22,8 +22,7 @@ class GradExplainer(TrainingFreeExplainer):
     r"""How much an infinitesimal change of an edge's weight changes the prediction.
 
     Both directions are added up at :math:`w = 1`, :math:`g_{ij} = |\partial t/\partial w_{ij}| +
-    |\partial t/\partial w_{ji}|`, and squashed to :math:`g / (1 + g)`. This keeps the order, and
-    keeps apart what a sigmoid would round to one half or one.
+    |\partial t/\partial w_{ji}|`, and squashed to :math:`g / (1 + g)`.
 
     Args:
         target: What is differentiated. ``"logprob"``, the default for classification: log

@@ -22,9 +22,8 @@ Over = Literal["features", "edges"]
 class IntegratedGradientsExplainer(TrainingFreeExplainer):
     r"""How much each edge, or each node, adds to the output on the way from nothing to the graph.
 
-    With :math:`z` the edge weights (all 1) or the node features, and nothing being :math:`0`,
-    (of integer features what the model's embeddings make of them, see
-    :meth:`~hpme.models.adapter.ModelAdapter.node_input`)
+    With :math:`z` the edge weights (all 1) or the node features (of integers the model's embeddings
+    of them, see :meth:`~hpme.models.adapter.ModelAdapter.node_input`)
 
     .. math::
         a_i = z_i \int_0^1 \frac{\partial t(\alpha z)}{\partial z_i} \, d\alpha ,

@@ -40,15 +40,10 @@ class MatchExplainer(GraphExplainer):
     node: a ranking, where one reference alone leaves all edges tied. ``pooled`` are the nodes of
     the one hard subgraph on which the prediction changes least.
 
-    Nodes of the graph with equal embeddings are twins, and which of them is matched would be
-    decided by their numbers. So a subgraph that holds one of them holds all, and may have more than
-    :math:`K` nodes.
-
-    Anchors, if graphs have them, are matched with each other before all else; they have no twins.
-
-    A reference with the embedding of the graph itself is a copy, which matches everywhere; it is
-    left out. Graphs of fewer than :math:`K` nodes, and then those of other classes, serve only if
-    there are no better ones.
+    A subgraph that holds one of several nodes with equal embeddings, twins, holds all, and may have
+    more than :math:`K` nodes. Anchors are matched with each other before all else; they have no
+    twins. A reference with the embedding of the graph itself is a copy and is left out. Graphs of
+    fewer than :math:`K` nodes, and then those of other classes, serve if there are no better ones.
 
     Args:
         ratio: Share of nodes that are matched.
@@ -185,9 +180,9 @@ class MatchExplainer(GraphExplainer):
 def greedy_match(distance: Tensor, count: Tensor, tie: Tensor) -> Tensor:
     """Rows ``[P, N]`` of matrices that are matched to columns one to one, the closest pair first.
 
-    ``distance`` ``[P, N, M]`` is infinite where nothing may be matched, and is overwritten. In each
-    matrix ``count`` rows are matched, if there are so many. Of pairs whose distances differ by no
-    more than ``tie`` ``[P, 1]`` the first comes first: what is left of rounding must not decide.
+    ``distance`` ``[P, N, M]``, infinite where nothing may be matched, is overwritten; ``count``
+    rows are matched, if there are so many. Of pairs that differ by no more than ``tie`` the first
+    comes first: what is left of rounding must not decide.
     """
     every = torch.arange(distance.shape[0], device=distance.device)
     chosen = torch.zeros(distance.shape[:2], dtype=torch.bool, device=distance.device)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Annotated, Any
@@ -13,17 +13,18 @@ import torch
 from torch import Tensor, nn
 
 from hpme.errors import InputError, ModelError, UnknownNameError
-from hpme.explainers.gnnexplainer import GNNExplainer, MaskDescent
+from hpme.explainers.gnnexplainer import GNNExplainer, MaskDescent, spread
 from hpme.explainers.grad import GradExplainer
-from hpme.explainers.metagnn_adaptation import Adaptation, AdaptationReport, report_on
+from hpme.explainers.metagnn_adaptation import AdaptationReport, report_on
 from hpme.explainers.pgexplainer import PGExplainer
 from hpme.explainers.shared.base import GraphExplainer, Self
 from hpme.explainers.shared.context import Context, batches, frozen_context, read_graphs
 from hpme.explainers.shared.masks import Masks
 from hpme.explainers.shared.options import Count, Positive, Weight, real
 from hpme.explainers.shared.targets import is_several
+from hpme.explainers.shared.templates import weighted_model
 from hpme.graphs import GraphBatch
-from hpme.models.adapter import ModelAdapter
+from hpme.models.adapter import ModelAdapter, check_gradient
 from hpme.models.explained import Model
 from hpme.progress import progress_bar
 
@@ -37,6 +38,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     PGExplainer.slug: {"size_weight": 0.1, "entropy_weight": 0.01, "epochs": 300}
 }
 """Where they differ from what is best for the model itself."""
+LARGEST_NORM = 2.0
+"""Of the gradient of a task step."""
 
 _DTYPES = {str(dtype): dtype for dtype in (torch.float16, torch.bfloat16, torch.float32,
                                            torch.float64)}  # fmt: skip
@@ -45,9 +48,12 @@ _DTYPES = {str(dtype): dtype for dtype in (torch.float16, torch.bfloat16, torch.
 class MetaGNNExplainer(GraphExplainer):
     r"""Trains a copy of the model to be explainable, then explains the copy.
 
-    See :class:`Adaptation` for the training, which starts from the given model and needs labels
-    ``y``: of the graphs of :meth:`fit`, or of others that it is given. The given model stays as it
-    is. The explanations are of the copy; :attr:`report` says how far it went from the model.
+    For every mini-batch masks of a few random graphs are found by :class:`MaskDescent`, those of an
+    epoch together, by the copy as it is when the epoch begins; :math:`T` steps of a fresh Adam
+    teach it to predict under these masks what it predicts without; then one step lowers the task
+    loss, from where these ended: no second-order term is involved. It stays in evaluation mode.
+    Training needs labels ``y``: of the graphs of :meth:`fit`, or of others that it is given. The
+    explanations are of the copy; :attr:`report` says how far it went from the given model.
 
     Args:
         posthoc: Explainer of the copy: ``"pgexplainer"``, ``"gnnexplainer"`` or ``"grad"``.
@@ -62,8 +68,7 @@ class MetaGNNExplainer(GraphExplainer):
         size_weight: :math:`c_s`, weight of the sum of a graph's edge weights in this search.
         entropy_weight: :math:`c_e`, weight of their mean entropy in this search.
         train_batch_size: Graphs per task step.
-        holdout: Share of the graphs that is kept from training, to measure the copy on; training
-            graphs are measured if it comes to no graph.
+        holdout: Share of the graphs that is kept from training, if any, to measure the copy on.
         **options: Arguments of :class:`~hpme.explainers.shared.base.GraphExplainer`.
     """
 
@@ -98,21 +103,17 @@ class MetaGNNExplainer(GraphExplainer):
         self.mask_graphs, self.mask_epochs, self.mask_lr = mask_graphs, mask_epochs, mask_lr
         self.size_weight, self.entropy_weight = size_weight, entropy_weight
         self.train_batch_size, self.holdout = train_batch_size, holdout
-        self.explainer = self._make_posthoc()
+        if posthoc not in POSTHOC:
+            raise UnknownNameError("post-hoc explainer", posthoc, list(POSTHOC))
+        shared = {name: getattr(self, name) for name in ("seed", "batch_size", "embedding_layer")}
+        others = SETTINGS.get(posthoc, {}) if posthoc_options is None else posthoc_options
+        try:
+            self.explainer = POSTHOC[posthoc](**{**shared, **others})
+        except TypeError as error:
+            raise InputError(f"posthoc_options do not fit '{posthoc}': {error}") from error
         self.weights = _Weights({})
         self.report: AdaptationReport | None = None
         self._labelled: Iterable[Any] | None = None
-
-    def _make_posthoc(self) -> GraphExplainer:
-        if self.posthoc not in POSTHOC:
-            raise UnknownNameError("post-hoc explainer", self.posthoc, list(POSTHOC))
-        shared = {name: getattr(self, name) for name in ("seed", "batch_size", "embedding_layer")}
-        options = self.posthoc_options
-        options = SETTINGS.get(self.posthoc, {}) if options is None else options
-        try:
-            return POSTHOC[self.posthoc](**{**shared, **options})
-        except TypeError as error:
-            raise InputError(f"posthoc_options do not fit '{self.posthoc}': {error}") from error
 
     def fit(
         self: Self,
@@ -124,12 +125,8 @@ class MetaGNNExplainer(GraphExplainer):
     ) -> Self:
         """Trains the copy on labelled graphs, then learns to explain it from ``graphs``.
 
-        Args:
-            model: See :meth:`GraphExplainer.fit`.
-            graphs: See :meth:`GraphExplainer.fit`.
-            labelled: Graphs with ``y``, such as those the model was trained on; by default
-                ``graphs``, which must have it then.
-            **options: See :meth:`GraphExplainer.fit`.
+        ``labelled`` have ``y``, such as those the model was trained on; by default they are
+        ``graphs``. The rest is as in :meth:`GraphExplainer.fit`.
         """
         if labelled is not None and is_several(options.get("target")):
             raise InputError("one copy answers for one target; fit once for each of them")
@@ -142,7 +139,6 @@ class MetaGNNExplainer(GraphExplainer):
     def _fit(self, context: Context, *, progress: bool) -> None:
         model = _trainable_copy(context.adapter.model)
         explained = context.adapter.explained
-        assert explained is not None
         if self._labelled is None:
             self._adapt(model, context, progress=progress)
         else:
@@ -161,18 +157,9 @@ class MetaGNNExplainer(GraphExplainer):
         order = torch.randperm(len(context.store), generator=generator).to(context.device)
         held_out, train = order.tensor_split([int(self.holdout * order.numel())])
         adapter = context.adapter.on(model)
-        adaptation = Adaptation(
-            MaskDescent(self.mask_epochs, self.mask_lr, self.size_weight, self.entropy_weight),
-            epochs=self.epochs,
-            lr=self.lr,
-            inner_steps=self.inner_steps,
-            inner_lr=self.inner_lr,
-            mask_graphs=self.mask_graphs,
-            batch_size=self.train_batch_size,
-        )
         before = self._outputs(adapter, context)
         with progress_bar("adapting a copy", self.epochs, enabled=progress) as advance:
-            adaptation(adapter, context.task, context.store, labels, train, generator, advance)
+            self._train(adapter, context, labels, train, generator, advance)
         after = self._outputs(adapter, context)
         scored = held_out if held_out.numel() else train
         self.report = report_on(context.task, before, after, labels, scored, held_out.numel() > 0)
@@ -180,10 +167,48 @@ class MetaGNNExplainer(GraphExplainer):
         for warning in self.report.warnings:
             logger.warning(warning)
 
+    def _train(
+        self,
+        adapter: ModelAdapter,
+        context: Context,
+        labels: Tensor,
+        ids: Tensor,
+        generator: torch.Generator,
+        advance: Callable[[int], None],
+    ) -> None:
+        """Trains the adapter's model in place on the graphs ``ids`` of the context."""
+        task, store = context.task, context.store
+        descent = MaskDescent(self.mask_epochs, self.mask_lr, self.size_weight, self.entropy_weight)
+        parameters = [p for p in adapter.model.parameters() if p.requires_grad]
+        optimiser = torch.optim.Adam(parameters, lr=self.lr)
+        for _ in range(self.epochs):
+            order = ids[torch.randperm(ids.numel(), generator=generator).to(ids.device)]
+            parts = list(batches(order, self.train_batch_size))
+            count = self.mask_graphs * len(parts)
+            drawn = ids[torch.randint(len(ids), (count,), generator=generator).to(ids.device)]
+            graphs = store.batch(drawn)
+            start = torch.randn(len(graphs.pairs), generator=generator).to(graphs.x.device)
+            predict = weighted_model(adapter, graphs, {})
+            mask = descent(predict, graphs, task, start * spread(graphs))
+            edges = graphs.edge_counts.view(-1, self.mask_graphs).sum(1).tolist()
+            steps = parts, batches(drawn, self.mask_graphs), mask.split(edges)  # type: ignore[no-untyped-call]
+            for part, shown, weight in zip(*steps, strict=True):
+                predict = weighted_model(adapter, store.batch(shown), {})
+                with torch.no_grad():
+                    target = task.prediction(predict(None))
+                inner = torch.optim.Adam(parameters, lr=self.inner_lr)
+                for _ in range(self.inner_steps):
+                    _set_gradients(task.loss(predict(weight), target), parameters)
+                    inner.step()
+                output = adapter.predict(store.batch(part))
+                _set_gradients(task.loss(output, labels[part]), parameters)
+                nn.utils.clip_grad_norm_(parameters, LARGEST_NORM)
+                optimiser.step()
+            advance(1)
+
     @torch.no_grad()
     def _outputs(self, adapter: ModelAdapter, context: Context) -> Tensor:
-        numbers = torch.arange(len(context.store))
-        parts = batches(numbers, self.batch_size)
+        parts = batches(torch.arange(len(context.store)), self.batch_size)
         return torch.cat([adapter.predict(context.store.batch(ids)) for ids in parts])
 
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:
@@ -221,6 +246,14 @@ class _Weights(nn.Module):
 
     def tensors(self) -> dict[str, Tensor]:
         return dict(zip(self.names, self.buffers(), strict=True))
+
+
+def _set_gradients(losses: Tensor, parameters: list[nn.Parameter]) -> None:
+    loss = losses.mean()
+    check_gradient(loss)
+    gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
+    for parameter, gradient in zip(parameters, gradients, strict=True):
+        parameter.grad = gradient
 
 
 def _labels(context: Context) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -17,11 +18,11 @@ class MixupExplainer(templates.MixingExplainer, ParametricExplainer):
     r"""Learns edge probabilities that keep the prediction beside the rest of another graph.
 
     Graphs are matched at random in every step; each :math:`G_a` is joined with its partner
-    :math:`G_b` by a few random bridges.
-    With weights :math:`w_a` on the edges of :math:`G_a`, :math:`1 - w_b` on those of :math:`G_b`
-    and 1 on the bridges the model shall predict :math:`f(G_a)`; with :math:`1 - w_a` and
-    :math:`w_b`, :math:`f(G_b)`. Size and entropy are charged on :math:`w_a` and :math:`w_b`. For
-    regression the loss is the squared error in units of the outputs' spread.
+    :math:`G_b` by a few random bridges. With weights :math:`w_a` on the edges of :math:`G_a`,
+    :math:`1 - w_b` on those of :math:`G_b` and 1 on the bridges the model shall predict
+    :math:`f(G_a)`; with :math:`1 - w_a` and :math:`w_b`, :math:`f(G_b)`. Size and entropy are
+    charged on :math:`w_a` and :math:`w_b`. For regression the loss is the squared error in units of
+    the outputs' spread.
 
     Args:
         bridges: Undirected random edges :math:`\eta` between the two graphs of a pair.
@@ -56,7 +57,8 @@ class MixupExplainer(templates.MixingExplainer, ParametricExplainer):
         )
         union = templates.unite(first, second, self.bridges, generator)
         as_first = context.predict(union.graphs, union.per_edge(kept, 1 - other))
-        as_second = context.predict(union.about_second, union.per_edge(1 - kept, other))
+        about_second = replace(union.graphs, anchors=union.other_anchors)
+        as_second = context.predict(about_second, union.per_edge(1 - kept, other))
         prediction = task.loss(as_first, context.prediction[ids])
         prediction = prediction + task.loss(as_second, context.prediction[partners])
         penalty = self._penalty(kept, first) + self._penalty(other, second)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -23,7 +24,6 @@ MOST_NODES = 1500
 """The package writes a number of permutations as text, which Python refuses beyond."""
 Coalition = tuple[int, ...]
 Worth = Callable[[Collection[Coalition]], Tensor]
-"""What connected coalitions of one graph are worth, one row each."""
 
 
 class MyersonExplainer(TrainingFreeExplainer):
@@ -39,17 +39,11 @@ class MyersonExplainer(TrainingFreeExplainer):
     ``node_mask`` holds their absolute values, summed over outputs and squashed to
     :math:`m / (1 + m)`; an edge is as important as the less important of its two ends.
 
-    The package works on one graph at a time and lists coalitions in Python; the model is asked
-    about all coalitions of a graph at once.
-
     Args:
         exact_nodes: Graphs with at most so many nodes get exact values, from all :math:`2^N`
             coalitions: about half a second at 12 nodes, twice as long with every further one.
         samples: Sampled coalitions per node of larger graphs.
         **options: Arguments of :class:`~hpme.explainers.shared.base.GraphExplainer`.
-
-    Raises:
-        MissingPackageError: If the package is not installed.
     """
 
     slug = "myerson"
@@ -78,24 +72,21 @@ class MyersonExplainer(TrainingFreeExplainer):
         task = self._task_of(adapter, output)
         classes = predicted(task, output)
         keys = node_keys(graphs, self.seed)
+
+        def worth(row: int, order: Tensor, coalitions: Collection[Coalition]) -> Tensor:
+            """What connected coalitions of one graph are worth, one row each."""
+            rows = ids[row].expand(1 + len(coalitions))
+            kept = _table([(), *coalitions], order)
+            which = None if classes is None else classes[row].expand(len(rows))
+            outputs = explained_output(task, model.on_features_of(rows, kept), which)
+            return outputs[1:] - outputs[0]
+
         for row, graph in enumerate(ids.tolist()):
             # Samples belong to the graph, not to how its nodes are numbered.
             first = int(graphs.ptr[graph])
             order = keys[first : first + int(graphs.sizes[graph])].argsort()
-
-            def worth(
-                coalitions: Collection[Coalition],
-                row: int = row,
-                graph: int = graph,
-                order: Tensor = order,
-            ) -> Tensor:
-                rows = torch.full((1 + len(coalitions),), graph)
-                kept = _table([(), *coalitions], order)
-                which = None if classes is None else classes[row].expand(len(rows))
-                outputs = explained_output(task, model.on_features_of(rows, kept), which)
-                return outputs[1:] - outputs[0]
-
-            values = self._values(_players(graphs, first + order), worth)
+            players = _players(graphs, first + order)
+            values = self._values(players, partial(worth, row, order))
             scores[first + order] = squash(values.abs().sum(1))
         return from_nodes(scores, graphs)
 
@@ -105,25 +96,20 @@ class MyersonExplainer(TrainingFreeExplainer):
         exact = len(players) <= self.exact_nodes
         known: dict[Coalition, Tensor] = {}
         columns: list[Tensor] = []
-        width = worth([()]).shape[1]
-        for column in range(width):
 
-            def look_up(
-                coalitions: Collection[Coalition], column: int = column
-            ) -> dict[Coalition, float]:
-                new = [coalition for coalition in coalitions if coalition not in known]
-                if new:
-                    known.update(zip(new, worth(new), strict=True))
-                return {coalition: float(known[coalition][column]) for coalition in coalitions}
+        def look_up(column: int, coalitions: Collection[Coalition]) -> dict[Coalition, float]:
+            new = [coalition for coalition in coalitions if coalition not in known]
+            if new:
+                known.update(zip(new, worth(new), strict=True))
+            return {coalition: float(known[coalition][column]) for coalition in coalitions}
 
+        for column in range(worth([()]).shape[1]):
             options = {} if exact else {"seed": self.seed, "number_of_samples": self.samples}
             game = (calculator if exact else sampler)(players, None, **options)
             # In place of one call per coalition.
-            game.calculate_worth_of_graph_restricted_coalitions = look_up
-            values = (
-                game.calculate_all_myerson_values() if exact else game.sample_all_myerson_values()
-            )
-            columns.append(torch.from_numpy(values))
+            game.calculate_worth_of_graph_restricted_coalitions = partial(look_up, column)
+            ask = game.calculate_all_myerson_values if exact else game.sample_all_myerson_values
+            columns.append(torch.from_numpy(ask()))
         return torch.stack(columns, dim=1)
 
 

@@ -27,17 +27,15 @@ class OcclusionExplainer(TrainingFreeExplainer):
     for regression the output, in units of the outputs' spread after :meth:`fit`, and changes are
     summed over outputs.
 
-    Deletion is real: no model sees a deleted edge. One forward pass on every graph and one on
-    every replica without a part, many replicas at once.
+    Deletion is real: no model sees a deleted edge.
 
     Args:
         unit: ``"edge"``: both directions between two nodes are deleted together, and a node is as
             important as its heaviest edge. ``"node"``: the features of one node are zeroed, its
-            edges stay (a deleted node would change the structure around it and the size of the
-            graph, and a target node cannot be deleted); an edge is as important as the less
-            important of its ends. Codes have no zero, so a node with integer features, or without
-            ``x``, is deleted, see :meth:`~hpme.graphs.batch.GraphBatch.without`. By default edges;
-            nodes where a graph has no edges or the model reads none, and for models without PyG's
+            edges stay (a deleted node would change the structure around it, and a target node
+            cannot be deleted); an edge is as important as the less important of its ends. A node
+            with codes is deleted, see :meth:`~hpme.graphs.batch.GraphBatch.without`. By default
+            edges; nodes where there are none or the model reads none, and for models without PyG's
             message-passing layers, such as Chemprop's, whose features of atoms and bonds would
             contradict a deleted bond.
         signed: Whether parts of a class that speak against it are the least important ones, in

@@ -8,14 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from hpme.explainers.shared import parametric
 from hpme.explainers.shared.context import Context
 from hpme.explainers.shared.options import Count, Positive, Weight
-from hpme.explainers.shared.parametric import (
-    Categories,
-    ParametricExplainer,
-    read_features,
-    seeded_linear,
-)
+from hpme.explainers.shared.parametric import Categories, ParametricExplainer
 from hpme.explainers.shared.templates import MixingExplainer, MixupGraphs
 from hpme.graphs import GraphBatch
 from hpme.graphs.segment import segment_mean, segment_sum
@@ -25,15 +21,12 @@ from hpme.graphs.transforms import with_edges
 class ProxyExplainer(MixingExplainer, ParametricExplainer):
     r"""Learns edge probabilities that keep the prediction on proxies like the original graphs.
 
-    An autoencoder rebuilds the graph from the explanation and its complement (see
-    :class:`GraphAutoencoder`); the model shall predict :math:`f(G)`
-    on that proxy, which unlike the masked graph is of the kind it was trained on. Every step
-    trains the autoencoder on samples of the current explanations, then the edge MLP through the
-    autoencoder. For regression the loss is the squared error in units of the outputs' spread.
-
-    Proxies live on pairs of nodes within each graph (see :class:`SampledPairs`), so sizes may
-    differ and features be anything. Models with edge features see those of random edges on pairs
-    the graph does not connect.
+    A :class:`GraphAutoencoder` rebuilds the graph from the explanation and its complement; the
+    model shall predict :math:`f(G)` on that proxy, which unlike the masked graph is of the kind it
+    was trained on. Every step trains the autoencoder on samples of the current explanations, then
+    the edge MLP through it. For regression the loss is the squared error in units of the outputs'
+    spread. Proxies live on :class:`SampledPairs` of nodes within each graph; new edges have the
+    features of random ones.
 
     Args:
         proxy_steps: Steps of the autoencoder per step of the edge MLP, each on half of the graphs.
@@ -65,7 +58,7 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
     def _start(self, context: Context, generator: torch.Generator) -> None:
         super()._start(context, generator)
         categories = Categories.of(context.store)
-        x = read_features(categories, context.store.batch())
+        x = parametric.read_features(categories, context.store.batch())
         scale = float(x.square().mean().sqrt()) if x.numel() else 1.0
         self.autoencoder = GraphAutoencoder(
             x.shape[1], feature_scale=scale, categories=categories, generator=generator
@@ -112,12 +105,9 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
         pairs = SampledPairs.of(graphs, generator)
         mask = self.edge_mlp(context.embedded(graphs), graphs.edge_index).sigmoid()
         proxy = self.autoencoder(graphs, pairs, mask, generator)
-        return MixupGraphs.of(
-            pairs.joined(graphs, generator),
-            pairs.per_edge(proxy.adjacency),
-            pairs.per_edge(proxy.explained),
-            torch.arange(graphs.num_graphs),
-        )
+        weights = pairs.per_edge(proxy.adjacency), pairs.per_edge(proxy.explained)
+        partners = torch.arange(graphs.num_graphs)
+        return MixupGraphs.of(pairs.joined(graphs, generator), *weights, partners)
 
     def _meta(self) -> dict[str, Any]:
         features = self.autoencoder.first.in_features - self.autoencoder.coordinates
@@ -141,8 +131,7 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
 class SampledPairs:
     """The connected pairs of nodes of every graph, and about as many random unconnected ones.
 
-    A proxy graph may have any edge. Most of its pairs are unconnected and alike, and all of them
-    together are many times the edges of a sparse graph, so a sample stands for them.
+    A proxy graph may have any edge. Most of its pairs are unconnected and alike, so a sample does.
     """
 
     index: Tensor  # the smaller node first, in the order of the nodes
@@ -206,11 +195,8 @@ class GraphAutoencoder(nn.Module):
     Both are encoded by the same two GCN layers: the explanation, with edge weights :math:`w`, to
     latent means; the complement, with :math:`1 - w`, to samples of a Gaussian. The adjacency of
     each is :math:`\sigma(\mathbf{z}_i \cdot \mathbf{z}_j + b)`, that of the proxy graph the larger
-    of both.
-
-    Besides their features nodes have random coordinates, drawn anew each time: an inner product
-    could not tell apart the neighbours of nodes that look alike. Features are divided by
-    ``feature_scale``, lest they drown the coordinates.
+    of both. Nodes also have random coordinates, drawn anew each time, which tell nodes that look
+    alike apart; features are divided by ``feature_scale``, lest they drown them.
     """
 
     def __init__(
@@ -228,20 +214,23 @@ class GraphAutoencoder(nn.Module):
         self.categories = categories  # of integer features
         self.coordinates = coordinates
         self.feature_scale = feature_scale or 1.0
-        self.first = seeded_linear(in_channels + coordinates, hidden, generator)
-        self.second = seeded_linear(hidden, hidden, generator)
-        self.mean = seeded_linear(hidden, latent, generator)
-        self.log_variance = seeded_linear(hidden, latent, generator)
+        self.first = parametric.seeded_linear(in_channels + coordinates, hidden, generator)
+        self.second = parametric.seeded_linear(hidden, hidden, generator)
+        self.mean = parametric.seeded_linear(hidden, latent, generator)
+        self.log_variance = parametric.seeded_linear(hidden, latent, generator)
         self.bias = nn.Parameter(torch.zeros(()))
 
     def encode(self, x: Tensor, edge_index: Tensor, weight: Tensor) -> Tensor:
         """Hidden rows of nodes, which :attr:`mean` and :attr:`log_variance` are made of."""
+        source, target = edge_index
+        scale = (1 + segment_sum(weight, target, len(x))).rsqrt()
+        norm = scale.index_select(0, source) * weight * scale.index_select(0, target)
+        norm, own = norm.unsqueeze(1), scale.square().unsqueeze(1)
         # Neighbours are summed before each layer: without a gradient of the weights, which training
         # the autoencoder does not need, the first sum then has no backward pass.
-        neighbours = _Neighbours.of(edge_index, weight, len(x))
-        h = self.first(neighbours(x)).relu()
-        hidden: Tensor = self.second(neighbours(h)).relu()
-        return hidden
+        for layer in (self.first, self.second):
+            x = layer((own * x).index_add(0, target, x.index_select(0, source) * norm)).relu()
+        return x
 
     def decode(self, z: Tensor, index: Tensor) -> Tensor:
         """Probability of an edge for every pair of nodes."""
@@ -259,7 +248,7 @@ class GraphAutoencoder(nn.Module):
     ) -> Proxy:
         """The proxy graphs of explanations given by edge weights ``mask``."""
         place = torch.randn(graphs.num_nodes, self.coordinates, generator=generator).to(mask)
-        x = read_features(self.categories, graphs).to(mask)
+        x = parametric.read_features(self.categories, graphs).to(mask)
         x = torch.cat([x / self.feature_scale, place], dim=1)
         kept = self.mean(self.encode(x, graphs.edge_index, mask))
         hidden = self.encode(x, graphs.edge_index, 1 - mask)
@@ -280,23 +269,3 @@ def reconstruction_error(adjacency: Tensor, pairs: SampledPairs, num_graphs: int
     link, gap = pairs.connected, ~pairs.connected
     of_links = segment_mean(-safe[link].log(), pairs.graph[link], num_graphs)
     return of_links + segment_mean(-(1 - safe[gap]).log(), pairs.graph[gap], num_graphs)
-
-
-@dataclass(frozen=True)
-class _Neighbours:
-    """Sums over neighbours as a GCN layer takes them: every node is its own, with weight 1."""
-
-    edge_index: Tensor
-    norm: Tensor
-    own: Tensor
-
-    @classmethod
-    def of(cls, edge_index: Tensor, weight: Tensor, num_nodes: int) -> _Neighbours:
-        source, target = edge_index
-        scale = (1 + segment_sum(weight, target, num_nodes)).rsqrt()
-        norm = scale.index_select(0, source) * weight * scale.index_select(0, target)
-        return cls(edge_index, norm.unsqueeze(1), scale.square().unsqueeze(1))
-
-    def __call__(self, h: Tensor) -> Tensor:
-        source, target = self.edge_index
-        return (self.own * h).index_add(0, target, h.index_select(0, source) * self.norm)

@@ -12,7 +12,6 @@ from hpme.explainers.shared import templates
 from hpme.explainers.shared.context import Context
 from hpme.explainers.shared.options import Count, FromZero, Positive, Weight
 from hpme.explainers.shared.parametric import ParametricExplainer, binary_concrete
-from hpme.graphs import GraphBatch
 from hpme.graphs.segment import at
 
 
@@ -29,17 +28,15 @@ class RegExplainer(templates.MixingExplainer, ParametricExplainer):
         c_e\,\mathrm{mean}_e H(w_e)
 
     where :math:`s^\pm` is the cosine of the graph embeddings of :math:`G^{mix\pm}` and
-    :math:`G^\pm`. The prediction loss is the squared error in units of the outputs' spread, so
-    that the balance of the terms does not depend on the unit of the labels. For classification,
-    distances are those of class probabilities and the prediction loss is the cross entropy.
+    :math:`G^\pm`. The prediction loss is the squared error in units of the outputs' spread; for
+    classes it is the cross entropy, and distances are those of class probabilities.
 
     Args:
         contrast_weight: :math:`\alpha`.
         prediction_weight: :math:`\beta`.
         contrast_temperature: :math:`\tau` of the contrast.
         bridges: Undirected random edges between the two graphs of a mixup.
-        epochs, size_weight, end_temperature, **options: As in
-            :class:`ParametricExplainer`.
+        epochs, size_weight, end_temperature, **options: As in :class:`ParametricExplainer`.
     """
 
     slug = "regexplainer"
@@ -71,13 +68,17 @@ class RegExplainer(templates.MixingExplainer, ParametricExplainer):
         graphs = context.store.batch(ids, with_pairs=True)
         logits = self.edge_mlp(context.embedded(graphs), graphs.pairs.index)
         mask = graphs.pairs.per_edge(binary_concrete(logits, temperature, generator))
-        drawn = torch.stack(
-            [templates.draw_partners(ids, len(context.store), generator) for _ in range(2)]
-        )
+        drawn = templates.draw_partners(ids.expand(2, -1), len(context.store), generator)
+        number = torch.full((len(context.store),), -1, device=ids.device)
+        number[ids] = torch.arange(ids.numel(), device=ids.device)
         mixes = []
         for partners in by_distance(context.values[ids], context.values, drawn):
             others = context.store.batch(partners, with_pairs=True)
-            again = self._logits_again(context, others, partners, logits, graphs, ids)
+            place = at(number, partners)
+            if bool((place >= 0).all()):  # those of graphs of the same step are known
+                again = logits.index_select(0, graphs.pairs.of_graphs(place))
+            else:
+                again = self.edge_mlp(context.embedded(others), others.pairs.index)
             other = others.pairs.per_edge(binary_concrete(again, temperature, generator))
             union = templates.unite(graphs, others, self.bridges, generator)
             mixed = context.adapter.trace(union.graphs, union.per_edge(mask, 1 - other))
@@ -90,29 +91,11 @@ class RegExplainer(templates.MixingExplainer, ParametricExplainer):
         loss = self.prediction_weight * prediction + self.contrast_weight * contrast
         return (loss + self._penalty(mask, graphs)).mean()
 
-    def _logits_again(
-        self,
-        context: Context,
-        others: GraphBatch,
-        partners: Tensor,
-        logits: Tensor,
-        graphs: GraphBatch,
-        ids: Tensor,
-    ) -> Tensor:
-        """Logits of the pairs of partners; those of graphs of the same step are known."""
-        number = torch.arange(ids.numel(), device=ids.device)
-        place = number.new_full((len(context.store),), -1).scatter_(0, ids, number)
-        place = at(place, partners)
-        if bool((place >= 0).all()):
-            return logits.index_select(0, graphs.pairs.of_graphs(place))
-        anew: Tensor = self.edge_mlp(context.embedded(others), others.pairs.index)
-        return anew
-
     def _mixup_graphs(self, context: Context, generator: torch.Generator) -> templates.MixupGraphs:
         r"""The mixups :math:`G^{mix+}`, from which the prediction is learned."""
         context = self._beside_target(context)
         ids = torch.arange(len(context.store), device=context.device)
-        drawn = torch.stack([templates.draw_partners(ids, len(ids), generator) for _ in range(2)])
+        drawn = templates.draw_partners(ids.expand(2, -1), len(ids), generator)
         partners = by_distance(context.values, context.values, drawn)[0]
         return templates.joined(context, partners, self.edge_mlp, self.bridges, generator)
 

@@ -31,10 +31,7 @@ logger = logging.getLogger("hpme")
 
 
 class Registry(UserDict[str, type[GraphExplainer]]):
-    """Explainers by slug; packages are asked for theirs on first use.
-
-    Not when this module is imported: a package that registers an explainer imports this one.
-    """
+    """Explainers by slug; packages, which import this module, are asked for theirs on first use."""
 
     def __init__(self) -> None:
         self._found: dict[str, type[GraphExplainer]] | None = None
@@ -85,11 +82,7 @@ def explainer_class(name: str) -> type[GraphExplainer]:
 
 
 def load_explainer(path: str | Path | FileContent) -> GraphExplainer:
-    """Reads a saved explainer, whichever it is, from a file or the content of one.
-
-    Raises:
-        StorageError: If the file is missing, damaged, or holds no explainer that is known here.
-    """
+    """Reads a saved explainer, whichever it is, from a file or the content of one."""
     name = read_tensors(path)[1].get("explainer")
     if not isinstance(name, str):
         raise StorageError(f"'{path}' holds no explainer; write one with explainer.save()")
@@ -113,12 +106,8 @@ def make_explainer(
 
     The ratio of explainers that pool nodes is the dataset's
     :attr:`~hpme.data.GraphDataset.pool_ratio` unless ``ratio`` or ``k`` is among the options; it is
-    all that any explainer is told about the ground truth. Where there is none, or no dataset,
-    those that can choose the ratio without labels do (``"auto"``) and others get a default.
-
-    Raises:
-        UnknownNameError: If there is no such explainer.
-        InputError: If it does not take one of the options, or not with this value.
+    all that any explainer is told about the ground truth. Where there is none, those that can
+    choose the ratio without labels do (``"auto"``) and others get a default.
     """
     explainer, options = explainer_class(name), dict(options or {})
     valid = option_names(name)

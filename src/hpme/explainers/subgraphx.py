@@ -39,15 +39,12 @@ class SubgraphXExplainer(TrainingFreeExplainer):
     is the reward of the subgraph the action leads to: its Shapley value in the game whose players
     are the subgraph and the nodes at most ``hops`` away, sampled as the mean of
     :math:`f(S \cup G_i) - f(S)` over random coalitions :math:`S`. Features of players outside the
-    coalition are zeroed (with codes for features they are deleted, see
-    :meth:`~hpme.graphs.batch.GraphBatch.without`); nodes farther away are no players and stay.
-    Where the model reads no edges and the graph has none, all nodes are near one another, and
-    subgraphs are sets of nodes. :math:`f` is the probability
-    of the predicted class; for regression the output, and the reward is the absolute Shapley value,
-    summed over outputs.
+    coalition are hidden, see :meth:`~hpme.graphs.batch.GraphBatch.without`; nodes farther away are
+    no players and stay. Where the model reads no edges and the graph has none, subgraphs are sets
+    of nodes. :math:`f` is the probability of the predicted class; for regression the output, and
+    the reward is the absolute Shapley value, summed over outputs.
 
-    All graphs are searched side by side; the rewards of all new subgraphs of all graphs are one
-    question to the model. A subgraph reached on several ways is asked about once.
+    All graphs are searched side by side. A subgraph reached on several ways is asked about once.
 
     ``node_mask``: nodes of the best subgraph that is small enough lie in the upper half, the others
     in the lower; inside each half the mean reward of all subgraphs seen that contain the node
@@ -119,11 +116,7 @@ class SubgraphXExplainer(TrainingFreeExplainer):
 
 
 class Board:
-    """Several graphs as a table with one row per graph or subgraph, one column per node.
-
-    Args:
-        reads_edges: Whether the model reads edges; if not, nodes of graphs without are all joined.
-    """
+    """Several graphs as a table with a row per graph or subgraph and a column per node."""
 
     def __init__(
         self, model: ReplicaModel, ids: Tensor, keys: Tensor, *, reads_edges: bool = True

@@ -39,8 +39,7 @@ class TAGExplainer(ParametricExplainer):
 
     Args:
         contrast: ``"nce"``, InfoNCE on cosines, or ``"jse"``, the Jensen-Shannon estimator on dot
-            products. Where embeddings have no negative entries, all dot products are positive and
-            the estimator may prefer to drop what matters.
+            products, which suits embeddings that have negative entries.
         scale: :math:`b` of the Laplace distribution.
         size_weight: :math:`c_s`; in this method of the mean of the edge weights, not their sum.
         epochs, **options: As in :class:`ParametricExplainer`.
@@ -86,13 +85,8 @@ class TAGExplainer(ParametricExplainer):
         h = self._gated(context.embedded(graphs), condition)
         mask = self._sample(h, graphs, temperature, generator)
         part = context.adapter.trace(graphs, mask).graph.to(whole).view(len(ids), -1)
-        penalty = mask_penalty(
-            mask,
-            torch.zeros_like(graphs.edge_batch),
-            1,
-            size=self.size_weight / max(1, mask.numel()),
-            entropy=self.entropy_weight,
-        )
+        charged = self.size_weight / max(1, mask.numel()), self.entropy_weight
+        penalty = mask_penalty(mask, torch.zeros_like(graphs.edge_batch), 1, *charged)
         return CONTRASTS[self.contrast](condition * whole, condition * part) + penalty.sum()
 
     def _explain(self, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any) -> Masks:

@@ -52,6 +52,12 @@ class GraphBatch:
     graph: Mapping[str, Tensor] = field(default_factory=dict)
     schema: Schema | None = None
 
+    @classmethod
+    def of(cls, node: dict[str, Any], edge: dict[str, Any], **form: Any) -> GraphBatch:
+        """From all attributes of nodes and of edges by name, as :meth:`groups` gives them."""
+        attr, weight = (edge.pop(name, None) for name in ("edge_attr", "edge_weight"))
+        return cls(node.pop("x"), edge_attr=attr, edge_weight=weight, node=node, edge=edge, **form)
+
     @property
     def num_nodes(self) -> int:
         """Number of nodes of all graphs together."""
@@ -207,19 +213,12 @@ class GraphBatch:
             node={name: value[mask] for name, value in self.node.items()},
         )
 
-    def with_column(self, column: int, value: float, rows: Tensor | None = None) -> GraphBatch:
-        """The graphs with one node feature set to a value everywhere, or at some nodes."""
-        x = self.x.clone()
-        columns = x.view(-1, 1) if x.dim() == 1 else x
-        columns[slice(None) if rows is None else rows, column] = value
-        return replace(self, x=x)
-
     def without(self, gone: Tensor) -> GraphBatch:
         """The graphs without what some nodes tell a model.
 
         Features that are floating point are zeroed, and the structure stays. Codes have no zero, so
-        other nodes are deleted with their edges; those that cannot be, because they are anchors or
-        no other is left in their graph, get the neutral code 0.
+        other nodes are deleted with their edges; anchors, and the last node of a graph, get the
+        code 0.
         """
         if not self.coded:
             return replace(self, x=self.x.masked_fill(gone.unsqueeze(1), 0.0))
@@ -290,6 +289,14 @@ def node_kinds(x: Tensor, node: Mapping[str, Tensor]) -> Tensor:
     """Rows :math:`[N, F]` that tell kinds of nodes apart: ``x``, else the codes ``z`` if any."""
     rows = node.get("z", x) if x.shape[1:] == (0,) else x
     return rows.unsqueeze(1) if rows.dim() == 1 else rows
+
+
+def both(
+    first: Mapping[str, Tensor], second: Mapping[str, Tensor], rows: Tensor | None = None
+) -> dict[str, Tensor]:
+    """Attributes that two have, one's behind the other's, or some rows of them."""
+    found = {name: torch.cat([v, second[name]]) for name, v in first.items() if name in second}
+    return found if rows is None else {n: v.index_select(0, rows) for n, v in found.items()}
 
 
 _TENSORS = ("x", "edge_index", "batch", "edge_attr", "edge_weight", "node_ids", "anchors")

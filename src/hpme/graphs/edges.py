@@ -25,10 +25,7 @@ def connected_parts(ends: Tensor, size: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Pairs:
-    r"""Every connected pair of nodes once, whatever the directions between them.
-
-    An edge that is listed twice belongs to one pair.
-    """
+    """Every connected pair of nodes once, whatever the directions; edges listed twice are one."""
 
     index: Tensor  # [2, P] with the smaller node first; a self-loop is a pair of one node
     graph: Tensor  # graph number of every pair, non-decreasing
@@ -58,14 +55,8 @@ class Pairs:
         missing = torch.full_like(key, -1)
         edge = torch.arange(of_edge.numel(), device=of_edge.device)
         ahead = edge_index[0] == low
-        return cls(
-            index=index,
-            graph=batch[index[0]],
-            of_edge=of_edge,
-            forward=missing.index_put((of_edge[ahead],), edge[ahead]),
-            backward=missing.index_put((of_edge[~ahead],), edge[~ahead]),
-            num_graphs=num_graphs,
-        )
+        ways = [missing.index_put((of_edge[way],), edge[way]) for way in (ahead, ~ahead)]
+        return cls(index, batch[index[0]], of_edge, ways[0], ways[1], num_graphs)
 
     def to(self, device: torch.device) -> Pairs:
         """The pairs on another device."""
@@ -90,14 +81,8 @@ class Pairs:
         """The pairs of two different nodes; self-loops belong to none of them."""
         kept = self.index[0] != self.index[1]
         number = torch.where(kept, kept.long().cumsum(0) - 1, -1)
-        return replace(
-            self,
-            index=self.index[:, kept],
-            graph=self.graph[kept],
-            of_edge=number[self.of_edge],
-            forward=self.forward[kept],
-            backward=self.backward[kept],
-        )
+        left = {name: getattr(self, name)[kept] for name in ("graph", "forward", "backward")}
+        return replace(self, index=self.index[:, kept], of_edge=number[self.of_edge], **left)
 
     def of_graphs(self, numbers: Tensor) -> Tensor:
         """Positions of the pairs of the graphs with the given numbers, graph by graph."""

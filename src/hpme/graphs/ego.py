@@ -21,6 +21,8 @@ NUM_HOPS = 3
 """Radius of ego graphs: as many layers as most node-level models have."""
 MAX_EDGES = 2**21
 """Edges looked at together; bounds the memory on large graphs."""
+Both = tuple[Tensor, Tensor]
+"""Of nodes and of edges."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,7 @@ class WholeGraph:
         either_way: Whether nodes are reached whatever the direction of edges.
         max_edges: Edges looked at together.
         num_neighbors: At most so many edges of every type that lead to a node are followed, for
-            each hop; -1 for all. Ego graphs then have these edges alone, as those of PyG's
-            ``NeighborLoader``. Of a node they are the same in all ego graphs.
+            each hop; -1 for all; as PyG's ``NeighborLoader``, but the same in all ego graphs.
         seed: Decides which they are.
     """
 
@@ -104,10 +105,7 @@ class WholeGraph:
         return TypeRows.of(self.schema, self.store.node[NODE_TYPE], self.store.edge[EDGE_TYPE])
 
     def numbered(self, store: GraphStore) -> GraphStore:
-        """Ego graphs whose ``node_ids`` and ``edge_ids`` number the rows of each type from 0 on.
-
-        Without types they stay as they are.
-        """
+        """Ego graphs whose ``node_ids`` and ``edge_ids`` number the rows of each type, if any."""
         if self.schema is None:
             return store
         rows, edge = self.type_rows, dict(store.edge)
@@ -124,14 +122,10 @@ class WholeGraph:
 
     @cached_property
     def _inward(self) -> Adjacency:
-        return Adjacency.of(self.edge_index.flip(0), len(self.x), self._followed)
-
-    @cached_property
-    def _followed(self) -> Tensor | None:
-        """Whether any hop follows each edge, unless all are followed."""
-        if self.num_neighbors is None or -1 in self.num_neighbors:
-            return None
-        return self._place < max(self.num_neighbors)
+        """The edges that any hop follows, by the node they lead to."""
+        most = self.num_neighbors or [-1]
+        kept = None if -1 in most else self._place < max(most)
+        return Adjacency.of(self.edge_index.flip(0), len(self.x), kept)
 
     @cached_property
     def _place(self) -> Tensor:
@@ -185,10 +179,9 @@ class WholeGraph:
         """The graph several times over, as ego graphs of any radius of ``roots`` would be."""
         node_ids, edge_ids = (torch.arange(n, device=self.x.device).repeat(count)
                               for n in (len(self.x), self.edge_index.shape[1]))  # fmt: skip
-        sizes, edge_counts = self.store.sizes.repeat(count), self.store.edge_counts.repeat(count)
-        edge_index = self.edge_index.repeat(1, count)
+        counts = self.store.sizes.repeat(count), self.store.edge_counts.repeat(count)
         about = {} if roots is None else {"anchors": roots.view(count, -1)}
-        return self._made(node_ids, edge_ids, sizes, edge_counts, edge_index, about)
+        return self._made((node_ids, edge_ids), counts, self.edge_index.repeat(1, count), about)
 
     def _cut_out(self, nodes: Tensor) -> GraphStore:
         # A node of an ego graph is a number: that of its graph times num_nodes, plus its own.
@@ -227,42 +220,25 @@ class WholeGraph:
         about = {"anchors": torch.searchsorted(reached, roots) - start.unsqueeze(1)}
         if "y" in self.store.node and nodes.dim() == 1:
             about["y"] = self.store.node["y"][nodes]
-        edge_counts = torch.bincount(edge_graph, minlength=len(nodes))
-        return self._made(node_ids, edge_ids, sizes, edge_counts, edge_index, about)
+        counts = sizes, torch.bincount(edge_graph, minlength=len(nodes))
+        return self._made((node_ids, edge_ids), counts, edge_index, about)
 
     def _made(
-        self,
-        node_ids: Tensor,
-        edge_ids: Tensor,
-        sizes: Tensor,
-        edge_counts: Tensor,
-        edge_index: Tensor,
-        about: dict[str, Tensor],
+        self, ids: Both, counts: Both, edge_index: Tensor, about: dict[str, Tensor]
     ) -> GraphStore:
         """Graphs of nodes and edges of this one, with their attributes."""
-        whole = self.store
+        (node_ids, edge_ids), whole, total = ids, self.store, len(counts[0])
         node = {name: value[node_ids] for name, value in whole.node.items() if name != "y"}
         edge = {name: value[edge_ids] for name, value in whole.edge.items()}
-        graph = {name: v.expand(len(sizes), *v.shape[1:]) for name, v in whole.graph.items()}
-        return GraphStore(
-            sizes,
-            edge_counts,
-            edge_index,
-            node={**node, "node_ids": node_ids},
-            edge={**edge, "edge_ids": edge_ids},
-            graph={**graph, **about},
-            schema=self.schema,
-        )
+        graph = {name: v.expand(total, *v.shape[1:]) for name, v in whole.graph.items()}
+        node, edge = {**node, "node_ids": node_ids}, {**edge, "edge_ids": edge_ids}
+        return GraphStore(*counts, edge_index, node, edge, {**graph, **about}, schema=self.schema)
 
 
 def node_index(
     index: int | Sequence[int] | Tensor | None, num_nodes: int, device: Any, what: str = "node"
 ) -> Tensor:
-    """Node numbers as a tensor, from what users pass as ``index``.
-
-    That is one node, several, a boolean mask over all nodes, or ``None`` for all nodes; ``what``
-    says what is numbered.
-    """
+    """Node numbers, from one, several, a boolean mask over all nodes, or ``None`` for all."""
     if index is None:
         return torch.arange(num_nodes, device=device)
     try:

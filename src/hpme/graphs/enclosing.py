@@ -40,9 +40,8 @@ def enclosing_subgraph(
 
     Every graph has ``x``, the one-hot label of each node's place relative to the two ends (see
     :func:`drnl`); ``edge_index``; ``y``; ``anchors``, the positions of the first and the second
-    end; and ``node_ids``, the nodes' numbers in ``data``. Labels are features: masking edges
-    leaves them as they are. Those of SEAL tell distances, and so stand in for edges that are gone;
-    with ``labels="ends"`` only the two ends are marked, and structure is in the edges alone.
+    end; and ``node_ids``, the nodes' numbers in ``data``. Labels of SEAL tell distances even where
+    edges are masked; with ``labels="ends"`` structure is in the edges alone.
 
     Args:
         data: A graph with ``edge_index``.
@@ -120,13 +119,9 @@ def drnl(edge_index: Tensor, num_nodes: int, ends: Tensor) -> Tensor:
 
     With :math:`d_u` the distance of a node to the first end while the second is taken out,
     :math:`d_v` the other way round, :math:`d = d_u + d_v` and integer division, the label is
-    :math:`1 + \min(d_u, d_v) + (d / 2) (d / 2 + d \bmod 2 - 1)`. Both ends have label 1, nodes
-    that do not reach both ends have 0. Edges count in both directions.
-
-    Args:
-        edge_index: Edges :math:`[2, E]`, without the links themselves.
-        num_nodes: Number of nodes.
-        ends: The two ends :math:`[L, 2]` of every subgraph's link.
+    :math:`1 + \min(d_u, d_v) + (d / 2) (d / 2 + d \bmod 2 - 1)`. Both ``ends`` ``[L, 2]`` have
+    label 1, nodes that do not reach both have 0. Edges, without the links, count in both
+    directions.
     """
     reach = Adjacency.of(torch.cat([edge_index, edge_index.flip(0)], dim=1), num_nodes)
     first = reach.distances(ends[:, 0], without=ends[:, 1])

@@ -31,8 +31,7 @@ Graph = dict[str, Any]
 def flattened(graphs: Sequence[Any], *, others: bool = True) -> tuple[Schema, list[Graph]]:
     """Heterogeneous graphs as flat ones: nodes of the first type, of the second, and so on.
 
-    Graphs may lack types that others have. ``others`` are attributes that not every model reads;
-    they come along where all types of a graph have them.
+    ``others`` are attributes that come along where all types of a graph have them.
     """
     for number, graph in enumerate(graphs):
         if not isinstance(graph, HeteroData):
@@ -51,8 +50,8 @@ def flattened(graphs: Sequence[Any], *, others: bool = True) -> tuple[Schema, li
 def flat_views(*collections: Sequence[Any]) -> list[list[Any]]:
     """Collections of graphs, or of explanations, for what reads flat ones: pictures and scores.
 
-    Heterogeneous ones become flat, all in the same order of types; ``type_names`` are those of
-    their nodes. Others stay as they are; those without ``edge_index`` have no edges.
+    Heterogeneous ones become flat, in the same order of types, with their ``type_names``; others
+    stay as they are, but for those without ``edge_index``, which have no edges.
     """
     every = [graph for graphs in collections for graph in graphs]
     if any(isinstance(graph, HeteroData) for graph in every):
@@ -136,10 +135,7 @@ def _agree(known: dict[Any, Any], kind: Any, width: int | None, number: int) -> 
 
 
 def _flat(graphs: Sequence[dict[Any, Any]], schema: Schema, others: bool) -> list[Graph]:
-    """All graphs at once, type by type, then put into the order of graphs.
-
-    Where a graph's types lack an attribute that others have, the attribute is left out.
-    """
+    """All graphs at once, type by type, then put into the order of graphs; see :func:`_common`."""
     nodes = [_column(graphs, kind, "x") for kind in schema.node_types]
     edges = [_column(graphs, kind, "edge_index") for kind in schema.edge_types]
     device = next((x.device for x in _there(*nodes)), torch.device("cpu"))
@@ -266,10 +262,7 @@ def split_hetero(
     *,
     kind: type[HeteroData],
 ) -> list[HeteroData]:
-    """Flat graphs with types one by one, see :meth:`~hpme.graphs.store.GraphStore.to_data_list`.
-
-    Every graph has all types of the schema, empty where it has no such nodes or edges.
-    """
+    """Flat graphs with types one by one, each with all types of the schema, if empty."""
     total = counts["node"].numel()
     node_type, edge_type = groups["node"][NODE_TYPE], groups["edge"][EDGE_TYPE]
     edge_graph = torch.repeat_interleave(counts["edge"])

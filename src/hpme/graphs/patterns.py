@@ -150,7 +150,7 @@ class LabelledGraphs:
     def matches(self, pattern: Pattern, inside: Tensor | None = None) -> Tensor:
         """Nodes ``[R, n]`` of all places ``inside`` where a pattern occurs, as an induced subgraph.
 
-        Of matches that differ by a symmetry of the pattern there is one.
+        Matches that differ by a symmetry of the pattern are one.
         """
         wanted: dict[tuple[int, int], int] = {(i, j): label for i, j, label in pattern.edges}
         start = (self.label == pattern.nodes[0]) | (self.fine == pattern.nodes[0])
@@ -198,10 +198,6 @@ class LabelledGraphs:
         """In how many places each graph has the pattern."""
         return torch.bincount(self.graph[self.matches(pattern)[:, 0]], minlength=self.count)
 
-    def has(self, pattern: Pattern) -> Tensor:
-        """Whether each graph has the pattern."""
-        return self.times(pattern) > 0
-
     def least_leaving(self, pattern: Pattern) -> Tensor:
         """Fewest edges that leave a match, in every graph; infinite if there is no match."""
         rows = self.matches(pattern)
@@ -238,8 +234,8 @@ class LabelledGraphs:
         """Examples of the nodes of a region as what surrounds them says, most frequent first.
 
         Nodes of the same fine label; with one neighbour of the same label; with all neighbours of
-        the same labels; and the last for nodes of the same label. Each is the nodes of a pattern,
-        the first of them being the node itself.
+        the same labels; and the last for nodes of the same label. The first of each is the node
+        itself.
         """
         source, target = torch.repeat_interleave(self.adjacency.degree), self.adjacency.target
         beside = _mixed(_mixed(self.label[target] + 1) + _MIX[0] * (self.edge_label + 1))
@@ -305,8 +301,8 @@ def equal_groups(store: GraphStore) -> Tensor:
 def graph_codes(store: GraphStore) -> Tensor:
     """A whole number for every graph ``[B]``, the same for copies and renumbered copies.
 
-    By Weisfeiler-Lehman codes, so that graphs that message passing cannot tell apart are the same
-    as well. Labels do not count. Codes are whole numbers that wrap: sums do not depend on order.
+    By Weisfeiler-Lehman codes of all but labels, which wrap: sums do not depend on order. Graphs
+    that message passing cannot tell apart are the same.
     """
     graphs = store.batch()
     code = torch.zeros_like(graphs.batch)

@@ -23,11 +23,9 @@ NODE_TYPE, EDGE_TYPE = "node_type", "edge_type"
 class Schema:
     """Types of nodes and edges in the order in which they are numbered, and their features.
 
-    Features of all types stand in one tensor that is as wide as the widest type; the other rows are
-    filled with zeros that no model sees.
-
-    ``dtypes`` name the type of the features of every node type, if some are integers or booleans:
-    models get each as it was given, though all stand in one tensor.
+    Features of all types stand in one tensor, filled with zeros that no model sees. ``dtypes`` name
+    the type of the features of every node type, if some are integers or booleans: models get each
+    as it was given.
     """
 
     node_types: tuple[str, ...]

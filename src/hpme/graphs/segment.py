@@ -43,10 +43,7 @@ def segment_mean(values: Tensor, segment: Tensor, num_segments: int) -> Tensor:
 
 
 def rank_in_segment(score: Tensor, segment: Tensor, ptr: Tensor) -> Tensor:
-    """Rank of every element inside its segment, 0 for the highest score, ties by position.
-
-    Segments are non-decreasing; ``ptr`` is the position of the first element of each.
-    """
+    """Rank of every element inside its segment, in order, 0 for the highest, ties by position."""
     # One integer sort in place of two float sorts: the bits of a float32, with the magnitude of
     # negative numbers flipped, order like the number itself.
     bits = score.detach().to(torch.float32).add(0.0).view(torch.int32)

@@ -97,9 +97,6 @@ class GraphStore:
             attributes: Which are read: ``"inputs"``, those of :data:`MODEL_INPUTS`, with names and
                 SMILES; ``"fitting"``, besides them all that every graph has as a text or with a row
                 per node, per edge or for the graph; or ``"all"``, on which graphs must then agree.
-
-        Raises:
-            InputError: If there is nothing to read, or features or edges are unusable.
         """
         if isinstance(graphs, GraphStore):
             return graphs
@@ -203,18 +200,15 @@ class GraphStore:
         edge = {name: value.index_select(0, edges) for name, value in self.edge.items()}
         graph = {name: value.index_select(0, ids) for name, value in self.graph.items()}
         anchors = graph.pop("anchors", None)
-        batch = GraphBatch(
-            x=node.pop("x"),
+        batch = GraphBatch.of(
+            node,
+            edge,
             edge_index=self.local_edge_index.index_select(1, edges) + at(offset, edge_graph),
             batch=node_graph,
             num_graphs=ids.numel(),
-            edge_attr=edge.pop("edge_attr", None),
-            edge_weight=edge.pop("edge_weight", None),
             node_ids=nodes,
             known_pairs=self._pairs_of(ids, offset, edges, edge_graph) if with_pairs else None,
             anchors=None if anchors is None else anchors + offset.unsqueeze(1),
-            node=node,
-            edge=edge,
             graph=graph,
             schema=self.schema,
         )
@@ -340,9 +334,7 @@ class GraphStore:
     def to_data_list(self, kind: Any = None) -> list[Any]:
         """The graphs one by one, with all their attributes.
 
-        Args:
-            kind: What to make of each, such as PyG's ``Explanation``; by default ``Data``, or
-                ``HeteroData`` if they are heterogeneous.
+        Each is of a ``kind`` such as PyG's ``Explanation``, by default ``Data`` or ``HeteroData``.
         """
         counts, groups = self.counts(), {group: getattr(self, group) for group in GROUPS}
         if self.schema is not None:

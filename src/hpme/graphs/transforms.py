@@ -13,7 +13,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.utils import index_to_mask
 
-from hpme.graphs.batch import GraphBatch
+from hpme.graphs.batch import GraphBatch, both
 from hpme.graphs.schema import NODE_TYPE, Schema
 from hpme.graphs.segment import at, exclusive_cumsum
 from hpme.graphs.store import GROUPS, MATCH_NODE, GraphStore
@@ -21,11 +21,8 @@ from hpme.graphs.store import GROUPS, MATCH_NODE, GraphStore
 
 def to_tensors(store: GraphStore) -> dict[str, Tensor]:
     """One flat mapping, for storage; the inverse is :func:`from_tensors`."""
-    tensors = {
-        "sizes": store.sizes,
-        "edge_counts": store.edge_counts,
-        "edge_index": store.local_edge_index,
-    }
+    counts = {"sizes": store.sizes, "edge_counts": store.edge_counts}
+    tensors = {**counts, "edge_index": store.local_edge_index}
     for group in GROUPS:
         tensors.update({f"{group}.{key}": value for key, value in getattr(store, group).items()})
     if store.match_counts is not None:
@@ -77,10 +74,7 @@ MAX_ELEMENTS, NARROW = 30_000, 50
 
 
 def elements_per_pass(channels: int) -> int:
-    """Nodes and edges that a model with some channels may read at once.
-
-    Few enough that what it computes stays in the cache of a processor.
-    """
+    """Nodes and edges that a model with some channels may read at once, to stay in the cache."""
     return MAX_ELEMENTS * NARROW // max(NARROW, channels)
 
 
@@ -95,8 +89,8 @@ def chunks(store: GraphStore, ids: Tensor, channels: int = NARROW) -> Iterator[T
 def keep_edges(graphs: GraphBatch, kept: Tensor, *, drop_isolated: bool = False) -> GraphBatch:
     """The graphs with the edges of a boolean mask.
 
-    With ``drop_isolated``, nodes without a kept edge to another node go, too, with their
-    self-loops. Anchors stay, and so do all nodes of a graph that would have none left.
+    With ``drop_isolated``, nodes without a kept edge to another node go, too, but for anchors, and
+    for all nodes of a graph that would have none left.
     """
     graphs = graphs.edges(kept)
     if not drop_isolated:
@@ -109,13 +103,10 @@ def keep_edges(graphs: GraphBatch, kept: Tensor, *, drop_isolated: bool = False)
 
 
 def side_by_side(first: GraphBatch, second: GraphBatch) -> tuple[GraphBatch, Tensor]:
-    """Each graph of ``first`` and the graph of the same number in ``second`` as one, unconnected.
+    """Each graph of ``first`` and that of the same number in ``second`` as one, unconnected.
 
-    Attributes of nodes and edges that both have stay with them; those of graphs, and the anchors,
-    are those of ``first``. Edges are those of ``first``, then those of ``second``.
-
-    Returns:
-        The graphs, and the new number of every node of ``first``, then of ``second``.
+    Attributes of nodes and edges that both have stay with them, those of graphs and anchors are
+    those of ``first``, whose edges come first. Also the new numbers of all nodes.
     """
     # A node moves by as many places as graphs of the other batch come before it.
     moved = [at(second.ptr, first.batch), at(first.ptr + first.sizes, second.batch)]
@@ -124,26 +115,21 @@ def side_by_side(first: GraphBatch, second: GraphBatch) -> tuple[GraphBatch, Ten
     origin = torch.empty_like(place).scatter_(0, place, number)
     batch = torch.cat([first.batch, second.batch])
     edges = [at(place, first.edge_index), at(place, second.edge_index + first.num_nodes)]
-    graphs = GraphBatch(
-        x=torch.cat([first.x, second.x]).index_select(0, origin),
+    ours, theirs = first.groups(), second.groups()
+    graphs = GraphBatch.of(
+        both(ours["node"], theirs["node"], origin),
+        both(ours["edge"], theirs["edge"]),
         edge_index=torch.cat(edges, dim=1),
         batch=at(batch, origin),
         num_graphs=first.num_graphs,
-        edge_attr=_both(first.edge_attr, second.edge_attr),
-        edge_weight=_both(first.edge_weight, second.edge_weight),
         anchors=None if first.anchors is None else place[first.anchors],
-        node={name: value[origin] for name, value in _common(first.node, second.node).items()},
-        edge=_common(first.edge, second.edge),
         graph=first.graph,
     )
     return graphs, place
 
 
 def with_edges(graphs: GraphBatch, edge_index: Tensor, generator: torch.Generator) -> GraphBatch:
-    """The graphs with further edges after their own.
-
-    Their attributes are those of random edges, so that they are real; they weigh 1.
-    """
+    """The graphs with further edges of weight 1, and of attributes of random edges: real ones."""
     count, total = edge_index.shape[1], graphs.num_edges
     like: Tensor | None = None
     if total and (graphs.edge_attr is not None or graphs.edge):
@@ -164,19 +150,10 @@ def with_edges(graphs: GraphBatch, edge_index: Tensor, generator: torch.Generato
     )
 
 
-def _both(first: Tensor | None, second: Tensor | None) -> Tensor | None:
-    return None if first is None or second is None else torch.cat([first, second])
-
-
-def _common(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name: torch.cat([first[name], second[name]]) for name in first if name in second}
-
-
 def shuffled(store: GraphStore, rng: np.random.Generator) -> GraphStore:
-    """Renumbers the nodes of every graph at random and sorts its edges.
+    """Renumbers the nodes of every graph at random, those of a type together, and sorts its edges.
 
-    Generators put motif nodes last and motif edges in a row; after this neither the number of a
-    node nor the position of an edge says anything about it. Nodes of a type stay together.
+    Generators put motif nodes last and motif edges in a row; after this no number says anything.
     """
     graph, start = store.node_graph, store.node_start
     keys: tuple[np.ndarray, ...] = (rng.random(graph.numel()), graph.numpy())

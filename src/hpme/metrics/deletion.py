@@ -35,12 +35,10 @@ class DeletionOptions(TypedDict, total=False):
 
     Args:
         labels: Class :math:`y` of every graph; by default the predicted one.
-        scale: Unit in regression, ``"spread"`` unless given, see
-            :obj:`~hpme.metrics.deletion.Scale`.
+        scale: Unit in regression, by default ``"spread"``; :obj:`~hpme.metrics.deletion.Scale`.
         mode, model_config: As in :class:`~hpme.models.ExplainedModel`.
         level: ``"node"`` if the model returns one row per node; then graphs need ``anchors``.
-        seed: Seed, 0 unless given, of what is deleted at random and of the choice between pairs
-            with the same score; the global random state is not touched.
+        seed: Seed, by default 0, of what is deleted and chosen at random.
     """
 
     labels: Tensor | None
@@ -53,15 +51,12 @@ class DeletionOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Judge:
-    r"""Compares outputs on perturbed graphs :math:`G'` with those on the graphs :math:`G`.
-
-    Of every graph it knows class probabilities and the class :math:`y`, or values and their unit.
-    """
+    """Compares outputs on perturbed graphs :math:`G'` with those on the graphs :math:`G`."""
 
     task: Task
-    values: Tensor
-    label: Tensor | None
-    unit: Tensor | None
+    values: Tensor  # class probabilities, or values
+    label: Tensor | None  # the class :math:`y`
+    unit: Tensor | None  # of values
 
     @classmethod
     def of(cls, task: Task, output: Tensor, labels: Tensor | None, scale: Scale) -> Judge:
@@ -133,16 +128,12 @@ def _checked(labels: Tensor, values: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class PairReplicas:
-    """Several graphs, some of them repeatedly, seen as their pairs.
+    """Several graphs, some of them repeatedly, seen as their pairs."""
 
-    Graph number and position of the first pair of every replica; number in the table of all graphs
-    and replica of every pair.
-    """
-
-    ids: Tensor
-    ptr: Tensor
-    pairs: Tensor
-    owner: Tensor
+    ids: Tensor  # graph number of every replica
+    ptr: Tensor  # position of the first pair of every replica
+    pairs: Tensor  # number of every pair in the table of all graphs
+    owner: Tensor  # replica of every pair
 
 
 Keep = Callable[[PairReplicas], Tensor]
@@ -162,8 +153,8 @@ def outputs(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Graph numbers and outputs of ``samples`` replicas per graph, those of the first graph first.
 
-    Deletion is real: no model sees a deleted edge. How the replicas are cut into forward passes
-    does not change what ``keep`` draws, as long as it draws one number per pair.
+    How replicas are cut into forward passes does not change what ``keep`` draws, one number per
+    pair.
     """
 
     def deleted(replicas: Replicas) -> GraphBatch:
@@ -185,17 +176,16 @@ class Examined:
 
     Those are the graphs with at least one pair of nodes and without NaN scores. ``numbers`` are
     their positions among the ``total`` explanations, ``why`` says what is wrong with the others.
-    Without any of them there is no judge. Of explanations ``x``, ``edge_index`` and ``edge_mask``
-    are read and, if there, ``edge_attr``, ``edge_weight`` and ``anchors``.
+    Without any of them there is no judge.
     """
 
     def __init__(
         self,
         explained: ExplainedModel,
         explanations: Sequence[Any],
-        labels: Tensor | None,
-        scale: Scale,
-        seed: int,
+        labels: Tensor | None = None,
+        scale: Scale = "spread",
+        seed: int = 0,
     ) -> None:
         store = explained.read(explanations).detached(everything=explained.reads_all)
         table = store.pairs.proper
@@ -258,16 +248,9 @@ class Examined:
 
 
 @contextmanager
-def examine(
-    model: Model,
-    explanations: Sequence[Any],
-    *,
-    labels: Tensor | None = None,
-    scale: Scale = "spread",
-    seed: int = 0,
-    **facts: Any,
-) -> Iterator[Examined]:
+def examine(model: Model, explanations: Sequence[Any], **options: Any) -> Iterator[Examined]:
     """Freezes a model and runs it once on the graphs of explanations."""
-    explained = ExplainedModel.of(model, **facts)
+    own = {name: options.pop(name) for name in ("labels", "scale", "seed") if name in options}
+    explained = ExplainedModel.of(model, **options)
     with explained.frozen(), torch.no_grad():
-        yield Examined(explained, explanations, labels, scale, seed)
+        yield Examined(explained, explanations, **own)

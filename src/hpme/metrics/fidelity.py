@@ -23,15 +23,10 @@ Form = Literal["probability", "accuracy"]
 
 @dataclass(frozen=True)
 class Fidelity:
-    """Both sides of fidelity.
+    """What is lost without the explanation, the more the better, and with little else, the less."""
 
-    Args:
-        plus: What is lost without the explanation; the higher, the better.
-        minus: What is lost with little but the explanation; the lower, the better.
-    """
-
-    plus: GraphScores
-    minus: GraphScores
+    plus: GraphScores  # without it
+    minus: GraphScores  # with little but it
 
 
 def fidelity(
@@ -80,19 +75,15 @@ def robust_fidelity(
 ) -> Fidelity:
     r"""Robust fidelity :math:`Fid_{\alpha_1,+}` and :math:`Fid_{\alpha_2,-}` of hard explanations.
 
-    The means over samples of :math:`f(G)_y - f(G')_y`. For the first, :math:`G'` lacks each pair of
-    the explanation with probability :math:`\alpha_1`; for the second, each pair outside it stays
-    with probability :math:`\alpha_2`. Both directions between two nodes go together. In regression
-    :math:`|f(G) - f(G')|` in units of ``scale`` takes the place of the difference. Undefined for
-    graphs without edges and for NaN scores.
+    The means over samples of :math:`f(G)_y - f(G')_y`, in regression of :math:`|f(G) - f(G')|`. For
+    the first, :math:`G'` lacks each pair of the explanation with probability :math:`\alpha_1`; for
+    the second, each pair outside it stays with probability :math:`\alpha_2`.
 
     Args:
-        model, explanations, size: As in :func:`fidelity`.
+        model, explanations, size, **options: As in :func:`fidelity`.
         alpha1: Probability that a pair of the explanation is deleted.
         alpha2: Probability that a pair outside it is kept.
         samples: Perturbed graphs per graph, for either side.
-        **options: ``labels``, ``scale``, ``mode``, ``model_config``, ``level`` and ``seed``, see
-            :class:`DeletionOptions`.
     """
     if not (0 <= alpha1 <= 1 and 0 <= alpha2 <= 1):
         raise InputError(f"alpha1 and alpha2 must lie in [0, 1], got {alpha1} and {alpha2}")
@@ -117,15 +108,10 @@ def robust_fidelity(
 
 @dataclass(frozen=True)
 class SimOARReferences:
-    """What SimOAR gives without any knowledge.
+    """What SimOAR gives without any knowledge."""
 
-    Args:
-        random: Explanations of the same sizes, drawn at random.
-        empty: Nothing is spared from deletion.
-    """
-
-    random: GraphScores
-    empty: GraphScores
+    random: GraphScores  # explanations of the same sizes, drawn at random
+    empty: GraphScores  # nothing is spared from deletion
 
 
 def simoar(
@@ -147,13 +133,11 @@ def simoar(
     Undefined for graphs without edges and for NaN scores.
 
     Args:
-        model, explanations, size: As in :func:`fidelity`.
+        model, explanations, size, **options: As in :func:`fidelity`.
         ratio: Deleted share of a graph's pairs.
         samples: Perturbed graphs per graph.
         drop_isolated: Whether nodes left without an edge go, too; see
             :func:`~hpme.graphs.transforms.keep_edges`.
-        **options: ``labels``, ``scale``, ``mode``, ``model_config``, ``level`` and ``seed``, see
-            :class:`DeletionOptions`.
     """
     with examine(model, explanations, **options) as examined:
         return _survival(examined, examined.choose(size), ratio, samples, drop_isolated)

@@ -13,10 +13,7 @@ from hpme.models.train import score
 def accuracy(output: Tensor, labels: Tensor, task: Task | None = None) -> MetricValue:
     """Share of graphs whose class is right.
 
-    Args:
-        output: A model's output.
-        labels: Class of every graph.
-        task: What the output means; by default inferred from its columns.
+    Without a ``task``, what the output means is inferred from its columns.
     """
     return _of_classes("accuracy_score", output, labels, task)
 
@@ -27,12 +24,7 @@ def macro_f1(output: Tensor, labels: Tensor, task: Task | None = None) -> Metric
 
 
 def rmse(output: Tensor, labels: Tensor) -> MetricValue:
-    """Root of the mean squared error, in the unit of the labels.
-
-    Args:
-        output: A model's output, one value per graph.
-        labels: Value of every graph.
-    """
+    """Root of the mean squared error of one value per graph, in the unit of the labels."""
     return _of_values("root_mean_squared_error", output, labels)
 
 

@@ -18,14 +18,7 @@ from hpme.graphs.segment import segment_sum
 
 
 class MetricValue(float):
-    """A float that knows why it is NaN.
-
-    It behaves like any float; :attr:`reason` is ``None`` if the metric is defined.
-
-    Args:
-        value: The value; NaN if the metric is undefined.
-        reason: Why it is undefined.
-    """
+    """A float that knows why it is NaN: :attr:`reason` is ``None`` if the metric is defined."""
 
     __slots__ = ("reason",)
     reason: str | None
@@ -53,15 +46,10 @@ class MetricValue(float):
 
 @dataclass(frozen=True, eq=False)
 class GraphScores:
-    """A metric with one value per graph.
+    """A metric with one value per graph."""
 
-    Args:
-        per_graph: The values, in the order of the graphs; NaN where undefined.
-        why: Why values are undefined; the reason of :attr:`mean` if all are.
-    """
-
-    per_graph: Tensor
-    why: str
+    per_graph: Tensor  # in the order of the graphs; NaN where undefined
+    why: str  # values are undefined; the reason of the mean if all are
 
     @property
     def mean(self) -> MetricValue:
@@ -130,10 +118,7 @@ def descending(pairs: Pairs, score: Tensor, generator: torch.Generator | None = 
 
 
 def ranks(pairs: Pairs, score: Tensor, generator: torch.Generator) -> Tensor:
-    """Rank of every pair in its graph, 0 for the best, ties at random.
-
-    Ties by node numbers would leak how a generator numbers its motifs.
-    """
+    """Rank of every pair in its graph, 0 for the best, ties at random: numbers may leak motifs."""
     order = descending(pairs, score, generator)
     rank = torch.empty_like(order)
     position = torch.arange(order.numel(), device=order.device)
@@ -144,16 +129,12 @@ def ranks(pairs: Pairs, score: Tensor, generator: torch.Generator) -> Tensor:
 def hard_masks(explanations: Sequence[Any], size: Size, *, seed: int = 0) -> list[Tensor]:
     """The best pairs of every explanation as a boolean mask of its edges.
 
-    A pair has the mean score of its edges, and all of its edges are selected together. Pairs with
-    the same score are taken at random. Self-loops are never selected.
+    A pair has the mean score of its edges, which are selected together, but for self-loops.
 
     Args:
         explanations: What an explainer returned.
         size: Number of pairs, see :obj:`Size`.
         seed: Decides between pairs with the same score.
-
-    Raises:
-        InputError: If a score is NaN.
     """
     store = GraphStore.from_graphs(explanations)
     pairs = store.pairs.proper
@@ -169,11 +150,7 @@ def hard_masks(explanations: Sequence[Any], size: Size, *, seed: int = 0) -> lis
 
 
 def truth_sizes(graphs: Sequence[Any]) -> Tensor:
-    """Number of ground-truth pairs of every graph; either direction makes a pair one.
-
-    Args:
-        graphs: Graphs with a boolean ``edge_mask``.
-    """
+    """Number of ground-truth pairs of graphs with a boolean ``edge_mask``, in either direction."""
     pairs = GraphStore.from_graphs(graphs).pairs.proper
     return segment_sum(pairs.any(truth_edges(graphs)).long(), pairs.graph, pairs.num_graphs)
 

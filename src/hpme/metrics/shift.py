@@ -25,15 +25,10 @@ _WEIGHT = "given weight"
 
 @dataclass(frozen=True)
 class Shift:
-    """Distance between graph embeddings.
+    """Distance between graph embeddings, as they are; a zero one has no angle."""
 
-    Args:
-        cosine: Cosine similarity; the higher, the closer. Undefined if an embedding is zero.
-        euclidean: Euclidean distance, of embeddings as they are; the lower, the closer.
-    """
-
-    cosine: GraphScores
-    euclidean: GraphScores
+    cosine: GraphScores  # similarity; the higher, the closer
+    euclidean: GraphScores  # the lower, the closer
 
 
 def shift(

@@ -13,15 +13,8 @@ from hpme.graphs import GraphStore
 from hpme.graphs.hetero import flat_views
 from hpme.graphs.segment import concatenated_ranges, exclusive_cumsum, segment_sum
 from hpme.graphs.transforms import on_cpu
-from hpme.metrics.shared import (
-    GraphScores,
-    MetricValue,
-    Size,
-    descending,
-    edge_scores,
-    resolve_size,
-    truth_edges,
-)
+from hpme.metrics import shared
+from hpme.metrics.shared import GraphScores, MetricValue, Size
 
 Reduction = Literal["pooled", "per_graph"]
 Alternatives = Sequence[Sequence[Tensor]]
@@ -67,10 +60,7 @@ def edge_auc(
 def edge_auc_per_graph(
     scores: Tensor, labels: Tensor, graph: Tensor, *, edge_index: Tensor | None = None
 ) -> Tensor:
-    """One AUC per graph, NaN where a graph lacks one of the classes or has a NaN score.
-
-    Arguments are those of :func:`edge_auc`.
-    """
+    """One :func:`edge_auc` per graph, NaN where it lacks one of the classes or has a NaN score."""
     scores, labels, graph = _checked(scores, labels, graph, edge_index)
     num_graphs = _count(graph)
     broken = segment_sum(scores.isnan().double(), graph, num_graphs) > 0
@@ -90,9 +80,8 @@ def explanation_auc(
         explanations: What an explainer returned, in the order of ``graphs``.
         graphs: Graphs with a boolean ``edge_mask``.
         reduction: ``"pooled"`` or ``"per_graph"``; or ``"best"``, for graphs that several ground
-            truths would explain: per graph the AUC against the alternative that suits the scores
-            best, then the mean over graphs. With many alternatives chance alone gives more than
-            one half.
+            truths would explain: the mean over graphs of the AUC against the alternative that suits
+            the scores best, for which chance alone gives more than one half.
         alternatives: For ``"best"``; see :func:`explanation_auc_per_graph`.
     """  # noqa: E501
     if (reduction == "best") != (alternatives is not None):
@@ -133,9 +122,8 @@ def precision_at_k(
     """Share of ground truth among the ``size`` best pairs of every graph.
 
     Both directions between two nodes are one pair with the mean of their scores; it is ground truth
-    if either direction is. Self-loops do not count. Of pairs tied at the last place, each counts by
-    the chance to be drawn, so the value is the mean over all ways to break the tie. Undefined for
-    graphs without ground truth and for NaN scores.
+    if either direction is. Self-loops do not count. The value is the mean over all ways to break a
+    tie at the last place. Undefined for graphs without ground truth and for NaN scores.
 
     Args:
         explanations, graphs: As in :func:`explanation_auc`.
@@ -143,15 +131,15 @@ def precision_at_k(
             ground truth of each graph, where precision and recall are the same.
     """
     explanations, graphs = _paired(explanations, graphs)
-    scores, truth_mask = edge_scores(explanations), truth_edges(graphs)
+    scores, truth_mask = shared.edge_scores(explanations), shared.truth_edges(graphs)
     store = GraphStore.from_graphs(graphs)
     pairs, total = store.pairs.proper, len(store)
     score, truth = pairs.mean(scores), pairs.any(truth_mask).double()
     truths = segment_sum(truth, pairs.graph, total)
-    wanted = truths.long() if size is None else resolve_size(size, pairs.counts)
+    wanted = truths.long() if size is None else shared.resolve_size(size, pairs.counts)
     broken = segment_sum(score.isnan().double(), pairs.graph, total) > 0
     last = (pairs.start + wanted - 1).clamp(min=0, max=max(score.numel() - 1, 0))
-    threshold = score[descending(pairs, score)][last] if score.numel() else last.double()
+    threshold = score[shared.descending(pairs, score)][last] if score.numel() else last.double()
     above, tied = (
         segment_sum(torch.stack([part, part * truth], dim=1), pairs.graph, total)
         for part in (
@@ -217,14 +205,10 @@ def _paired(explanations: Sequence[Any], graphs: Sequence[Any]) -> tuple[list[An
 def _flat(explanations: Sequence[Any], graphs: Sequence[Any]) -> tuple[Tensor, ...]:
     """Scores, labels, graph numbers and ends of all edges."""
     explanations, graphs = _paired(explanations, graphs)
-    for number, graph in enumerate(graphs):
-        if graph.get("edge_mask") is None:
-            raise InputError(f"graph {number} has no ground truth edge_mask")
     counts = torch.tensor([graph.num_edges for graph in graphs])
     edge_index = torch.cat([graph.edge_index for graph in graphs], dim=1)
-    scores = torch.cat([explanation.edge_mask.detach() for explanation in explanations])
-    labels = torch.cat([graph.edge_mask for graph in graphs])
-    return scores, labels, torch.repeat_interleave(counts), edge_index
+    both = shared.edge_scores(explanations), shared.truth_edges(graphs)
+    return *both, torch.repeat_interleave(counts), edge_index
 
 
 def _checked(

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from hpme.explainers.hpme.grafting import Grafting
 from hpme.explainers.hpme.pattern_effects import (
@@ -114,11 +113,10 @@ def audit_of(
     should: NamedPattern,
     other: NamedPattern | None,
     grafting: Grafting | None = None,
-    fits: Tensor | None = None,
 ) -> Audit:
     """Asks about what should matter and what should not; see :func:`evidence_of`."""
-    both = [evidence_of(transplants, should, other, grafting, fits)]
-    both += [] if other is None else [evidence_of(transplants, other, should, grafting, fits)]
+    both = [evidence_of(transplants, should, other, grafting)]
+    both += [] if other is None else [evidence_of(transplants, other, should, grafting)]
     context = transplants.context
     alike = context.task.classification and len(torch.unique(context.prediction)) == 1
     finding = "one prediction only" if alike else finding_of(both)

@@ -72,21 +72,15 @@ class Counterfactual:
         kind = "nodes" if self.smiles is None else "atoms"
         words.append(f"{self.size} {kind if self.size > 1 else kind[:-1]} changed")
         words += [f"similarity {self.similarity:.2f}"] if self.similarity is not None else []
-        words += (
-            [f"accessibility {self.accessibility:.1f}"] if self.accessibility is not None else []
-        )
+        hard = self.accessibility
+        words += [f"accessibility {hard:.1f}"] if hard is not None else []
         words += ["you have this one already"] if self.known else []
         return f"{change} by {', '.join(words)}: {self.smiles or f'{self.graph.num_nodes} nodes'}"
 
 
 @dataclass(frozen=True)
 class Flip:
-    """What counts as another answer.
-
-    Args:
-        context: The frozen model on the graphs.
-        threshold: For values: the answer is on which side of it they are.
-    """
+    """What counts as another answer: for values, one on the other side of a threshold."""
 
     context: Context
     threshold: float | None
@@ -180,12 +174,9 @@ def _inside(store: GraphStore, graphs: Tensor) -> Tensor:
 
 
 def _mixed(graphs: Tensor, nodes: Tensor, transplants: Transplants) -> Mix:
-    """Graphs with regions exchanged.
+    """Graphs with regions exchanged: of a graph that is changed, and of a donor, ``[R, 2]``.
 
-    Args:
-        graphs: Numbers ``[R, 2]`` of a graph that is changed, and of a donor.
-        nodes: Boolean ``[R, 2, W]``: nodes of the first that go, and of the second that come.
-        transplants: The graphs and their hosts.
+    Of each row those ``nodes`` ``[R, 2, W]`` of the first that go, and of the second that come.
     """
     mix, inside = transplants.mix, _inside(transplants.context.store, graphs)
     sides = []

@@ -75,25 +75,17 @@ def usual(wanted: Tensor, which: Any, classes: bool) -> float:
 class DecisionList:
     """Rules of the shortest description: most of the loss gone, for the fewest conditions.
 
-    Rules are added one after another, each the one that tells apart best what is left; then each
-    is found again with all others as they are, until nothing improves. What classes a model
-    predicts is learned from its probabilities, which say more than the classes.
-
-    Args:
-        has: Whether graphs fulfil conditions, boolean ``[P, B]``.
-        cost: Description length of every condition ``[P]``, in graphs.
-        wanted: Probabilities of classes, or values in units of their spread ``[B, C]``.
-        classes: Whether these are classes.
-        banned: Boolean ``[P, C]``: a condition must not speak for a class.
-        least: Fewest graphs that a rule decides.
+    Rules are added one after another, each the one that tells apart best what is left; then each is
+    found again with all others as they are, until nothing improves. What classes a model predicts
+    is learned from its probabilities, which say more than the classes.
     """
 
-    has: Tensor
-    cost: Tensor
-    wanted: Tensor
-    classes: bool
-    banned: Tensor
-    least: int
+    has: Tensor  # whether graphs fulfil conditions, boolean [P, B]
+    cost: Tensor  # description length of every condition [P], in graphs
+    wanted: Tensor  # probabilities of classes, or values in units of their spread [B, C]
+    classes: bool  # whether these are classes
+    banned: Tensor  # boolean [P, C]: a condition must not speak for a class
+    least: int  # fewest graphs that a rule decides
     rules: list[Decision] = field(default_factory=list)
 
     def learn(self) -> DecisionList:
@@ -141,12 +133,10 @@ class DecisionList:
             self.rules.insert(place, old)
 
     def _best(self, left: Tensor, below: Tensor | None) -> tuple[float, Decision] | None:
-        """The best rule for the open graphs, with what it takes away.
+        """The best rule for the graphs that are ``left``, with what it takes away.
 
-        Args:
-            left: The open graphs, boolean.
-            below: Loss of all graphs by the rules that follow; without it, by what is left to the
-                mean, the loss inside counting twice, since no later rule can mend it.
+        That is of the loss of all graphs by the rules ``below``; without it, of what is left to the
+        mean, the loss inside counting twice, since no later rule can mend it.
         """
         has, y = self.has[:, left].float(), self.wanted[left].float()
         loss = torch.zeros(len(y)) if below is None else below[left].float()

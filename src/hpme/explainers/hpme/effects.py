@@ -20,20 +20,18 @@ SIZE_GROUPS = 4
 
 @dataclass(frozen=True)
 class Effect:
-    r"""How much higher the output is than with something else in its place.
+    """How much higher the output is than with something else in its place.
 
     The pooled region of :math:`G` gives way to that of another graph, which is a hard mix with
     :math:`G` as the host: the effect is :math:`f(G) - f(G^{(mix)})`, the mean over hosts. The
-    effect of a node is the same for one node in place of the region, with the same hosts; where
-    graphs have types, one of its own type takes its place, and none where a host has none. In
+    effect of a node is the same for one node, of its own type, in place of the region. In
     molecules, where it is known how the model reads them, neutral groups take the place of what
-    chemistry can exchange: an atom goes with what it cannot be cut off from, such as its ring. The
-    output is the probability of the explained class, or the value in its own unit.
+    chemistry can exchange: an atom goes with what it cannot be cut off from. The output is the
+    probability of the explained class, or the value in its own unit.
 
     Args:
         mean: Mean change; positive if the region raises the output.
-        low: Lower end of its 95 % confidence interval over hosts.
-        high: Upper end.
+        low, high: Ends of its 95 % confidence interval over hosts.
         nodes: Mean, low and high for every node, ``[N, 3]``; NaN if they were not asked about, and
             where graphs are about nodes, which cannot give way.
     """
@@ -63,8 +61,7 @@ def effects_of(
 ) -> list[Effect]:
     """Effects in graphs; hosts are drawn at random, since intervals are about chance.
 
-    Molecules are mixed as graphs where all outputs ``without`` atoms are NaN, see
-    :meth:`~hpme.explainers.hpme.grafting.Grafting.without`.
+    Molecules are mixed as graphs where all outputs ``without`` atoms are NaN.
     """
     mix, count = transplants.mix, transplants.count
     graphs, total = mix.graphs, mix.graphs.num_graphs
@@ -103,8 +100,7 @@ def _node_effects(
 ) -> tuple[Tensor, Tensor]:
     """Numbers of nodes of some graphs, those among a mask ``[N]``, and their effects ``[n, 3]``.
 
-    In row ``k`` of a sweep every graph gives its ``k``-th of these nodes away; graphs that have
-    fewer begin again.
+    In row ``k`` of a sweep graphs give their ``k``-th of these nodes away; short ones begin again.
     """
     graphs, (draws, count) = mix.graphs, hosts.shape
     sizes = torch.bincount(graphs.batch[among], minlength=graphs.num_graphs)
@@ -132,17 +128,12 @@ RESAMPLES = 1999
 
 @dataclass(frozen=True)
 class Measured:
-    """Hard mixes of graphs with room for the pool; see :meth:`~hpme.models.output.Task.values`.
+    """Hard mixes of graphs with room for the pool; see :meth:`~hpme.models.output.Task.values`."""
 
-    Values ``[2, D, B, C]`` are of hosts with the pool, and with a random region as large and as
-    connected, ``[D, B, C]`` of hosts as they are, ``[B, C]`` those of graphs. Classes ``[B]`` are
-    predicted ones; there are none of a regression.
-    """
-
-    kept: Tensor
-    hosts: Tensor
-    wanted: Tensor
-    classes: Tensor | None
+    kept: Tensor  # [2, D, B, C]: hosts with the pool, and with a random region as connected
+    hosts: Tensor  # as they are [D, B, C]
+    wanted: Tensor  # of graphs [B, C]
+    classes: Tensor | None  # predicted ones [B], if any
 
     @classmethod
     def on(cls, *parts: tuple[HardMix, nn.Module]) -> Measured:
@@ -178,8 +169,8 @@ class Measured:
     ) -> tuple[float, float, float, float]:
         """Effect of the pool in some graphs, the ends of its interval, and its p-value.
 
-        It is the share of the way from hosts with random regions to the graph's own output that
-        pools bring hosts further; from hosts as they are, where random regions are nearly there.
+        The share of the way from hosts with random regions, or as they are if these are nearly
+        there, to the graph's own output that pools bring hosts further.
         """
         pool, random, host = (self._near(v)[chosen] for v in (*self.kept, self.hosts))
         own = self._near(self.wanted.unsqueeze(0))[chosen]

@@ -34,30 +34,18 @@ NOWHERE = 1e-6
 
 @dataclass(frozen=True)
 class Trials:
-    """Outputs of transplants of every graph and its hosts ``[D, B]``, NaN where there is none.
+    """Outputs of transplants of every graph and its hosts ``[D, B]``, NaN where there is none."""
 
-    Args:
-        own: Outputs of the graphs ``[B]``.
-        hosts: Outputs of the hosts as they are.
-        inserted: With the region of the graph.
-        random: With a random region of it.
-        removed: The graph with something neutral in place of the region.
-        spared: The same for a random region.
-        bounded: Whether outputs are probabilities, of which there cannot be too much.
-        share: Share of the transplants that chemistry allows ``[B]``, 0 where there are too few;
-            NaN for graphs that are no molecules.
-        made: Molecules by graph and draw: the host, it with the region, and it with a random
-            region, as :class:`~hpme.data.molecules.grafts.Transplant`.
-    """
-
-    own: Tensor
-    hosts: Tensor
-    inserted: Tensor
-    random: Tensor
-    removed: Tensor
-    spared: Tensor
-    bounded: bool
+    own: Tensor  # outputs of the graphs [B]
+    hosts: Tensor  # of the hosts as they are
+    inserted: Tensor  # with the region of the graph
+    random: Tensor  # with a random region of it
+    removed: Tensor  # the graph with something neutral in place of the region
+    spared: Tensor  # the same for a random region
+    bounded: bool  # whether there cannot be too much: of probabilities
+    # Share of the transplants that chemistry allows [B], 0 where too few; NaN for no molecules.
     share: Tensor = field(default_factory=lambda: torch.tensor(math.nan))
+    # By graph and draw the ``Transplant`` of the host, and of it with either region.
     made: dict[tuple[int, int], tuple[Any, Any, Any]] = field(default_factory=dict)
 
     def with_grafts(self, other: Trials) -> Trials:
@@ -95,9 +83,8 @@ def degrees(trials: Trials) -> dict[str, Tensor]:
 
     Also ``kept``, the share of the way that is left without the random region that is needed most,
     ``rest``, how far the graph without the region is ahead of hosts with random ones, and whether
-    grafts clearly take hosts ``towards`` the graph. Hosts that differ enough count, on the side of
-    the farthest. The way begins at hosts with random regions; where these are nearly there already,
-    at hosts as they are. Where none differs at all, shares are 0.
+    grafts clearly take hosts ``towards`` the graph. The way begins at hosts with random regions;
+    where these are nearly there already, at hosts as they are.
     """
     own, there = trials.own.double(), trials.differ
     scale = torch.maximum(own.abs(), trials.hosts.double().abs().nan_to_num().amax(0))
@@ -137,10 +124,7 @@ def degrees(trials: Trials) -> dict[str, Tensor]:
 
 
 def interval(change: Tensor) -> Tensor:
-    """Mean and 95 % confidence interval ``[B, 3]`` over the rows of changes ``[D, B]``.
-
-    Entries that are NaN do not count; of fewer than two there is no end.
-    """
+    """Mean and 95 % confidence interval ``[B, 3]`` over the finite rows of changes ``[D, B]``."""
     mean, error, freedom = _moments(change)
     quantile = import_module("scipy.stats").t.ppf((1 + CONFIDENCE) / 2, freedom.cpu().numpy())
     half = torch.from_numpy(quantile).to(error) * error

@@ -37,11 +37,7 @@ Featurise = Callable[[Sequence[str]], Sequence[Any]]
 def default_featurise(
     store: GraphStore, known: Featurise | None = None, *, hydrogens: bool = True
 ) -> Featurise:
-    """What makes the first of the graphs again: ``known``, or hpme's own features, or PyG's.
-
-    Raises:
-        InputError: If the graphs have other features.
-    """
+    """What makes the first of the graphs again: ``known``, or hpme's own features, or PyG's."""
 
     def ours(smiles: Sequence[str], whole: bool = False) -> Sequence[Any]:
         labels = [0] * len(smiles)
@@ -104,10 +100,7 @@ class Featuriser:
 
 
 class Grafting:
-    """Kept molecules as hosts, and what the model says about them.
-
-    The seed draws places, hosts and random regions, together with the molecule.
-    """
+    """Kept molecules as hosts, and what the model says about them; all is drawn by the seed."""
 
     def __init__(
         self, context: Context, featuriser: Featuriser, smiles: Sequence[str], seed: int
@@ -117,6 +110,11 @@ class Grafting:
         self.anatomies = [anatomy_of(text) for text in self.smiles]
         known = context.adapter.explained
         self.found: dict[str, Any] = known.found if isinstance(known, HeldModel) else {}
+
+    @cached_property
+    def fits(self) -> Tensor:
+        """Whether each of the graphs is that of its SMILES."""
+        return self.featuriser.fits(self.featuriser.like)
 
     @cached_property
     def fillers(self) -> dict[int, list[Graft]]:
@@ -195,7 +193,7 @@ class Grafting:
         """Outputs without pooled atoms ``[draws, B]``, and without each atom ``[draws, N]``.
 
         Different neutral groups take their place, as far as there are any; else it is NaN. A single
-        atom goes with what it cannot be cut off from, an atom of a ring with its ring.
+        atom goes with what it cannot be cut off from.
         """
         parts = pooled.cpu().split(store.sizes.tolist())  # type: ignore[no-untyped-call]
         first = (len(store) + exclusive_cumsum(store.sizes)).tolist()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
@@ -43,15 +43,13 @@ UNLIKE = 0.001
 class Guarantee:
     r"""How large shown regions must be for a stated risk on new graphs.
 
-    Nodes of more importance than a threshold are shown. Their loss is the share of the prediction
-    that they do not carry: put in place of the pooled nodes of hosts, they change the hosts'
-    outputs by a share of the way to the output of their own graph, 1 is all of it; what is missing
-    is the loss, from 0 to 1. A prediction that rests on something missing is carried by anything
-    that takes the place of what hosts have. With ``truth`` it is the share of the marked nodes that
-    are not shown. A smaller region counts at least the loss of any larger one, so that losses are
-    monotone; then the smallest regions are taken for which the mean over :math:`n` graphs fulfils
-    :math:`(n \cdot risk + 1) / (n + 1) \le \alpha`. For a new graph that is exchangeable with
-    these, the expected loss is then at most :math:`\alpha`.
+    Nodes of more importance than a threshold are shown. Their loss, from 0 to 1, is the share of
+    the prediction that they do not carry: of the way from hosts' outputs to that of their own graph
+    what is missing when they are put in place of the hosts' pooled nodes. With ``truth`` it is the
+    share of the marked nodes that are not shown. A smaller region counts at least the loss of any
+    larger one, so that losses are monotone; then the smallest regions are taken for which the mean
+    over :math:`n` graphs fulfils :math:`(n \cdot risk + 1) / (n + 1) \le \alpha`. For a new graph
+    that is exchangeable with these, the expected loss is then at most :math:`\alpha`.
 
     Args:
         alpha: Largest expected loss.
@@ -104,11 +102,7 @@ class Guarantee:
         return self.sizes[self._place]
 
     def at(self, alpha: float) -> Guarantee:
-        """The same calibration with another risk.
-
-        Raises:
-            InputError: If it cannot be reached.
-        """
+        """The same calibration with another risk, which must be in reach."""
         return Guarantee(**{**vars(self), "alpha": alpha})
 
     def sentence(self) -> str:
@@ -128,11 +122,9 @@ class Guarantee:
         return table_of(rows)
 
     def unlike(self, explanations: Sequence[Any]) -> str:
-        """Why graphs are not exchangeable with those of the calibration; empty if nothing says so.
+        """Why explained graphs are not like those of the calibration; empty if nothing says so.
 
-        Args:
-            explanations: Their explanations, of which the number of nodes and the mean importance
-                are compared.
+        The number of nodes and the mean importance are compared.
         """
         if len(explanations) < ENOUGH:
             return ""
@@ -164,11 +156,7 @@ def check_alpha(alpha: float) -> None:
 
 
 def guarantee_of(
-    explainer: HPMEBase,
-    model: Model,
-    graphs: Iterable[Any],
-    alpha: float,
-    truth: Sequence[Tensor] | None,
+    explainer: HPMEBase, model: Model, graphs: Any, alpha: float, truth: Sequence[Tensor] | None
 ) -> Guarantee:
     """The guarantee of an explainer on graphs that it was not fitted on; see its method."""
     check_alpha(alpha)
@@ -215,8 +203,10 @@ def _losses(
         sizes.append((transplants.sizes(shown) / graphs.sizes)[:count])
         if truth is None:
             losses.append(not_carried(transplants, shown))
-        else:
-            losses.append(missed(truth, shown[own], graphs.batch[own], count))
+        else:  # NaN where none is marked
+            gone, marked = (segment_sum(nodes.double(), graphs.batch[own], count)
+                            for nodes in (truth & ~shown[own], truth))  # fmt: skip
+            losses.append(gone / marked)
     codes = graph_codes(transplants.context.store)[:count]
     new = ~torch.isin(codes, explainer._buffers.get(SEEN, codes[:0]))
     mean = segment_mean(importance[own], graphs.batch[own], count)
@@ -232,15 +222,10 @@ def calibrated(
     shown: Tensor,
     like: tuple[Tensor, Tensor],
 ) -> Guarantee:
-    """The guarantee that losses of graphs allow.
+    """The guarantee that losses ``[T, n]`` of graphs allow, from 0 to 1.
 
-    Args:
-        alpha: Largest expected loss.
-        kind: What losses are about.
-        thresholds: Thresholds ``[T]``, ascending, so that regions become smaller.
-        losses: Losses ``[T, n]`` from 0 to 1.
-        shown: Shares of shown nodes ``[T, n]``.
-        like: Number of nodes, and their mean importance, of every graph.
+    Regions become smaller with the thresholds ``[T]``; ``shown`` are the shares of nodes in them
+    ``[T, n]``, ``like`` the number of nodes and their mean importance of every graph.
     """
     count = losses.shape[1]
     risk = losses.double().cummax(0).values.mean(1)
@@ -275,11 +260,3 @@ def not_carried(transplants: Transplants, keep: Tensor) -> Tensor:
     if context.task.classification:  # a probability beyond that of the graph is carried as well
         left = ((own - inserted) / (own - hosts)).clamp(0, 1)
     return torch.where(there, left, torch.nan).nanmean(0).nan_to_num(1.0)
-
-
-def missed(truth: Tensor, shown: Tensor, batch: Tensor, count: int) -> Tensor:
-    """Share of the marked nodes of every graph that is not shown; NaN where none is marked."""
-    gone, all_of_it = (
-        segment_sum(nodes.double(), batch, count) for nodes in (truth & ~shown, truth)
-    )
-    return gone / all_of_it

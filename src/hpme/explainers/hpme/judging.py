@@ -37,19 +37,12 @@ FILE_VALUES = ("importance", "weight", "score", "value", "mask")
 
 @dataclass(frozen=True)
 class JudgedMasks:
-    """What transplants say about the masks of one origin; shares are as in ``Quality``.
+    """What transplants say about the masks of one origin; shares are as in ``Quality``."""
 
-    Args:
-        name: What they are called.
-        quality: For each graph; ``None`` where the mask marks no node.
-        regions: Nodes that were transplanted, all graphs end to end.
-        scores: The masks by node, all graphs end to end.
-    """
-
-    name: str
-    quality: list[Quality | None] = field(repr=False)
-    regions: Tensor = field(repr=False)
-    scores: Tensor = field(repr=False)
+    name: str  # what they are called
+    quality: list[Quality | None] = field(repr=False)  # None where no node is marked
+    regions: Tensor = field(repr=False)  # transplanted nodes of all graphs in a row
+    scores: Tensor = field(repr=False)  # the masks by node, likewise
 
     @cached_property
     def numbers(self) -> dict[str, float]:
@@ -97,15 +90,10 @@ class JudgedMasks:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Masks of several origins beside each other.
+    """Masks of several origins beside each other."""
 
-    Args:
-        masks: The given ones, then HPME's own, then random regions of the size of the latter.
-        store: The graphs.
-    """
-
-    masks: list[JudgedMasks]
-    store: GraphStore = field(repr=False)
+    masks: list[JudgedMasks]  # given ones, HPME's own, then random regions of their size
+    store: GraphStore = field(repr=False)  # the graphs
 
     def __getitem__(self, name: str) -> JudgedMasks:
         return {one.name: one for one in self.masks}[name]
@@ -120,15 +108,13 @@ class Judgement:
         if rows != "graphs":
             raise InputError(f"rows must be one of masks, graphs, got {rows!r}")
         names = ("verdict", "carried", "carried_low", "carried_high", "p", "lost", "size")
-        return table_of(
-            [
-                {"masks": one.name, "graph": number}
-                | {name: getattr(quality, name) for name in names}
-                for one in self.masks
-                for number, quality in enumerate(one.quality)
-                if quality is not None
-            ]
-        )
+        found = [
+            {"masks": one.name, "graph": number} | {name: getattr(quality, name) for name in names}
+            for one in self.masks
+            for number, quality in enumerate(one.quality)
+            if quality is not None
+        ]
+        return table_of(found)
 
     def explanations(self) -> dict[str, Explanations]:
         """Explanations by origin, with their quality: what a page shows."""
@@ -149,11 +135,8 @@ class Judgement:
 def named_masks(masks: Any, store: GraphStore, by: By | None = None) -> dict[str, Tensor]:
     """Importance of all nodes ``[N]`` by name of its origin.
 
-    Args:
-        masks: A file, a tensor, a sequence with something for each graph, or several of these by
-            name.
-        store: The graphs.
-        by: Whether tensors are about nodes or edges; by default what their lengths say.
+    Masks are a file, a tensor, a sequence with something for each graph, or several of these by
+    name. ``by`` says whether tensors are about nodes or edges; by default their lengths do.
     """
     if not isinstance(masks, Mapping):
         name = Path(masks).stem if isinstance(masks, str | Path) else "given"
@@ -221,12 +204,8 @@ def read_masks(path: str | Path, store: GraphStore, numbers: Sequence[int] | Non
     """Importance of nodes of a table (``.csv``, ``.tsv``, ``.parquet``).
 
     A row has ``graph``, the number of the graph, ``node`` or ``source`` and ``target``, and
-    ``importance``; what is not listed has the lowest there is, and 0 at most.
-
-    Args:
-        path: The file.
-        store: The graphs.
-        numbers: Their numbers in the file; rows about others are ignored. By default their places.
+    ``importance``; what is not listed has the lowest there is, and 0 at most. ``numbers`` are those
+    of the graphs in the file, whose other rows are ignored; by default their places.
     """
     path = Path(path)
     columns = _columns(path)
@@ -282,13 +261,8 @@ def judge_regions(
 ) -> dict[str, tuple[list[Quality | None], Tensor, Tensor]]:
     """Quality, region and scores of masks of the graphs, and of HPME's own and random regions.
 
-    Masks of 0 and 1 mark regions themselves; of others the best nodes count, as many as HPME
-    pools, equal ones in an order that says nothing.
-
-    Args:
-        transplants: The graphs and their hosts.
-        scores: Importance of the graphs' own nodes by name.
-        grafting: Transplants of molecules, if the graphs are such.
+    Masks of 0 and 1 mark regions themselves; of others the best nodes count, as many as HPME pools,
+    equal ones in an order that says nothing. ``scores`` are of the graphs' own nodes.
     """
     graphs, pooled = transplants.graphs, transplants.pooled
     sizes, own = transplants.sizes(pooled), graphs.batch < transplants.count

@@ -13,19 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from hpme.data.molecules import exchanges
 from hpme.data.molecules.anatomy import Anatomy, Graft
 from hpme.data.molecules.chem import rdkit_module, read_molecule
-from hpme.data.molecules.exchanges import (
-    Edit,
-    accessibility,
-    exchanged,
-    fingerprint,
-    group_name,
-    objection,
-    shared_atoms,
-    similarities,
-    swapped,
-)
+from hpme.data.molecules.exchanges import Edit, exchanged, group_name
 from hpme.explainers.hpme.counterfactuals import Counterfactual, Flip
 from hpme.explainers.hpme.grafting import Featurise, anatomy_of
 from hpme.explainers.shared.context import batches
@@ -75,14 +66,11 @@ class _Molecule:
 
     def similarity(self, edit: Edit) -> float:
         """Tanimoto similarity to an edited form."""
-        other = fingerprint(read_molecule(edit.smiles))
-        return similarities(self.anatomy.molecule, [other])[0]
+        other = exchanges.fingerprint(read_molecule(edit.smiles))
+        return exchanges.similarities(self.anatomy.molecule, [other])[0]
 
     def plan(self, edit: Edit, anatomy: Anatomy) -> list[Planned]:
-        """Edits of an edited form: small changes of important groups by telling ones first.
-
-        What came before stays where it is.
-        """
+        """Edits of an edited form: small changes of important groups by telling ones first."""
         queue: list[Planned] = []
 
         def matter(*atoms: int) -> float:
@@ -103,7 +91,7 @@ class _Molecule:
                     cost = 0.5 * (len(gone) + len(group.atoms)) - odds - worth
                     queue.append((cost, edit, partial(exchanged, anatomy, end, gone, group)))
         for number in (n for n in range(anatomy.size) if edit.origin[n] >= 0):
-            for made in swapped(anatomy, number):
+            for made in exchanges.swapped(anatomy, number):
                 queue.append((1 - matter(number), edit, partial(itemgetter(0), (made,))))
         return sorted(queue, key=itemgetter(0))
 
@@ -138,7 +126,7 @@ def molecule_counterfactuals(
 ) -> list[list[Counterfactual]]:
     """At most ``n`` for each of the first ``count`` molecules of a store; all of it gives groups.
 
-    The most important atoms are changed first; ``advance`` is told how many molecules are done.
+    The most important atoms are changed first; one step per molecule that is done.
     """
     values = flip.context.values[: len(store)].cpu()
     answers = flip.answer(values)
@@ -167,11 +155,11 @@ def molecule_counterfactuals(
     prints, written = zip(*(_donor(text)[1:] for text in texts), strict=True)
     for one in everyone:
         other = [i for i, side in enumerate(sides) if side != sides[one.number]]
-        near = similarities(one.anatomy.molecule, [prints[i] for i in other])
+        near = exchanges.similarities(one.anatomy.molecule, [prints[i] for i in other])
         twins: list[Found] = []
         for similarity, i in sorted(zip(near, other, strict=True), reverse=True)[: 2 * n]:
             both = one.anatomy.molecule, anatomies[i].molecule
-            origin = {b: a for a, b in shared_atoms(*both, unlike=False, seconds=1)}
+            origin = {b: a for a, b in exchanges.shared_atoms(*both, unlike=False, seconds=1)}
             edit = Edit(texts[i], tuple(origin.get(n, -1) for n in range(anatomies[i].size)))
             if one.cost(edit) <= (FARTHEST if similarity >= TWIN else NEAREST):
                 output = flip.output(values[i : i + 1], answers[one.number : one.number + 1])
@@ -185,17 +173,14 @@ def molecule_counterfactuals(
 
 @lru_cache(maxsize=512)
 def _donor(smiles: str) -> tuple[dict[str, tuple[str, Graft]], Any, str]:
-    """Groups a molecule may give, its fingerprint, and its SMILES as RDKit writes it.
-
-    They are remembered, since kept molecules give to every one that is asked about.
-    """
+    """Groups a molecule may give, its fingerprint, and its SMILES as RDKit writes it; kept."""
     anatomy, found = anatomy_of(smiles), {}
     for graft in anatomy.substituents:
         if len(graft.atoms) <= LARGEST and len(graft.pieces[0].joints) == 1:
             name = group_name(anatomy, graft.atoms)
             found[f"{name} {graft.pieces[0].surroundings[0].kinds[0]}"] = name, graft
     write = rdkit_module("Chem").MolToSmiles
-    return found, fingerprint(anatomy.molecule), write(anatomy.molecule)
+    return found, exchanges.fingerprint(anatomy.molecule), write(anatomy.molecule)
 
 
 def _libraries(texts: Sequence[str], sides: Sequence[float]) -> dict[float, Library]:
@@ -232,13 +217,12 @@ def _round(open_: Sequence[_Molecule], size: int, flip: Flip, featurise: Featuri
             edit = form.then(make())
             if edit is not None and edit.smiles not in one.seen:
                 one.seen.add(edit.smiles)
-                if objection(one.anatomy.molecule, read_molecule(edit.smiles)) is None:
+                if exchanges.objection(one.anatomy.molecule, read_molecule(edit.smiles)) is None:
                     tried.append((one, edit))
     if not tried:
         return
     once = {text: place for place, text in enumerate(dict.fromkeys(e.smiles for _, e in tried))}
     context = flip.context
-    assert context.adapter.explained is not None
     store = context.adapter.explained.read(list(featurise(list(once))))
     ids = batches(torch.arange(len(store)), 2048)
     output = torch.cat([context.predict(store.batch(some)).cpu() for some in ids])
@@ -269,9 +253,12 @@ def _made(
             changed[edit.new] = True
             removed = torch.zeros(int(sizes[one.number]), dtype=torch.bool)
             removed[list(one.removed(edit))] = True
-            gone, come = group_name(one.anatomy, one.removed(edit)), group_name(after, edit.new)
+            gone, come = (
+                group_name(one.anatomy, one.removed(edit)),
+                group_name(after, edit.new),
+            )
             row = graph, changed, removed, one.answer, answer, (one.output, output), edit.smiles
             words = edit.marked, one.similarity(edit), f"{gone} -> {come}"
-            hard, names = accessibility(after.molecule), flip.words(one.answer, answer)
+            hard, names = exchanges.accessibility(after.molecule), flip.words(one.answer, answer)
             result[-1].append(Counterfactual(*row, *words, hard, known, names))
     return result

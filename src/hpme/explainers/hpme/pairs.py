@@ -31,17 +31,14 @@ NOTHING = 1e-9
 class PairPart:
     """A place at which two graphs differ.
 
-    Args:
-        first, second: Its nodes in either graph, boolean; in one of them there may be none.
-        change: How much the output rises if it becomes as in the second graph: the mean of the
-            change in the first graph as it is, and of that which is missing in the second one.
-        alone: How much it rises in the first graph.
+    The ``change`` is the mean of that in the first graph as it is, and of what the second one
+    misses.
     """
 
-    first: Tensor
-    second: Tensor
-    change: float
-    alone: float
+    first: Tensor  # its nodes in the first graph, boolean; there may be none
+    second: Tensor  # in the second graph
+    change: float  # how much the output rises if it becomes as in the second graph
+    alone: float  # how much it rises in the first graph
 
 
 @dataclass(frozen=True)
@@ -130,21 +127,13 @@ class PairDifferences(list[PairDifference]):
 
 @dataclass(frozen=True)
 class JoinedPair:
-    """Two graphs as one, matched nodes once; what is in one alone falls into parts.
+    """Two graphs as one, matched nodes once; what is in one alone falls into parts."""
 
-    Args:
-        place: Number of every node in the first and the second graph, ``[2, U]``; -1 if not there.
-        ends: Ends of every edge, ``[2, W]``.
-        kind: Kind of every edge; edges of other kinds are others ``[W]``.
-        edge: Number of every edge in either graph, ``[2, W]``; -1 if not there.
-        part: Number of the part of every node ``[U]``; -1 for nodes that touch nothing different.
-    """
-
-    place: Tensor
-    ends: Tensor
-    kind: Tensor
-    edge: Tensor
-    part: Tensor
+    place: Tensor  # number of every node in the first and the second graph [2, U]; -1 if not there
+    ends: Tensor  # of every edge [2, W]
+    kind: Tensor  # of every edge; edges of other kinds are others [W]
+    edge: Tensor  # number of every edge in either graph [2, W]; -1 if not there
+    part: Tensor  # of every node [U]; -1 for nodes that touch nothing different
 
     @classmethod
     def of(
@@ -192,9 +181,8 @@ class JoinedPair:
     def hybrid(self, swapped: set[int]) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         """The first graph with some parts of the second.
 
-        Returns:
-            The graph that each node is taken from, and its number there; ends of the edges, which
-            of the edges of both graphs they are, and the graph that each is taken from.
+        The graph and number that each node is taken from; ends of the edges, their numbers, and
+        graphs.
         """
         side = torch.isin(self.part, torch.tensor(sorted(swapped), dtype=torch.long)).long()
         node = self.place.gather(0, side.unsqueeze(0))[0]
@@ -292,13 +280,7 @@ def node_pairs(first: Any, second: Any) -> list[tuple[int, int]]:
 def differences(
     context: Context, store: GraphStore, featuriser: Featuriser | None
 ) -> PairDifferences:
-    """Why outputs differ between the graphs of even number and those that follow them.
-
-    Args:
-        context: The frozen model on the graphs.
-        store: The graphs, pair after pair.
-        featuriser: Makes graphs of molecules, if they are such.
-    """
+    """Why outputs differ between the graphs of even number and those that follow them."""
     graphs, join = store.to_data_list(), _molecules if featuriser else _graphs
     joined: list[JoinedPair] = []
     made: dict[tuple[int, str, int], Any] = {}

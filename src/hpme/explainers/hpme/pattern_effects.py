@@ -41,19 +41,12 @@ Span = tuple[float, ...]
 
 @dataclass(frozen=True)
 class Estimate:
-    """Average effect of a pattern; positive is towards the prediction of graphs that have it.
+    """Average effect of a pattern; positive is towards the prediction of graphs that have it."""
 
-    Args:
-        effect: By how much outputs are higher with the pattern.
-        control: The same for random fragments as large.
-        beyond: The difference of the two; the effect itself where no random fragment fits.
-        graphs: Number of graphs that were changed.
-    """
-
-    effect: Span
-    control: Span
-    beyond: Span
-    graphs: int
+    effect: Span  # by how much outputs are higher with the pattern
+    control: Span  # the same for random fragments as large
+    beyond: Span  # the difference; the effect itself where no random fragment fits
+    graphs: int  # number of graphs that were changed
 
     @classmethod
     def of(cls, effect: Tensor, control: Tensor) -> Estimate:
@@ -90,28 +83,20 @@ NOTHING = Estimate((math.nan,) * 3, (math.nan,) * 3, (math.nan,) * 3, 0)
 class PatternEvidence:
     """What moving one pattern does.
 
-    Args:
-        name: The pattern.
-        graphs: Number of graphs that have it.
-        prediction: The prediction that most of them get: a class, or the mean value.
-        inserted: It alone, put into graphs of other predictions that have none of the patterns,
-            or, where there are none, that have the other.
-        removed: It, in graphs of that prediction, beside hydrogens in its place.
-        replaced: The same beside neutral fragments as large in its place.
-        bound: From which effect on a pattern is read.
-        grafted: Whether chemistry allows what was made; else regions were mixed as graphs.
-        towards: What positive effects bring outputs nearer to.
+    It is put alone into graphs of other predictions that have none of the patterns, or, where there
+    are none, that have the other; in graphs of its own prediction hydrogens take its place, or
+    neutral fragments as large.
     """
 
     name: str
-    graphs: int
-    prediction: float
+    graphs: int  # that have it
+    prediction: float  # that most of these get: a class, or the mean value
     inserted: Estimate
     removed: Estimate
     replaced: Estimate
-    bound: float
-    grafted: bool
-    towards: str = ""
+    bound: float  # from which effect on a pattern is read
+    grafted: bool  # whether chemistry allows what was made; else regions were mixed as graphs
+    towards: str = ""  # what positive effects bring outputs nearer to
 
     @property
     def enough(self) -> bool | None:
@@ -194,17 +179,15 @@ def evidence_of(
     pattern: NamedPattern,
     beside: NamedPattern | None,
     grafting: Grafting | None = None,
-    fits: Tensor | None = None,
 ) -> PatternEvidence:
     """What moving a pattern does, without another one ``beside`` that may come with it.
 
-    With ``grafting``, if it is known how the model reads molecules, those that are what their
-    SMILES say (``fits``) are grafted; else graphs are mixed.
+    With ``grafting`` molecules that are what their SMILES say are grafted; else graphs are mixed.
     """
     beside = beside or NamedPattern("", [()] * len(pattern.matches))
     found = None
-    if grafting is not None and fits is not None and bool((pattern.present & fits).any()):
-        found = _Grafts(transplants, grafting, fits, pattern, beside).evidence()
+    if grafting is not None and bool((pattern.present & grafting.fits).any()):
+        found = _Grafts(transplants, grafting, pattern, beside).evidence()
     return found or _mixed(transplants, pattern, beside)
 
 
@@ -225,7 +208,6 @@ class _Grafts:
 
     transplants: Transplants
     grafting: Grafting
-    fits: Tensor
     pattern: NamedPattern
     beside: NamedPattern
 
@@ -238,11 +220,12 @@ class _Grafts:
         """What moving the pattern does; ``None`` if it could be moved too seldom."""
         context, total = self.transplants.context, int(self.pattern.present.sum())
         classes = context.task.classification
-        having, alone = self.pattern.present & self.fits, ~self.beside.present
+        fits, alone = self.grafting.fits, ~self.beside.present
+        having = self.pattern.present & fits
         prediction, same = _usual(self.transplants, having.nonzero().view(-1))
         own = having & same & alone
         own = own if int(own.sum()) >= APART else having & same
-        free = ~self.pattern.present & self.fits
+        free = ~self.pattern.present & fits
         hosts = [free & alone & ~same, free & ~same, free & alone]
         if not classes:
             hosts = [free & alone, free]

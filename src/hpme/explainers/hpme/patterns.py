@@ -16,6 +16,7 @@ from hpme.graphs.patterns import LabelledGraphs, Pattern, frequent
 NODE_KINDS, EDGE_KINDS = 64, 16
 """Kinds of features up to which they are labels; with more, features are taken for measurements,
 and patterns are of structure alone."""
+Score = Callable[[Tensor], Tensor]
 Kinds = Mapping[bytes, int]
 """Numbers of rows of features."""
 LARGEST = 12
@@ -34,16 +35,10 @@ condition."""
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Labels of nodes and edges, the same for all graphs of a kind.
+    """Labels of nodes and edges, the same for all graphs of a kind."""
 
-    Args:
-        molecules: Whether labels are those of molecules.
-        nodes: Labels of rows of node features; empty if features are not told apart.
-        edges: Labels of rows of edge features.
-    """
-
-    molecules: bool
-    nodes: Kinds = field(default_factory=dict)
+    molecules: bool  # whether labels are those of molecules
+    nodes: Kinds = field(default_factory=dict)  # empty if features are not told apart
     edges: Kinds = field(default_factory=dict)
 
     @classmethod
@@ -146,22 +141,17 @@ class Catalogue:
 def find_candidates(
     graphs: LabelledGraphs,
     regions: list[Tensor],
-    gain: Callable[[Tensor], Tensor],
-    speaks_for: Callable[[Tensor], Tensor],
+    gain: Score,
+    speaks_for: Score,
     advance: Callable[[int], None],
     *,
     least: float | None,
 ) -> Catalogue:
     """Groups components of pooled subgraphs, and tries parts of those that tell graphs apart.
 
-    Args:
-        graphs: The graphs.
-        regions: Boolean node masks; components of all of them are grouped.
-        gain: How well patterns tell predictions apart, from ``has`` ``[P, B]``.
-        speaks_for: Number of the prediction that patterns speak for, from the same; patterns for
-            one prediction do not crowd out those for another.
-        advance: Called once for each size of patterns, of which there are :data:`LARGEST`.
-        least: What a limit of the edges that leave a match must gain; without it there are none.
+    ``gain`` says how well patterns do so, from ``has`` ``[P, B]``, and ``speaks_for`` for which
+    prediction: patterns for one do not crowd out those for another. A limit of the edges that leave
+    a match must gain ``least``; without it there are none. One step per size of patterns.
     """
     catalogue, chosen = Catalogue(), Catalogue()
     for region in regions:
@@ -211,10 +201,7 @@ def _best(gain: Tensor, side: Tensor, count: int) -> list[int]:
 
 
 def _limited(
-    graphs: LabelledGraphs,
-    pattern: Pattern,
-    gain: Callable[[Tensor], Tensor],
-    least: float | None,
+    graphs: LabelledGraphs, pattern: Pattern, gain: Score, least: float | None
 ) -> tuple[Pattern, Tensor]:
     """A pattern, with a limit of leaving edges if that tells graphs apart better."""
     leaving = graphs.least_leaving(pattern)

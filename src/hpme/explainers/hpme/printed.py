@@ -25,9 +25,8 @@ class HPMEPrintedExplainer(HPMEBase):
     r"""The paper's Algorithm 1: one pool and one edge MLP, trained together from one start.
 
     :math:`G'` is any graph, boundary edges go by rank, the BCE is summed over the edges of a mixup
-    graph (Eq. bce_loss) and an edge scores :math:`p_{ij}`. Nothing is chosen: neither among starts
-    nor among checkpoints, and no hard mix is asked; :attr:`report` measures one afterwards. All of
-    the pool is shown: what of it is needed only a hard mix could tell.
+    graph (Eq. bce_loss) and an edge scores :math:`p_{ij}`. Nothing is chosen among starts or
+    checkpoints by hard mixes; :attr:`report` measures one afterwards. All of the pool is shown.
 
     Args:
         ratio: Share of nodes that are pooled, :math:`r`, which the paper takes from the ground
@@ -36,8 +35,7 @@ class HPMEPrintedExplainer(HPMEBase):
             w/o BCE.
         pool_layers: Pooling layers :math:`L`.
         gate: ``"tanh"`` multiplies transplanted features by :math:`\tanh(s)`; ``None`` is the
-            paper's equation to the letter, which leaves :math:`\phi` without a gradient, so the
-            pool stays as it was drawn.
+            paper's equation to the letter, which leaves :math:`\phi` without a gradient.
         temperature: :math:`\tau` of the binary concrete distribution.
         score, neighbor, attach: As in :class:`~hpme.explainers.hpme.base.HPMEBase`, with the
             paper's choices as defaults.

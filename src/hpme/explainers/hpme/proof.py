@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,6 +14,7 @@ from hpme.data.molecules.chem import written
 from hpme.explainers.hpme.evidence import Trials
 from hpme.explainers.hpme.method.pool import by_boundary
 from hpme.explainers.hpme.transplants import Transplants
+from hpme.explainers.shared.explanation import Pictured
 from hpme.graphs import GraphBatch, GraphStore
 
 SHOWN = 3
@@ -23,19 +23,12 @@ SHOWN = 3
 
 @dataclass(frozen=True)
 class Planted:
-    """A host as it is, or with nodes of another graph.
+    """A host as it is, or with nodes of another graph."""
 
-    Args:
-        graph: What the model was asked about.
-        nodes: Its nodes that were inserted; of a host as it is, those that make room; boolean.
-        origin: The number of every node in the host; -1 if it is not of the host.
-        output: What the model says.
-    """
-
-    graph: Data
-    nodes: Tensor
-    origin: Tensor
-    output: float
+    graph: Data  # what the model was asked about
+    nodes: Tensor  # those that were inserted; of a host as it is, those that make room; boolean
+    origin: Tensor  # number of every node in the host; -1 if it is not of the host
+    output: float  # what the model says
 
 
 Trial = tuple[Planted, ...]
@@ -45,57 +38,28 @@ Drawn = dict[int, list[tuple[int, list[tuple[Data, Tensor, Tensor]]]]]
 
 
 @dataclass(frozen=True)
-class Proof:
-    """What moving the region of an explanation into other graphs does there.
+class Proof(Pictured):
+    """What moving the region of an explanation into other graphs does there; drawn as it is."""
 
-    Args:
-        region: Nodes of the explained graph that are moved, boolean.
-        output: What the model says about the graph.
-        name: What the output is called, such as ``"p(class 1)"``.
-        hosts: Outputs of all hosts that differ enough from the graph ``[D]``, NaN for others.
-        chosen: With the region ``[D]``.
-        random: With random regions ``[D]``.
-        trials: Some of the hosts, to be drawn; none where regions could not be moved.
-        bounded: Whether outputs are probabilities.
-        graph: The explained graph, to be drawn beside the hosts.
-    """
+    region: Tensor  # nodes of the explained graph that are moved, boolean
+    output: float  # what the model says about the graph
+    name: str  # what that is called, such as "p(class 1)"
+    hosts: Tensor  # outputs of all hosts that differ enough from the graph [D], NaN for others
+    chosen: Tensor  # with the region [D]
+    random: Tensor  # with random regions [D]
+    trials: tuple[Trial, ...]  # of some of the hosts; none where regions could not be moved
+    bounded: bool  # whether outputs are probabilities
+    graph: Data | None = None  # to be drawn beside the hosts
 
-    region: Tensor
-    output: float
-    name: str
-    hosts: Tensor
-    chosen: Tensor
-    random: Tensor
-    trials: tuple[Trial, ...]
-    bounded: bool
-    graph: Data | None = None
-
-    @overload
-    def draw(self, path: None = None) -> str: ...
-    @overload
-    def draw(self, path: str | Path) -> Path: ...
-    def draw(self, path: str | Path | None = None) -> str | Path:
-        """Draws the graph, and hosts before and after.
-
-        Args:
-            path: A ``.png`` or ``.svg`` file to write; without it the SVG text is returned.
-        """
-        # Pictures are built on explanations, so they are looked up when one is drawn.
-        from hpme.viz.gallery import save_picture
+    def _picture(self, suffix: str) -> bytes:
         from hpme.viz.sheets import proof_picture
 
-        return save_picture(path, lambda suffix: proof_picture(self, suffix))
-
-    def _repr_html_(self) -> str:
-        return self.draw()
+        return proof_picture(self, suffix)
 
 
 @torch.no_grad()
 def proofs_of(transplants: Transplants, trials: Trials, names: Sequence[str]) -> list[Proof]:
-    """Proofs of graphs, of the same transplants that verdicts rest on.
-
-    ``names`` is what their outputs are called.
-    """
+    """Proofs of graphs, of the transplants that verdicts rest on; ``names`` are of outputs."""
     ids, rows = _shown(trials)
     drawn = _grafts(trials, ids, rows) if trials.made else {}
     left = torch.tensor([number not in drawn for number in ids.tolist()], dtype=torch.bool)
@@ -108,11 +72,8 @@ def proofs_of(transplants: Transplants, trials: Trials, names: Sequence[str]) ->
     for number, region in enumerate(transplants.split(transplants.pooled)):
         outputs = [table[number] for table in tables]
         shown = tuple(
-            tuple(
-                Planted(*picture, float(said[row]))
-                for picture, said in zip(pictures, outputs, strict=True)
-            )
-            for row, pictures in drawn.get(number, ())
+            tuple(Planted(*one, float(said[row])) for one, said in zip(trio, outputs, strict=True))
+            for row, trio in drawn.get(number, ())
         )
         hosts, chosen, random = outputs
         told = region.cpu(), own[number], names[number], hosts, chosen, random
@@ -183,7 +144,7 @@ def _grafts(trials: Trials, ids: Tensor, rows: Tensor) -> Drawn:
 
 
 def _trial(host: Data, *both: tuple[Data, Tensor, Tensor]) -> list[tuple[Data, Tensor, Tensor]]:
-    """The host with those of its nodes that make room for the region, then with either region."""
+    """The host with those of its nodes that make room, then with either region."""
     numbers, origin = torch.arange(host.num_nodes), both[0][2]
     return [(host, ~torch.isin(numbers, origin), numbers), *both]
 

@@ -38,12 +38,11 @@ REASONS: dict[Verdict, str] = {
 class Quality:
     """What interventions on real graphs say about an explanation.
 
-    The pooled region is put into hosts, other real graphs of other predictions, and something
-    neutral takes its place in the graph. Random regions of the graph, as large and as connected,
-    show what any region would do. The output is the probability of the explained class, or the
-    value in its own unit. Shares are of the way from the outputs of hosts with random
-    regions to that of the graph: 1 is all of it, 0 none, below 0 away from it. Intervals are of
-    95 %, over hosts.
+    The pooled region is put into hosts, real graphs of other predictions, and something neutral
+    takes its place in the graph; random regions, as large and as connected, show what any region
+    would do. The output is the probability of the explained class, or the value in its own unit.
+    Shares are of the way from the outputs of hosts with random regions to that of the graph: 1 is
+    all of it, 0 none, below 0 away from it. Intervals are of 95 %, over hosts.
 
     Args:
         verdict: ``"carried"``: the region carries most of the way, beyond random regions.
@@ -62,9 +61,8 @@ class Quality:
             chance; ``nan`` if there was one chain only.
         size: Number of nodes of the region.
         grafted: Share of the transplants that chemistry allows, for molecules; others are not
-            counted. 0 where it allows too few: nothing is inserted then, and nodes are replaced as
-            in all other graphs; ``nan`` for these, and if it is not known how the model reads
-            molecules.
+            counted. 0 where it allows too few: nothing is inserted then; ``nan`` for other graphs,
+            and if it is not known how the model reads molecules.
         output, nodes: What they are called.
         rest: Other nodes that the region relies on, as ``pooled`` of explanations: with something
             unlike them in their place the prediction goes, too. Looked for if the verdict is
@@ -211,12 +209,8 @@ def quality_of(
     found, names = degrees(trials), output_names(transplants.context, count)
     words = verdicts(found)
     asked = torch.tensor([rest and word in ("carried", "part") for word in words])
-    others, together = rest_of(
-        transplants,
-        asked.to(trials.own.device),
-        lambda keep: degrees(measured(keep))["carried"][:, 0],
-        grafting,
-    )
+    asked = asked.to(trials.own.device)
+    others, together = rest_of(transplants, asked, lambda keep: degrees(measured(keep)), grafting)
     shares = trials.share.expand(count).tolist()
     texts = grafting.featuriser.like.text["smiles"] if grafting else [None] * count
     smiles = [None if math.isnan(s) else t for s, t in zip(shares, texts, strict=True)]
@@ -248,15 +242,11 @@ def trials_of(transplants: Transplants, keep: Tensor) -> Trials:
     ids = torch.arange(count, device=transplants.hosts.device)
     random = transplants.random_regions(keep)
     own, hosts = (context.values[:count].unsqueeze(0), context.values[transplants.hosts])
-    return Trials(
-        value_of(context, own, ids)[0],
-        value_of(context, hosts, ids),
-        outcome(context, transplants.into_hosts(keep, ids), ids),
-        outcome(context, transplants.into_hosts(random, ids), ids),
-        outcome(context, transplants.replaced(keep), ids),
-        outcome(context, transplants.replaced(random), ids),
-        context.task.classification,
-    )
+    outputs = [transplants.into_hosts(nodes, ids) for nodes in (keep, random)]
+    outputs += [transplants.replaced(nodes) for nodes in (keep, random)]
+    tables: list[Any] = [value_of(context, own, ids)[0], value_of(context, hosts, ids)]
+    tables += [outcome(context, some, ids) for some in outputs]
+    return Trials(*tables, *[context.task.classification])
 
 
 def output_names(context: Context, count: int) -> list[str]:
@@ -310,28 +300,20 @@ def _stable(transplants: Transplants, rival: nn.Module | None) -> Tensor:
 
 @dataclass(frozen=True)
 class Alternative:
-    """A subgraph that carries the prediction of its graph.
+    """A subgraph that carries the prediction of its graph."""
 
-    Args:
-        nodes: Boolean mask of the graph's nodes; where these have types, one mask for each type.
-        kept: How near it brings graphs of other predictions to the explained one, see
-            :class:`~hpme.explainers.hpme.quality.Quality`.
-        chance: How near as many random nodes of the graph do.
-    """
-
-    nodes: Any
-    kept: float
-    chance: float
+    nodes: Any  # mask of the graph's nodes; where these have types, one for each
+    kept: float  # how near it brings graphs of other predictions to the explained one
+    chance: float  # how near as many random nodes of the graph do
 
 
 @torch.no_grad()
 def alternatives_of(transplants: Transplants, count: int) -> list[list[Alternative]]:
     """At most ``count`` subgraphs of every graph, the first as in its explanation.
 
-    The next are the smallest sufficient prefixes of the ranking without the nodes of those before,
-    as long as there are any. Then each goes without every other node of the first, so that what
-    else could take part in the reason is seen; such a one shares at most half of its nodes with
-    one before. None if nothing in the graph carries the prediction.
+    The next are the smallest sufficient prefixes of the ranking without the nodes of those before.
+    Then each goes without every other node of the first, so that what else could take part in the
+    reason is seen; such a one shares at most half of its nodes with one before.
     """
     graphs, lists = transplants.graphs, [list[Alternative]() for _ in range(transplants.count)]
     rows: list[Tensor] = []

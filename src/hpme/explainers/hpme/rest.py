@@ -54,13 +54,12 @@ class Parts:
 def rest_of(
     transplants: Transplants,
     chosen: Tensor,
-    carried: Callable[[Tensor], Tensor],
+    degrees_of: Callable[[Tensor], dict[str, Tensor]],
     grafting: Grafting | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Nodes that pooled regions rely on, boolean ``[N]``, and what they carry together ``[count]``.
 
-    The worst part is added and others are looked for, as long as too little is carried. The chosen
-    graphs are asked about, boolean ``[count]``.
+    Of the chosen graphs the worst part is added and others are looked for, until enough is carried.
     """
     kept = transplants.pooled.clone()
     together = torch.full_like(chosen, torch.nan, dtype=torch.double)
@@ -71,17 +70,14 @@ def rest_of(
             break
         kept[transplants.graphs.ptr[graph] + place] = True
         chosen = torch.zeros_like(chosen).index_fill(0, graph, True)
-        share = carried(kept & transplants.of_graphs(chosen)).to(together)
+        share = degrees_of(kept & transplants.of_graphs(chosen))["carried"][:, 0].to(together)
         together = torch.where(chosen, share, together)
         chosen = chosen & (together < CARRIES)
     return kept & ~transplants.pooled, together
 
 
 def named(nodes: Tensor, smiles: str | None, *, typed: bool = False) -> str:
-    """What nodes are called: a ring or a group of a molecule, else each by its number.
-
-    Nodes with types are counted; each type has numbers of its own.
-    """
+    """What nodes are called: a ring, a group of a molecule, or numbers; with types their count."""
     numbers = nodes.nonzero().view(-1).tolist()
     words, kind = [f"node {number}" for number in numbers], "node"
     if numbers and smiles is not None:
@@ -104,8 +100,7 @@ def named(nodes: Tensor, smiles: str | None, *, typed: bool = False) -> str:
 def parts_of(transplants: Transplants, kept: Tensor, others: Tensor) -> Parts:
     """Single nodes of ``others``, and all that are alike: what is there twice, one may do without.
 
-    Alike are nodes of the same features and the same kept neighbours; without such, the same
-    neighbours.
+    Alike are nodes of the same features and kept neighbours; without such, the same neighbours.
     """
     graphs, score, kind = transplants.graphs, transplants.score, _kinds(transplants)
     limit = torch.full_like(graphs.sizes, CANDIDATES + graphs.anchors_per_graph)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import networkx as nx
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor
 
 from hpme.explainers.hpme.patterns import Vocabulary
+from hpme.explainers.shared.explanation import Pictured
 from hpme.graphs import GraphStore
 from hpme.graphs.patterns import LabelledGraphs, Pattern
 from hpme.storage import json_values
@@ -31,17 +31,11 @@ class Exemplar(NamedTuple):
 
 @dataclass(frozen=True)
 class Condition:
-    """Whether graphs have a pattern.
-
-    Args:
-        pattern: The pattern, an induced subgraph.
-        times: In at least so many places.
-        absent: Whether it is the opposite that is asked for.
-    """
+    """Whether graphs have a pattern, an induced subgraph, or have it not."""
 
     pattern: Pattern
-    times: int = 1
-    absent: bool = False
+    times: int = 1  # in at least so many places
+    absent: bool = False  # whether it is the opposite that is asked for
 
     def name(self, vocabulary: Vocabulary) -> str:
         """The condition in a few letters."""
@@ -66,9 +60,8 @@ class Rule:
         precision: Share of these that get the prediction, for values one in the interval.
         recall: Share of the graphs with the prediction that it decides.
         lift: How much more often these get the prediction than all do.
-        effects: How much nearer the patterns of a graph bring hosts of other predictions to its
-            prediction than random nodes of it do, for some graphs; of molecules by grafts, in
-            units of the output.
+        effects: How much nearer the patterns of some graphs bring hosts to their predictions than
+            random nodes do; of molecules by grafts, in units of the output.
         pooled: Mean share of the matching nodes that the explainer pools.
         exemplar: A graph that shows the rule.
     """
@@ -130,8 +123,10 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class RuleBook:
+class RuleBook(Pictured):
     """An ordered list of rules that says what a model predicts; the first that holds decides.
+
+    Its picture is of the whole dataset: a row per rule, a point per graph.
 
     Args:
         rules: The rules; none if no short list says clearly more than the default alone.
@@ -181,20 +176,12 @@ class RuleBook:
 
     def to_dict(self) -> dict[str, Any]:
         """All that JSON can hold."""
-        found: dict[str, Any] = json_values(
-            {
-                "rules": [rule.to_dict() for rule in self.rules],
-                "contributors": [rule.to_dict() for rule in self.contributors],
-                "default_label": self.default_label,
-                "learned_graphs": self.learned_graphs,
-                "unseen_graphs": self.unseen_graphs,
-                "note": self.note,
-                "fidelity": self.fidelity,
-                "fidelity_learned": self.learned,
-                "fidelity_always": self.always,
-                "default": self.default,
-            }
-        )
+        row: dict[str, Any] = {"rules": [rule.to_dict() for rule in self.rules]}
+        row["contributors"] = [rule.to_dict() for rule in self.contributors]
+        names = ("default_label", "learned_graphs", "unseen_graphs", "note", "fidelity")
+        row |= {name: getattr(self, name) for name in names}
+        others = {"fidelity_learned": self.learned, "fidelity_always": self.always}
+        found: dict[str, Any] = json_values(row | others | {"default": self.default})
         return found
 
     def __str__(self) -> str:
@@ -210,16 +197,7 @@ class RuleBook:
         ranked = [f"- {rule}" for rule in self.contributors]
         return "\n".join([*([self.note] if self.note else []), *lines, *ranked])
 
-    def draw(self, path: str | Path | None = None) -> str | Path:
-        """The picture of the whole dataset: a row per rule, a point per graph.
-
-        Args:
-            path: A ``.png`` or ``.svg`` file to write; without it the SVG text is returned.
-        """
-        from hpme.viz.gallery import save_picture
+    def _picture(self, suffix: str) -> bytes:
         from hpme.viz.sheets import rules_picture
 
-        return save_picture(path, lambda suffix: rules_picture(self, suffix))
-
-    def _repr_html_(self) -> str:
-        return str(self.draw())
+        return rules_picture(self, suffix)

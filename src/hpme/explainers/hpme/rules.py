@@ -9,18 +9,8 @@ import torch
 from torch import Tensor
 
 from hpme.errors import InputError
-from hpme.explainers.hpme.decisions import (
-    MOST_RULES,
-    Decision,
-    DecisionList,
-    decide,
-    different,
-    error,
-    gain,
-    speaks_for,
-    undecided,
-    usual,
-)
+from hpme.explainers.hpme import decisions
+from hpme.explainers.hpme.decisions import MOST_RULES, Decision, decide, error, undecided, usual
 from hpme.explainers.hpme.patterns import Catalogue, add_contexts, find_candidates
 from hpme.explainers.hpme.rulebook import Condition, Rule, RuleBook
 from hpme.explainers.hpme.weighing import LEAST_UNSEEN, Weighing
@@ -67,11 +57,7 @@ class Learner(Weighing):
         return -(-self.least * int(self.learned.sum()) // int(self.unseen.sum()))
 
     def learn(self, advance: Callable[[int], None]) -> RuleBook:
-        """The rules, with what they are worth on unseen graphs.
-
-        Args:
-            advance: Called once for each size of patterns.
-        """
+        """The rules, with what they are worth on unseen graphs; one step per size of patterns."""
         if len(torch.unique(self.predicted[self.learned])) == 1:
             return self._book([], torch.zeros(0, len(self.learned)).bool(), [], SAME)
         conditions, has, banned = self._conditions(self._candidates(advance))
@@ -81,7 +67,7 @@ class Learner(Weighing):
         cost = torch.tensor([ABSENT if one.absent else COST for one in conditions])
         known, y = has[:, self.learned], self.wanted[self.learned]
         classes = self.classes is not None
-        found = DecisionList(known, cost, y, classes, banned, self.fewest).learn()
+        found = decisions.DecisionList(known, cost, y, classes, banned, self.fewest).learn()
         if self.grafting is None:
             self._told_apart(found, conditions)
         rules = list[Decision]()  # without those that fail on unseen graphs
@@ -102,8 +88,8 @@ class Learner(Weighing):
         found = find_candidates(
             self.vocabulary.read(self.store.subset(ids)),
             [region[inside] for region in regions],
-            lambda has: gain(has, y),
-            lambda has: speaks_for(has, y),
+            lambda has: decisions.gain(has, y),
+            lambda has: decisions.speaks_for(has, y),
             advance,
             # SMARTS has no word for edges that leave a match.
             least=None if molecules else LEAST_GAIN * float(error(torch.ones(1, len(y)), y)),
@@ -116,8 +102,7 @@ class Learner(Weighing):
     def _conditions(self, found: Catalogue) -> tuple[list[Condition], Tensor, Tensor]:
         """Conditions, whether they hold ``[P, B]``, and for which classes they must not speak.
 
-        A condition and its opposite follow each other; what holds for the same graphs as one
-        before is left out.
+        A condition and its opposite follow each other; what holds for the same graphs is left out.
         """
         graphs, learned, known = self.graphs, self.learned, set[bytes]()
         conditions, rows, banned = list[Condition](), list[Tensor](), list[Tensor]()
@@ -137,12 +122,12 @@ class Learner(Weighing):
                     banned += [signs < 0, signs > 0]
         if not rows:
             return [], torch.zeros(0, graphs.count).bool(), torch.zeros(0, 1).bool()
-        best = different(torch.stack(rows[::2])[:, learned], self.wanted[learned])
+        best = decisions.different(torch.stack(rows[::2])[:, learned], self.wanted[learned])
         chosen = [number for one in best for number in (2 * one, 2 * one + 1)]
         has, refused = (torch.stack([some[n] for n in chosen]) for some in (rows, banned))
         return [conditions[n] for n in chosen], has, refused
 
-    def _told_apart(self, found: DecisionList, conditions: Sequence[Condition]) -> None:
+    def _told_apart(self, found: decisions.DecisionList, conditions: Sequence[Condition]) -> None:
         """In place of each pattern the smallest of equally good ones that carry most."""
         empty = decide([], usual(found.wanted, slice(None), found.classes), found.has)
         bound = EQUAL_GAIN * float(found.loss(empty).sum())
@@ -210,19 +195,11 @@ class Learner(Weighing):
         for place, (numbers, prediction) in enumerate(rules):
             here = undecided(rules[:place], has) & has[numbers].all(0)
             made.append(self.rule([conditions[n] for n in numbers], prediction, here))
-        return RuleBook(
-            tuple(made),
-            tuple(contributors),
-            default * self.unit,
-            self.worth(undecided(rules, has), default).label,
-            fidelity,
-            self.fidelity(decide(rules, default, has), learned),
-            alone,
-            int(learned.sum()),
-            int((~learned).sum()),
-            why,
-            self.vocabulary,
-        )
+        listed = tuple(made), tuple(contributors)
+        said = default * self.unit, self.worth(undecided(rules, has), default).label
+        measured = fidelity, self.fidelity(decide(rules, default, has), learned), alone
+        counts = int(learned.sum()), int((~learned).sum())
+        return RuleBook(*listed, *said, *measured, *counts, why, self.vocabulary)
 
     def _contributors(self, conditions: Sequence[Condition], has: Tensor) -> list[Rule]:
         """Rules of one condition that hold for themselves, those of the largest effect first."""

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from hpme.errors import InputError
+from hpme.explainers.hpme import quality as qualities
+from hpme.explainers.hpme import transplants as hosting
 from hpme.explainers.hpme.audit import Audit, audit_of
 from hpme.explainers.hpme.counterfactuals import Counterfactual, Flip, graph_counterfactuals
 from hpme.explainers.hpme.effects import Effect, effects_of
@@ -20,25 +22,12 @@ from hpme.explainers.hpme.judging import By, Judgement, judge_regions, judgement
 from hpme.explainers.hpme.molecules import molecule_counterfactuals
 from hpme.explainers.hpme.pattern_effects import NamedPattern
 from hpme.explainers.hpme.patterns import LARGEST, Vocabulary
-from hpme.explainers.hpme.quality import (
-    Alternative,
-    Quality,
-    alternatives_of,
-    class_names,
-    quality_of,
-)
+from hpme.explainers.hpme.quality import Alternative, Quality
 from hpme.explainers.hpme.report import FitReport
 from hpme.explainers.hpme.rulebook import RuleBook
 from hpme.explainers.hpme.rules import Learner, learned_part
 from hpme.explainers.hpme.search.hardmix import HardMix
-from hpme.explainers.hpme.transplants import (
-    HOST,
-    SEEN,
-    Transplants,
-    host_tensors,
-    hosts_from,
-    spread_over,
-)
+from hpme.explainers.hpme.transplants import HOST, SEEN, Transplants
 from hpme.explainers.shared.context import Context, batches, frozen_context, read_graphs
 from hpme.explainers.shared.explanation import Explanation, HeteroExplanation, set_quality
 from hpme.explainers.shared.options import at_least
@@ -52,6 +41,7 @@ from hpme.progress import progress_bar
 
 logger = logging.getLogger("hpme")
 T = TypeVar("T")
+Ask = Callable[[Transplants, GraphStore, Tensor], list[T]]
 MOLECULES = 128
 """Molecules kept as text: more than graphs, since a region does not fit every one."""
 UNPROVEN = "Unclear: the fit found no evidence that such regions carry predictions."
@@ -64,8 +54,9 @@ ONE_ANSWER = (
 class TransplantingExplainer(MixingExplainer):
     """Base of explainers with a pool, which can put nodes of any graph into the hosts they keep.
 
-    Each public method makes :class:`~hpme.explainers.hpme.transplants.Transplants` of the graphs
-    and hands them to the function that holds the mathematics.
+    Each public method takes the model the explainer was fitted to, which is left exactly as it was,
+    makes :class:`~hpme.explainers.hpme.transplants.Transplants` of the graphs (a dataset, a list of
+    ``Data`` or of explanations, or a loader), and hands them to the function that knows.
     """
 
     molecules: list[str]
@@ -87,15 +78,15 @@ class TransplantingExplainer(MixingExplainer):
         """What can be said about the explanation of every graph without ground truth.
 
         Args:
-            model: The model the explainer was fitted to; it is left exactly as it was.
-            graphs: A dataset, a list of ``Data`` or of explanations, or a loader. Explanations in
-                a list have it as ``quality`` afterwards, and the rest of their reason as ``rest``.
+            model: The model.
+            graphs: Explanations in a list have it as ``quality`` afterwards, and the rest of their
+                reason as ``rest``.
             proofs: Whether the transplants are kept, so that ``explanation.proof()`` draws them.
         """
 
         def ask(transplants: Transplants, store: GraphStore, _: Tensor) -> list[Quality]:
-            grafting = self._grafting(model, transplants, store)
-            return quality_of(transplants, self.rival, grafting, proofs=proofs)
+            grafting = self._grafting(transplants.context, store)
+            return qualities.quality_of(transplants, self.rival, grafting, proofs=proofs)
 
         found = self._by_parts(model, graphs, ask)
         if self.report is not None and self.report.evidence == "none":
@@ -117,8 +108,7 @@ class TransplantingExplainer(MixingExplainer):
         """What transplants say about masks of any explainer, beside HPME's own and random ones.
 
         Args:
-            model: The model the explainer was fitted to; it is left exactly as it was.
-            graphs: A dataset, a list of ``Data`` or a loader; all of them are held at once.
+            model, graphs: The model, and graphs that are held at once.
             masks: For each graph a tensor or array with a value per node, or per edge, or an
                 ``Explanation``; or one tensor for all of them, or a table in a file, see
                 :func:`~hpme.explainers.hpme.judging.read_masks`; or several of these by name. High
@@ -127,32 +117,25 @@ class TransplantingExplainer(MixingExplainer):
             hosts: Graphs that regions are put into; by default those kept by :meth:`fit`. Give
                 graphs that no explainer has seen to compare explainers.
             by: Whether masks are about nodes or edges; by default what their lengths say.
-
-        Raises:
-            InputError: If masks do not fit the graphs.
         """
         store = self._read(model, graphs)
         scores = named_masks(masks, store, by)
         others = None if hosts is None else self._read(model, hosts)
 
         def ask(transplants: Transplants, part: GraphStore, rows: Tensor) -> list[Any]:
-            grafting = self._grafting(model, transplants, part, others)
+            grafting = self._grafting(transplants.context, part, others)
             some = {name: score[rows] for name, score in scores.items()}
             return [judge_regions(transplants, some, grafting)]
 
         return judgement(self._by_parts(model, store, ask, others), store)
 
     def _grafting(
-        self,
-        model: Model,
-        transplants: Transplants,
-        store: GraphStore,
-        hosts: GraphStore | None = None,
+        self, context: Context, store: GraphStore, hosts: GraphStore | None = None
     ) -> Grafting | None:
         """Grafts between molecules; ``None`` if it is not known how the model reads them."""
         kept = self.molecules if hosts is None else hosts.text.get("smiles", ())
-        known = all(kept) and kept and Featuriser.of(self._leveled(model, None), store)
-        return Grafting(transplants.context, known, kept, self.seed) if known else None
+        known = all(kept) and kept and Featuriser.of(context.adapter.explained, store)
+        return Grafting(context, known, kept, self.seed) if known else None
 
     def alternatives(
         self, model: Model, graphs: Iterable[Any], n: int = 3
@@ -160,14 +143,9 @@ class TransplantingExplainer(MixingExplainer):
         """At most ``n`` distinct subgraphs of every graph that carry its prediction, best first.
 
         None where nothing in the graph carries it, as where it rests on something missing.
-
-        Args:
-            model: The model the explainer was fitted to; it is left exactly as it was.
-            graphs: A dataset, a list of ``Data`` or of explanations, or a loader.
-            n: How many to look for.
         """
         at_least("n", n, 1)
-        return self._by_parts(model, graphs, lambda part, *_: alternatives_of(part, n))
+        return self._by_parts(model, graphs, lambda part, *_: qualities.alternatives_of(part, n))
 
     def effects(
         self, model: Model, graphs: Iterable[Any], *, draws: int = 16, nodes: bool = True
@@ -175,16 +153,15 @@ class TransplantingExplainer(MixingExplainer):
         """Whether pooled regions and single nodes raise or lower the output, and by how much.
 
         Args:
-            model: The model the explainer was fitted to; it is left exactly as it was.
-            graphs: A dataset, a list of ``Data`` or of explanations, or a loader. Explanations in
-                a list have their ``effect`` as an attribute afterwards.
+            model: The model.
+            graphs: Explanations in a list have their ``effect`` as an attribute afterwards.
             draws: Hosts per graph; more give narrower intervals.
             nodes: Whether single nodes are asked about; that takes a mix per node and host.
         """
         at_least("draws", draws, 1)
 
         def ask(transplants: Transplants, store: GraphStore, _: Tensor) -> list[Effect]:
-            grafting = self._grafting(model, transplants, store)
+            grafting = self._grafting(transplants.context, store)
             pooled = transplants.pooled[: len(store.x)]
             left = grafting.without(store, pooled, draws, nodes=nodes) if grafting else None
             return effects_of(transplants, draws=draws, nodes=nodes, without=left)
@@ -212,24 +189,19 @@ class TransplantingExplainer(MixingExplainer):
         that carries the prediction when it is transplanted, and is pooled as a whole.
 
         Args:
-            model: The model the explainer was fitted to; it is left exactly as it was.
-            graphs: A dataset, a list of ``Data`` or a loader; all of them are held at once.
+            model, graphs: The model, and graphs that are held at once.
             unseen: Share of the graphs that rules are not learned from, to measure them on.
             classes: Names of the classes; by default those the model is known with.
             progress: Whether to draw a progress bar (on terminals only).
-
-        Raises:
-            InputError: If there are fewer than two graphs to learn from.
         """
-        explained = self._leveled(model, None)
-        store = explained.read(graphs)
+        store = self._leveled(model, None).read(graphs)
         learned = learned_part(len(store), unseen, self.seed)
         with (
             self._transplants(model, store) as transplants,
             progress_bar("learning rules", LARGEST, enabled=progress) as advance,
         ):
-            names = class_names(transplants.context, classes)
-            grafting = self._grafting(model, transplants, store)
+            names = qualities.class_names(transplants.context, classes)
+            grafting = self._grafting(transplants.context, store)
             return Learner(transplants, store, names, learned, grafting).learn(advance)
 
     def counterfactuals(
@@ -250,8 +222,7 @@ class TransplantingExplainer(MixingExplainer):
         graphs get the same answer, all lists are, and a warning says so.
 
         Args:
-            model: The model the explainer was fitted to; it is left exactly as it was.
-            graphs: A dataset, a list of ``Data`` or a loader; all of them are held at once.
+            model, graphs: The model, and graphs that are held at once.
             n: How many different ones to return for each graph, the smallest change first.
             threshold: For values: the answer is on which side of it they are.
             donors: For molecules: others that may give regions; by default only ``graphs`` do.
@@ -259,10 +230,6 @@ class TransplantingExplainer(MixingExplainer):
             featurise: For molecules: graphs of a list of SMILES, as the model was trained on them;
                 by default as the model is known to be, else hpme's own features.
             progress: Whether to draw a progress bar (on terminals only).
-
-        Raises:
-            InputError: If a threshold is missing or not needed, donors of molecules are none, or
-                molecules have features that are not hpme's own and no ``featurise`` is given.
         """
         at_least("n", n, 1)
         explained = self._leveled(model, None)
@@ -300,31 +267,22 @@ class TransplantingExplainer(MixingExplainer):
         """Does the model read what it should? Average effects of moving given patterns say so.
 
         Args:
-            model: The model the explainer was fitted to; it is left exactly as it was.
-            graphs: A dataset, a list of ``Data`` or a loader; all of them are held at once.
+            model, graphs: The model, and graphs that are held at once.
             should: What should matter: SMARTS for molecules, else a node mask for each graph.
             should_not: What should not.
-
-        Raises:
-            InputError: If a pattern is no SMARTS, or masks do not fit the graphs.
         """
         store = self._leveled(model, None).read(graphs)
         ours = NamedPattern.of(store, should, "should")
         other = None if should_not is None else NamedPattern.of(store, should_not, "should_not")
         with self._transplants(model, store) as transplants:
-            grafting = self._grafting(model, transplants, store, store)
-            fits = None if grafting is None else grafting.featuriser.fits(store)
-            return audit_of(transplants, ours, other, grafting, fits)
+            grafting = self._grafting(transplants.context, store, store)
+            return audit_of(transplants, ours, other, grafting)
 
     def _read(self, model: Model, graphs: Iterable[Any]) -> GraphStore:
         return read_graphs(self, self._leveled(model, None), graphs).store
 
     def _by_parts(
-        self,
-        model: Model,
-        graphs: Iterable[Any] | GraphStore,
-        ask: Callable[[Transplants, GraphStore, Tensor], list[T]],
-        hosts: GraphStore | None = None,
+        self, model: Model, graphs: Iterable[Any], ask: Ask[T], hosts: GraphStore | None = None
     ) -> list[T]:
         """Answers about a batch at a time; ``ask`` is told which nodes of the store are in it."""
         store = graphs if isinstance(graphs, GraphStore) else self._read(model, graphs)
@@ -342,7 +300,7 @@ class TransplantingExplainer(MixingExplainer):
         """Transplants between graphs and hosts, the kept ones, while the model is frozen."""
         self._check_one_target()
         assert self.pool is not None
-        hosts = self.hosts if hosts is None else hosts_from(host_tensors(hosts))
+        hosts = self.hosts if hosts is None else hosting.hosts_from(hosting.host_tensors(hosts))
         if hosts.x.shape[1:] == (0,):  # the model reads no x
             store = store.with_attributes(node={"x": nothing(store.x)})
         mixed = store.joined(hosts)
@@ -363,16 +321,16 @@ class TransplantingExplainer(MixingExplainer):
     def _keep(self, context: Context) -> None:
         """What the model's output means, and a few graphs as hosts, stay with the explainer."""
         self.task = context.task
-        hosts = host_tensors(context.store.subset(spread_over(context.values)))
+        hosts = hosting.host_tensors(context.store.subset(hosting.spread_over(context.values)))
         self._set_hosts({**hosts, SEEN: graph_codes(context.store)})
         smiles = context.store.text.get("smiles", ())
-        chosen = spread_over(context.values, MOLECULES).tolist() if all(smiles) else ()
+        chosen = hosting.spread_over(context.values, MOLECULES).tolist() if all(smiles) else ()
         self.molecules = [smiles[i] for i in chosen] if smiles else []
 
     @property
     def hosts(self) -> GraphStore:
         """Graphs of all predictions that stay with the explainer, as hosts of transplants."""
-        return hosts_from(dict(self.named_buffers()))
+        return hosting.hosts_from(dict(self.named_buffers()))
 
     def _set_hosts(self, tensors: Mapping[str, Tensor]) -> None:
         for name in [name for name in self._buffers if name.startswith((HOST, SEEN))]:

@@ -66,20 +66,13 @@ class Transplants:
 
     Every graph meets the hosts whose predictions are farthest from its own. Nothing is drawn at
     random and no graph knows of another, so the answer for a graph does not depend on the others.
-
-    Args:
-        mix: The graphs, followed by the hosts.
-        count: Number of graphs that are not hosts.
-        score: Scores of all nodes.
-        hosts: Numbers of the hosts of every graph, ``[D, count]``.
-        pooled: Nodes that explanations show, boolean ``[N]``.
     """
 
-    mix: HardMix
-    count: int
-    score: Tensor
-    hosts: Tensor
-    pooled: Tensor
+    mix: HardMix  # the graphs, followed by the hosts
+    count: int  # of graphs that are not hosts
+    score: Tensor  # of all nodes [1, N]
+    hosts: Tensor  # numbers of the hosts of every graph, [D, count]
+    pooled: Tensor  # nodes that explanations show, boolean [N]
 
     @classmethod
     def of(
@@ -134,7 +127,7 @@ class Transplants:
     def inserted(self, keep: Tensor, ids: Tensor | None = None) -> Tensor:
         """How well nodes of graphs, by default of all, keep their predictions in hosts ``[B]``.
 
-        They are a mask ``[N]``, or ``[D, N]`` with other nodes for every host.
+        They are a mask ``[N]``, or ``[D, N]`` with others for every host.
         """
         if ids is None:
             ids = torch.arange(self.count, device=self.hosts.device)
@@ -196,10 +189,13 @@ class Transplants:
         graphs = self.graphs
         if graphs.anchors is not None:
             return self.random(keep)
+        inner = graphs.edge_index[:, keep[graphs.edge_index].all(0)]
+        first = torch.unique(connected_parts(inner, graphs.num_nodes)[keep])
+        parts = torch.bincount(graphs.batch[first], minlength=graphs.num_graphs)
         left = self.sizes(keep).expand(len(self.hosts), -1)
         noise = self.noise() - keep.double() * beside
         found = torch.zeros_like(noise, dtype=torch.bool)
-        step = self._parts(keep).expand_as(left)
+        step = parts.expand_as(left)
         near = torch.ones_like(found)
         while bool((left > 0).any()):
             # Neighbours first; where there are none left, a new part begins.
@@ -212,13 +208,6 @@ class Transplants:
                 1, graphs.edge_index[1], found[:, graphs.edge_index[0]].double()
             ) > 0  # fmt: skip
         return found
-
-    def _parts(self, keep: Tensor) -> Tensor:
-        """Number of connected parts of a mask ``[N]`` in every graph."""
-        graphs = self.graphs
-        inner = graphs.edge_index[:, keep[graphs.edge_index].all(0)]
-        first = torch.unique(connected_parts(inner, graphs.num_nodes)[keep])
-        return torch.bincount(graphs.batch[first], minlength=graphs.num_graphs)
 
     def carried(self, keep: Tensor, ids: Tensor) -> Tensor:
         """How much nearer graphs' own nodes bring hosts to predictions than as many random ones."""
@@ -234,9 +223,8 @@ class Transplants:
     def smallest_prefix(self, allowed: Tensor | None = None) -> Tensor:
         """The first nodes of every graph's ranking, as few as keep the prediction, boolean ``[N]``.
 
-        Few enough that one less would not keep it to within :data:`TOLERANCE` of what the whole
-        pool keeps, found by halving; anchors are always among them, nodes that are not allowed come
-        last. Hosts keep their pool.
+        One less would not keep it to within :data:`TOLERANCE` of what the whole pool keeps. Anchors
+        are always among them, nodes that are not allowed come last. Hosts keep their pool.
         """
         graphs, m, score = self.graphs, self.mix.m, self.score
         if allowed is not None:
@@ -263,9 +251,8 @@ class Transplants:
 def least_needed(importance: Tensor, needed: Tensor) -> float:
     """The importance that tells nodes that are needed from others with the least error.
 
-    One that is needed and left out counts :data:`MISSED` times. What one graph needs is found with
-    few hosts; over all graphs the noise averages out, so the bound picks more truly than a prefix
-    of each graph does, and it costs no mix.
+    One that is needed and left out counts :data:`MISSED` times. Over all graphs the noise of few
+    hosts averages out, so the bound picks more truly than a prefix of each graph does.
     """
     if not bool(needed.any()):
         return 0.0

@@ -189,19 +189,13 @@ class Weighing:
         asked, effects = asked[: len(effects)][effects.isfinite()], effects[effects.isfinite()]
         nodes = self.nodes(patterns)
         pooled = self.own(self.transplants.pool)[nodes & (here & self.unseen)[self.graphs.graph]]
-        return Rule(
-            tuple(conditions),
-            tuple(one.name(self.vocabulary) for one in conditions),
-            prediction * self.unit,
-            worth.label,
-            worth.graphs / int(self.unseen.sum()),
-            worth.precision,
-            worth.recall,
-            worth.lift,
-            tuple(round(value, 4) for value in effects.tolist()),
-            float(pooled.double().mean()) if len(pooled) else math.nan,
-            self._exemplar(nodes, asked, here, effects),
-        )
+        names = tuple(one.name(self.vocabulary) for one in conditions)
+        said = prediction * self.unit, worth.label, worth.graphs / int(self.unseen.sum())
+        shares = worth.precision, worth.recall, worth.lift
+        carried = tuple(round(value, 4) for value in effects.tolist())
+        inside = float(pooled.double().mean()) if len(pooled) else math.nan
+        exemplar = self._exemplar(nodes, asked, here, effects)
+        return Rule(tuple(conditions), names, *said, *shares, carried, inside, exemplar)
 
     def _exemplar(self, nodes: Tensor, asked: Tensor, has: Tensor, effects: Tensor) -> Exemplar:
         """The smallest graph in which the patterns carry nearly as much as anywhere."""

@@ -15,18 +15,10 @@ from torch_geometric.explain import ExplainerAlgorithm
 
 from hpme.data.info import Level
 from hpme.errors import NotFittedError
+from hpme.explainers.shared import context as contexts
 from hpme.explainers.shared import masks as of_masks
 from hpme.explainers.shared import options, sources, targets
-from hpme.explainers.shared.context import (
-    AskedRows,
-    Asking,
-    Context,
-    at_level,
-    frozen_context,
-    read_arguments,
-    read_graphs,
-    resolve,
-)
+from hpme.explainers.shared.context import AskedRows, Asking, Context, resolve
 from hpme.explainers.shared.explanation import Explanation, Explanations, HeteroExplanation, shown
 from hpme.explainers.shared.masks import Masks, joined_masks, spread, with_node_masks
 from hpme.explainers.shared.options import Constraint, Count, whole
@@ -177,9 +169,9 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
                 others, see :class:`~hpme.models.explained.ExplainedModel`.
         """
         explained = resolve(self, model, facts, anew=True)
-        source = read_graphs(self, explained, graphs, index, anew=True)
+        source = contexts.read_graphs(self, explained, graphs, index, anew=True)
         store = source.store
-        explained = at_level(explained, store.anchors, index)
+        explained = contexts.at_level(explained, store.anchors, index)
         sources.check_radius(explained, source)
         if not is_several(target):
             self._learn(explained, store, target, progress=progress)
@@ -208,7 +200,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         self._forget(explained, store)
         if explained.contrast is not None:
             store = targets.of_either_class(explained, store)
-        with frozen_context(self, explained, store) as context, torch.enable_grad():
+        with contexts.frozen_context(self, explained, store) as context, torch.enable_grad():
             logger.info(context.adapter.describe())
             sources.check_weights(self, context.adapter, int(store.edge_counts.sum()))
             self.weighting = context.adapter.weighting
@@ -231,22 +223,20 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         Heterogeneous graphs have a ``HeteroExplanation``, with masks by type.
 
         Args:
-            model: The model; it is left exactly as it was.
-            graphs: A dataset, a list of ``Data`` or a loader. With ``index`` a single ``Data``.
+            model, graphs, progress: As for :meth:`fit`.
             index: Nodes to explain, for node-level models: one ``Explanation`` per node, of its ego
                 graph. ``anchors`` is the target node in it; ``node_ids`` and ``edge_ids`` are its
                 nodes' and edges' numbers in the given graph. Links ``[2, L]`` for models of links.
             target: The class or task to explain, by name or number: one, or one for each graph.
                 By default what the explainer was fitted to, else the predicted class.
-            progress: Whether to draw a progress bar (on terminals and in notebooks only).
             **facts: As for :meth:`fit`; what that was given is known.
         """
         self._check_fitted()
         explained = resolve(self, model, facts)
         if index is not None:
-            explained = at_level(explained, None, index)
-        source = read_graphs(self, explained, graphs, index)
-        explained = at_level(explained, source.anchors, index)
+            explained = contexts.at_level(explained, None, index)
+        source = contexts.read_graphs(self, explained, graphs, index)
+        explained = contexts.at_level(explained, source.anchors, index)
         sources.check_radius(explained, source)
         means = self.background or of_masks.descriptor_means(explained, source)
         made: dict[int, Any] = {}
@@ -264,10 +254,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
     def masks(self, model: Model, graphs: GraphStore, **facts: Any) -> Masks:
         """Masks of all nodes and edges of a store at once; also the output, where it is needed.
 
-        Args:
-            model: The model; it is left exactly as it was.
-            graphs: As many as fit into one batch; none may be empty.
-            **facts: As for :meth:`fit`; what that was given is known.
+        As many graphs as fit into one batch; none may be empty. The rest is as for :meth:`explain`.
         """
         self._check_fitted()
         explained = self._leveled(model, graphs.anchors, **facts)
@@ -293,10 +280,9 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
     ) -> Explanation | HeteroExplanation:
         r"""Explains one graph, or with ``batch`` many at once, as PyG's ``Explainer`` asks.
 
-        At node level the predictions for the nodes ``index`` are explained, each by its ego graph.
-        Masks then cover the whole given graph: zero outside the ego graph; :meth:`explain` gives
-        one explanation per node. At edge level the links are those of ``edge_label_index``. Other
-        rows of an output are explained as well; see :mod:`hpme.models.replicas`.
+        At node level the predictions for the nodes ``index`` are explained, each by its ego graph;
+        masks cover the whole given graph, zero outside. At edge level the links are those of
+        ``edge_label_index``. Other rows of an output are explained by :mod:`hpme.models.replicas`.
 
         Args:
             model: The model; it is left exactly as it was.
@@ -317,7 +303,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         explained = self._leveled(model, anchors, index if given.links is None else given.links)
         config = getattr(self, "_explainer_config", None)
         target = targets.asked(config, explained, target)
-        question = read_arguments(self, explained, given, index)
+        question = contexts.read_arguments(self, explained, given, index)
         sources.check_radius(question.explained, question.graphs, **question.others)
         masks = self._answer(question, targets.of_rows(target, question.rows, question.total))
         return shown(masks, config, question.whole, given.data)
@@ -358,7 +344,7 @@ class GraphExplainer(ExplainerAlgorithm):  # type: ignore[misc]
         self, model: Model, anchors: Tensor | None, index: Any = None, **facts: Any
     ) -> ExplainedModel:
         """The model with what is known about it, at its level."""
-        return at_level(resolve(self, model, facts), anchors, index)
+        return contexts.at_level(resolve(self, model, facts), anchors, index)
 
     def _masks(
         self,

@@ -17,15 +17,8 @@ import torch
 from torch import Tensor
 
 from hpme.errors import InputError
-from hpme.explainers.shared.sources import (
-    Collection,
-    Rooted,
-    check_edges,
-    check_types,
-    is_whole,
-    natural_level,
-    nothing,
-)
+from hpme.explainers.shared import sources
+from hpme.explainers.shared.sources import Collection, Rooted
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.ego import WholeGraph, link_index, node_index
 from hpme.models.adapter import ModelAdapter, Weighting, device_of
@@ -82,7 +75,7 @@ class Context:
         seen = store.detached(everything=explained.reads_all)
         store = replace(seen, batch_device=adapter.device or store.device)
         if not adapter.caller.reads_x(store.batch(torch.tensor([0]))):
-            store = store.with_attributes(node={"x": nothing(store.x)})
+            store = store.with_attributes(node={"x": sources.nothing(store.x)})
         embeddings = []
         for ids in batches(torch.arange(len(store)), batch_size):
             graphs = store.batch(ids)
@@ -92,23 +85,15 @@ class Context:
                 few = store.batch(ids[most.to(ids.device)])
             adapter.ensure_probed(few, known=weighting is not None)
             embeddings.append(adapter.embed(graphs))
-        output = torch.cat([embedding.output for embedding in embeddings])
-        if task is None:
-            task = explained.task(output)
-        task.check(output)
-        return cls(
-            adapter=adapter,
-            task=task,
-            store=store,
-            h=torch.cat([embedding.nodes for embedding in embeddings]),
-            layers=tuple(
-                torch.cat(parts)
-                for parts in zip(*(embedding.layers for embedding in embeddings), strict=True)
-            ),
-            graph_embedding=torch.cat([embedding.graph for embedding in embeddings]),
-            values=task.values(output),
-            prediction=task.prediction(output),
+        output, nodes, whole = (
+            torch.cat([getattr(embedding, name) for embedding in embeddings])
+            for name in ("output", "nodes", "graph")
         )
+        layers = tuple(map(torch.cat, zip(*(one.layers for one in embeddings), strict=True)))
+        task = task or explained.task(output)
+        task.check(output)
+        said = task.values(output), task.prediction(output)
+        return cls(adapter, task, store, nodes, layers, whole, *said)
 
     def sample(self, count: int, edges: int, generator: torch.Generator) -> Context:
         """At most ``count`` of the graphs, drawn at random.
@@ -122,15 +107,10 @@ class Context:
     def subset(self, ids: Tensor) -> Context:
         """The graphs with the given numbers."""
         rows = self.store.batch(ids).node_ids
-        return replace(
-            self,
-            store=self.store.subset(ids),
-            h=self.h[rows],
-            layers=tuple(layer[rows] for layer in self.layers),
-            graph_embedding=self.graph_embedding[ids],
-            values=self.values[ids],
-            prediction=self.prediction[ids],
-        )
+        about = ("graph_embedding", "values", "prediction")
+        parts: dict[str, Any] = {name: getattr(self, name)[ids] for name in about}
+        layers = tuple(layer[rows] for layer in self.layers)
+        return replace(self, store=self.store.subset(ids), h=self.h[rows], layers=layers, **parts)
 
     @property
     def device(self) -> torch.device:
@@ -148,11 +128,7 @@ class Context:
         edge_weight: Tensor | None = None,
         node_input: Tensor | None = None,
     ) -> Tensor:
-        """Output of the model on other graphs, see :meth:`ModelAdapter.predict`.
-
-        Raises:
-            ModelError: If it is not finite, as on the graphs of the context.
-        """
+        """Finite output of the model on other graphs, see :meth:`ModelAdapter.predict`."""
         output = self.adapter.predict(graphs, edge_weight, node_input=node_input)
         check_answers(output, "outputs on graphs made from the given ones")
         return output
@@ -187,7 +163,7 @@ def frozen_context(
         explainer.to(device_of(explained.model) or store.device)
         known: dict[str, Any] = {"task": task, "width": explainer.width, "weighting": weighting}
         context = Context.build(explained, store, batch_size=explainer.batch_size, **known)
-        check_edges(explainer, context.adapter, context.store.batch(torch.tensor([0])))
+        sources.check_edges(explainer, context.adapter, context.store.batch(torch.tensor([0])))
         yield context
 
 
@@ -195,14 +171,8 @@ class Asking:
     """An explainer and a model that it is asked about again and again.
 
     Inside ``with``, the model is frozen once, and what is found out about it stays known:
-    ``ask.explain(graphs)`` gives what ``explainer.explain(model, graphs)`` gives, and so do
-    ``ask.masks``, ``ask.quality`` and the others. A model that keeps something from one forward
-    pass to the next forgets it only in the end. What is known stays for the next ``with``, unless
-    weights have changed.
-
-    Args:
-        explainer: What explains.
-        explained: The model, with all that is known about it.
+    ``ask.explain(graphs)`` gives what ``explainer.explain(model, graphs)`` gives, and so do the
+    others. It stays known for the next ``with``, unless weights have changed.
     """
 
     def __init__(self, explainer: GraphExplainer, explained: ExplainedModel) -> None:
@@ -228,8 +198,8 @@ def resolve(
 ) -> ExplainedModel:
     """The model with all that is known about it; its level may still be open.
 
-    ``facts`` of a call count most, then those of the model, then those :meth:`fit` was given,
-    unless the explainer is fitted ``anew``.
+    ``facts`` of a call count most, then the model's own, then those of :meth:`fit`, unless
+    ``anew``.
     """
     known: dict[str, Any] = {}
     if not anew:
@@ -245,7 +215,7 @@ def resolve(
 
 def at_level(explained: ExplainedModel, anchors: Tensor | None, index: Any) -> ExplainedModel:
     """The model at its level: as it is known, else as graphs or index suggest."""
-    return replace(explained, level=explained.known_level or natural_level(anchors, index))
+    return replace(explained, level=explained.known_level or sources.natural_level(anchors, index))
 
 
 def read_graphs(
@@ -261,9 +231,9 @@ def read_graphs(
     They are brought into the types the explainer was fitted to, unless it is fitted ``anew``.
     """
     level, schema = explained.known_level, None if anew else explainer.schema
-    if index is None and not (level in ("node", "edge") and is_whole(graphs)):
+    if index is None and not (level in ("node", "edge") and sources.is_whole(graphs)):
         store = explained.read(graphs)
-        check_types(explainer, store.schema, anew=anew)
+        sources.check_types(explainer, store.schema, anew=anew)
         store = store if schema is None else store.conformed(schema)
         return Collection(store, copied=isinstance(graphs, list | tuple))
     if level == "graph":
@@ -272,7 +242,7 @@ def read_graphs(
             "with index if the explainer was fitted to a graph-level model"
         )
     whole = WholeGraph.of(graphs, everything=explained.reads_all, **_reach(explainer))
-    check_types(explainer, whole.schema, anew=anew)
+    sources.check_types(explainer, whole.schema, anew=anew)
     if index is None and level == "edge" and whole.schema is None:
         index = graphs.get("edge_label_index")
     return Rooted.at(whole, index, level, explained.node_type, schema)
@@ -300,9 +270,8 @@ def read_arguments(
 ) -> AskedRows:
     """What PyG's ``Explainer`` passes, as graphs for each of which a model has one output.
 
-    These are separate graphs, or ego graphs of nodes and links. Where rows of the output are
-    something else, or depend on more, they are copies of all that was given; see
-    :mod:`hpme.models.replicas`.
+    Separate graphs, ego graphs of nodes and links, or, where rows of the output are something else
+    or depend on more, copies of all that was given; see :mod:`hpme.models.replicas`.
     """
     level = explained.level
     caller = Caller(explained.model, None, level or "graph")
@@ -312,7 +281,7 @@ def read_arguments(
         whole = given.graphs(explainer.schema, **fields)
     else:
         whole = given.whole(_reach(explainer), **fields)
-    check_types(explainer, whole.schema)
+    sources.check_types(explainer, whole.schema)
     joined = isinstance(whole, GraphBatch) and joins_graphs(whole)
     output = None
     if explained.call is None and given.anchors is None and (joined or given.doubtful(explained)):
@@ -348,16 +317,8 @@ def _by_copies(
     elif explained.level == "node" or (hetero and given.links is None and given.batch is None):
         nodes = graph.numbers(kind) if kind is not None or not hetero else rows[:0]
         roots = nodes[rows] if len(nodes) == total else None
-    known, copies = Copies.of(
-        explained,
-        graph,
-        given.inner(graph),
-        given.arguments,
-        output,
-        rows,
-        roots=roots,
-        schema=explainer.schema,
-    )
+    inner, form = given.inner(graph), dict[str, Any](roots=roots, schema=explainer.schema)
+    known, copies = Copies.of(explained, graph, inner, given.arguments, output, rows, **form)
     return AskedRows(known, copies, graph, rows, total)
 
 
@@ -366,27 +327,25 @@ def _by_parts(
     explained: ExplainedModel,
     given: Tensors,
     index: Any,
-    whole: GraphBatch | WholeGraph,
+    whole: Any,
     others: dict[str, Any],
 ) -> AskedRows:
     """Separate graphs, or ego graphs of nodes or links."""
-    device, level, kind = whole.x.device, explained.level, explained.node_type
+    device, level, source = whole.x.device, explained.level, whole
     if isinstance(whole, GraphBatch):
         total = whole.num_graphs
         rows = torch.arange(total, device=device)
-        if index is None or given.anchors is not None:
-            return AskedRows(explained, whole, whole, rows, total, others)
-        rows = node_index(index, total, device, "graph")
-        store = GraphStore.from_graphs(whole.placed()).subset(rows)
-        return AskedRows(explained, Collection(store), whole, rows, total, others)
-    if level == "edge" and given.links is not None and whole.schema is None:
+        if index is not None and given.anchors is None:
+            rows = node_index(index, total, device, "graph")
+            source = Collection(GraphStore.from_graphs(whole.placed()).subset(rows))
+    elif level == "edge" and given.links is not None and whole.schema is None:
         links = link_index(given.links, len(whole.x), device)
-        rows = node_index(index, len(links), device, "link")
-        return AskedRows(explained, Rooted(whole, links[rows]), whole, rows, len(links), others)
-    source = Rooted.at(whole, index, level, kind, explainer.schema)
-    if level == "edge":
-        rows = torch.arange(len(source), device=device)
-        return AskedRows(explained, source, whole, rows, len(source), others)
-    nodes = whole.numbers(kind)
-    rows = torch.searchsorted(nodes, source.roots)
-    return AskedRows(explained, source, whole, rows, len(nodes), others)
+        rows, total = node_index(index, len(links), device, "link"), len(links)
+        source = Rooted(whole, links[rows])
+    else:
+        source = Rooted.at(whole, index, level, explained.node_type, explainer.schema)
+        rows, total = torch.arange(len(source), device=device), len(source)
+        if level != "edge":
+            nodes = whole.numbers(explained.node_type)
+            rows, total = torch.searchsorted(nodes, source.roots), len(nodes)
+    return AskedRows(explained, source, whole, rows, total, others)

@@ -30,8 +30,33 @@ _ROW = "display:flex;flex-wrap:wrap;gap:8px;align-items:flex-end"
 _CELL = "margin:0;max-width:300px"
 
 
-class _Drawn:
-    """Something that shows itself as a picture of one graph."""
+class Pictured:
+    """What draws itself; notebooks show the picture."""
+
+    def _picture(self, suffix: str) -> bytes:
+        """Content of a file of this kind. Pictures are built on what is drawn: import them here."""
+        raise NotImplementedError
+
+    @overload
+    def draw(self, path: None = None) -> str: ...
+    @overload
+    def draw(self, path: str | Path) -> Path: ...
+    def draw(self, path: str | Path | None = None) -> str | Path:
+        """Draws it.
+
+        Args:
+            path: A ``.png`` or ``.svg`` file to write; without it the SVG text is returned.
+        """
+        from hpme.viz.gallery import save_picture
+
+        return save_picture(path, self._picture)
+
+    def _repr_html_(self) -> str:
+        return self.draw()
+
+
+class _Drawn(Pictured):
+    """The picture of one graph."""
 
     def _shown(self) -> tuple[Data, Any]:
         """The graph and the explanation in a form that can be drawn."""
@@ -40,11 +65,10 @@ class _Drawn:
     def proof(self, path: str | Path | None = None) -> Any:
         """What moving the region into other graphs does there, beside random regions.
 
+        The explainer's ``quality`` must have been asked about the explanation.
+
         Args:
             path: A ``.png`` or ``.svg`` file to draw it to; without it notebooks show it.
-
-        Raises:
-            InputError: If the explainer's ``quality`` was not asked about the explanation.
         """
         found = getattr(getattr(self, "quality", None), "proof", None)
         if found is None:
@@ -55,32 +79,17 @@ class _Drawn:
         found = replace(found, graph=self._shown()[0])
         return found if path is None else found.draw(path)
 
-    @overload
-    def draw(self, path: None = None) -> str: ...
-    @overload
-    def draw(self, path: str | Path) -> Path: ...
-    def draw(self, path: str | Path | None = None) -> str | Path:
-        """Draws the graph; edge weights show as colour and width, molecules as RDKit draws them.
-
-        Every type of node of a graph with types has its own colour and shape.
-
-        Args:
-            path: A ``.png`` or ``.svg`` file to write; without it the SVG text is returned.
-        """
-        # Pictures are built on explanations, so they are looked up when one is drawn.
-        from hpme.viz.gallery import picture, save_picture
+    def _picture(self, suffix: str) -> bytes:
+        from hpme.viz.gallery import picture
 
         graph, explanation = self._shown()
-        return save_picture(path, lambda suffix: picture([graph], [explanation], suffix))
-
-    def _repr_html_(self) -> str:
-        return self.draw()
+        return picture([graph], [explanation], suffix)
 
 
 class Explanation(_Drawn, PyGExplanation):  # type: ignore[misc]
     """Importance of the edges and nodes of one graph, beside the graph itself.
 
-    Notebooks show it as a picture.
+    Pictures show edge weights as colour and width, and molecules as RDKit draws them.
 
     Attributes:
         edge_mask: Importance of every directed edge.
@@ -102,10 +111,6 @@ class Explanation(_Drawn, PyGExplanation):  # type: ignore[misc]
             rows: ``"edges"``: source, target, importance, and whether both ends are pooled;
                 ``"nodes"``: node, importance, whether it is pooled or of the rest, and its effect;
                 ``"descriptors"``: descriptor and share.
-
-        Raises:
-            InputError: If the explanation says nothing about these.
-            MissingPackageError: If pandas is not installed.
         """
         made = {
             "edges": self._edge_columns,
@@ -158,7 +163,7 @@ class HeteroExplanation(_Drawn, PyGHeteroExplanation):  # type: ignore[misc]
 
     ``explanation["user"].node_mask`` and ``explanation["user", "buys", "item"].edge_mask`` are the
     importance of the nodes and edges of a type, ``explanation["user"].pooled`` its pooled nodes,
-    ``rest`` those that these rely on.
+    ``rest`` those that these rely on. In pictures every type of node has its colour and shape.
     """
 
     def to_frame(self, rows: Rows = "edges") -> Any:
@@ -191,18 +196,11 @@ class Explanations(list[Any]):
     def of(cls, store: GraphStore, masks: dict[str, Tensor]) -> Explanations:
         """One explanation per graph: its masks, and the graph without its label."""
         edge_mask = masks.pop("edge_mask")
-        shown = replace(
-            store,
-            edge={**store.edge, "edge_mask": edge_mask},
-            node={**store.node, **masks},
-            graph={name: value for name, value in store.graph.items() if name != "y"},
-        )
+        edge, node = {**store.edge, "edge_mask": edge_mask}, {**store.node, **masks}
+        graph = {name: value for name, value in store.graph.items() if name != "y"}
+        shown = replace(store, edge=edge, node=node, graph=graph)
         return cls(shown.to_data_list(Explanation if store.schema is None else HeteroExplanation))
 
-    @overload
-    def __getitem__(self, index: SupportsIndex) -> Any: ...
-    @overload
-    def __getitem__(self, index: slice) -> Explanations: ...
     def __getitem__(self, index: SupportsIndex | slice) -> Any:
         found = super().__getitem__(index)
         return Explanations(found) if isinstance(index, slice) else found

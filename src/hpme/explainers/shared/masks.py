@@ -28,15 +28,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Masks:
-    """What an explainer says about a batch of graphs: importance of edges, nodes, pooled nodes.
-
-    ``output`` is what the model says about the graphs, where that was computed on the way.
-    """
+    """What an explainer says about a batch of graphs: importance of edges, nodes, pooled nodes."""
 
     edge_mask: Tensor
     node_mask: Tensor | None = None
     pooled: Tensor | None = None
-    output: Tensor | None = None
+    output: Tensor | None = None  # what the model says, where that was computed on the way
 
     def given(self) -> dict[str, Tensor]:
         """Masks that the explainer gives."""
@@ -113,11 +110,11 @@ def edge_to_node(edge_mask: Tensor, graphs: GraphBatch) -> Tensor:
 def feature_importance(
     adapter: ModelAdapter, graphs: GraphBatch, nodes: Tensor, **model_kwargs: Any
 ) -> Tensor:
-    """Importance ``[N, F]`` of every feature of every node.
+    """Importance ``[N, F]`` of every feature of every node, by one forward pass per feature.
 
-    A feature counts as much as the output changes when it is set to zero at all nodes of the graph,
+    It counts as much as the output changes when it is set to zero at all nodes of the graph,
     relative to the feature that changes it most; and only at nodes that have it, as much as these
-    count themselves. One forward pass per feature. Of codes, zero is the neutral one.
+    count themselves. Of codes, zero is the neutral one.
     """
     if not graphs.has_x:
         raise InputError(
@@ -134,8 +131,9 @@ def feature_importance(
     change = nodes.new_zeros(len(widths), graphs.num_graphs, x.shape[1])
     for kind, (rows, width) in enumerate(zip(kinds, widths, strict=True)):
         for column in range(width):
-            without = graphs.with_column(column, 0.0, rows)
-            after = task.values(adapter.predict(without, **model_kwargs))
+            changed = graphs.x.clone()
+            changed.view(len(x), -1)[slice(None) if rows is None else rows, column] = 0
+            after = task.values(adapter.predict(replace(graphs, x=changed), **model_kwargs))
             change[kind, :, column] = (after - before).abs().sum(1).to(change)
     share = change / change.amax((0, 2), keepdim=True).clamp(min=torch.finfo(change.dtype).tiny)
     kind_of = torch.zeros_like(graphs.batch) if graphs.node_type is None else graphs.node_type
@@ -159,15 +157,8 @@ def share_descriptors(
 ) -> None:
     """Tells explanations what the descriptors do that the model takes besides the graph.
 
-    ``descriptors_together`` is how much the explained output (log odds, or the value) falls when
-    all have the mean of the background, and ``descriptors`` is the share of each: integrated
-    gradients on the straight way from the means, which add up to it. ``graph_alone`` is how much it
-    falls when they stay and all features of nodes are zero. However many descriptors there are,
-    this takes :data:`STEPS` forward passes, and backward passes as far as the descriptors.
-
-    Args:
-        target: What is explained; by default what the model is known to be asked for.
-        means: Mean of every descriptor; nothing is told without.
+    The shares are integrated gradients on the straight way from ``means``, those of the background,
+    by :data:`STEPS` passes; see :class:`~hpme.explainers.shared.explanation.Explanation`.
     """
     name = explained.descriptors
     if means is None or name is None:
@@ -210,11 +201,7 @@ def share_descriptors(
 
 
 def with_node_masks(
-    masks: Masks,
-    config: ExplainerConfig | None,
-    adapter: ModelAdapter,
-    graphs: GraphBatch,
-    **model_kwargs: Any,
+    masks: Masks, config: Any, adapter: ModelAdapter, graphs: GraphBatch, **model_kwargs: Any
 ) -> Masks:
     """The masks with those of nodes and features that a PyG ``Explainer`` is configured for."""
     wanted = None if config is None else config.node_mask_type

@@ -13,14 +13,12 @@ ROUNDS = 8
 
 
 def pair_noise(graphs: GraphBatch, index: Tensor, seed: int, *, part_twins: bool = False) -> Tensor:
-    r"""Uniform noise in :math:`(0, 1)` for pairs of nodes.
+    """Uniform noise in :math:`(0, 1)` for pairs of nodes, another for every seed.
 
-    Numbers drawn in order would give a graph other noise in a batch than alone, and other noise
-    after its nodes are renumbered. So the noise is a hash of the seed, of the whole graph and of
-    each pair's place in it (colour refinement in integer arithmetic, which has no rounding).
-
-    The order of the nodes of a pair does not matter. Another seed gives independent noise. With
-    ``part_twins`` nodes of a graph that look alike get different noise, by their order.
+    So that it is the same alone as in a batch, however nodes are numbered, it is a hash of the
+    seed, of the whole graph and of each pair's place in it (colour refinement in integer
+    arithmetic, which has no rounding). With ``part_twins`` nodes that look alike get different
+    noise, by their order.
     """
     color = _colors(graphs, seed, part_twins=part_twins)
     graph = segment_sum(_hash(color), graphs.batch, graphs.num_graphs)
@@ -29,11 +27,7 @@ def pair_noise(graphs: GraphBatch, index: Tensor, seed: int, *, part_twins: bool
 
 
 def node_keys(graphs: GraphBatch, seed: int) -> Tensor:
-    """Integers :math:`[N]` that belong to the nodes, different for twins, as :func:`pair_noise`.
-
-    Sums of keys belong to sets of nodes; a key plus the number of a draw makes :func:`uniform`
-    noise that belongs to both.
-    """
+    """Integers :math:`[N]` that belong to nodes, different for twins; their sums belong to sets."""
     return _hash(_colors(graphs, seed, part_twins=True))
 
 

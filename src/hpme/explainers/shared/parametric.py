@@ -35,10 +35,9 @@ class ParametricExplainer(GraphExplainer):
     r"""Edge probabilities :math:`\sigma(s_{ij})` from an MLP on frozen node embeddings.
 
     Subclasses say what a step minimises (:meth:`_loss`); what else they learn is created in
-    :meth:`_start` and rebuilt in :meth:`_build`. Embeddings and targets are computed once, an
-    epoch passes over the graphs in mini-batches of ``batch_size`` with one step of Adam each, and
-    both directions of an edge share logit and noise. For node-level models the MLP reads the target
-    node's embedding, too.
+    :meth:`_start` and rebuilt in :meth:`_build`. An epoch has a step of Adam for every
+    ``batch_size`` graphs; both directions of an edge share logit and noise. For node-level models
+    the MLP reads the target node's embedding, too.
 
     Args:
         epochs: Passes over the graphs.
@@ -100,8 +99,8 @@ class ParametricExplainer(GraphExplainer):
     def _beside_target(self, context: Context) -> Context:
         r"""The context with node embeddings as the edge MLP reads them.
 
-        Where a graph is about one of its nodes :math:`v`, they are :math:`[\mathbf{h}_i;
-        \mathbf{h}_v]`: what matters in a neighbourhood depends on the node it is for.
+        In a graph about one of its nodes, :math:`[\mathbf{h}_i; \mathbf{h}_v]`: it decides what
+        matters.
         """
         anchors = context.store.anchors
         if not self.reads_target_node or anchors is None or anchors.shape[1] != 1:
@@ -119,13 +118,8 @@ class ParametricExplainer(GraphExplainer):
 
     def _penalty(self, mask: Tensor, graphs: GraphBatch) -> Tensor:
         """Size and entropy of the edge weights of every graph, weighted."""
-        return mask_penalty(
-            mask,
-            graphs.edge_batch,
-            graphs.num_graphs,
-            size=self.size_weight,
-            entropy=self.entropy_weight,
-        )
+        charged = self.size_weight, self.entropy_weight
+        return mask_penalty(mask, graphs.edge_batch, graphs.num_graphs, *charged)
 
     def _temperature(self, epoch: int) -> float:
         ratio = self.end_temperature / self.start_temperature
@@ -191,11 +185,6 @@ class EdgeMLP(nn.Module):
     r"""Edge logits :math:`w_{ij}` from node embeddings :math:`[\mathbf{h}_i; \mathbf{h}_j]`.
 
     A two-layer MLP, averaged over both directions: a pair of nodes has one logit.
-
-    Args:
-        channels: Width of the node embeddings.
-        hidden: Width of the hidden layer.
-        generator: Source of the initial weights.
     """
 
     def __init__(self, channels: int, hidden: int = 64, *, generator: torch.Generator) -> None:
@@ -204,11 +193,9 @@ class EdgeMLP(nn.Module):
         self.first_bias = nn.Parameter(torch.empty(hidden))
         self.second = nn.Parameter(torch.empty(hidden))
         self.second_bias = nn.Parameter(torch.empty(()))
-        bounds = ((2 * channels) ** -0.5, hidden**-0.5)  # as torch.nn.Linear
-        with torch.no_grad():
-            for parameter, bound in zip(self.parameters(), [bounds[0]] * 2 + [bounds[1]] * 2,
-                                        strict=True):  # fmt: skip
-                parameter.uniform_(-bound, bound, generator=generator)
+        for name, parameter in self.named_parameters():  # as torch.nn.Linear
+            width = 2 * channels if name.startswith("first") else hidden
+            nn.init.uniform_(parameter, -(width**-0.5), width**-0.5, generator)
 
     @property
     def channels(self) -> int:
@@ -256,12 +243,11 @@ def binary_concrete(logits: Tensor, temperature: float, generator: torch.Generat
 
 
 def mask_penalty(
-    mask: Tensor, segment: Tensor, num_segments: int, *, size: float, entropy: float
+    mask: Tensor, segment: Tensor, num_segments: int, size: float, entropy: float
 ) -> Tensor:
     r"""Penalty :math:`c_s \sum_e w_e + c_e \, \mathrm{mean}_e H(w_e)` of every graph.
 
-    Reduced graph by graph, because a sum over a whole batch would shift the balance between
-    prediction, size and entropy with the number of graphs in it.
+    Of a sum over a batch, the balance with predictions would shift with the number of graphs.
     """
     safe = mask.clamp(1e-6, 1 - 1e-6)  # the slope of the entropy is infinite at 0 and 1
     binary_entropy = -safe * safe.log() - (1 - safe) * (1 - safe).log()
@@ -274,9 +260,6 @@ class Categories(nn.Module):
     """Ones and zeros in place of integer features: a column per code met, zeros for unknown ones.
 
     Every type of nodes has codes of its own; numbers that other types have come behind.
-
-    Args:
-        count: Number of codes, of all columns together.
     """
 
     column: Tensor

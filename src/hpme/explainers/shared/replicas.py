@@ -18,10 +18,7 @@ from hpme.models.replicas import Change, Replicas, replica_outputs
 
 
 class ReplicaModel:
-    """A frozen model that answers for changed replicas of the graphs of a batch.
-
-    No gradient is kept. How replicas are cut into forward passes changes nothing.
-    """
+    """A frozen model that answers, without gradients, for changed replicas of a batch."""
 
     def __init__(
         self, adapter: ModelAdapter, graphs: GraphBatch, model_kwargs: dict[str, Any]
@@ -94,10 +91,7 @@ def predicted(task: Task, output: Tensor) -> Tensor | None:
 
 
 def explained_output(task: Task, output: Tensor, classes: Tensor | None) -> Tensor:
-    """The explained output ``[R, K]``: log odds of given classes, or all values.
-
-    Log odds, unlike log probabilities, do not flatten where the model is sure.
-    """
+    """The explained output ``[R, K]``: all values, or log odds of classes, which do not flatten."""
     if classes is None:
         return task.values(output)
     log_prob, column = task.log_prob(output), classes.unsqueeze(1)
@@ -106,11 +100,9 @@ def explained_output(task: Task, output: Tensor, classes: Tensor | None) -> Tens
 
 
 def integrate(explained: Callable[[Tensor], Tensor], whole: Tensor, steps: int) -> Tensor:
-    r"""Attributions :math:`[K, *]` of :math:`K` outputs per graph to the elements of ``whole``.
+    """Attributions :math:`[K, *]` of :math:`K` outputs per graph to the elements of ``whole``.
 
-    Args:
-        explained: Outputs :math:`[B, K]`, differentiable. Graphs do not interact, so the gradient
-            of the sum over graphs holds the gradients of all.
+    Graphs do not interact, so the gradient of the sum over graphs holds the gradients of all.
     """
     shares: list[Tensor] = []
     for step in range(steps):

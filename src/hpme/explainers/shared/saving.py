@@ -60,12 +60,7 @@ def _state(explainer: GraphExplainer, prefix: str) -> tuple[dict[str, Tensor], d
 
 
 def load_explainer(kind: type[Explainer], path: str | Path | FileContent) -> Explainer:
-    """Reads what :func:`save_explainer` wrote.
-
-    Raises:
-        StorageError: If the file is missing, damaged, of another explainer, or its description
-            does not fit its tensors.
-    """
+    """Reads what :func:`save_explainer` wrote; :class:`StorageError` if it does not fit."""
     tensors, meta = read_tensors(path)
     if meta.get("explainer") != kind.slug:
         raise StorageError(
@@ -104,7 +99,15 @@ def _restored(
         # Shapes alone take no memory: a description may ask for any size.
         with torch.device("meta"):
             explainer._build(meta["learned"])
-        _fill(explainer, tensors)
+        # Own memory: parts of a file are not aligned, and products with them round differently.
+        own = {name: tensor.clone() for name, tensor in tensors.items()}
+        built = {name: tensor.dtype for name, tensor in explainer.state_dict().items()}
+        explainer.load_state_dict(own, assign=True)
+        for name, tensor in explainer.state_dict().items():
+            if tensor.is_meta or tensor.dtype != built.get(name, tensor.dtype):
+                raise ValueError(f"'{name}' is missing, or of another type")
+            if not bool(torch.isfinite(tensor).all()):
+                raise ValueError(f"'{name}' has values that are NaN or infinite")
         explainer._check_learned()
     explainer.fitted = True
     return explainer
@@ -127,15 +130,3 @@ def _known(name: str, value: Any, valid: tuple[Any, ...]) -> Any:
     if value is not None and value not in valid:
         raise ValueError(f"unknown {name} {value!r}; it must be one of {', '.join(valid)}")
     return value
-
-
-def _fill(explainer: GraphExplainer, tensors: dict[str, Tensor]) -> None:
-    # Own memory: parts of a file are not aligned, and products with them are rounded differently.
-    own = {name: tensor.clone() for name, tensor in tensors.items()}
-    built = {name: tensor.dtype for name, tensor in explainer.state_dict().items()}
-    explainer.load_state_dict(own, assign=True)
-    for name, tensor in explainer.state_dict().items():
-        if tensor.is_meta or tensor.dtype != built.get(name, tensor.dtype):
-            raise ValueError(f"'{name}' is missing, or of another type")
-        if not bool(torch.isfinite(tensor).all()):
-            raise ValueError(f"'{name}' has values that are NaN or infinite")

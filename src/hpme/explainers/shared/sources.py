@@ -38,14 +38,10 @@ Index = int | Sequence[int] | Tensor
 
 @dataclass(frozen=True)
 class Collection:
-    """Graphs as they were given.
-
-    Args:
-        copied: Whether the store is a copy, so that what is shown of it may be the store itself.
-    """
+    """Graphs as they were given."""
 
     store: GraphStore
-    copied: bool = False
+    copied: bool = False  # so that what is shown of the store may be the store itself
 
     def __len__(self) -> int:
         return len(self.store)
@@ -146,9 +142,8 @@ def is_whole(graphs: Any) -> bool:
 def check_radius(explained: ExplainedModel, source: Any, **model_kwargs: Any) -> None:
     """Warns if a model says something else of nodes or links in ego graphs than in the whole graph.
 
-    It then sees farther, and what is explained is not what it says. A sample of the ego graphs is
-    compared; ``source`` may be something else, and graphs too large for a forward pass are not,
-    nor those of which neighbours are sampled.
+    It then sees farther, and what is explained is not what it says. A sample is compared, unless
+    graphs are too large for a forward pass, or neighbours are sampled.
     """
     if not isinstance(source, Rooted) or source.whole.edge_index.shape[1] > MAX_EDGES:
         return

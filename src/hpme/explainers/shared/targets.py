@@ -138,12 +138,8 @@ def of_either_class(explained: ExplainedModel, store: GraphStore) -> GraphStore:
     if explained.view.mode == "regression":
         return store  # refused where the output is read
     everything = store.detached(everything=True)
-    predicted = torch.cat(
-        [
-            predicted_classes(explained, everything.batch(ids))
-            for ids in batches(torch.arange(len(store)), 512)
-        ]
-    )
+    parts = (everything.batch(ids) for ids in batches(torch.arange(len(store)), 512))
+    predicted = torch.cat([predicted_classes(explained, part) for part in parts])
     against = predicted == explained.view.class_number(explained.contrast)
     ours = ~against
     if explained.target is not None:

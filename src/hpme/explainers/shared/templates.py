@@ -21,23 +21,13 @@ from hpme.models.output import Mode, Task
 
 @dataclass(frozen=True)
 class MixupGraphs:
-    r"""One mixup graph :math:`G^{(mix)}` for each of several graphs :math:`G`.
-
-    Args:
-        graphs: The mixup graphs.
-        edge_weight: Weight :math:`[E]` in :math:`[0, 1]` of every edge of the mixup.
-        transplanted: Boolean :math:`[E]`, true for edges that come from the explanation of
-            :math:`G`.
-        bridge: Boolean :math:`[E]`, true for edges that neither of two joined graphs has.
-        partners: Number of the other graph :math:`G'` of every mixup; that of :math:`G` itself
-            if there is no other.
-    """
+    """One mixup graph :math:`G^{(mix)}` for each of several graphs :math:`G`."""
 
     graphs: GraphBatch
-    edge_weight: Tensor
-    transplanted: Tensor
-    bridge: Tensor
-    partners: Tensor
+    edge_weight: Tensor  # of every edge of the mixup [E], from 0 to 1
+    transplanted: Tensor  # edges from the explanation of G, boolean [E]
+    bridge: Tensor  # edges that neither of two joined graphs has, boolean [E]
+    partners: Tensor  # number of every other graph G'; that of G itself if there is none
 
     @classmethod
     def of(
@@ -69,12 +59,7 @@ class MixingExplainer(GraphExplainer):
         """The mixup of every graph with another of the given ones, as the model sees it.
 
         Edges weigh what the fitted explainer expects of them, without the noise of training. The
-        same graphs and seed give the same mixups.
-
-        Args:
-            model: The model the explainer was fitted to; it is left exactly as it was.
-            graphs: A dataset, a list of ``Data`` or a loader; all of them are held at once.
-            mode: See :meth:`fit`.
+        same graphs and seed give the same mixups. Arguments are those of :meth:`fit`.
         """
         self._check_fitted()
         store = read_graphs(self, self._leveled(model, None), graphs).store
@@ -90,10 +75,7 @@ def joined(
     bridges: int,
     generator: torch.Generator,
 ) -> MixupGraphs:
-    """Every graph with its edge probabilities, beside its partner with the complement of those.
-
-    ``edge_logits`` gives logits of edges from node embeddings and ``edge_index``.
-    """
+    """Every graph with its edge probabilities, beside its partner with the complement of those."""
     parts = context.store.batch(), context.store.batch(partners)
     kept, other = (edge_logits(context.embedded(part), part.edge_index).sigmoid() for part in parts)
     union = unite(*parts, bridges, generator)
@@ -115,11 +97,6 @@ class Union:
     graphs: GraphBatch
     num_bridges: int
     other_anchors: Tensor | None = None
-
-    @property
-    def about_second(self) -> GraphBatch:
-        r"""The joined graphs with the anchors of :math:`G_b`."""
-        return replace(self.graphs, anchors=self.other_anchors)
 
     def per_edge(self, first: Tensor, second: Tensor) -> Tensor:
         """Weights of the edges of both graphs at the edges of the union; bridges weigh 1."""
@@ -174,11 +151,8 @@ class TrainingFreeExplainer(GraphExplainer):
 
     The task comes from :meth:`fit`, from an :class:`~hpme.models.ExplainedModel`, from a PyG
     ``Explainer``, or from the output where it has several columns. :meth:`fit` also notes the
-    spread of the outputs, in whose units regression losses are; without it they are in the unit of
-    the output.
-
-    Args:
-        **options: Arguments of :class:`~hpme.explainers.shared.base.GraphExplainer`.
+    spread of the outputs, the unit of regression losses; without it they are in the unit of the
+    output.
     """
 
     needs_fit = False

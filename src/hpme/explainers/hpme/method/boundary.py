@@ -117,8 +117,7 @@ def _meeting(
 ) -> tuple[Tensor, Tensor]:
     """Inner ends of the boundary edges of the source, and for each a boundary pair of its host.
 
-    Boundary edges of source and host are shuffled; the first of one meets the first of the other,
-    and so on in turns. Those at an anchor meet those at the same anchor, all others meet others.
+    Both are shuffled, and meet in turns; those at an anchor meet those at the same anchor.
     """
     groups = source.graphs.num_graphs * (1 + source.graphs.anchors_per_graph)
     keys = [(source.group, host.group, groups)]
@@ -162,9 +161,7 @@ def _told_apart(groups: Groups, own: Tensor, other: Tensor) -> Groups:
 def _told_apart_by_kind(source: Side, host: Side, groups: Groups) -> list[Groups]:
     """Groups of boundary pairs that may meet, the strictest first.
 
-    First those whose edges and ends have equal features, inside and outside: neither the inserted
-    nodes nor the host see anything new. Then those with equal edges and equal ends outside, then
-    with equal edges, then all.
+    Equal features of edges and ends; of edges and ends outside; of edges; then all.
     """
     own, other = _kinds(source), _kinds(host)
     alike = [_told_apart(groups, own[:n].sum(0), other[:n].sum(0)) for n in (3, 2, 1)]
@@ -194,9 +191,8 @@ def _fingerprint(rows: Tensor, start: int) -> Tensor:
 def merged(left: HostPairs, host: Side, total: int) -> tuple[Tensor, Tensor]:
     """Makes one pair of boundary pairs that fall together in ``total`` nodes; only they can.
 
-    Returns:
-        Nodes of the pairs, and their forward and backward edges ``[2, P]``, -1 for none. In each
-        direction the first of several pairs that has an edge gives it.
+    Returns nodes of the pairs, and their forward and backward edges ``[2, P]``, -1 for none, those
+    of the first that has one.
     """
     index, place, pairs = left.index, left.boundary, host.graphs.pairs
     ways = torch.stack([at(pairs.forward, left.pairs), at(pairs.backward, left.pairs)])
@@ -240,8 +236,7 @@ def _gather_ways(index: Tensor, ways: Tensor, pair: Tensor, is_first: Tensor) ->
 def _told_apart_by_type(source: Side, host: Side, groups: Groups) -> list[Groups]:
     """Groups of boundary pairs that may meet, told apart by type, the strictest first.
 
-    An edge of another type will do if its end is of the same type: cut off from the host, a
-    subgraph would look to the model as it never did.
+    An edge of another type, to an end of the same, is better than to be cut off from the host.
     """
     assert source.graphs.node_type is not None and host.graphs.node_type is not None
     edges = _edge_types(source, source.boundary), _edge_types(host, host.boundary)
@@ -262,10 +257,7 @@ def _edge_types(side: Side, pairs: Tensor) -> Tensor:
 
 
 def _ranked_in_type(source: Side, host: Side, places: Places) -> tuple[Tensor, Tensor]:
-    """Places of hosts' nodes, removed ones where the inserted one of their type and rank is.
-
-    And which of the removed ones found none.
-    """
+    """Places of hosts' nodes, by type and rank of removed ones; and which of these found none."""
     (ours, our_cell), (theirs, their_cell) = _ranked_nodes(source), _ranked_nodes(host)
     assert source.graphs.schema is not None
     cells = source.graphs.num_graphs * len(source.graphs.schema.node_types)

@@ -116,10 +116,8 @@ class Mixer:
     ) -> Mix:
         """Structural mixup, features that are declared as derived computed again."""
         mix = structural_mixup(source, chosen, host, removed, generator, self.attach)
-        explained = self.context.adapter.explained
-        if explained is None or explained.derived is None:
-            return mix
-        return replace(mix, graphs=recomputed(mix.graphs, explained.derived))
+        derived = self.context.adapter.explained.derived
+        return mix if derived is None else replace(mix, graphs=recomputed(mix.graphs, derived))
 
     def pooled_mixup(
         self, pool: nn.Module, ids: Tensor, draw: DrawHosts | None, *, learn: bool = False

@@ -2,9 +2,8 @@ r"""Structural mixup (Eq. str_mixup): the pooled subgraph of :math:`G'` gives wa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -12,6 +11,7 @@ from torch import Tensor
 from hpme.explainers.hpme.method.boundary import Places, Side, by_rank, merged, swapped
 from hpme.explainers.hpme.method.pool import Selection
 from hpme.graphs import GraphBatch
+from hpme.graphs.batch import both
 from hpme.graphs.segment import at, exclusive_cumsum, segment_mean, segment_sum
 
 Attach = Literal["kind", "swap", "rank"]
@@ -54,14 +54,12 @@ def structural_mixup(
     boundary edge of the host, one that lost its inner end, is attached:
 
     * ``attach="swap"``: to the inner end of a boundary edge of the source, at random. Each of these
-      is used once: if the host has more, the rest is dropped; if it has fewer, they serve again.
-      Inserted nodes have as many edges as they had, so the subgraph looks to the model as it did
-      at home.
+      is used once, so inserted nodes have as many edges as they had: if the host has more, the rest
+      is dropped; if it has fewer, they serve again.
     * ``attach="kind"``: the same, but those meet first whose edges and ends have equal features.
-    * ``attach="rank"``: to the inserted node of the same rank (see
-      :func:`~hpme.explainers.hpme.method.pool.by_boundary`), which is the
-      paper's equation if both subgraphs have :math:`m` nodes. If they differ in size, rank
-      :math:`k` goes to :math:`k \bmod m`, and pairs that fall together are merged.
+    * ``attach="rank"``: to the inserted node of the same rank by :func:`by_boundary`, which is the
+      paper's equation if both subgraphs have :math:`m` nodes; else rank :math:`k` goes to
+      :math:`k \bmod m`, and pairs that fall together are merged.
 
     Anchors must be among the chosen and among the removed nodes. The anchors of the source take the
     place of those of the host, the first that of the first: boundary edges at an anchor of the
@@ -153,24 +151,14 @@ def _assembled(
     source: GraphBatch, host: GraphBatch, places: Places, edge_index: Tensor, edges: Tensor
 ) -> GraphBatch:
     """The mixup graphs: attributes move with their nodes and edges, graphs' are the source's."""
-
-    def moved(first: Mapping[str, Any], second: Mapping[str, Any], rows: Tensor) -> Any:
-        names = [n for n in first if first[n] is not None and second.get(n) is not None]
-        return {n: torch.cat([first[n], second[n]]).index_select(0, rows) for n in names}
-
-    def own(graphs: GraphBatch) -> dict[str, Any]:
-        return {"edge_attr": graphs.edge_attr, "edge_weight": graphs.edge_weight}
-
-    origin = places.origin
-    return GraphBatch(
-        x=torch.cat([host.x, source.x]).index_select(0, origin),
+    ours, theirs = source.groups(), host.groups()
+    return GraphBatch.of(
+        both(theirs["node"], ours["node"], places.origin),
+        both(ours["edge"], theirs["edge"], edges),
         edge_index=edge_index,
-        batch=torch.repeat_interleave(places.sizes, output_size=len(origin)),
+        batch=torch.repeat_interleave(places.sizes, output_size=len(places.origin)),
         num_graphs=source.num_graphs,
-        **moved(own(source), own(host), edges),
         anchors=None if source.anchors is None else places.source[source.anchors],
-        node=moved(host.node, source.node, origin),
-        edge=moved(source.edge, host.edge, edges),
         graph=source.graph,
         schema=source.schema,
     )

@@ -14,12 +14,7 @@ from hpme.graphs.segment import rank_in_segment, ties_in_segment
 
 @dataclass(frozen=True)
 class PoolSize:
-    r"""Number of preserved nodes :math:`m`: a share of each graph's nodes, or a constant.
-
-    Args:
-        ratio: :math:`r`, so that :math:`m = \lfloor r n \rfloor`.
-        k: :math:`m` itself.
-    """
+    r"""Number of preserved nodes :math:`m`: :math:`\lfloor r n \rfloor` of a graph, or ``k``."""
 
     ratio: float | None = None
     k: int | None = None
@@ -38,16 +33,10 @@ class PoolSize:
 
 @dataclass(frozen=True)
 class Selection:
-    r"""Pooled nodes of a batch of graphs.
+    """Pooled nodes of a batch of graphs."""
 
-    Args:
-        keep: Boolean node mask, :math:`I^L`.
-        order: Rank of each pooled node among those of its graph; decides which inserted node
-            takes the place of which removed one.
-    """
-
-    keep: Tensor
-    order: Tensor
+    keep: Tensor  # boolean node mask, I^L
+    order: Tensor  # rank of each in its graph: which takes the place of which
 
     def __getitem__(self, index: object) -> Selection:
         return Selection(self.keep[index], self.order[index])  # type: ignore[index]
@@ -58,17 +47,10 @@ class Selection:
 
 
 def top_nodes(score: Tensor, graphs: GraphBatch, m: Tensor) -> Selection:
-    r"""The :math:`m` nodes of highest score of every graph (Eq. graph_pooling), best first.
+    """The :math:`m` nodes of highest score of every graph (Eq. graph_pooling), best first.
 
-    Anchors come first, whatever their scores: a graph is about them, so no pool goes without.
-
-    Args:
-        score: Scores ``[P, N]``, one row per selection.
-        graphs: The graphs.
-        m: Preserved nodes of every graph.
-
-    Returns:
-        A selection whose ``order`` ranks all nodes, also those that are not pooled.
+    Scores are ``[P, N]``, a row per selection. Anchors come first, whatever theirs: a graph is
+    about them. The ``order`` ranks all nodes, also those that are not pooled.
     """
     if graphs.anchor_order is not None:
         first = torch.finfo(torch.float32).max / (1 + graphs.anchor_order)
@@ -92,12 +74,8 @@ def tied(score: Tensor, selection: Selection, graphs: GraphBatch) -> Tensor:
 def by_boundary(keep: Tensor, graphs: GraphBatch, generator: torch.Generator | None) -> Selection:
     """Orders pooled nodes by the number of edges that leave the pooled subgraph, ties at random.
 
-    Matching by node number would leak how a generator numbers its motifs.
-
-    Args:
-        keep: Boolean ``[P, N]``, one row per selection.
-        graphs: The graphs.
-        generator: Breaks ties; if ``None``, the first node comes first.
+    Matching by node number would leak how a generator numbers its motifs. ``keep`` is ``[P, N]``;
+    without a generator the first node comes first.
     """
     source, target = graphs.edge_index
     noise = torch.zeros(keep.shape)

@@ -22,13 +22,9 @@ def prediction_loss(context: Context, output: Tensor, ids: Tensor) -> Tensor:
 
 
 def bce_loss(logits: Tensor, inside: Tensor, num_graphs: int | None = None) -> Tensor:
-    r""":math:`\mathcal{L}_{BCE}` (Eq. bce_loss).
+    r""":math:`\mathcal{L}_{BCE}` (Eq. bce_loss) of :math:`w_{ij}` and whether pairs are ``inside``.
 
-    Args:
-        logits: :math:`w_{ij}`, so that :math:`p_{ij} = \sigma(w_{ij})`.
-        inside: Boolean labels :math:`\tilde{\mathbf{M}}`, true inside the pooled subgraph.
-        num_graphs: Of so many graphs the mean of their sums, as printed; if ``None``, the mean over
-            edges.
+    Of so many graphs the mean of their sums, as printed; if ``None``, the mean over edges.
     """
     reduction = "mean" if num_graphs is None else "sum"
     loss = F.binary_cross_entropy_with_logits(logits, inside.to(logits), reduction=reduction)
@@ -44,13 +40,9 @@ EPOCHS, LR, WEIGHT_DECAY = 50, 0.01, 5e-4
 
 
 def fit_edge_mlp(mix: Mixer, keep: Tensor, epochs: int, advance: Callable[[int], None]) -> EdgeMLP:
-    r"""Edge MLP that tells pairs inside the pooled subgraph from others (Eq. bce_loss).
+    """Edge MLP that tells pairs inside pooled nodes ``keep`` ``[N]`` from others (Eq. bce_loss).
 
-    Args:
-        mix: The graphs.
-        keep: Pooled nodes, boolean ``[N]`` over all nodes of the store.
-        epochs: Steps, each with all of at most :data:`PAIRS` pairs.
-        advance: Called after every step.
+    Every step takes all of at most :data:`PAIRS` pairs.
     """
     pairs = mix.context.store.batch().pairs.proper.index
     if pairs.shape[1] > PAIRS:
@@ -79,20 +71,15 @@ def final_loss(prediction: Tensor, bce: Tensor, beta: float) -> Tensor:
 class Objective:
     r"""The loss of a mini-batch of graphs (lines 4 to 9 of Algorithm 1).
 
-    Args:
-        mixer: The frozen model, its graphs and how they are mixed.
-        beta: :math:`\beta`; 0 is the paper's w/o BCE.
-        mixup: If false, the model sees the pooled subgraph alone (the paper's w/o Mix).
-        gated: Whether transplanted features are multiplied by :math:`\tanh(s)`. A hard selection
-            has no gradient; this is the path by which :math:`\phi` learns.
-        temperature: :math:`\tau` of the binary concrete distribution.
+    A hard selection has no gradient; by :math:`\tanh(s)` at transplanted features :math:`\phi`
+    learns.
     """
 
     mixer: Mixer
-    beta: float = 1.0
-    mixup: bool = True
-    gated: bool = True
-    temperature: float = 1.0
+    beta: float = 1.0  # \beta of the paper; 0 is w/o BCE
+    mixup: bool = True  # if false, the model sees the pooled subgraph alone (w/o Mix)
+    gated: bool = True  # whether transplanted features are multiplied by \tanh(s)
+    temperature: float = 1.0  # \tau of the binary concrete distribution
 
     def __call__(self, pool: Pool, edge_mlp: EdgeMLP, ids: Tensor) -> Tensor:
         """Mean loss over the graphs ``ids``."""
