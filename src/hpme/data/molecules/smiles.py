@@ -135,10 +135,7 @@ def from_smiles(
 def read_smiles(
     table: SmilesColumns, *, hydrogens: bool = False, progress: bool = True
 ) -> tuple[GraphStore, list[SkippedRow]]:
-    """Graphs of molecules without labels, and the rows that are none.
-
-    The graphs are those of :func:`from_smiles` without ``y`` and ground truth; arguments as there.
-    """
+    """:func:`from_smiles` without labels and ground truth, and the rows that are no molecules."""
     arrays = read_molecules(table.smiles, Reading(hydrogens=hydrogens), progress=progress)
     bad = dict(zip(arrays.failed.tolist(), arrays.reasons.tolist(), strict=True))
     skipped = _skipped(table, bad)
