@@ -96,10 +96,7 @@ STARTING = 300.0
 
 
 class LocalExecutor:
-    """Worker processes with one thread each; one that dies fails its own job and is replaced.
-
-    They start side by side; one that takes too long counts as dead.
-    """
+    """Worker processes with one thread each; one that dies fails its own job and is replaced."""
 
     def __init__(self, workers: int, work: Work) -> None:
         self._work = work

@@ -259,12 +259,7 @@ MEASURES: dict[str, Callable[[Outcome], Measured]] = {one.__name__: one for one 
 
 
 def explanations(outcome: Outcome) -> list[dict[str, Any]]:
-    """Masks of the first explained graphs.
-
-    ``graph`` is the number of the graph in the dataset, ``drawn`` what it looks like;
-    ``edge_mask`` and, where the explainer has them, ``node_mask`` and ``pooled`` are those of the
-    explanation.
-    """
+    """Masks of the first explained graphs, and what these look like."""
     return [
         {
             "graph": number,
@@ -282,12 +277,9 @@ def explanations(outcome: Outcome) -> list[dict[str, Any]]:
 
 
 def mixups(outcome: Outcome) -> list[dict[str, Any]]:
-    """Mixup graphs of the first explained graphs.
+    """Mixup graphs of the first explained graphs, numbers of both in the dataset, and their looks.
 
-    ``graph`` and ``partner`` are numbers in the dataset, ``drawn`` what these look like;
-    ``num_nodes`` and ``edge_index`` make the mixup graph, and every edge has an ``edge_weight`` and
-    says whether it is ``transplanted`` from the explanation, or a ``bridge`` that neither graph
-    has.
+    Edges are ``transplanted`` from the explanation, or a ``bridge`` that neither graph has.
     """
     if not isinstance(outcome.explainer, MixingExplainer):
         raise InputError(f"'{outcome.experiment.explainer}' makes no mixup graphs")

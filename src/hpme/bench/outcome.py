@@ -61,18 +61,13 @@ class Outcome:
     """What metrics are computed from.
 
     Args:
-        experiment: What was run.
-        dataset: The dataset.
-        target: The target model.
         numbers: Numbers of the explained graphs in the dataset.
         graphs: The explained graphs, with their ground truth.
         companions: Other graphs the explainer was fitted on too.
         explanations: One per graph.
         explainer: The fitted explainer; ``None`` if there was none.
         pool_ratio_source: Where its pool ratio comes from, see :func:`make_explainer`.
-        fit_seconds: Time to fit it.
-        explain_seconds: Time to explain all graphs.
-        cpu_seconds: CPU time of both.
+        cpu_seconds: CPU time to fit and to explain all graphs.
         target_passes: How often the target was asked meanwhile, in passes over the graphs it was
             fitted on; ``None`` if nothing was explained, or these have no edge.
     """
@@ -127,12 +122,6 @@ def explain(
 
     With ``fit_graphs`` the explainer is fitted on as many graphs that only development draws, of
     which it explains none.
-
-    Args:
-        experiment: What to run.
-        dataset: Its dataset.
-        target: Its target.
-        progress: Whether to draw progress bars.
     """
     if experiment.explainer is None:
         return Outcome(experiment, dataset, target, [], [], [], [])
@@ -240,8 +229,7 @@ def _sure(seen: Any, edges: Any, weight: Callable[[Any], Tensor]) -> Any:
 class Passes:
     """Edges a model was shown while it was watched; one pass shows every edge of the graphs once.
 
-    Edges, not calls, because calls differ in how many graphs they are about, and mixes are larger
-    than the graphs they come from.
+    Not calls, since these differ in how many graphs they are about, and mixes are larger.
     """
 
     edges: int = 0
@@ -270,11 +258,7 @@ def _edges_seen(values: Iterable[Any]) -> int:
     for given in values:
         value = getattr(given, "edge_index", given)
         parts = list(value.values()) if isinstance(value, Mapping) else [value]
-        if parts and all(_is_edge_index(part) for part in parts):
+        integers = all(isinstance(part, Tensor) and part.dtype == torch.long for part in parts)
+        if parts and integers and all(part.dim() == 2 and len(part) == 2 for part in parts):
             return sum(part.shape[1] for part in parts)
     return 0
-
-
-def _is_edge_index(value: Any) -> bool:
-    integer = isinstance(value, Tensor) and value.dtype == torch.long
-    return integer and value.dim() == 2 and value.shape[0] == 2

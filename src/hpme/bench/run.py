@@ -67,11 +67,7 @@ def dataset_and_target(
 
 
 def record_of(outcome: Outcome) -> Record:
-    """Computes the metrics an experiment asks for.
-
-    Raises:
-        UnknownNameError: If there is no such metric set.
-    """
+    """Computes the metrics an experiment asks for."""
     experiment, start = outcome.experiment, time.perf_counter()
     measured: Measured = {}
     exhibits: dict[str, Any] = {}
@@ -155,11 +151,7 @@ def commit() -> str:
 
 
 def reset_peak() -> bool:
-    """Starts a new measurement; false where only the peak since the process began is known.
-
-    On Linux the kernel's high-water mark of this process can be set back. Memory that is in use
-    already, such as the libraries, is part of every peak.
-    """
+    """Sets the kernel's high-water mark back; false where only the peak of the process is known."""
     try:
         _CLEAR.write_text("5")
     except OSError:

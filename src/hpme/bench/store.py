@@ -69,11 +69,7 @@ class Record:
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Record:
-        """The record of a line.
-
-        Raises:
-            StorageError: If the content is damaged, was changed since, or is of another version.
-        """
+        """The record of a line; a :class:`StorageError` if it is damaged or of another version."""
         try:
             values = storage.unsealed(storage.read_json(content))
             experiment = Experiment.from_dict(values.pop("experiment"))
@@ -197,24 +193,15 @@ class ResultStore:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is left to do.
+    """What is left to do."""
 
-    Args:
-        experiments: All experiments, each once.
-        done: Results that are stored and intact.
-        todo: Experiments without one.
-    """
-
-    experiments: list[Experiment]
-    done: list[Record]
-    todo: list[Experiment]
+    experiments: list[Experiment]  # all of them, each once
+    done: list[Record]  # results that are stored and intact
+    todo: list[Experiment]  # those without one
 
     @classmethod
     def of(cls, experiments: Iterable[Experiment], store: ResultStore) -> Plan:
-        """Looks every experiment up in the store.
-
-        A result that has more metrics than an experiment asks for is a result of it, too.
-        """
+        """Looks every experiment up in the store, where results may have further metrics."""
         unique = list({experiment.key: experiment for experiment in experiments}.values())
         stored: dict[str, list[Record]] = {}
         for record in store.records():

@@ -205,9 +205,7 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
     def _draw(self, numbers: Tensor, seed: int, count: int) -> Tensor:
         """At most ``count`` of the numbers, at random.
 
-        In sets of the benchmark, numbers that 3 divides are set apart: seeds from 400 on, those of
-        the tables, draw from them alone, and seeds below 100, with which methods are developed,
-        never do.
+        In sets of the benchmark, numbers that 3 divides are for tables, and for nothing before.
         """
         apart = numbers % 3 == 0
         if not self.info.own and bool(apart.any()) and not bool(apart.all()):
@@ -237,10 +235,7 @@ def draw(numbers: Tensor, seed: int, count: int) -> Tensor:
 def combine_matches(
     index: Tensor, match: Tensor, rule: Tensor, num_nodes: int, *, unions: bool = False
 ) -> list[Tensor]:
-    """All ways to take a match of every rule (or with ``unions`` several), each as one node mask.
-
-    Rows of the match table have a node (``index``), the number of its match and that of the rule.
-    """
+    """All ways to take a match of every rule, with ``unions`` several, each as one node mask."""
     masks = torch.zeros(int(match.max()) + 1, num_nodes, dtype=torch.bool)
     masks[match, index] = True
     rule_of = torch.zeros(len(masks), dtype=torch.long)
@@ -254,14 +249,11 @@ def combine_matches(
         )
     result = torch.zeros(1, num_nodes, dtype=torch.bool)
     for group in groups:
-        options = _unions(group) if unions else group
+        options = group
+        if unions:  # of all non-empty sets of masks
+            sets = torch.arange(1, 2 ** len(group))
+            member = (sets[:, None] >> torch.arange(len(group)) & 1).float()
+            options = member @ group.float() > 0
         result = (result[:, None] | options[None]).flatten(0, 1)
     different = {mask.numpy().tobytes(): mask for mask in result}
     return list(different.values())
-
-
-def _unions(masks: Tensor) -> Tensor:
-    """The unions of all non-empty sets of masks."""
-    sets = torch.arange(1, 2 ** len(masks))
-    member = (sets[:, None] >> torch.arange(len(masks)) & 1).float()
-    return member @ masks.float() > 0

@@ -45,15 +45,12 @@ def read_official(name: str, needed: Sequence[str]) -> tuple[Path, dict[str, Any
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file published at ``path`` of the repository ``base``, with the digest it must have.
-
-    It is looked for in ``folder`` below ``$HPME_DATA_DIR`` and the cache.
-    """
+    """A published file."""
 
     name: str
-    folder: str
-    base: str
-    path: str
+    folder: str  # where it is looked for, below $HPME_DATA_DIR and the cache
+    base: str  # address of the repository
+    path: str  # where it is in there
     sha256: str
 
     @property

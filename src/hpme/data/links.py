@@ -101,10 +101,7 @@ class LinkDataset(GraphDataset):
 
 
 def link_graphs(base: GraphStore, size: int | None, seed: int, **how: Any) -> GraphStore:
-    """Draws links and non-links, either end first, splits them, and has them cut out.
-
-    ``how`` is as for :func:`~hpme.graphs.enclosing.cut_out`.
-    """
+    """Draws links and non-links, either end first, splits them, and has them cut out."""
     generator = torch.Generator().manual_seed(seed)
     links = linked_pairs(base)
     size = 2 * len(links) if size is None else size
@@ -151,14 +148,14 @@ def planted_graphs(base: GraphStore, size: int, seed: int, *, num_hops: int) -> 
     store = cut_out(base, links, num_hops=num_hops, labels="ends")
     anchors = store.anchors
     assert anchors is not None
-    closed = torch.arange(size) < size - size // 2
+    count = size - size // 2
+    closed = torch.arange(size) < count
     # Either end may be the one where a path begins.
     turned = torch.rand(size, 1, generator=generator) < 0.5
     store = store.with_attributes(graph={"anchors": torch.where(turned, anchors.flip(1), anchors)})
     last = torch.where(closed, anchors[:, 1], anchors[:, 0])
-    count = size - size // 2
-    parts = torch.cat([parts_of(count), parts_of(size - count)])
     store = _with_paths(store, anchors[:, 0], last, closed, len(base.x))
+    parts = torch.cat([parts_of(count), parts_of(size - count)])
     store = store.with_attributes(graph={"part": parts, "y": closed.long()})
     return shuffled(store, np.random.default_rng(seed))
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from hpme.data.info import PUBLISHED, GraphStats, entry, read_official
+from hpme.data.info import PUBLISHED, entry, read_official
 from hpme.data.synthetic import drawing
 from hpme.errors import InputError, StorageError
 from hpme.graphs import GraphStore
@@ -27,11 +28,16 @@ COUNTING_SIZE = 120
 PUBLISHED_GRAPHS = 1_000
 
 
-def build_ba_house_grid(_variant: str, seed: int, size: int) -> GraphStore:
-    """BA(20, 1) with a house (class 0) or a 3 x 3 grid (class 1), half each on average."""
-    random_, rng = drawing.private_generators("ba-housegrid", seed)
+def build_house_or_grid(name: str, _variant: str, seed: int, size: int) -> GraphStore:
+    """BA(20, 1) with a house (class 0) or a 3 x 3 grid (class 1), half each on average.
+
+    House-Grid-Volume has one uniform feature, and labels that sum it over the motif.
+    """
+    random_, rng = drawing.private_generators(name, seed)
     kinds = [random_.randrange(2) for _ in range(size)]
     store = _with_one(random_, [(drawing.HOUSE, drawing.GRID)[kind] for kind in kinds])
+    if name == "house-grid-volume":
+        return shuffled(_with_volume(store, _uniform_features(store, rng)), rng)
     return shuffled(_labelled(store, torch.tensor(kinds)), rng)
 
 
@@ -42,14 +48,6 @@ def build_ba_house_and_grid(_variant: str, seed: int, size: int) -> GraphStore:
     kinds = [both if random_.random() < 0.5 else random_.choice(at_most_one) for _ in range(size)]
     store = _house_and_grid(random_, kinds)
     return shuffled(_labelled(store, torch.tensor([int(kind == both) for kind in kinds])), rng)
-
-
-def build_house_grid_volume(_variant: str, seed: int, size: int) -> GraphStore:
-    """The graphs of BA-HouseGrid with one uniform feature; the label sums it over the motif."""
-    random_, rng = drawing.private_generators("house-grid-volume", seed)
-    kinds = [random_.randrange(2) for _ in range(size)]
-    store = _with_one(random_, [(drawing.HOUSE, drawing.GRID)[kind] for kind in kinds])
-    return shuffled(_with_volume(store, _uniform_features(store, rng)), rng)
 
 
 def build_house_orgrid_volume(_variant: str, seed: int, size: int) -> GraphStore:
@@ -138,8 +136,7 @@ def published_ba_motif_volume(size: int) -> GraphStore:
 def build_ba_motif_counting(variant: str, seed: int, size: int) -> GraphStore:
     """``k`` five-cycles, each held by one edge to a BA base; the label is ``k``.
 
-    The paper states ``k`` in 0..10 but not the size of the base: it has 20 nodes here, as in all
-    other BA sets. The published set has 120 nodes in all and ``k`` in 1..19.
+    The paper does not state the size of the base: it has 20 nodes here, as in all other BA sets.
     """
     random_, rng = drawing.private_generators("ba-motif-counting", seed)
     if variant == PUBLISHED:
@@ -149,11 +146,7 @@ def build_ba_motif_counting(variant: str, seed: int, size: int) -> GraphStore:
 
 
 def published_ba_motif_counting(size: int) -> GraphStore:
-    """The published recipe: ``k`` in 1..19 and the base of graph ``i`` depend on ``i`` only.
-
-    The attachment points of the release are not known; they are drawn from the same source as
-    ``k``, uniformly over the base.
-    """
+    """The published recipe: graph ``i`` depends on ``i`` only; where it attaches is not known."""
     plans = []
     for i in range(size):
         draw = random.Random(i)
@@ -217,11 +210,6 @@ def _with_volume(store: GraphStore, x: Tensor) -> GraphStore:
     return _labelled(store, volume, x)
 
 
-def _with_both_motifs(stats: GraphStats) -> Tensor:
-    """The class "both motifs" only: class 0 is the absence of a motif, which no edge shows."""
-    return stats.y == 1
-
-
 INFOS = (
     entry(
         "BA-2Motifs",
@@ -246,7 +234,7 @@ INFOS = (
     entry(
         "BA-HouseGrid",
         "BA graph with a house (0) or a 3x3 grid (1)",
-        build_ba_house_grid,
+        partial(build_house_or_grid, "ba-housegrid"),
         num_classes=2,
         num_graphs=10_000,
     ),
@@ -256,12 +244,13 @@ INFOS = (
         build_ba_house_and_grid,
         num_classes=2,
         num_graphs=10_000,
-        explainable=_with_both_motifs,
+        # Class 0 is the absence of a motif, which no edge shows.
+        explainable=lambda stats: stats.y == 1,
     ),
     entry(
         "House-Grid-Volume",
         "BA-HouseGrid with random features; sum over the motif's nodes",
-        build_house_grid_volume,
+        partial(build_house_or_grid, "house-grid-volume"),
         num_graphs=10_000,
     ),
     entry(

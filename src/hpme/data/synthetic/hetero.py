@@ -99,10 +99,8 @@ def build_hetero_fraud(_variant: str, seed: int, size: int) -> GraphStore:
     """A ring is a device that several accounts use, all of them new; their class is 1.
 
     Neither part is enough: offices share a device, too, between old and new accounts, and many new
-    accounts belong to nobody. All accounts pay random merchants. The ground truth are the edges
-    between the device of an account's own ring and its accounts: another ring, three hops away by
-    a merchant, does not make the account part of one. ``size`` is the number of accounts; devices
-    and merchants add about half as many nodes.
+    accounts belong to nobody. The ground truth are the edges between the device of an account's own
+    ring and its accounts. ``size`` is the number of accounts.
     """
     _, rng = private_generators("hetero-fraud", seed)
     if size < 200:

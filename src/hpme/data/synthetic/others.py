@@ -9,7 +9,7 @@ import networkx as nx
 import torch
 from torch import Tensor
 
-from hpme.data.info import PUBLISHED, GraphStats, entry
+from hpme.data.info import PUBLISHED, entry
 from hpme.data.synthetic import drawing
 from hpme.graphs import GraphStore
 from hpme.graphs.transforms import shuffled
@@ -85,11 +85,6 @@ def _draw(
     return sketch
 
 
-def _under_100_nodes(stats: GraphStats) -> Tensor:
-    """Graphs under 100 nodes: in larger ones a motif of five nodes is too small a part."""
-    return stats.sizes < 100
-
-
 NUM_NODES = 30
 EDGE_PROBABILITY = {"paper": 0.1, "published": 0.2}
 
@@ -138,7 +133,8 @@ INFOS = (
         build_spmotif,
         num_classes=3,
         num_graphs=18_000,
-        explainable=_under_100_nodes,
+        # In larger ones a motif of five nodes is too small a part.
+        explainable=lambda stats: stats.sizes < 100,
     ),
     entry(
         "Triangles", "Erdős-Rényi graph; number of its triangles", build_triangles, num_graphs=1_000
