@@ -96,10 +96,7 @@ class PairedTest:
 def dataset_ranks(
     scores: Mapping[str, Mapping[str, float]],
 ) -> tuple[dict[str, list[float]], list[str]]:
-    """Ranks of every method on each of the datasets that all have, and these datasets.
-
-    A rank is 1 for the best, ties are shared. A rank among fewer methods would be easier to get.
-    """
+    """Ranks of every method, 1 for the best, on each of the datasets that all have, and these."""
     seen = dict.fromkeys(dataset for values in scores.values() for dataset in values)
     common = [d for d in seen if all(d in values for values in scores.values())]
     ranks: dict[str, list[float]] = {method: [] for method in scores}
@@ -112,7 +109,14 @@ def dataset_ranks(
 
 def paired_tests(differences: Mapping[str, Sequence[float]]) -> dict[str, PairedTest]:
     """Wilcoxon's signed-rank test of the differences from each of the others."""
-    tests = {name: _test(values) for name, values in differences.items()}
+    tests = {}
+    for name, values in differences.items():
+        median = statistics.median(values) if values else None
+        # Without zeros old and new versions of SciPy give the same.
+        unequal = [value for value in values if value]
+        p = float(stats.wilcoxon(unequal).pvalue) if unequal else None
+        wins, losses = sum(value > 0 for value in values), sum(value < 0 for value in values)
+        tests[name] = PairedTest(len(values), wins, losses, median, p)
     corrected = holm([test.p for test in tests.values()])
     return {
         name: replace(test, p_holm=p)
@@ -129,15 +133,6 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
         highest = max(highest, min(1.0, (len(known) - step) * p))
         result[place] = highest
     return result
-
-
-def _test(differences: Sequence[float]) -> PairedTest:
-    wins, losses = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
-    median = statistics.median(differences) if differences else None
-    # Without zeros old and new versions of SciPy give the same.
-    unequal = [difference for difference in differences if difference]
-    p = float(stats.wilcoxon(unequal).pvalue) if unequal else None
-    return PairedTest(len(differences), wins, losses, median, p)
 
 
 def against_ours(cells: Cells, metric: str) -> dict[str, PairedTest]:

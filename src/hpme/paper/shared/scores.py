@@ -10,12 +10,7 @@ from hpme.data import DATASETS
 from hpme.explainers import EXPLAINERS, GraphExplainer
 from hpme.paper.shared.cells import NOT_MEASURED, Cell, Cells, Spread, Stat
 from hpme.paper.shared.document import FAILED, MISSING, UNDEFINED, Column, Entry, Footnotes, Table
-from hpme.paper.shared.names import (
-    PaperTable,
-    dataset_title,
-    explainer_title,
-    metric_of,
-)
+from hpme.paper.shared.names import PaperTable, dataset_title, explainer_title, metric_of
 
 LEVEL = 0.05
 """Of significance."""
