@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any, Protocol
 
-from hpme.errors import ClusterError, InputError, MissingPackageError
+from hpme.errors import ClusterError, InputError, optional_module
 
 
 @dataclass(frozen=True)
@@ -236,19 +236,12 @@ RETRIES = 10
 class RayExecutor:
     """One core per job, on whichever machine has one free; a lost machine's jobs begin again.
 
-    The other machines need this package and nothing else. Without an address Ray is started on this
-    machine. ``work`` travels to every machine once; ``ahead`` is how many jobs per core may wait in
-    Ray's queue, by default any number.
+    Without an address Ray is started on this machine. ``work`` travels to every machine once;
+    ``ahead`` is how many jobs per core may wait in Ray's queue, by default any number.
     """
 
     def __init__(self, work: Work, address: str | None = None, *, ahead: int | None = None) -> None:
-        try:
-            import ray
-        except ImportError as error:
-            raise MissingPackageError(
-                "Ray is needed to use a cluster: pip install 'hpme[cluster]'"
-            ) from error
-        self._ray = ray
+        self._ray = ray = optional_module("ray", "a cluster needs Ray ({error})", "cluster")
         if address is not None:
             _check_reachable(address)
         try:

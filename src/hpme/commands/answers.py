@@ -27,15 +27,9 @@ EXAMPLE = '{"x": [[1.0], [2.0]], "edge_index": [[0, 1], [1, 0]]}'
 
 
 class Answers:
-    """Pages about molecules and graphs, one for every question.
+    """Pages about molecules and graphs, one for every question, written to a folder.
 
-    Args:
-        explainer: What explains.
-        model: The model, with all that is known about it.
-        folder: Where pages are written.
-        columns: Of tables: those of SMILES and of names.
-        hydrogens: Whether hydrogens of molecules become nodes.
-        threshold: For counterfactuals of values.
+    ``columns`` of tables are those of SMILES and of names, ``threshold`` is for counterfactuals.
     """
 
     def __init__(

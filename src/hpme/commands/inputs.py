@@ -59,11 +59,8 @@ def read_inputs(
     skipped: Path,
 ) -> Inputs:
     """Reads model and graphs, and calls the model once."""
-    place = (
-        None
-        if options.device is None
-        else shared.usage("--device", shared.check_device, options.device)
-    )
+    device = options.device
+    place = None if device is None else shared.usage("--device", shared.check_device, device)
     arguments, progress = table.arguments(), not options.quiet
     if options.mode == "regression" and table.label_column:
         arguments["task"] = "regression"
@@ -285,11 +282,9 @@ def read_graphs(
     if not isinstance(graphs, Iterable) or isinstance(graphs, Data | str | bytes):
         raise InputError(f"{source}() returned {type(graphs).__name__}, not a collection of graphs")
     found = list(graphs)
-    odd = [
-        f"a {type(item).__name__} among its graphs" for item in found if not isinstance(item, Data)
-    ]
+    odd = [item for item in found if not isinstance(item, Data)]
     if not found or odd:
-        what = odd[0] if odd else "nothing"
+        what = f"a {type(odd[0]).__name__} among its graphs" if odd else "nothing"
         raise InputError(f"{source}() returned {what}; it must return PyG Data objects")
     return found
 

@@ -130,7 +130,7 @@ def run(
     unlabelled = smiles is not None and "label_column" not in own
     trained_here = "belongs to models that are trained here, not to --chemprop"
     alone = "needs molecules of your own: give --smiles in place of --dataset"
-    shared.refuse_any(
+    for wrong, message, hint in (
         ((dataset is None) == (smiles is None), "give one of --dataset and --smiles", "--dataset"),
         (dataset is not None and bool(foreign), "belongs to --smiles", f"--{foreign}"),
         (dataset is None and variant is not None, "belongs to --dataset", "--variant"),
@@ -142,7 +142,9 @@ def run(
         (bool(chemprop.chemprop) and smiles is None, alone, "--chemprop"),
         (bool(chemprop.chemprop) and model is not None, trained_here, "--model"),
         (bool(chemprop.chemprop) and train_steps is not None, trained_here, "--train-steps"),
-    )  # fmt: skip
+    ):  # fmt: skip
+        if wrong:
+            shared.refuse(message, hint)
     if dataset is not None:
         shared.known("--dataset", "dataset", dataset, catalog.names("datasets"))
     if not chemprop.chemprop:
@@ -175,13 +177,8 @@ def run(
     if model is None:
         model = EXPLAINERS[explainer].default_model if loaded.schema is None else "hetero"
     shared.usage("--option", make_explainer, explainer, loaded, numbers[0], given)
-    settings: dict[str, Any] = {
-        "variant": variant,
-        "size": size,
-        "target_seed": target_seed,
-        "graphs": graphs,
-    }
-    settings |= {"model": model, "options": given, "train_steps": train_steps}
+    settings: dict[str, Any] = {"variant": variant, "size": size, "target_seed": target_seed}
+    settings |= {"graphs": graphs, "model": model, "options": given, "train_steps": train_steps}
     experiments = [Experiment(loaded.info.name, explainer, seed, **settings) for seed in numbers]
     store = ResultStore(out)
     shared.usage("--out", shared.check_writable, store.path())
