@@ -6,7 +6,7 @@ has them all, see :func:`~hpme.commands.shared.command`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -192,7 +192,8 @@ class TableOptions:
 
     def arguments(self) -> dict[str, Any]:
         """Those that are given, as arguments of :func:`~hpme.data.from_smiles_csv`."""
-        found = {**vars(self), "rules": usage("--rule", parse_rules, self.rule or [])}
+        found = {one.name: getattr(self, one.name) for one in fields(TableOptions)}
+        found["rules"] = usage("--rule", parse_rules, self.rule or [])
         return {name: value for name, value in found.items() if value and name != "rule"}
 
 

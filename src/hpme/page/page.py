@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ import torch
 
 from hpme import __version__
 from hpme.errors import InputError
+from hpme.explainers.hpme.quality import Quality
 from hpme.graphs import GraphStore
 from hpme.graphs.hetero import flat_views
 from hpme.graphs.schema import NODE_TYPE
@@ -21,13 +23,6 @@ from hpme.page import entries
 from hpme.page.drawing import decimals, draw_graphs, render, shares, whole_numbers
 from hpme.progress import progress_bar
 from hpme.storage import write_atomically
-
-if TYPE_CHECKING:
-    from hpme.explainers.hpme.audit import Audit
-    from hpme.explainers.hpme.rulebook import RuleBook
-import math
-
-from hpme.explainers.hpme.quality import Quality
 from hpme.viz.sheets import placed
 
 if TYPE_CHECKING:
@@ -120,8 +115,7 @@ def proofs(named: Mapping[str, Sequence[Any]], *, progress: bool = False) -> dic
     """By explainer what was moved where for each graph, drawn, and what the model said.
 
     A trial is a list: number of the drawn host, its output and its marked nodes, then those with
-    the region, then with a random region. Outputs of all hosts are as many numbers for every graph,
-    NaN where nothing was moved. The best is the graph whose region carries most for certain.
+    the region, then with a random region. The best graph is that whose region surely carries most.
     """
     drawn, found = Drawn(), dict[str, Any]()
     for name, explanations in named.items():

@@ -147,10 +147,7 @@ def painter_of(graphs: Sequence[Any], suffix: str, starts: int = STARTS) -> Pain
 
 @lru_cache(maxsize=256)
 def _placed_molecule(smiles: str, num_atoms: int, places: bytes | None = None) -> Any:
-    """The molecule with positions, atoms numbered as in its graph; ``None`` if it does not fit.
-
-    It is turned, or its mirror image, so that atoms come near ``places`` that are numbers.
-    """
+    """The molecule with positions, turned so that atoms come near ``places``, if it fits."""
     both = (read_molecule(smiles, hydrogens=hydrogens) for hydrogens in (False, True))
     molecule = next((one for one in both if one.GetNumAtoms() == num_atoms), None)
     if molecule is None:

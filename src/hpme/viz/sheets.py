@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Sequence
 from copy import copy
@@ -62,17 +63,14 @@ def proof_picture(proof: Proof, suffix: str) -> bytes:
     width = (3 + OWN * len(own)) * (panel[0] + GAP) + GAP
     height = max(len(rows), 1) * (panel[1] + 0.3)
     page = _Page((width, HEAD + height + FOOT), panel, painter, bool(own))
+    noun = "molecule" if molecules else "graph"
     colour = RAISES if proof.output >= float(proof.hosts.nanmean()) else LOWERS
     for graph in own:
-        noun = "molecule" if molecules else "graph"
         page.head(0, graph.get("name") or f"the explained {noun}", colour)
         words = f"{proof.name} {_number(proof.output)}"
         page.draw(0, max(len(rows) - 1, 0) / 2, graph, proof.region, colour, words)
-    heads = f"another {'molecule' if molecules else 'graph'}", "with the region in it"
-    tints = INK, colour, CONTROL
-    for column, (text, tint) in enumerate(
-        zip((*heads, "with a random region"), tints, strict=True)
-    ):
+    heads = {f"another {noun}": INK, "with the region in it": colour}
+    for column, (text, tint) in enumerate({**heads, "with a random region": CONTROL}.items()):
         page.head(len(own) + column, text, tint)
     for place, (trial, row) in enumerate(zip(proof.trials, rows, strict=True)):
         marks = zip(trial, row, (GONE, colour, CONTROL), strict=True)
@@ -229,7 +227,7 @@ def _condition(page: Sheet, top: float, rule: Rule, colour: str) -> None:
         form, _, limit = name.partition(" (")
         lines += [
             (("and " if number and not at else "") + text, {"fontsize": 11.5, "weight": "bold"})
-            for at, text in enumerate(_folded(form))
+            for at, text in enumerate(re.findall(".{1,20}", form) or [""])
         ]
         if limit:
             lines.append((limit.rstrip(")"), {"fontsize": 8, "color": QUIET}))
@@ -239,10 +237,6 @@ def _condition(page: Sheet, top: float, rule: Rule, colour: str) -> None:
     first = top + ROW / 2 - step * (len(lines) - 1) / 2
     for number, (text, style) in enumerate(lines):
         page.text(CONDITION[0], first + number * step, text, **style)
-
-
-def _folded(name: str, width: int = 20) -> list[str]:
-    return [name[i : i + width] for i in range(0, len(name), width)] or [""]
 
 
 def _exemplar(axes: Any, rule: Rule, painter: Painter, colour: str) -> None:

@@ -68,10 +68,7 @@ def directions(explanation: Any) -> Tensor | None:
 
 
 def tones(explanation: Any) -> list[str] | None:
-    """Colours of nodes that raise or lower the output, the paler the less they count.
-
-    ``None`` if it is not known what nodes do.
-    """
+    """Colours of nodes that raise or lower the output, if known, the paler the less they count."""
     sign, mask = directions(explanation), explanation.get("node_mask")
     if sign is None:
         return None
