@@ -6,7 +6,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from rich.console import Console
 
@@ -18,13 +17,13 @@ EVERY = 30.0
 def progress_bar(
     description: str, total: int, *, enabled: bool = True, done: int = 0, rate: bool = False
 ) -> Iterator[Callable[[int], None]]:
-    """Yields a function that moves a bar forward, on stderr of terminals and in notebooks only.
-
-    With ``rate`` there are lines now and then elsewhere.
-    """
+    """Yields a function that moves a bar forward; without a terminal there are lines if ``rate``."""
     console = Console(stderr=True)
     if enabled and (console.is_jupyter or console.is_terminal):
-        with _tqdm()(desc=description, total=total, initial=done, leave=False) as bar:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about missing widgets: then the bar is text
+            from tqdm.auto import tqdm
+        with tqdm(desc=description, total=total, initial=done, leave=False) as bar:
             yield bar.update
     elif enabled and rate:
         yield _Lines(description, total, done, console)
@@ -51,11 +50,3 @@ class _Lines:
         far = f"{self.description}: {self.done:,} of {self.total:,}"
         line = f"{far}, {rate:,.0f}/s, about {left:,.0f} s left"
         self.console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def _tqdm() -> Any:
-    """The bar; in a notebook without widgets it is text."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about the missing widgets
-        from tqdm.auto import tqdm
-    return tqdm

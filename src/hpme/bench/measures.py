@@ -140,10 +140,8 @@ def shift(outcome: Outcome) -> Measured:
         weight = torch.cat([explanation.edge_mask for explanation in outcome.explanations])
         result = metrics.shift(model, graphs, graphs, weight)
     count = len(outcome.graphs)  # companions are there to be mixed with
-    return {
-        name: GraphScores(scores.per_graph[:count], scores.why)
-        for name, scores in (("cosine", result.cosine), ("euclidean", result.euclidean))
-    }
+    both = {"cosine": result.cosine, "euclidean": result.euclidean}
+    return {name: GraphScores(some.per_graph[:count], some.why) for name, some in both.items()}
 
 
 def target(outcome: Outcome) -> Measured:
@@ -172,15 +170,18 @@ def _of_explanations(metric: Callable[..., Any], outcome: Outcome) -> Any:
 
 
 def choice(outcome: Outcome) -> Measured:
-    """Robust fidelity and the hard mix of explanations, averaged over sizes; neither needs labels.
-
-    ``choice_fidelity`` is robust Fid+ minus robust Fid-, the higher, the better.
-    ``choice_disagreement`` and ``choice_loss`` are the criterion of HPME for the nodes at the best
-    edges, the lower, the better.
-    """
+    """Robust Fid+ minus Fid- and HPME's criterion of the best edges' nodes, averaged over sizes."""
     disagreement, loss = hard_mix(outcome)
+    model, given = outcome.target.model, outcome.explanations
+    differences, undefined = list[float](), list[MetricValue]()
+    for share in SHARES:
+        sides = metrics.robust_fidelity(model, given, share, samples=SAMPLES, mode=outcome.mode)
+        plus, minus = sides.plus.mean, sides.minus.mean
+        undefined += [plus] if plus.reason else []
+        differences.append(plus - minus)
+    mean = undefined[0] if undefined else MetricValue(statistics.fmean(differences))
     return {
-        "choice_fidelity": _mean([_fidelity(outcome, share) for share in SHARES]),
+        "choice_fidelity": mean,
         "choice_disagreement": MetricValue(disagreement),
         "choice_loss": MetricValue(loss),
     }
@@ -212,11 +213,9 @@ def hard_mix(outcome: Outcome) -> tuple[float, float]:
 
 
 def judged(outcome: Outcome) -> Measured:
-    """What explanations of any method carry into graphs that no explainer saw; needs no labels.
+    """What explanations of any method carry into graphs that no explainer saw, see ``judge``.
 
-    ``carried`` is the share of the prediction that the nodes at the best edges carry beyond random
-    regions as large, ``lost`` the share that is lost without them; see ``explainer.judge``. HPME,
-    fitted to the unseen graphs alone, says where they make room and how many nodes count.
+    HPME, fitted to these graphs alone, says where they make room and how many nodes count.
     """
     experiment, dataset = outcome.experiment, outcome.dataset
     others = dataset.companions(experiment.seed, experiment.graphs).tolist()
@@ -239,20 +238,6 @@ def judged(outcome: Outcome) -> Measured:
     return {"carried": GraphScores(carried, why), "lost": GraphScores(lost, why)}
 
 
-def _fidelity(outcome: Outcome, share: float) -> MetricValue:
-    explanations = outcome.explanations
-    sides = metrics.robust_fidelity(
-        outcome.target.model, explanations, share, samples=SAMPLES, mode=outcome.mode
-    )
-    plus, minus = sides.plus.mean, sides.minus.mean
-    return plus if plus.reason else MetricValue(plus - minus)
-
-
-def _mean(values: list[MetricValue]) -> MetricValue:
-    undefined = [value for value in values if value.reason]
-    return undefined[0] if undefined else MetricValue(statistics.fmean(values))
-
-
 _MEASURES = auc, nodes, precision, fidelity, robust_fidelity, simoar, shift, target, choice, judged
 MEASURES: dict[str, Callable[[Outcome], Measured]] = {one.__name__: one for one in _MEASURES}
 """All metric sets by name."""
@@ -260,20 +245,12 @@ MEASURES: dict[str, Callable[[Outcome], Measured]] = {one.__name__: one for one 
 
 def explanations(outcome: Outcome) -> list[dict[str, Any]]:
     """Masks of the first explained graphs, and what these look like."""
-    return [
-        {
-            "graph": number,
-            "drawn": drawn(outcome.dataset, number),
-            **{
-                name: explanation[name].view(-1).tolist()
-                for name in ("edge_mask", "node_mask", "pooled")
-                if explanation.get(name) is not None
-            },
-        }
-        for number, explanation in zip(
-            outcome.numbers[:EXHIBITED], outcome.explanations, strict=False
-        )
-    ]
+    found: list[dict[str, Any]] = []
+    for number, one in zip(outcome.numbers[:EXHIBITED], outcome.explanations, strict=False):
+        masks = {name: one.get(name) for name in ("edge_mask", "node_mask", "pooled")}
+        lists = {name: mask.view(-1).tolist() for name, mask in masks.items() if mask is not None}
+        found.append({"graph": number, "drawn": drawn(outcome.dataset, number), **lists})
+    return found
 
 
 def mixups(outcome: Outcome) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -136,13 +136,9 @@ def explain(
     companions = [dataset[int(number)] for number in beside]
     inputs = without_ground_truth(graphs)
     chosen = Outcome(experiment, dataset, target, numbers.tolist(), graphs, companions, [])
-    if experiment.explainer == GROUND_TRUTH:
-        pairs = zip(inputs, graphs, strict=True)
-        found = [_sure(*pair, lambda edges: edges.edge_mask.float()) for pair in pairs]
-        return replace(chosen, explanations=found)
-    if experiment.explainer == ALL_EDGES:
-        found = [_sure(seen, seen, lambda edges: torch.ones(edges.num_edges)) for seen in inputs]
-        return replace(chosen, explanations=found)
+    if experiment.explainer in (GROUND_TRUTH, ALL_EDGES):
+        alike, pairs = experiment.explainer == ALL_EDGES, zip(inputs, graphs, strict=True)
+        return replace(chosen, explanations=[_sure(*pair, alike=alike) for pair in pairs])
     start, began = time.perf_counter(), time.process_time()
     if experiment.explainer == MEAN_RANK:
         found = _mean_rank(chosen, inputs)
@@ -215,13 +211,13 @@ def _only(graph: Any, names: tuple[str, ...]) -> Any:
     return kept
 
 
-def _sure(seen: Any, edges: Any, weight: Callable[[Any], Tensor]) -> Any:
-    """The explanation of a graph that nobody had to find: ``weight`` of its edges, by type."""
-    if not isinstance(seen, HeteroData):
-        return Explanation(**seen.to_dict(), edge_mask=weight(edges))
-    explanation = HeteroExplanation(**seen.to_dict())
-    for kind in seen.edge_types:
-        explanation[kind].edge_mask = weight(edges[kind])
+def _sure(seen: Any, graph: Any, *, alike: bool) -> Any:
+    """The explanation of a graph that nobody had to find: its truth, or that all edges count."""
+    hetero = isinstance(seen, HeteroData)
+    explanation = (HeteroExplanation if hetero else Explanation)(**seen.to_dict())
+    for kind in seen.edge_types if hetero else [None]:
+        into, given = (explanation[kind], graph[kind]) if hetero else (explanation, graph)
+        into.edge_mask = torch.ones(given.num_edges) if alike else given.edge_mask.float()
     return explanation
 
 

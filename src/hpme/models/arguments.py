@@ -235,10 +235,7 @@ def _checked_anchors(anchors: Tensor, batch: Tensor, num_graphs: int) -> Tensor:
 
 
 def without_history(graphs: GraphBatch) -> GraphBatch:
-    """The graphs without the history of the user's tensors, and without empty ones at the end.
-
-    A batch vector does not show these, so a model returns no row for them.
-    """
+    """The graphs without the history of the user's tensors, and without empty ones at the end."""
     last = int(graphs.batch[-1]) + 1 if graphs.num_nodes else 0
     seen = {name: value[:last] for name, value in graphs.graph.items()}
     return replace(graphs.detached(), num_graphs=last, graph=seen)

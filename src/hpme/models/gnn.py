@@ -43,10 +43,9 @@ class TargetGNN(nn.Module):
     the unit of the labels on the way out (see :meth:`fit_scales`), so that callers never see
     scaled values.
 
-    Biases of the layers start at random values, not at zero as in PyG: if all nodes have the same
-    features and biases are zero, the rows entering a normalisation are all parallel,
-    normalisation makes them equal, and all graphs look alike. Training then starts
-    from biases that suit the data (see :meth:`place_biases`).
+    Biases of the layers start at random values, not at zero as in PyG: where all nodes have the
+    same features, normalisation would make all rows equal. Training starts from biases that suit
+    the data (see :meth:`place_biases`).
 
     Args:
         in_channels: Number of node features.
@@ -130,12 +129,9 @@ class TargetGNN(nn.Module):
 
     @torch.no_grad()
     def fit_scales(self, x: Tensor, y: Tensor) -> None:
-        """Takes the scales of features and, for regression, labels from training data.
-
-        Features are divided by their root mean square, so that they and the biases weigh alike
-        in a normalised row. They are not centred: their mean is what tells degrees in the first
-        layer.
-        """
+        """Takes the scales of features and, for regression, labels from training data."""
+        # Features and biases then weigh alike in a normalised row. The mean of features is left:
+        # it is what tells degrees in the first layer.
         self.x_scale.copy_(positive(x.square().mean().sqrt()))
         if self.task == "regression":
             y = y.to(self.y_mean.dtype)
@@ -146,9 +142,8 @@ class TargetGNN(nn.Module):
     def place_biases(self, x: Tensor, edge_index: Tensor, generator: torch.Generator) -> None:
         """Starts every channel of every layer with its zero at a random node of the data.
 
-        Normalised rows then point in different directions for different nodes, and ReLU parts the
-        nodes in each channel. From biases that ignore the data, graph embeddings start almost
-        equal, and training may stay where it began.
+        From biases that ignore the data, graph embeddings start almost equal, and training may stay
+        where it began.
         """
 
         def place(conv: nn.Module, _: Any, out: Tensor) -> Tensor:

@@ -107,10 +107,7 @@ def check_word(name: str, value: Any, words: tuple[str, ...]) -> None:
 
 
 def check_probabilities(output: Tensor, return_type: ReturnType, *, several: bool) -> None:
-    """Raises :class:`ModelError` if an output is not what a classifier is said to return.
-
-    Nothing is known of ``"raw"`` scores. With ``several`` the last dimension holds all classes.
-    """
+    """Raises :class:`ModelError` if an output is not what a classifier is said to return."""
     if return_type == "raw" or not output.is_floating_point() or not output.numel():
         return
     prob = output.detach().float()

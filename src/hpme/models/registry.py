@@ -38,10 +38,7 @@ MODELS: dict[str, type[TargetGNN]] = {
 
 
 def name_for(name: str | None, level: Level, *, hetero: bool = False) -> str:
-    """The model of that level: where nodes have labels, ``"gcn"`` means ``"node-gcn"``.
-
-    Without a name ``"gcn"`` is meant, or ``"hetero"``.
-    """
+    """The model of that level, by default ``"gcn"``; of nodes that means ``"node-gcn"``."""
     name = name or ("hetero" if hetero else "gcn")
     fitting = [n for n, kind in MODELS.items() if (kind.level, kind.hetero) == (level, hetero)]
     for candidate in (name, f"{level}-{name}"):

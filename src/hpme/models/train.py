@@ -103,12 +103,10 @@ def train_target(
     recipe: Recipe | None = None,
     progress: bool = False,
 ) -> TrainReport:
-    """Trains a model in place and leaves it in evaluation mode with its best weights.
+    """Trains a model in place; it is left in evaluation mode with the lowest validation loss.
 
-    The weights kept are those with the lowest validation loss. Test graphs are used for nothing
-    but the report. Global random state is neither read nor changed. By default the recipe is that
-    of :func:`recipe_for` the dataset; ``seed`` is that of the first biases, of the order of the
-    training graphs and of dropout.
+    By default the recipe is that of :func:`recipe_for` the dataset; ``seed`` is that of the first
+    biases, of the order of the training graphs and of dropout.
     """
     recipe = recipe or recipe_for(dataset.info)
     store = dataset.training_store()

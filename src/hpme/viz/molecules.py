@@ -127,7 +127,10 @@ class MoleculePainter(NodeLinkPainter):
         ]
         discs += [(atom, ATOM_RADIUS, colour) for atom, colour in (white | atoms).items()]
         for atom, share, colour in discs:
-            _disc(drawer, places[atom], share * unit, colour)
+            corner = rdkit_module("Geometry").Point2D(share * unit, share * unit)
+            drawer.SetColour(colour)
+            drawer.SetLineWidth(1)
+            drawer.DrawEllipse(places[atom] - corner, places[atom] + corner, rawCoords=True)
         drawer.SetLineWidth(BOND_LINE)  # the drawing would go on with the width used last
         drawer.DrawMolecule(molecule)
         drawer.FinishDrawing()
@@ -194,13 +197,6 @@ def _drawer(kind: str, width: int, height: int) -> Any:
     options.bondLineWidth = BOND_LINE
     options.useBWAtomPalette()
     return drawer
-
-
-def _disc(drawer: Any, place: Any, radius: float, colour: Colour) -> None:
-    corner = rdkit_module("Geometry").Point2D(radius, radius)
-    drawer.SetColour(colour)
-    drawer.SetLineWidth(1)
-    drawer.DrawEllipse(place - corner, place + corner, rawCoords=True)
 
 
 def _placed(axes: Any, drawing: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 
 import numpy as np
@@ -42,22 +41,17 @@ def build_hetero_motifs(_variant: str, seed: int, size: int) -> GraphStore:
     kinds: list[int] = []
     for label in y.tolist():
         sketch = GraphSketch.barabasi_albert(BASE_SIZE, 1, random_)
-        base = _kinds_of_tree(sketch, random_)
+        # None is of the type of its parent, which has a smaller number.
+        parent = {max(edge): min(edge) for edge in sketch.edge_blocks[0][0].tolist()}
+        base: list[int] = []
+        for node in range(sketch.num_nodes):
+            taken = base[parent[node]] if node in parent else None
+            base.append(random_.choice([k for k in range(len(MOTIF_WIDTHS)) if k != taken]))
         free = [node for node, kind in enumerate(base) if kind != MOTIF_KINDS[0]]
         sketches.append(sketch.attach((CYCLE, HOUSE)[label], random_.choice(free)))
         kinds += [*base, *MOTIF_KINDS]
     store = flatten(sketches).with_attributes(graph={"y": y})
     return shuffled(_with_types(store, kinds), rng)
-
-
-def _kinds_of_tree(sketch: GraphSketch, random_: random.Random) -> list[int]:
-    """Random types of the nodes of a tree, none that of its parent, which has a smaller number."""
-    parent = {max(edge): min(edge) for edge in sketch.edge_blocks[0][0].tolist()}
-    kinds: list[int] = []
-    for node in range(sketch.num_nodes):
-        taken = kinds[parent[node]] if node in parent else None
-        kinds.append(random_.choice([kind for kind in range(len(MOTIF_WIDTHS)) if kind != taken]))
-    return kinds
 
 
 def _with_types(store: GraphStore, kinds: list[int]) -> GraphStore:

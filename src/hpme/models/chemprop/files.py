@@ -79,8 +79,7 @@ class Ensemble(nn.Module):
 def spread_of(explained: ExplainedModel, graphs: Any) -> Tensor | None:
     """How far the members of an ensemble disagree about the explained task, ``[graphs]``.
 
-    That is the standard deviation of the probability, the largest of several classes, or of the
-    value; ``None`` for a single network.
+    Of several classes it is the largest standard deviation; ``None`` for a single network.
     """
     if not isinstance(explained.model, Ensemble):
         return None
@@ -115,11 +114,8 @@ def first(model: nn.Module) -> Any:
 
 
 def embedding_layer(model: nn.Module) -> str:
-    """Name of the layer whose output is the node embedding.
-
-    Of an ensemble it is that of the last member, whose readout is the last to run, so that
-    embeddings of nodes and graphs belong to one network.
-    """
+    """Name of the layer whose output is the node embedding."""
+    # The readout of the last member runs last: embeddings of nodes and graphs are of one network.
     inside = f"members.{len(model.members) - 1}." if isinstance(model, Ensemble) else ""
     return f"{inside}message_passing"
 
@@ -179,13 +175,9 @@ def _inputs(graphs: Batch) -> tuple[MolGraphs, Tensor | None, Tensor | None]:
 _MODULES = ("chemprop.nn.", "torch.nn.modules.")
 """Where classes of layers, transforms and metrics come from; making one runs nothing else."""
 _DICTIONARY = "lightning.fabric.utilities.data.AttributeDict"
-_OTHERS = {
-    "torchmetrics.metric.jit_distributed_available",
-    *(
-        f"torchmetrics.utilities.data.dim_zero_{how}"
-        for how in ("cat", "max", "mean", "min", "sum")
-    ),
-}
+_REDUCTIONS = (f"dim_zero_{how}" for how in ("cat", "max", "mean", "min", "sum"))
+_OTHERS = {f"torchmetrics.utilities.data.{name}" for name in _REDUCTIONS}
+_OTHERS.add("torchmetrics.metric.jit_distributed_available")
 _DAMAGED = (pickle.UnpicklingError, RuntimeError, KeyError, TypeError, ValueError, AttributeError)
 PARTS = ("message_passing", "agg", "predictor")
 
