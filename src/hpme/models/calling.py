@@ -1,8 +1,7 @@
 """How a model is called on a batch of graphs: by a function of the user's, or as it is found.
 
 A model whose ``forward`` begins with ``(x, edge_index)`` is called so, with those further fields of
-the graphs that it names; any other is tried with the ways its arguments suggest: a PyG ``Batch``, a
-dictionary, fields by name or in the usual order. The first that works is kept.
+the graphs that it names; any other is tried with the ways its arguments suggest.
 """
 
 from __future__ import annotations

@@ -83,6 +83,13 @@ def proof_picture(proof: Proof, suffix: str) -> bytes:
     return content if painter is None else painter.finish(content)
 
 
+def draw_region(painter: Painter, axes: Any, graph: Data, nodes: Tensor, colour: str) -> None:
+    """A graph with some nodes and the edges between them in a colour."""
+    # Black bonds and letters stand on it.
+    shade = pale(colour) if isinstance(painter, MoleculePainter) else colour
+    painter.draw_marked(axes, graph, nodes[graph.edge_index].all(0), nodes, shade)
+
+
 def in_words(proof: Proof) -> str:
     """What the picture shows, in one sentence."""
     if not proof.trials:
@@ -128,10 +135,7 @@ class _Page(Sheet):
         left, width = self.column(column)
         height = self.panel[1] * width / self.panel[0]
         top = HEAD + row * (self.panel[1] + 0.3) - (height - self.panel[1]) / 2
-        shade = pale(colour) if isinstance(self.painter, MoleculePainter) else colour
-        inside = nodes[graph.edge_index].all(0)
-        axes = self.axes((left, width), top, height)
-        self.painter.draw_marked(axes, graph, inside, nodes, shade)
+        draw_region(self.painter, self.axes((left, width), top, height), graph, nodes, colour)
         style = {"fontsize": 12, "weight": "bold", "color": INK if colour == GONE else colour}
         self.text(left + width / 2, top + height + 0.1, output, **style)
         if colour not in (GONE, CONTROL) and column:
@@ -183,7 +187,8 @@ def rules_picture(book: RuleBook, suffix: str) -> bytes:
         top = TOP + ROW * number
         assert painter is not None
         page.line(top)
-        _exemplar(page.axes(EXEMPLAR, top + 0.06, ROW - 0.12), rule, painter, colours[number])
+        axes = page.axes(EXEMPLAR, top + 0.06, ROW - 0.12)
+        draw_region(painter, axes, rule.exemplar.graph, rule.exemplar.nodes, colours[number])
         _condition(page, top, rule, colours[number])
         _coverage(page.axes(COVERAGE, top + 0.25, ROW - 0.5), rule, colours[number])
         last = number == count - 1
@@ -237,15 +242,6 @@ def _condition(page: Sheet, top: float, rule: Rule, colour: str) -> None:
     first = top + ROW / 2 - step * (len(lines) - 1) / 2
     for number, (text, style) in enumerate(lines):
         page.text(CONDITION[0], first + number * step, text, **style)
-
-
-def _exemplar(axes: Any, rule: Rule, painter: Painter, colour: str) -> None:
-    """The exemplar with its match marked."""
-    graph, nodes = rule.exemplar.graph, rule.exemplar.nodes
-    inside = nodes[graph.edge_index].all(0)
-    # Black bonds and letters stand on the colour.
-    shade = pale(colour) if isinstance(painter, MoleculePainter) else colour
-    painter.draw_marked(axes, graph, inside, nodes, shade)
 
 
 def _coverage(axes: Any, rule: Rule, colour: str) -> None:

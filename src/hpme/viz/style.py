@@ -110,7 +110,7 @@ def plain(text: str) -> str:
     return one_line(text).replace("$", r"\$")
 
 
-def render(figure: Any, suffix: str, *, dpi: int = RESOLUTION) -> bytes:
+def render(figure: Any, suffix: str) -> bytes:
     """A figure as ``.png``, ``.svg`` or ``.pdf``, without dates and names of software."""
     content = io.BytesIO()
     meta: dict[str, dict[str, None]] = {
@@ -120,7 +120,7 @@ def render(figure: Any, suffix: str, *, dpi: int = RESOLUTION) -> bytes:
     }
     # A fixed salt, because identifiers in an SVG would be random otherwise.
     with matplotlib.rc_context({"svg.hashsalt": "hpme"}):
-        figure.savefig(content, format=suffix[1:], dpi=dpi, metadata=meta[suffix])
+        figure.savefig(content, format=suffix[1:], dpi=RESOLUTION, metadata=meta[suffix])
     found = content.getvalue()
     # The layout is solved to within rounding, which shows in the sign of zeros.
     return re.sub(rb"(?<=[ \n])-0(?=[ \n\"])", b"0", found) if suffix == ".svg" else found

@@ -1,14 +1,9 @@
 """Transplants that chemistry allows: regions of molecules moved so that molecules result.
 
-A region is cut at single bonds, and no ring is opened. What it was bound to decides where it may
-go: an atom of the host takes the place of the atom a region was bound to if it is of the same kind.
-Atoms of a ring that is not whole inside the region are its frame: they are not moved, the host must
-have them. The carbon, nitrogen and oxygens of a nitrobenzene are a nitro group that wants an
-aromatic carbon. A whole ring on a frame, such as an epoxide on a six-membered ring, closes on atoms
-of the host like those of the frame.
-
-Molecules have no hydrogens among their atoms and are sanitised; :class:`Anatomy` holds what is
-asked about one again and again.
+A region is cut at single bonds, and no ring is opened. An atom of the host takes the place of the
+atom a region was bound to if it is of the same kind. Atoms of a ring that is not whole inside the
+region are its frame: they are not moved, the host must have them, and a whole ring on a frame
+closes on them. Molecules have no hydrogens among their atoms and are sanitised.
 """
 
 from __future__ import annotations
