@@ -162,11 +162,8 @@ class DatasetInfo:
     Args:
         name: Slug, the name :func:`hpme.data.load_dataset` takes.
         title: Name as the paper prints it.
-        task: ``"classification"`` or ``"regression"``.
         num_classes: Number of classes, ``None`` for regression.
         num_graphs: Documented number of graphs, the default size.
-        description: One line on graphs and label.
-        build: Makes the graphs from ``(variant, seed, size)``.
         variants: Valid variants, the default first.
         explainable: Which graphs the paper explains.
         explained_positions: Variants with a fixed explained set: its positions in the permutation

@@ -89,9 +89,7 @@ class NodeDataset(GraphDataset):
 
     @property
     def explainable(self) -> Tensor:
-        """Nodes the paper explains: BA-Shapes and BA-Community, the first node of most houses of
-        the first half; Tree-Grid, the nodes of the first grids.
-        """
+        """Nodes the paper explains: the first of most houses of one half, those of first grids."""
         explained: Tensor = self._data.explained.nonzero().view(-1)
         return explained
 
@@ -103,9 +101,7 @@ class NodeDataset(GraphDataset):
     def pool_ratio(self) -> float:
         r"""Pooling ratio :math:`r`: 0.9-quantile of the share of ground-truth nodes, at most 0.5.
 
-        Over the explainable nodes, see :attr:`GraphDataset.pool_ratio`. Ego graphs are cut out
-        around the ground truth, and may hold nothing else (Tree-Grid: a share of 1 in a quarter of
-        them): a pool of the whole graph says nothing.
+        Ego graphs may hold nothing but ground truth, and a pool of the whole says nothing.
         """
         if not self.has_ground_truth:
             return DEFAULT_POOL_RATIO

@@ -192,8 +192,12 @@ class TargetGNN(nn.Module):
         *,
         batch_size: int | None = None,
     ) -> Tensor:
-        """Input of the head for every graph: maximum and mean of the node embeddings."""
-        return readout(self.node_embeddings(x, edge_index, edge_weight), batch, batch_size)
+        """Input of the head for every graph."""
+        return self.pooled(self.node_embeddings(x, edge_index, edge_weight), batch, batch_size)
+
+    def pooled(self, h: Tensor, batch: Tensor | None, num_graphs: int | None) -> Tensor:
+        """Maximum and mean of the node embeddings of every graph."""
+        return readout(h, batch, num_graphs)
 
     def head(self, graph_embedding: Tensor) -> Tensor:
         """Predictions from graph embeddings: class scores, or values in the unit of the labels."""

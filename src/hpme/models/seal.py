@@ -115,20 +115,11 @@ class DGCNN(GCN):
     def place_biases(self, x: Tensor, edge_index: Tensor, generator: torch.Generator) -> None:
         """Leaves the biases at zero: nothing is normalised, so rows differ in length."""
 
-    def graph_embedding(
-        self,
-        x: Tensor,
-        edge_index: Tensor,
-        batch: Tensor | None = None,
-        edge_weight: Tensor | None = None,
-        *,
-        batch_size: int | None = None,
-    ) -> Tensor:
+    def pooled(self, h: Tensor, batch: Tensor | None, num_graphs: int | None) -> Tensor:
         """Input of the perceptron for every graph."""
-        h = self.node_embeddings(x, edge_index, edge_weight)
         if batch is None:
-            batch, batch_size = torch.zeros_like(h[:, 0], dtype=torch.long), 1
-        embedding: Tensor = self.sequence(self.sort(h, batch, dim_size=batch_size).unsqueeze(1))
+            batch, num_graphs = torch.zeros_like(h[:, 0], dtype=torch.long), 1
+        embedding: Tensor = self.sequence(self.sort(h, batch, dim_size=num_graphs).unsqueeze(1))
         return embedding
 
     def activated(self, h: Tensor) -> Tensor:

@@ -58,23 +58,18 @@ class Reading:
 
 @dataclass(frozen=True)
 class MoleculeArrays:
-    """Molecules laid end to end; atoms and matches are numbered from each molecule's first.
+    """Molecules laid end to end; atoms and matches are numbered from each molecule's first."""
 
-    ``number`` and ``failed`` are positions in the input of molecules that can and cannot be read,
-    ``atom`` and ``bond_type`` those in :data:`ATOMS` and :data:`BONDS`. ``match`` is the match
-    table, a row ``(atom, match, pattern)`` for every atom of a match.
-    """
-
-    number: Array
+    number: Array  # positions in the input
     sizes: Array
     bond_counts: Array
     match_counts: Array
-    atom: Array
+    atom: Array  # positions in ATOMS
     bond: Array
-    bond_type: Array
-    match: Array
+    bond_type: Array  # positions in BONDS
+    match: Array  # a row of atom, match and pattern for every atom of a match
     contribution: Array
-    failed: Array
+    failed: Array  # positions in the input of those that cannot be read
     reasons: Array
 
     @classmethod

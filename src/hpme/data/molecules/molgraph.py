@@ -81,10 +81,9 @@ def with_contributions(
 ) -> GraphStore:
     """The molecules labelled with the sum of their atoms' contributions.
 
-    The value of a bond is the mean of its atoms' contributions. Ground truth are the bonds of
-    largest absolute value, as long as together they hold less than ``share`` of the molecule's
-    total; ground-truth nodes are their ends. ``directed`` ranks directed edges, as the published
-    rule does: it may take one direction of a bond and leave the other.
+    Ground truth are the bonds whose atoms have the largest absolute mean, as long as they hold less
+    than ``share`` of the total. ``directed`` ranks directed edges, as the published rule does: it
+    may take one direction of a bond and leave the other.
     """
     graph, ends = store.edge_graph, store.edge_index
     whole = (contribution * CONTRIBUTION_UNIT).round().long()

@@ -46,10 +46,7 @@ logger = logging.getLogger(__name__)
 class SmilesDataset(GraphDataset):
     """Molecules of :func:`from_smiles`; graphs carry ``smiles`` and, if given, ``name``.
 
-    Args:
-        store: The graphs.
-        info: What the dataset is.
-        skipped: Rows that are not in it.
+    ``skipped`` are the rows that are not in it.
     """
 
     def __init__(self, store: GraphStore, info: DatasetInfo, skipped: Sequence[SkippedRow]) -> None:
@@ -149,11 +146,8 @@ def parse_smiles(
     task: TaskKind = "classification",
     hydrogens: bool = False,
 ) -> tuple[list[tuple[Any, dict[str, Any]]], list[SkippedRow]]:
-    """RDKit's molecules, for those who make features of their own, and the rows that are none.
-
-    Each comes with what :func:`from_smiles` would know of it besides features: ``smiles`` and, as
-    far as they are given, ``name``, ``y`` and ``node_mask``.
-    """
+    """RDKit's molecules, each with its ``smiles``, ``name``, ``y`` and ``node_mask`` as far as they
+    are given, and the rows that are none."""
     chem, patterns = rdkit_module("Chem"), compile_smarts(list(rules.values()))
     label = None if table.labels is None else Labels.read(table.labels, task)
     bad = {} if label is None else label.problems()
@@ -231,15 +225,8 @@ def from_smiles_csv(
     """
     path = Path(path)
     table = read_columns(path, smiles_column, label_column, name_column, size=size)
-    return from_smiles(
-        table.smiles,
-        table.labels,
-        names=table.names,
-        task=task,
-        title=path.stem,
-        rows=table.rows,
-        **options,
-    )
+    options |= {"names": table.names, "task": task, "title": path.stem, "rows": table.rows}
+    return from_smiles(table.smiles, table.labels, **options)
 
 
 def _check(

@@ -51,11 +51,8 @@ def build_ba_house_and_grid(_variant: str, seed: int, size: int) -> GraphStore:
 
 
 def build_house_orgrid_volume(_variant: str, seed: int, size: int) -> GraphStore:
-    """BA(20, 1 or 2) with a house, a grid or both, a third each; the label sums the motifs' x.
-
-    BA-HouseOrGrid also has graphs without a motif; their volume is 0 and nothing explains it, so
-    they are not generated.
-    """
+    """BA(20, 1 or 2) with a house, a grid or both, a third each; the label sums the motifs' x."""
+    # Nothing would explain the volume of graphs without a motif, as BA-HouseOrGrid has, too.
     random_, rng = drawing.private_generators("house-orgrid-volume", seed)
     kinds = random_.choices([(True, False), (False, True), (True, True)], k=size)
     store = _house_and_grid(random_, kinds)
@@ -106,9 +103,8 @@ def published_ba_2motifs() -> GraphStore:
 def build_ba_motif_volume(variant: str, seed: int, size: int) -> GraphStore:
     """BA(20, 1) with a five-cycle and random features; the label is their sum over the motif.
 
-    ``"paper"`` draws the feature from U[0, 100] and repeats it over ten dimensions, as the
-    published set does: the label sums all of them, so its scale (standard deviation about 650)
-    and the paper's RMSE stay comparable.
+    ``"paper"`` repeats the feature over ten dimensions, as the published set does: the label sums
+    all of them, so that the paper's RMSE stays comparable.
     """
     random_, rng = drawing.private_generators("ba-motif-volume", seed)
     if variant == PUBLISHED:

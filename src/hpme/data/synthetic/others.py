@@ -30,11 +30,10 @@ ROOF = 4
 def build_spmotif(variant: str, seed: int, size: int) -> GraphStore:
     """Tree, ladder or wheel with a five-cycle (0), house (1) or crane (2); four uniform features.
 
-    Two thirds of the graphs (the original training and validation parts, 12,000 of 18,000) have
-    small bases, the last third (the original test part) large ones; all are pooled, and split anew
-    by :attr:`GraphDataset.split`. Cycle, house and crane sit on tree, ladder and wheel with
-    probability 0.7, on each other base with 0.15. In ``"published"`` the large part is unbiased,
-    and a house is held at its roof, as in the original generator.
+    Two thirds of the graphs (the original training and validation parts) have small bases, the last
+    third (the original test part) large ones. Cycle, house and crane sit on tree, ladder and wheel
+    with probability 0.7, on each other base with 0.15. In ``"published"`` the large part is
+    unbiased, and a house is held at its roof, as in the original generator.
     """
     random_, rng = drawing.private_generators("spmotif", seed)
     published = variant == PUBLISHED
@@ -92,10 +91,9 @@ EDGE_PROBABILITY = {"paper": 0.1, "published": 0.2}
 def build_triangles(variant: str, seed: int, size: int) -> GraphStore:
     """ER(30, p) graphs; ground truth are the edges (and nodes) of at least one triangle.
 
-    The paper draws 1,000 of 5,000 such graphs, which is the same as drawing 1,000 of them.
     ``"paper"`` has ``p = 0.1``. ``"published"`` has the script's ``p = 0.2`` and its ground truth,
     which labels a directed edge by its target node alone: true if that node lies in any triangle.
-    It is not symmetric, and wrong on 23 % of the edges (on 17.5 % if applied at ``p = 0.1``).
+    It is not symmetric, and wrong on 23 % of the edges.
     """
     random_, rng = drawing.private_generators("triangles", seed)
     p = EDGE_PROBABILITY[variant]
