@@ -225,8 +225,8 @@ def from_smiles_csv(
     """
     path = Path(path)
     table = read_columns(path, smiles_column, label_column, name_column, size=size)
-    options |= {"names": table.names, "task": task, "title": path.stem, "rows": table.rows}
-    return from_smiles(table.smiles, table.labels, **options)
+    known: dict[str, Any] = {"names": table.names, "title": path.stem, "rows": table.rows}
+    return from_smiles(table.smiles, table.labels, task=task, **known, **options)
 
 
 def _check(
