@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
-from typing import Any, Protocol
+from typing import Any
 
 from hpme.errors import ClusterError, InputError, optional_module
 
@@ -46,23 +46,6 @@ class Done:
 
 Work = Callable[..., Done]
 """Does a job; an error becomes a :class:`Failure`. It travels to other processes."""
-
-
-class Executor(Protocol):
-    """Does jobs, many at a time; each of them comes back as :class:`Done` exactly once."""
-
-    @property
-    def free(self) -> bool:
-        """Whether it takes another job now."""
-
-    def submit(self, job: Any) -> None:
-        """Begins a job."""
-
-    def wait(self, timeout: float) -> list[Done]:
-        """Jobs that have ended; none if nothing ends within ``timeout`` seconds."""
-
-    def close(self) -> None:
-        """Ends all work; jobs that have not ended are lost."""
 
 
 class InProcess:
@@ -304,3 +287,7 @@ def _check_reachable(address: str) -> None:
         raise ClusterError(
             f"no Ray cluster at '{address}' ({error}); start one with: ray start --head"
         ) from error
+
+
+Executor = InProcess | LocalExecutor | RayExecutor
+"""Does jobs, many at a time; each of them comes back as :class:`Done` exactly once."""

@@ -34,10 +34,8 @@ class Experiment:
     key and never computed twice.
 
     Args:
-        dataset: Name of the dataset.
         explainer: Name of the explainer; ``None`` to look at the target alone.
         seed: Seed of the explainer and of the choice of explained graphs.
-        model: Name of the target model.
         variant: Variant of the dataset; by default its first.
         size: Number of graphs in the dataset; by default the documented one.
         target_seed: Seed the target is trained with.

@@ -26,7 +26,6 @@ class Record:
     All but ``cost`` and ``versions`` is the same in every run of the same experiment.
 
     Args:
-        experiment: What was run.
         values: Metrics by name; ``None`` if undefined.
         spread: Standard deviation over graphs of the metrics that are a mean over graphs.
         undefined: For every value that is ``None``, the reason.
@@ -38,7 +37,6 @@ class Record:
             pictures are drawn from, if the experiment asks for it.
         cost: Seconds to fit, to explain and to compute metrics, CPU seconds of the three together
             and of the explainer alone, passes of the target over the graphs, and peak memory.
-        versions: Versions of the software.
         earlier: Whether the explainer has changed since; not stored.
     """
 
@@ -133,11 +131,7 @@ class ResultStore:
         storage.write_atomically(self.failure_path(experiment), storage.canonical_json(content))
 
     def records(self, *, earlier: bool = False) -> Iterator[Record]:
-        """All intact results, in the order of their keys.
-
-        Args:
-            earlier: Whether also those of explainers that have changed since, if there is no other.
-        """
+        """All intact results by key, with ``earlier`` those of explainers that have changed since."""
         every = [record for record in self._records() if earlier or not record.earlier]
         every.sort(key=lambda record: not record.earlier)
         found = {record.experiment.key: record for record in every}

@@ -114,10 +114,9 @@ class Answers:
 
 
 def graphs_from_json(text: str, kind: torch.dtype | None = None) -> list[Any]:
-    """One graph, or a list of them: PyG's fields by name, with lists of numbers or a text.
+    """One graph, or several: PyG's fields by name, by type in heterogeneous graphs.
 
-    Heterogeneous graphs have an object for every type of nodes (``"user"``) and of edges
-    (``"user,buys,item"``). Features become numbers of the given kind.
+    Types of edges are written as ``"user,buys,item"``; features become numbers of the given kind.
     """
 
     def read(fields: dict[str, Any]) -> dict[str, Any]:

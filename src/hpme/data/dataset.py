@@ -30,13 +30,8 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
     r"""A graph-level dataset whose graphs carry ``x``, ``y``, ``edge_mask`` and ``node_mask``.
 
     Edges are stored in both directions; the masks mark the ground truth. Numbers returned by
-    :attr:`split`, :attr:`explainable` and :meth:`explained` index this dataset.
-
-    Args:
-        store: The graphs.
-        info: What the dataset is.
-        variant: Variant the graphs were built as.
-        seed: Seed the graphs were built with.
+    :attr:`split`, :attr:`explainable` and :meth:`explained` index this dataset. ``variant`` and
+    ``seed`` are those the graphs were built with.
     """
 
     def __init__(self, store: GraphStore, info: DatasetInfo, variant: str, seed: int) -> None:

@@ -33,7 +33,6 @@ class NodeDataset(GraphDataset):
 
     Args:
         store: The whole graph, with node attributes ``y`` and ``explained``.
-        info, variant, seed: As in :class:`GraphDataset`.
         num_hops: Radius of the ego graphs.
     """
 

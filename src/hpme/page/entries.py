@@ -155,10 +155,7 @@ def truth_of(graphs: Sequence[Any], pairs: Pairs) -> Truth | None:
 def scores_of(
     named: Mapping[str, Sequence[Any]], store: GraphStore, *, molecules: bool
 ) -> tuple[bool, dict[str, Tensor]]:
-    """Scores of all units by explainer, end to end, and whether units are atoms.
-
-    They are where all graphs are molecules and all explainers score them, else pairs of nodes.
-    """
+    """Scores of all units by explainer, and whether units are atoms, as all score them."""
     edges = {name: _edge_scores(some, store, name) for name, some in named.items()}
     nodes = {name: [one.get("node_mask") for one in some] for name, some in named.items()}
     sizes = store.sizes.tolist()

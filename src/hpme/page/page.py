@@ -22,7 +22,7 @@ from hpme.models.output import Mode
 from hpme.page import entries
 from hpme.page.drawing import decimals, draw_graphs, render, shares, whole_numbers
 from hpme.progress import progress_bar
-from hpme.storage import write_atomically
+from hpme.storage import json_values, write_atomically
 from hpme.viz.sheets import placed
 
 if TYPE_CHECKING:
@@ -95,18 +95,14 @@ def _rules(book: RuleBook, drawn: Drawn) -> dict[str, Any]:
 
 
 def _change(one: Counterfactual, drawn: Drawn) -> dict[str, Any]:
-    before, after, *outputs = (
-        value if math.isfinite(value) else None for value in (one.before, one.after, *one.outputs)
-    )
     graph = one.graph.clone()
     graph.smiles = one.smiles
+    values = json_values({"before": one.before, "after": one.after, "outputs": one.outputs})
     return {
         "graph": drawn.add(graph),
         "changed": one.changed.nonzero().view(-1).tolist(),
         "removed": one.removed.nonzero().view(-1).tolist(),
-        "before": before,
-        "after": after,
-        "outputs": outputs,
+        **values,
         **{name: getattr(one, name) for name in CHANGE},
     }
 

@@ -179,7 +179,12 @@ def gather(
         experiment = Experiment.from_dict(failure["experiment"])
         message = f"{failure['error']}: {failure['message']}".strip().splitlines()[0]
         failed[experiment.cell][experiment.run] = message
-    chosen = {key: _of_one_setting(found[key], templates[key]) for key in templates}
+    chosen: dict[CellKey, dict[Run, Record]] = {}
+    for key, template in templates.items():
+        # Those with the settings of the suite, whatever the graphs, else those that are most.
+        own = _settings(template)[:-1]
+        ranked = {(one[:-1] == own, len(runs), one): runs for one, runs in found[key].items()}
+        chosen[key] = ranked[max(ranked)] if ranked else {}
     seeds = [{seed for _, seed in runs} for runs in chosen.values() if runs]
     common = set.intersection(*seeds) if seeds else set()
     equal = common >= {*suite.seeds}
@@ -214,15 +219,6 @@ def _by_settings(
             if experiment.run not in runs or experiment.metrics == wanted.metrics:
                 runs[experiment.run] = record
     return found
-
-
-def _of_one_setting(
-    groups: Mapping[Settings, dict[Run, Record]], template: Experiment
-) -> dict[Run, Record]:
-    """Results by run: those with the settings of the suite, else those of which there are most."""
-    own = _settings(template)[:-1]  # whatever the graphs, of which those set apart stand alone
-    ranked = {(group[:-1] == own, len(runs), group): runs for group, runs in groups.items()}
-    return ranked[max(ranked)] if ranked else {}
 
 
 def _titles(templates: Mapping[CellKey, Experiment]) -> list[tuple[str, str]]:
