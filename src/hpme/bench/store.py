@@ -131,7 +131,7 @@ class ResultStore:
         storage.write_atomically(self.failure_path(experiment), storage.canonical_json(content))
 
     def records(self, *, earlier: bool = False) -> Iterator[Record]:
-        """All intact results by key, with ``earlier`` those of explainers that have changed since."""
+        """All intact results by key; ``earlier`` means also those of explainers changed since."""
         every = [record for record in self._records() if earlier or not record.earlier]
         every.sort(key=lambda record: not record.earlier)
         found = {record.experiment.key: record for record in every}

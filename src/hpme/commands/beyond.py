@@ -30,8 +30,6 @@ def rules(
     """Say what your model has learned: a short ordered list of rules about subgraphs.
 
     Rules are learned from 70 % of the graphs; all numbers are of the others.
-
-    Exit codes: 0 done, 1 failed while running, 2 wrong usage.
     """
     asked.check_files()
     shared.usage("--picture", shared.check_writable, picture, ".png", ".svg")
@@ -67,8 +65,6 @@ def counterfactual(
 
     Molecules stay molecules that a chemist would keep, and near twins among the given ones come
     first; in the column "marked" of --out, atoms that come from elsewhere have :1.
-
-    Exit codes: 0 done, 1 failed while running, 2 wrong usage.
     """
     asked.check_files()
     from hpme.commands.inputs import check_threshold, read_unlabelled
@@ -108,8 +104,6 @@ def audit(
 ) -> None:
     """Ask whether your model reads what it should: average effects of putting a pattern in alone,
     and of taking it out, with intervals and random fragments beside them.
-
-    Exit codes: 0 done, 1 failed while running, 2 wrong usage.
     """
     asked.check_files()
     shared.check_patterns(should, should_not)
@@ -137,8 +131,6 @@ def judge(
     """Judge masks of other explainers by transplants, beside HPME's own and random regions.
 
     Graphs are numbered from 0 as they are read; rows about others than the --graphs are ignored.
-
-    Exit codes: 0 done, 1 failed while running, 2 wrong usage.
     """
     asked.check_files()
     from hpme.explainers.hpme.judging import read_masks
@@ -171,8 +163,6 @@ def pairs(
     """Say why the model tells near twins apart: differing parts, exchanged one by one.
 
     --data is a table with two molecules per row.
-
-    Exit codes: 0 done, 1 failed while running, 2 wrong usage.
     """
     asked = options.Question(**vars(model), **vars(chemprop), **vars(answer), hydrogens=hydrogens)
     asked.check_files()

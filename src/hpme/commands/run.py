@@ -118,8 +118,6 @@ def run(
     then explains; AUC is the ROC-AUC of edge scores pooled over all of them.
 
     Every finished seed is kept: a run that was stopped goes on where it was when started again.
-
-    Exit codes: 0 done, 1 failed while running, 2 wrong usage.
     """
     shared.known("--explainer", "explainer", explainer, catalog.names("explainers"))
     if model is not None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
+EXIT_CODES = "Exit codes: 0 done, 1 failed while running, 2 wrong usage."
 threads = 1
 """What ``hpme --threads`` says."""
 
@@ -67,8 +68,10 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         finally:
             logging.getLogger("hpme").removeHandler(handler)
 
-    # Typer reads options from here.
+    # Typer reads options and help from here.
     wrapped.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+    text = inspect.getdoc(function) or ""
+    wrapped.__doc__ = text if "Exit codes" in text else f"{text}\n\n{EXIT_CODES}"
     return wrapped
 
 
