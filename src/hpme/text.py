@@ -20,10 +20,7 @@ def one_line(text: str, *, keep: str = "") -> str:
 
 
 def write_csv(file: TextIO, header: Iterable[str], rows: Iterable[Iterable[Any]]) -> int:
-    """Writes a table, and returns the number of its rows.
-
-    A text that a spreadsheet would compute gets a quote before it, as pages give it.
-    """
+    """Writes a table with a quote before what would be computed; returns the number of rows."""
     writer, count = csv.writer(file), -1
     for row in chain([header], rows):
         writer.writerow(map(_field, row))

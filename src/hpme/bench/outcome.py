@@ -115,13 +115,9 @@ def explain(
     (``needs_labels``) gets training graphs with their labels besides, and methods with a pool ratio
     are told the one of the ground truth (see :func:`make_explainer`), which the record says.
 
-    Without an explainer nothing is explained; :data:`~hpme.bench.experiment.GROUND_TRUTH` in its
-    place gives the explanations no explainer can beat, :data:`~hpme.bench.experiment.ALL_EDGES`
-    those that hold everything, :data:`~hpme.bench.experiment.MEAN_RANK` the mean rank of every
-    edge, among all edges, by the cheapest methods.
-
-    With ``fit_graphs`` the explainer is fitted on as many graphs that only development draws, of
-    which it explains none.
+    Without an explainer nothing is explained; :data:`~hpme.bench.experiment.GROUND_TRUTH`,
+    ``ALL_EDGES`` and ``MEAN_RANK`` take its place. With ``fit_graphs`` the explainer is fitted on
+    as many graphs that only development draws, of which it explains none.
     """
     if experiment.explainer is None:
         return Outcome(experiment, dataset, target, [], [], [], [])

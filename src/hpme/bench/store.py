@@ -33,8 +33,7 @@ class Record:
             of the dataset, number of explained ``graphs`` and of ``companions``, all arguments of
             the explainer (``config``), where its pool ratio is from (``pool_ratio_source``), its
             ``report`` on the fit, the target's ``target_metrics``, and ``target_model_metrics`` of
-            the copy that was explained in place of the target, if any. ``exhibits`` is what
-            pictures are drawn from, if the experiment asks for it.
+            a copy that was explained in its place; ``exhibits`` is what pictures are drawn from.
         cost: Seconds to fit, to explain and to compute metrics, CPU seconds of the three together
             and of the explainer alone, passes of the target over the graphs, and peak memory.
         earlier: Whether the explainer has changed since; not stored.
@@ -82,9 +81,9 @@ class Record:
 class ResultStore:
     """A folder of results, a file for each suite; a kill at any moment loses none.
 
-    A suite has a file as soon as it is run. Its lines are results, and nothing is stored twice:
-    what several suites share is in the file of the one that was run first. A line that is damaged,
-    or torn because its writer was killed, is left out, so that its experiment is run again.
+    Lines of files are results, and nothing is stored twice: what several suites share is in the
+    file of the one that was run first. A line that is damaged, or torn because its writer was
+    killed, is left out, so that its experiment is run again.
 
     Args:
         folder: Holds ``results/<suite>.jsonl`` and ``failures/<key>.json``; files of single

@@ -80,14 +80,10 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
     def alternatives(self, number: int, *, unions: bool = False) -> list[Tensor]:
         """Node masks each of which would do as an explanation of a graph; none without a truth.
 
-        Where a label asks for several patterns, an alternative has one match of each. A graph of a
-        dataset without patterns has its ``node_mask`` as the only one. The edges of an alternative
-        are those with both ends in it. Nodes of several types follow each other, type by type.
-
-        Args:
-            number: Number of the graph.
-            unions: Whether several matches of a pattern are an alternative, too, as in the
-                published molecules: then ``node_mask`` is always among them.
+        Where a label asks for several patterns, an alternative has one match of each, with
+        ``unions`` also several, as in the published molecules. A graph of a dataset without
+        patterns has its ``node_mask`` as the only one. The edges of an alternative are those with
+        both ends in it. Nodes of several types follow each other, type by type.
 
         Raises:
             InputError: If there are more than 100,000.
@@ -130,10 +126,8 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
     def explainable(self) -> Tensor:
         """Numbers of the graphs the paper explains.
 
-        Those with at least one ground-truth edge, since without one no explanation can be right or
-        wrong (AUC is undefined). BA-HouseAndGrid: class 1 only, because class 0 means that a motif
-        is missing, which no edge shows. SPMotif: graphs under 100 nodes, as in the paper's
-        protocol.
+        Those with at least one ground-truth edge, since without one AUC is undefined; of
+        BA-HouseAndGrid class 1 alone, of SPMotif graphs under 100 nodes, as in the paper.
         """
         return self.info.explainable(self.stats).nonzero().view(-1)
 
@@ -166,11 +160,7 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
         return int(torch.isin(torch.tensor(numbers), self._developed).sum())
 
     def companions(self, seed: int, count: int = 200) -> Tensor:
-        """Numbers of graphs to fit on beside the explained ones; usually none.
-
-        Where only one class is explained, the explained graphs alone would not show an explainer
-        any other prediction: then graphs of the other classes are added.
-        """
+        """Numbers of graphs to fit on besides: of other classes, where only one is explained."""
         y = self._data.y[: len(self)]
         if self.info.task == "regression" or len(y[self.explainable].unique()) != 1:
             return torch.empty(0, dtype=torch.long)
@@ -181,8 +171,7 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
     def pool_ratio(self) -> float:
         r"""Pooling ratio :math:`r`: 0.9-quantile of the share of ground-truth nodes in a graph.
 
-        Over the explainable graphs; it is all that HPME takes from the ground truth. A dataset
-        without any ground truth has :data:`DEFAULT_POOL_RATIO`.
+        It is all that HPME takes from the ground truth; 0.2 where there is none.
         """
         explainable, stats = self._require_explainable(), self.stats
         if not self.has_ground_truth:

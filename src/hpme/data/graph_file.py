@@ -25,11 +25,7 @@ def save_graphs(path: str | Path, graphs: Iterable[Any]) -> None:
     An attribute is a tensor with a row per node, per edge or for the whole graph (``y`` of shape
     ``[1]`` or ``[1, C]``), or a text (``name``, ``smiles``); those that begin with ``match_`` have
     any number of rows. All graphs must have the same attributes, among them ``x`` and
-    ``edge_index``.
-
-    Args:
-        path: The file.
-        graphs: A dataset or any other collection of PyG's ``Data``.
+    ``edge_index``. They are a dataset or any other collection of PyG's ``Data``.
 
     Raises:
         InputError: If the graphs differ in attributes, or one cannot be stored.

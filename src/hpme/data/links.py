@@ -39,10 +39,9 @@ RULE = "a planted path of four edges leads from one node to the other (1), or ba
 class LinkDataset(GraphDataset):
     r"""Enclosing subgraphs of the links of one graph (label 1) and of as many non-links (label 0).
 
-    Graphs are those of :func:`~hpme.data.enclosing_subgraph`, with ``node_mask`` and ``edge_mask``
-    that mark nothing: there is no ground truth, unless they are
-    :func:`~hpme.data.links.planted_graphs`. Links are split 85/5/10. Links of the
-    validation set are in no subgraph but those of the test set; links of the test set are in none.
+    Graphs are those of :func:`~hpme.data.enclosing_subgraph`; there is no ground truth, unless they
+    are :func:`~hpme.data.links.planted_graphs`. Links are split 85/5/10. Those of the validation
+    set are in no subgraph but those of the test set, links of the test set in none.
 
     Args:
         store: The graphs, with ``anchors`` and ``part`` (0 train, 1 val, 2 test).
@@ -138,8 +137,7 @@ def planted_graphs(base: GraphStore, size: int, seed: int, *, num_hops: int) -> 
     """Pairs of nodes that are not linked, with a path of four edges from the first of them.
 
     It leads to the other (label 1), so that the link would close a cycle, or back to where it began
-    (label 0); all else is alike, the numbers of nodes and edges, too. Its edges are the ground
-    truth of label 1. Label 0 has none, since something is missing. Only the ends are marked.
+    (label 0). Its edges are the ground truth of label 1; label 0 has none.
     """
     if size < 2 * NEW:
         raise InputError(f"size must be at least {2 * NEW}, got {size}")

@@ -25,11 +25,10 @@ _PART = 256
 class NodeDataset(GraphDataset):
     """A node-level dataset: graph ``i`` is the ego graph of node ``i``, cut out when asked for.
 
-    An ego graph has ``x``, ``edge_index``, ``y`` (the label of its target node), ``anchors`` (the
-    target node), ``edge_mask`` and ``node_mask`` (the ground truth inside it: all motif edges, or
-    those of the target's own motif, and the nodes they join), and ``node_ids`` (its nodes in the
-    whole graph). Numbers returned by :attr:`split`, :attr:`explainable` and :meth:`explained` are
-    nodes of :attr:`graph`.
+    An ego graph has ``y`` (the label of its target node), ``anchors`` (the target node),
+    ``edge_mask`` and ``node_mask`` (the ground truth inside it: all motif edges, or those of the
+    target's own motif), and ``node_ids`` (its nodes in the whole graph). Numbers returned by
+    :attr:`split`, :attr:`explainable` and :meth:`explained` are nodes of :attr:`graph`.
 
     Args:
         store: The whole graph, with node attributes ``y`` and ``explained``.

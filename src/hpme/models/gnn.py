@@ -37,11 +37,8 @@ class TargetGNN(nn.Module):
 
     Every layer is followed by row-wise L2 normalisation and ReLU. The readout joins the maximum
     and the mean over the nodes of a graph. The head is linear; for regression two linear layers
-    follow each other with nothing between them.
-
-    Features are scaled on the way in and, for regression, predictions are brought back to
-    the unit of the labels on the way out (see :meth:`fit_scales`), so that callers never see
-    scaled values.
+    follow each other with nothing between them. Features are scaled on the way in and, for
+    regression, predictions are brought back to the unit of the labels (see :meth:`fit_scales`).
 
     Biases of the layers start at random values, not at zero as in PyG: where all nodes have the
     same features, normalisation would make all rows equal. Training starts from biases that suit

@@ -196,8 +196,7 @@ class OutputView:
 
     A question about one class of a classifier becomes one about a binary logit: the log odds of the
     class against all others, :math:`\log p_c - \log(1 - p_c)`, or against the class ``contrast``,
-    :math:`\log p_c - \log p_b`. One task of several becomes the only one. All that works for binary
-    classification and for regression then works for these.
+    :math:`\log p_c - \log p_b`. One task of several becomes the only one.
 
     Args:
         entry: Key or position, for models that return a dictionary, an object with attributes, or a

@@ -46,13 +46,10 @@ class SortPool(Aggregation):  # type: ignore[misc]
 class DGCNN(GCN):
     r"""Sorted node embeddings read as a sequence, the model of SEAL for links.
 
-    Graph convolutions of width ``hidden_channels`` and a last one of width 1, each followed by
-    tanh; the outputs of all of them are the node embedding. Nodes are sorted by the last channel,
-    the first ``k`` are read by two convolutions along the sequence, and a perceptron of width 128
-    with dropout follows. Features are taken as they are: for links they are one-hot labels.
-
-    The output depends on edge weights through the embeddings of the first ``k`` nodes; the order
-    itself has no gradient.
+    Graph convolutions and a last one of width 1 are each followed by tanh; the outputs of all of
+    them are the node embedding. Nodes are sorted by the last channel, which has no gradient, the
+    first ``k`` are read by two convolutions along the sequence, and a perceptron of width 128 with
+    dropout follows. Features are taken as they are.
 
     Args:
         in_channels, out_channels, task: As in :class:`TargetGNN`.

@@ -280,8 +280,7 @@ def write_page(
 
     Scores of the two directions between nodes are averaged; equal scores are ordered at random, and
     a score that is no number counts as the lowest. What the model predicts on the heaviest edges
-    alone, and without them, is computed here for up to ``steps + 1`` sizes; nodes and self-loops
-    stay.
+    alone, and without them, is computed here; nodes and self-loops stay.
 
     Args:
         model: The explained model; it is left exactly as it was.

@@ -36,9 +36,8 @@ def gallery(
 
     Edge weights show as colour and width, on one scale for all graphs of an explainer; the two
     directions of an edge are averaged, self-loops are not drawn. Nodes an explainer pooled are
-    marked, nodes a graph is about (``anchors``) have a ring. All panels of a graph place its nodes
-    alike. Graphs with ``smiles`` are drawn as molecules if RDKit is installed; there an atom has
-    the colour of its heaviest bond. Every type of nodes has its colour and shape.
+    marked, nodes a graph is about (``anchors``) have a ring. Graphs with ``smiles`` are drawn as
+    molecules if RDKit is installed; there an atom has the colour of its heaviest bond.
 
     Args:
         graphs: Graphs, with ``edge_mask`` and ``node_mask`` where there is ground truth.

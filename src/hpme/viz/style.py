@@ -45,8 +45,7 @@ def pale(colour: str, share: float = 0.55) -> str:
 
 
 def directions(explanation: Any) -> Tensor | None:
-    """Whether each node clearly raises (1) or lowers (-1) the output, or neither; ``None`` if that
-    was not asked.
+    """Whether each node clearly raises (1) or lowers (-1) the output; ``None`` if not asked.
 
     Pooled nodes do what their region does in other graphs, where that is known, else in its own.
     """

@@ -66,11 +66,7 @@ class Ensemble(nn.Module):
 
     @torch.no_grad()
     def spread(self, graphs: Any) -> Tensor:
-        """Standard deviation of the members' outputs, ``[graphs, tasks]``: how far they disagree.
-
-        Args:
-            graphs: A list of graphs of :func:`~hpme.models.chemprop.molecules`, or their ``Batch``.
-        """
+        """Standard deviation of the members' outputs on a list or ``Batch`` of molecules."""
         batch = graphs if isinstance(graphs, Batch) else Batch.from_data_list(list(graphs))
         with frozen(self):
             return self.outputs(*_inputs(batch)).std(0)
@@ -187,8 +183,7 @@ def read_model(
 ) -> tuple[nn.Module, list[str] | None]:
     """The network in a file of ``chemprop train`` or of Lightning, and the names of its tasks.
 
-    Several files, or a folder of them, are an :class:`~hpme.models.chemprop.Ensemble`. The names
-    stay with the network, so that :func:`~hpme.models.chemprop.explained` knows them. Such files
+    Several files, or a folder of them, are an :class:`~hpme.models.chemprop.Ensemble`. Such files
     are pickles. Tensors, numbers and Chemprop's own classes are read from them with
     ``weights_only=True``; a file that names anything else is refused.
 
