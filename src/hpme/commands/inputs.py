@@ -214,8 +214,16 @@ def _current_folder() -> Iterator[None]:
 
 def build_model(reference: str, weights: Path | None) -> nn.Module:
     """The model a factory returns, with the weights of a file if there is one."""
-    if weights is not None:
-        _check_weights(weights)
+    if weights is not None and weights.suffix.lower() in PICKLES:
+        raise StorageError(
+            f"'{weights}' is a pickle, which can run code when it is read; convert it once where "
+            "you have the model: safetensors.torch.save_model(model, "
+            f"'{weights.with_suffix('.safetensors').name}')"
+        )
+    if weights is not None and weights.suffix.lower() != ".safetensors":
+        raise StorageError(f"'{weights}' must be a .safetensors file")
+    if weights is not None and not weights.is_file():
+        raise StorageError(f"no file '{weights}'; check the path")
     model = call_factory(reference)
     if not isinstance(model, nn.Module):
         raise ModelError(f"{reference}() returned {type(model).__name__}, not a torch.nn.Module")
@@ -235,20 +243,6 @@ def named_model(reference: str, call: str | None, weights: Path | None = None) -
     """The model a factory returns and the function that calls it, in any process."""
     function = None if call is None else find_function(call)
     return ExplainedModel(build_model(reference, weights), call=function)
-
-
-def _check_weights(path: Path) -> None:
-    """Refuses files that could run code when read, or that are none."""
-    if path.suffix.lower() in PICKLES:
-        converted = path.with_suffix(".safetensors").name
-        raise StorageError(
-            f"'{path}' is a pickle, which can run code when it is read; convert it once where you "
-            f"have the model: safetensors.torch.save_model(model, '{converted}')"
-        )
-    if path.suffix.lower() != ".safetensors":
-        raise StorageError(f"'{path}' must be a .safetensors file")
-    if not path.is_file():
-        raise StorageError(f"no file '{path}'; check the path")
 
 
 # Graphs ###########################################################################################

@@ -105,8 +105,7 @@ class Tensors:
     def others(self, fields: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Any]:
         """Arguments that are passed on to the model as they are: those that are in no field."""
         known = {*BY_TYPE, LINK, *(name for group in fields.values() for name in group)}
-        if self.data is not None:
-            known.add("batch_size")  # of whatever graphs the model is called on
+        known |= set() if self.data is None else {"batch_size"}  # that of the model's graphs
         return {n: v for n, v in self.arguments.items() if n.removesuffix("_dict") not in known}
 
     def graphs(self, schema: Schema | None, **fields: Any) -> GraphBatch:

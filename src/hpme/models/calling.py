@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -28,8 +28,7 @@ LINK = "edge_label_index"
 """PyG's name for the two ends of the links a model predicts."""
 
 
-@dataclass(frozen=True)
-class Way:
+class Way(NamedTuple):
     """One way of calling a model on graphs, with their edge weights and further arguments."""
 
     text: str  # the call, for messages
@@ -122,10 +121,8 @@ class Caller:
         if self.required and set(self.required) <= known:
             yield Way(f"model({', '.join(f'{n}=...' for n in self.required)})", self._by_name)
         if names := IN_ORDER.get(len(self.required)):
-            yield Way(
-                f"model({', '.join(names)})",
-                lambda g, w, e: self.model(*map(fields(g, w).get, names), **e),
-            )
+            text = f"model({', '.join(names)})"
+            yield Way(text, lambda g, w, e: self.model(*map(fields(g, w).get, names), **e))
 
     def _usual(self, graphs: GraphBatch, weight: Tensor | None, extra: dict[str, Any]) -> Any:
         given = fields(graphs, weight)

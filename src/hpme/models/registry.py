@@ -193,13 +193,9 @@ def _untrained(
         suited = MODELS[model_name].suited_to(store.sizes[dataset.split["train"]])
     shape = (int(store.x.shape[1]), info.num_outputs, info.task)
     model = build_model(model_name, *shape, seed=seed, **suited)
+    known = {"name": info.name, "variant": dataset.variant, "graphs": len(dataset)}
     request = {
-        "dataset": {
-            "name": info.name,
-            "variant": dataset.variant,
-            "graphs": len(dataset),
-            "sha256": _fingerprint(store, dataset.split),
-        },
+        "dataset": {**known, "sha256": _fingerprint(store, dataset.split)},
         "model": model_name,
         "hyper_parameters": model.hyper_parameters,
         "recipe": asdict(recipe),

@@ -89,13 +89,8 @@ def spread_of(explained: ExplainedModel, graphs: Any) -> Tensor | None:
 
 def _kind(member: Any) -> dict[str, Any]:
     """What members of an ensemble share."""
-    head = member.predictor
-    return {
-        "input widths": input_widths(member),
-        "head": type(head).__name__,
-        "number of tasks": head.n_tasks,
-        "tasks": task_names(member),
-    }
+    head = {"head": type(member.predictor).__name__, "number of tasks": member.predictor.n_tasks}
+    return {"input widths": input_widths(member), **head, "tasks": task_names(member)}
 
 
 def input_widths(member: Any) -> tuple[int, int, int]:

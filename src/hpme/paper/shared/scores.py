@@ -62,15 +62,9 @@ def score_table(
         *([f"{MISSING} was not run or not measured."] if any(c.empty for c in shown) else []),
         *([f"{left} results with other settings are left out."] if left else []),
     ]
-    return Table(
-        name=name,
-        caption=caption,
-        corner="Method",
-        columns=tuple(headings),
-        rows=tuple(rows),
-        notes=tuple(remarks),
-        marks=tuple((letter, text) for text, letter in letters.items()),
-    )
+    marks = tuple((letter, text) for text, letter in letters.items())
+    columns = tuple(headings)
+    return Table(name, caption, "Method", columns, tuple(rows), tuple(remarks), marks)
 
 
 def _text(cell: Cell, stat: Stat, metric: str) -> str:
