@@ -269,18 +269,11 @@ def mixups(outcome: Outcome) -> list[dict[str, Any]]:
         edges = mixed.graphs.edge_batch == place
         local = mixed.graphs.edge_index[:, edges] - mixed.graphs.ptr[place]
         partner = numbers[int(mixed.partners[place])]
-        found.append(
-            {
-                "graph": number,
-                "partner": partner,
-                "drawn": drawn(outcome.dataset, number, partner),
-                "num_nodes": int(mixed.graphs.sizes[place]),
-                "edge_index": local.tolist(),
-                "edge_weight": mixed.edge_weight[edges].tolist(),
-                "transplanted": mixed.transplanted[edges].tolist(),
-                "bridge": mixed.bridge[edges].tolist(),
-            }
-        )
+        one = {"graph": number, "partner": partner, "num_nodes": int(mixed.graphs.sizes[place])}
+        one |= {"drawn": drawn(outcome.dataset, number, partner), "edge_index": local.tolist()}
+        for name in ("edge_weight", "transplanted", "bridge"):
+            one[name] = getattr(mixed, name)[edges].tolist()
+        found.append(one)
     return found
 
 

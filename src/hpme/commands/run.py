@@ -281,12 +281,9 @@ def show(content: dict[str, Any]) -> None:
     for name in ("seed", "graphs", "AUC", "AUC per graph", r"fit \[s]", r"explain \[s]"):
         table.add_column(name, justify="right")
     for run in runs:
-        table.add_row(
-            *(str(run[name]) for name in ("seed", "graphs")),
-            *(shared.number(run[name]) for name in ("auc", "auc_per_graph")),
-            f"{run['fit_seconds']:.1f}",
-            f"{run['explain_seconds']:.2f}",
-        )
+        scores = (shared.number(run[name]) for name in ("auc", "auc_per_graph"))
+        seconds = f"{run['fit_seconds']:.1f}", f"{run['explain_seconds']:.2f}"
+        table.add_row(str(run["seed"]), str(run["graphs"]), *scores, *seconds)
     console = Console()
     console.print(table)
     spread = f"{shared.number(content['auc_mean'])} ± {shared.number(content['auc_std'])}"

@@ -174,10 +174,9 @@ def evaluate(model: TargetGNN, store: GraphStore, ids: Tensor | None = None) -> 
         if output.shape[1] == 2 and torch.unique(y).numel() == 2:
             metrics["auc"] = score("roc_auc_score", output[:, 1] - output[:, 0], y)
         return metrics
-    output = output.view(-1)
-    metrics["rmse"] = score("root_mean_squared_error", output, y)
+    metrics["rmse"] = score("root_mean_squared_error", output.view(-1), y)
     if bool((y != 0).all()):
-        metrics["mape"] = score("mean_absolute_percentage_error", output, y)
+        metrics["mape"] = score("mean_absolute_percentage_error", output.view(-1), y)
     return metrics
 
 

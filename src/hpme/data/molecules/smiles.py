@@ -101,12 +101,8 @@ def from_smiles(
         MissingPackageError: If RDKit is not installed.
     """
     smiles, rules = list(smiles), dict(rules or {})
-    table = SmilesColumns(
-        smiles,
-        range(len(smiles)) if rows is None else rows,
-        None if labels is None else list(labels),
-        None if names is None else list(names),
-    )
+    labels, names = (None if some is None else list(some) for some in (labels, names))
+    table = SmilesColumns(smiles, range(len(smiles)) if rows is None else rows, labels, names)
     _check(table, rules, task, on_error)
     label = None if table.labels is None else Labels.read(table.labels, task)
     arrays = read_molecules(
