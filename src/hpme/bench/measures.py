@@ -254,10 +254,7 @@ def explanations(outcome: Outcome) -> list[dict[str, Any]]:
 
 
 def mixups(outcome: Outcome) -> list[dict[str, Any]]:
-    """Mixup graphs of the first explained graphs, numbers of both in the dataset, and their looks.
-
-    Edges are ``transplanted`` from the explanation, or a ``bridge`` that neither graph has.
-    """
+    """Mixup graphs of the first explained graphs, and what these and their partners look like."""
     if not isinstance(outcome.explainer, MixingExplainer):
         raise InputError(f"'{outcome.experiment.explainer}' makes no mixup graphs")
     graphs = without_ground_truth(outcome.graphs + outcome.companions)

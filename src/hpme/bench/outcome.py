@@ -62,9 +62,7 @@ class Outcome:
 
     Args:
         numbers: Numbers of the explained graphs in the dataset.
-        graphs: The explained graphs, with their ground truth.
         companions: Other graphs the explainer was fitted on too.
-        explanations: One per graph.
         explainer: The fitted explainer; ``None`` if there was none.
         pool_ratio_source: Where its pool ratio comes from, see :func:`make_explainer`.
         cpu_seconds: CPU time to fit and to explain all graphs.

@@ -70,12 +70,10 @@ class LinkDataset(GraphDataset):
         """The links of any graph; directions of edges are ignored for links and distances.
 
         Args:
-            data: A graph with ``edge_index``.
-            num_hops, num_labels, use_x, labels: As in :func:`~hpme.data.enclosing_subgraph`.
+                num_hops, num_labels, use_x, labels: As in :func:`~hpme.data.enclosing_subgraph`.
             size: Number of subgraphs, half of them of links; by default twice the number of links.
                 Links that are left out stay in the graph.
             seed: Seed of the split and of the non-links.
-            title: Name of the dataset.
 
         Raises:
             InputError: If the graph has too few links, or too few pairs of nodes without one.

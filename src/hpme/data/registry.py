@@ -55,7 +55,6 @@ def load_dataset(
         seed: Seed of the graphs (of the node order only, where the published data are fixed).
         root: Cache folder; by default ``$HPME_CACHE_DIR`` or the platform's cache folder.
         size: Number of graphs; by default the documented one.
-        progress: Whether to draw a progress bar while files are fetched (on terminals only).
 
     Raises:
         UnknownNameError: If there is no such dataset.

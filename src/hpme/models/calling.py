@@ -89,11 +89,7 @@ class Caller:
         return known and self.call is None and not (self.usual or self.keywords)
 
     def __call__(self, graphs: GraphBatch, weight: Tensor | None, extra: dict[str, Any]) -> Any:
-        """The model's output, as it returns it, given edge weights and further arguments.
-
-        Raises:
-            ModelError: If it fails; the message says what was tried.
-        """
+        """The model's output, as it returns it, given edge weights and further arguments."""
         tried = []
         for way in [self.way] if self.way else self._ways(graphs, extra):
             try:

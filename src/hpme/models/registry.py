@@ -69,11 +69,8 @@ def build_model(
 
     Args:
         name: One of :obj:`MODELS`.
-        in_channels: Number of node features.
-        out_channels: Number of classes, or 1 for regression.
-        task: ``"classification"`` or ``"regression"``.
+        in_channels, out_channels, task, hyper_parameters: Arguments of the model's class.
         seed: Seed of the initial weights.
-        hyper_parameters: Further arguments of the model's class.
     """
     kind = model_class(name)
     with torch.random.fork_rng(devices=[]):
@@ -155,7 +152,6 @@ def load_or_train(
         seed: Seed of the initial weights and of training.
         recipe: How to train; by default :func:`recipe_for` the dataset.
         root: Cache folder; by default ``$HPME_CACHE_DIR`` or the platform's cache folder.
-        progress: Whether to show a progress bar while training.
     """
     recipe = recipe or recipe_for(dataset.info)
     model, request = _untrained(dataset, model_name, seed, recipe)

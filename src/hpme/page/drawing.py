@@ -136,29 +136,24 @@ def draw_graphs(
                 # Pairs that are no bond of the molecule are plain links.
                 bond += [kinds.get((a, b), Bond.LINK) for a, b in ends[first:last]]
             advance(1)
-    everywhere = torch.from_numpy(np.concatenate(positions))
+    everywhere, batch = torch.from_numpy(np.concatenate(positions)), store.node_graph
+    owner, bound = batch.unsqueeze(1).expand_as(everywhere), everywhere.new_zeros(len(graphs), 2)
+    low = bound.scatter_reduce(0, owner, everywhere, "amin", include_self=False)
+    high = bound.scatter_reduce(0, owner, everywhere, "amax", include_self=False)
+    span = (high - low).amax(1, keepdim=True).clamp(min=1e-9)
     return {
         "nodes": whole_numbers(store.sizes),
         "edges": whole_numbers(pairs.counts),
         "ends": whole_numbers(pairs.index.t().reshape(-1)),
         "type": None if types is None else whole_numbers(types),
-        "places": _places(everywhere, store.node_graph, len(graphs)),
+        # As whole numbers, the longer side of every graph from 0 to 65534.
+        "places": whole_numbers(((everywhere - low[batch]) / span[batch] * 65534).round().view(-1)),
         "label": whole_numbers(torch.tensor(label, dtype=torch.long)),
         "labels": list(labels),
         "bond": whole_numbers(torch.tensor(bond, dtype=torch.long)),
         "molecule": whole_numbers(torch.tensor(molecules)),
         "molecules": all(molecules),
     }
-
-
-def _places(positions: Tensor, batch: Tensor, count: int) -> Column:
-    """Positions as whole numbers, the longer side of every graph from 0 to 65534."""
-    owner = batch.unsqueeze(1).expand_as(positions)
-    bound = positions.new_zeros(count, 2)
-    low = bound.scatter_reduce(0, owner, positions, "amin", include_self=False)
-    high = bound.scatter_reduce(0, owner, positions, "amax", include_self=False)
-    span = (high - low).amax(1, keepdim=True).clamp(min=1e-9)
-    return whole_numbers(((positions - low[batch]) / span[batch] * 65534).round().reshape(-1))
 
 
 def _written(

@@ -45,7 +45,6 @@ def gallery(
         path: Where to write; ``.png`` or ``.svg``.
         predictions: The model's output for each graph, for the captions: class scores before the
             softmax if there are several columns, else values.
-        title: Title of the picture.
         graphs_per_row: How many graphs stand side by side.
 
     Raises:

@@ -192,18 +192,14 @@ def graft_of(anatomy: Anatomy, atoms: Iterable[int]) -> tuple[Graft | None, str]
 
 
 def _movable(anatomy: Anatomy, asked: set[int]) -> tuple[tuple[set[int], set[int]] | None, str]:
-    """Atoms that are moved and the frame of a region, or the reason why there are none.
-
-    Whole rings come along where all would be frame, if the region at most doubles, or has three
-    atoms then.
-    """
+    """Atoms that are moved and the frame of a region, or the reason why there are none."""
     if not asked:
         return None, "no atoms"
     if min(asked) < 0 or max(asked) >= anatomy.size:
         raise InputError(f"atoms must be numbers from 0 to {anatomy.size - 1}, got {sorted(asked)}")
     inside = anatomy.closed(asked)
     frame = anatomy.frame(inside)
-    if len(frame) == len(inside):
+    if len(frame) == len(inside):  # then whole rings come along, if these are small
         ringed = [sorted(set[int]().union(*rings)) for rings in anatomy.rings_of]
         inside = anatomy.closed(_reached(inside, ringed))
         if len(inside) > max(3, 2 * len(asked)):

@@ -86,10 +86,7 @@ class Edit:
 def exchanged(
     anatomy: Anatomy, end: int, gone: Collection[int], group: Graft | None
 ) -> Transplant | None:
-    """A molecule with a group in place of the atoms ``gone``, or of a hydrogen if these are none.
-
-    ``end`` is the atom that loses it; the group is one of another molecule, or a hydrogen.
-    """
+    """A molecule whose atom ``end`` has a group or a hydrogen in place of ``gone``, or of another."""
     assembly = Assembly(anatomy)
     assembly.gone.update(gone)
     if not gone:

@@ -44,10 +44,7 @@ logger = logging.getLogger(__name__)
 
 
 class SmilesDataset(GraphDataset):
-    """Molecules of :func:`from_smiles`; graphs carry ``smiles`` and, if given, ``name``.
-
-    ``skipped`` are the rows that are not in it.
-    """
+    """Molecules of :func:`from_smiles`; graphs carry ``smiles``, perhaps ``name``."""
 
     def __init__(self, store: GraphStore, info: DatasetInfo, skipped: Sequence[SkippedRow]) -> None:
         super().__init__(store, info, VARIANT, 0)
@@ -92,7 +89,6 @@ def from_smiles(
         workers: Number of processes; by default one for few molecules, else one per processor.
             Outside Linux, a script that uses several must guard its main part with
             ``if __name__ == "__main__"``.
-        progress: Whether to draw a progress bar (on terminals only).
         title: Name of the dataset.
         rows: What to call the rows in messages; by default their positions from 0.
 
@@ -209,9 +205,7 @@ def from_smiles_csv(
 
     Args:
         path: The file, in UTF-8.
-        smiles_column: Column of the SMILES.
-        label_column: Column of the labels.
-        name_column: Column of the names.
+        smiles_column, label_column, name_column: What stands where.
         size: Number of rows to read; by default all.
         task: ``"classification"`` or ``"regression"``.
         options: Other arguments of :func:`from_smiles`. Rows are named by their line in the file.
