@@ -58,31 +58,21 @@ def recipe_of(dataset: GraphDataset, train_steps: int | None) -> Recipe:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What metrics are computed from.
-
-    Args:
-        numbers: Numbers of the explained graphs in the dataset.
-        companions: Other graphs the explainer was fitted on too.
-        explainer: The fitted explainer; ``None`` if there was none.
-        pool_ratio_source: Where its pool ratio comes from, see :func:`make_explainer`.
-        cpu_seconds: CPU time to fit and to explain all graphs.
-        target_passes: How often the target was asked meanwhile, in passes over the graphs it was
-            fitted on; ``None`` if nothing was explained, or these have no edge.
-    """
+    """What metrics are computed from."""
 
     experiment: Experiment
     dataset: GraphDataset
     target: Target
-    numbers: list[int]
-    graphs: list[Data]
-    companions: list[Data]
+    numbers: list[int]  # of the explained graphs in the dataset
+    graphs: list[Data]  # with their ground truth
+    companions: list[Data]  # other graphs the explainer was fitted on too
     explanations: list[Explanation]
-    explainer: GraphExplainer | None = None
-    pool_ratio_source: str | None = None
+    explainer: GraphExplainer | None = None  # fitted
+    pool_ratio_source: str | None = None  # see make_explainer
     fit_seconds: float = 0.0
     explain_seconds: float = 0.0
-    cpu_seconds: float = 0.0
-    target_passes: float | None = None
+    cpu_seconds: float = 0.0  # of both
+    target_passes: float | None = None  # meanwhile, over the graphs it was fitted on, if any
 
     @property
     def mode(self) -> Mode | None:

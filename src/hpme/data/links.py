@@ -70,7 +70,7 @@ class LinkDataset(GraphDataset):
         """The links of any graph; directions of edges are ignored for links and distances.
 
         Args:
-                num_hops, num_labels, use_x, labels: As in :func:`~hpme.data.enclosing_subgraph`.
+            num_hops, num_labels, use_x, labels: As in :func:`~hpme.data.enclosing_subgraph`.
             size: Number of subgraphs, half of them of links; by default twice the number of links.
                 Links that are left out stay in the graph.
             seed: Seed of the split and of the non-links.

@@ -86,7 +86,7 @@ class Edit:
 def exchanged(
     anatomy: Anatomy, end: int, gone: Collection[int], group: Graft | None
 ) -> Transplant | None:
-    """A molecule whose atom ``end`` has a group or a hydrogen in place of ``gone``, or of another."""
+    """A molecule whose atom ``end`` has a group or a hydrogen in place of atoms, or of another."""
     assembly = Assembly(anatomy)
     assembly.gone.update(gone)
     if not gone:

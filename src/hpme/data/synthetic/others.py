@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from functools import cache
 
 import networkx as nx
@@ -48,7 +47,17 @@ def build_spmotif(variant: str, seed: int, size: int) -> GraphStore:
         branching = random_.randint(2, 3) if kind == "tree" else 0
         motif = MOTIFS[label]
         motif_node = ROOF if published and motif is drawing.HOUSE else 0
-        sketches.append(_draw(random_, (kind, width, branching), motif, motif_node))
+        base_size, base_edges, taken = _base(kind, width, branching)
+        sketch = drawing.GraphSketch(base_size, base_edges)
+        base_node = random_.randrange(base_size)
+        sketches.append(sketch.attach(motif, base_node, motif_node))
+        held, added = (base_node, base_size + motif_node), dict[Edge, None]()
+        while len(added) < int(EXTRA_EDGES * (len(base_edges) + len(motif.edges) + 1)):
+            u, v = sorted(random_.randrange(sketch.num_nodes) for _ in range(2))
+            inside_motif = u >= base_size  # u is the smaller of the two
+            if u != v and not inside_motif and (u, v) not in taken and (u, v) != held:
+                added[u, v] = None
+        sketch.add_edges([*added])
     store = drawing.flatten(sketches)
     x = torch.from_numpy(rng.random((int(store.sizes.sum()), NUM_FEATURES))).float()
     return shuffled(store.with_attributes(node={"x": x}, graph={"y": torch.tensor(labels)}), rng)
@@ -62,26 +71,6 @@ def _base(kind: str, width: int, branching: int) -> tuple[int, drawing.EdgeArray
         graph = nx.ladder_graph(width) if kind == "ladder" else nx.wheel_graph(width)
     edges = drawing.networkx_edges(graph)
     return graph.number_of_nodes(), edges, frozenset((min(e), max(e)) for e in edges.tolist())
-
-
-def _draw(
-    random_: random.Random, base: tuple[str, int, int], motif: drawing.Motif, motif_node: int
-) -> drawing.GraphSketch:
-    base_size, base_edges, taken = _base(*base)
-    sketch = drawing.GraphSketch(base_size, base_edges)
-    base_node = random_.randrange(base_size)
-    sketch.attach(motif, base_node, motif_node)
-    num_edges = len(base_edges) + len(motif.edges) + 1
-    extra: set[Edge] = {(base_node, base_size + motif_node)}
-    added: list[Edge] = []
-    while len(added) < int(EXTRA_EDGES * num_edges):
-        u, v = sorted((random_.randrange(sketch.num_nodes), random_.randrange(sketch.num_nodes)))
-        inside_motif = u >= base_size  # u is the smaller of the two
-        if u != v and not inside_motif and (u, v) not in taken and (u, v) not in extra:
-            extra.add((u, v))
-            added.append((u, v))
-    sketch.add_edges(added)
-    return sketch
 
 
 NUM_NODES = 30
