@@ -156,7 +156,13 @@ class _Worker:
             done: Done | None = self.connection.recv()
         except (EOFError, OSError):
             self.process.join()
-            return Done(self.job, failure=Failure("WorkerDied", _exit_text(self.process.exitcode)))
+            code = self.process.exitcode or 0
+            text = f"the worker process ended with exit code {code}"
+            if code < 0:
+                name = signal.Signals(-code).name
+                hint = "; was memory short? Try fewer workers" if name == "SIGKILL" else ""
+                text = f"the worker process was ended by {name}{hint}"
+            return Done(self.job, failure=Failure("WorkerDied", text))
         if done is None:
             self.started = True
             self._send((self.work, self.job))
@@ -179,14 +185,6 @@ def _uninterrupted() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _exit_text(exitcode: int | None) -> str:
-    if exitcode is not None and exitcode < 0:
-        name = signal.Signals(-exitcode).name
-        hint = "; was memory short? Try fewer workers" if name == "SIGKILL" else ""
-        return f"the worker process was ended by {name}{hint}"
-    return f"the worker process ended with exit code {exitcode}"
 
 
 def _serve(connection: Connection) -> None:

@@ -23,10 +23,7 @@ def write_csv(file: TextIO, header: Iterable[str], rows: Iterable[Iterable[Any]]
     """Writes a table with a quote before what would be computed; returns the number of rows."""
     writer, count = csv.writer(file), -1
     for row in chain([header], rows):
-        writer.writerow(map(_field, row))
+        cells = (f"'{v}" if isinstance(v, str) and v.startswith(_COMPUTED) else v for v in row)
+        writer.writerow(cells)
         count += 1
     return count
-
-
-def _field(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value.startswith(_COMPUTED) else value

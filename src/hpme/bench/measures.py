@@ -54,7 +54,6 @@ def auc(outcome: Outcome) -> Measured:
 def nodes(outcome: Outcome) -> Measured:
     """Node ROC-AUC; and of every pattern that a label asks for how much is among the best nodes.
 
-    As many nodes as the ground truth has. Of several matches of a pattern the best counts.
     ``recall_1`` is the first pattern, ``recall_least`` that of each graph that was found least.
     """
     truth = torch.cat([graph.node_mask for graph in outcome.graphs])

@@ -85,9 +85,8 @@ class ResultStore:
     file of the one that was run first. A line that is damaged, or torn because its writer was
     killed, is left out, so that its experiment is run again.
 
-    Args:
-        folder: Holds ``results/<suite>.jsonl`` and ``failures/<key>.json``; files of single
-            results, ``results/<key>.json``, are from older versions and are read, too.
+    The folder holds ``results/<suite>.jsonl`` and ``failures/<key>.json``; files of single results,
+    ``results/<key>.json``, are from older versions and are read, too.
     """
 
     def __init__(self, folder: str | Path) -> None:

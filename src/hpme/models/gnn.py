@@ -268,8 +268,7 @@ class GIN(EdgeWeightedGNN):
 class GAT(TargetGNN):
     """Graph attention network; the heads of a layer share its width.
 
-    It takes no edge weights: attention is normalised over the neighbours, and there is no
-    agreed meaning of a weight in it. To mask edges, mask messages.
+    It takes no edge weights, which have no agreed meaning in attention.
 
     Args:
         in_channels, out_channels, task, **options: As in :class:`TargetGNN`.

@@ -24,8 +24,7 @@ SHARE_KEPT_WHOLE = 0.6
 class SortPool(Aggregation):  # type: ignore[misc]
     r"""The ``k`` nodes of every graph with the highest last channel, in that order.
 
-    Equal to PyG's ``SortAggregation``, without padding every graph to the size of the largest:
-    memory is :math:`O(N + Bk)`. Rows that a small graph lacks are zero.
+    As PyG's ``SortAggregation``, without padding every graph to the size of the largest.
     """
 
     def __init__(self, k: int) -> None:

@@ -154,8 +154,7 @@ def train_target(
 def predict(model: TargetGNN, store: GraphStore, ids: Tensor | None = None) -> Tensor:
     """Outputs of a model for the graphs with the given numbers, or all of them.
 
-    A node-level model gives those of the anchors; of a single graph without anchors, those of the
-    nodes with the given numbers.
+    A node-level model gives those of anchors, or of the nodes of a single graph.
     """
     if ids is None:
         ids = torch.arange(len(store.x) if _is_whole(model, store) else len(store))

@@ -76,22 +76,19 @@ def beyond(
         None if some is None else [_change(one, drawn) for one in some]
         for some in counterfactuals or ()
     ]
+    book = None if rules is None else rules.to_dict()
+    if rules is not None and book is not None:
+        rows = book["rules"] + book["contributors"]
+        for row, rule in zip(rows, rules.rules + rules.contributors, strict=True):
+            row["graph"] = drawn.add(rule.exemplar.graph)
+            row["nodes"] = rule.exemplar.nodes.nonzero().view(-1).tolist()
+            del row["patterns"]
     found = {
-        "rules": None if rules is None else _rules(rules, drawn),
+        "rules": book,
         "changes": None if counterfactuals is None else changes,
         "audit": None if audit is None else audit.to_dict(),
     }
     return found | {"drawn": drawn.to_dict(progress=progress) if drawn.graphs else None}
-
-
-def _rules(book: RuleBook, drawn: Drawn) -> dict[str, Any]:
-    found = book.to_dict()
-    rows = found["rules"] + found["contributors"]
-    for row, rule in zip(rows, book.rules + book.contributors, strict=True):
-        row["graph"] = drawn.add(rule.exemplar.graph)
-        row["nodes"] = rule.exemplar.nodes.nonzero().view(-1).tolist()
-        del row["patterns"]
-    return found
 
 
 def _change(one: Counterfactual, drawn: Drawn) -> dict[str, Any]:

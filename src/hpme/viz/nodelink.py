@@ -40,10 +40,9 @@ def positions_of(graph: Any, starts: int = STARTS) -> Positions:
 
 
 def node_positions(edge_index: Tensor, num_nodes: int, starts: int = STARTS) -> Positions:
-    """Positions ``[num_nodes, 2]``, scaled to fill [-1, 1]; always the same for the same graph.
+    """Positions ``[num_nodes, 2]`` in [-1, 1]; always the same for the same graph.
 
-    Distances in the drawing follow path lengths, those of short paths the closest, as in
-    Kamada-Kawai layouts; the more starts, the fewer knots.
+    Distances follow path lengths, as in Kamada-Kawai layouts; the more starts, the fewer knots.
     """
     if num_nodes <= 1:
         return np.zeros((num_nodes, 2))

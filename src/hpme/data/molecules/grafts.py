@@ -53,8 +53,7 @@ def insert(graft: Graft, host: Anatomy, generator: torch.Generator) -> Transplan
     """A host with a region at a random place of the right kind; ``None`` if it has none.
 
     A region between two atoms goes between two that are bound to each other, where the host has
-    such. Else one atom of the host is matched and a small group stands for each of the others. A
-    hydrogen of the host goes, or a substituent of about the same number of atoms.
+    such; else beside one atom that loses a hydrogen, or a substituent of about the same size.
     """
     assembly = Assembly(host)
     for piece in graft.pieces:

@@ -75,11 +75,7 @@ def build_ba_2motifs(variant: str, seed: int, size: int) -> GraphStore:
 
 
 def published_ba_2motifs() -> GraphStore:
-    """The published graphs, read from ``ba_2motifs.npz`` (see :func:`read_official`).
-
-    In 40 of them the attachment is missing and node 20 has a self-loop instead; the self-loop is
-    kept, and is not ground truth.
-    """
+    """The published graphs; 40 have a self-loop at node 20 in place of the attachment."""
     needed = ("n_edges", "u", "v", "y")
     path, arrays = read_official("ba_2motifs.npz", needed)
     counts, u, v, y = (arrays[key].astype(np.int64) for key in needed)
@@ -130,10 +126,7 @@ def published_ba_motif_volume(size: int) -> GraphStore:
 
 
 def build_ba_motif_counting(variant: str, seed: int, size: int) -> GraphStore:
-    """``k`` five-cycles, each held by one edge to a BA base; the label is ``k``.
-
-    The paper does not state the size of the base: it has 20 nodes here, as in all other BA sets.
-    """
+    """``k`` five-cycles, each held by one edge to a BA base of 20 nodes; the label is ``k``."""
     random_, rng = drawing.private_generators("ba-motif-counting", seed)
     if variant == PUBLISHED:
         return shuffled(published_ba_motif_counting(size), rng)

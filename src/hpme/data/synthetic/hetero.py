@@ -51,22 +51,16 @@ def build_hetero_motifs(_variant: str, seed: int, size: int) -> GraphStore:
         sketches.append(sketch.attach((CYCLE, HOUSE)[label], random_.choice(free)))
         kinds += [*base, *MOTIF_KINDS]
     store = flatten(sketches).with_attributes(graph={"y": y})
-    return shuffled(_with_types(store, kinds), rng)
-
-
-def _with_types(store: GraphStore, kinds: list[int]) -> GraphStore:
     back = tuple((target, f"rev_{name}", source) for source, name, target in RELATIONS)
-    edge_types = RELATIONS + back
-    schema = _schema(MOTIF_WIDTHS, edge_types)
-    node_type = torch.tensor(kinds)
+    schema, node_type = _schema(MOTIF_WIDTHS, RELATIONS + back), torch.tensor(kinds)
     number = torch.zeros(len(MOTIF_WIDTHS), len(MOTIF_WIDTHS), dtype=torch.long)
-    number[tuple(schema.ends())] = torch.arange(len(edge_types))
+    number[tuple(schema.ends())] = torch.arange(len(schema.edge_types))
     source, target = node_type[store.edge_index]
     own = torch.arange(schema.width) < torch.tensor(schema.widths)[node_type].unsqueeze(1)
     store = store.with_attributes(
         node={"x": CONSTANT * own, NODE_TYPE: node_type}, edge={EDGE_TYPE: number[source, target]}
     )
-    return replace(store, schema=schema)
+    return shuffled(replace(store, schema=schema), rng)
 
 
 ACCOUNT, DEVICE, MERCHANT = range(3)

@@ -65,10 +65,7 @@ def build_ba_shapes(variant: str, seed: int, size: int) -> GraphStore:
 
 
 def build_ba_community(variant: str, seed: int, size: int) -> GraphStore:
-    """Two BA-Shapes joined by random edges; classes differ between the halves, too.
-
-    Two features have mean -1 in one half and 1 in the other (variance 0.5), eight are noise.
-    """
+    """Two BA-Shapes joined by random edges; classes and two features differ between the halves."""
     random_, rng = drawing.private_generators(COMMUNITY.name, seed)
     if variant == PUBLISHED:
         return shuffled(published(COMMUNITY, size), rng)
