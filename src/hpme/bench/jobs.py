@@ -59,8 +59,7 @@ def run_plan(
 ) -> list[tuple[Experiment, Failure]]:
     """Runs what is left of a plan; returns what failed.
 
-    Every target is prepared once, by a job of its own; experiments wait for theirs. Results are
-    stored as they come, each in the file that ``suite_of`` names; ``pulse`` is called each second.
+    Every target is prepared once, by a job of its own; experiments wait for theirs.
     """
     waiting: dict[object, list[Experiment]] = {}
     for experiment in plan.todo:

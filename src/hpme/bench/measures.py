@@ -124,8 +124,7 @@ def simoar(outcome: Outcome) -> Measured:
 def shift(outcome: Outcome) -> Measured:
     """Cosine similarity and Euclidean distance of graph embeddings to what stands for the graph.
 
-    That is the mixup graph of explainers that make one, the ground-truth subgraph for the ground
-    truth, and for all others the graph with its edges weighted by the explanation.
+    A mixup graph, the subgraph of the ground truth, or the graph weighted by the explanation.
     """
     model = outcome.target.model
     if outcome.experiment.explainer == GROUND_TRUTH:

@@ -207,10 +207,7 @@ def _sure(seen: Any, graph: Any, *, alike: bool) -> Any:
 
 @dataclass
 class Passes:
-    """Edges a model was shown while it was watched; one pass shows every edge of the graphs once.
-
-    Not calls, since these differ in how many graphs they are about, and mixes are larger.
-    """
+    """Edges a model was shown while watched; one pass shows every edge of the graphs once."""
 
     edges: int = 0
 

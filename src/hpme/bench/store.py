@@ -144,10 +144,7 @@ class ResultStore:
                 logger.warning("'%s' is left out: %s", path, error)
 
     def sort(self, suites: Iterable[str]) -> None:
-        """Puts the lines of files into the order of their keys, and drops damaged ones.
-
-        Only while nobody else can write: a line that is added meanwhile would be lost.
-        """
+        """Sorts the lines of files and drops damaged ones, if nobody else can write meanwhile."""
         for path in map(self.path, suites):
             with storage.locked(path) as alone:
                 if not alone or not path.is_file():

@@ -137,11 +137,8 @@ class TargetGNN(nn.Module):
 
     @torch.no_grad()
     def place_biases(self, x: Tensor, edge_index: Tensor, generator: torch.Generator) -> None:
-        """Starts every channel of every layer with its zero at a random node of the data.
-
-        From biases that ignore the data, graph embeddings start almost equal, and training may stay
-        where it began.
-        """
+        """Starts every channel of every layer with its zero at a random node of the data."""
+        # Else graph embeddings start almost equal, and training may stay where it began.
 
         def place(conv: nn.Module, _: Any, out: Tensor) -> Tensor:
             bias = output_bias(conv)

@@ -22,13 +22,12 @@ ReturnType = Literal["raw", "probs", "log_probs"]
 class Task:
     r"""Interprets the output of a frozen model :math:`f`.
 
-    Regression losses are divided by the square of ``scale``, the spread of the outputs over the
-    fitted graphs, so that one setting of the explainer serves labels of any unit.
+    Regression losses are in units of ``scale``, so that one setting serves labels of any unit.
     """
 
     mode: Mode  # as in PyG's ModelConfig
     return_type: ReturnType = "raw"  # always that for regression
-    scale: float = 1.0
+    scale: float = 1.0  # the spread of the outputs over the fitted graphs
 
     def __post_init__(self) -> None:
         check_word("mode", self.mode, get_args(Mode))
@@ -236,10 +235,7 @@ class OutputView:
             ) from error
 
     def read(self, output: Any) -> Any:
-        """The part of an output ``[G, ...]`` that is explained: ``[G, columns]`` or ``[G]``.
-
-        What is no such output is returned as it is, to be refused where models are checked.
-        """
+        """The part of an output that is explained, ``[G, columns]`` or ``[G]``; others unchanged."""
         if not isinstance(output, Tensor) or output.dim() not in (1, 2, 3):
             return output
         if output.dim() == 3 and self.mode is None and not self.asked:

@@ -43,12 +43,10 @@ def picture_page(exhibit: str, draw: Callable[[Shown], Any], caption: str) -> Sh
     """A page of pictures, one per dataset, and how good the runs are that they come from."""
 
     def blocks(cells: Cells, _: Results) -> list[Block]:
-        pictures = [
-            Picture(
-                f"{cells.suite}-{name}", f"{dataset_title(name)}: {caption}", draw(shown), False
-            )
-            for name, shown in _exhibited(cells, exhibit).items()
-        ]
+        pictures = []
+        for name, shown in _exhibited(cells, exhibit).items():
+            text = f"{dataset_title(name)}: {caption}"
+            pictures.append(Picture(f"{cells.suite}-{name}", text, draw(shown), False))
         runs = "Edge ROC-AUC of these runs over all their explained graphs"
         return [*pictures, score_table(cells.suite, runs, cells, ["auc"])]
 

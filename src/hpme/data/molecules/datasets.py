@@ -56,10 +56,7 @@ def build_by_rule(
 
 
 def build_crippen(variant: str, seed: int, size: int, path: Path) -> GraphStore:
-    """Molecules with their hydrogens, labelled with Crippen's logP, see :func:`with_contributions`.
-
-    ``"published"`` ranks directed edges, ``"paper"`` bonds.
-    """
+    """Molecules with their hydrogens, labelled with Crippen's logP; ``"paper"`` ranks bonds."""
     how = Reading(hydrogens=True, contributions=True)
     store, molecules = _read(path, "Compound ID", size, how)
     contribution, directed = torch.from_numpy(molecules.contribution), variant == PUBLISHED

@@ -192,8 +192,7 @@ def shared_atoms(
 ) -> list[tuple[int, int]]:
     """Atoms of the common core of two molecules that are the same, by RDKit's search for it.
 
-    With ``unlike`` a core of any atoms is tried as well, which spans what was exchanged in the
-    middle; that with most equal atoms counts. Each search takes at most some seconds.
+    With ``unlike`` a core of any atoms is tried as well; that with most equal atoms counts.
     """
     mcs = rdkit_module("Chem.rdFMCS")
     kinds = [

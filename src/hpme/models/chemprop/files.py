@@ -73,10 +73,7 @@ class Ensemble(nn.Module):
 
 
 def spread_of(explained: ExplainedModel, graphs: Any) -> Tensor | None:
-    """How far the members of an ensemble disagree about the explained task, ``[graphs]``.
-
-    Of several classes it is the largest standard deviation; ``None`` for a single network.
-    """
+    """Standard deviation of an ensemble's members, of several classes the largest, ``[graphs]``."""
     if not isinstance(explained.model, Ensemble):
         return None
     found, target = explained.model.spread(graphs), explained.target
