@@ -235,7 +235,7 @@ class OutputView:
             ) from error
 
     def read(self, output: Any) -> Any:
-        """The part of an output that is explained, ``[G, columns]`` or ``[G]``; others unchanged."""
+        """The part of an output that is explained, ``[G, columns]`` or ``[G]``; others unread."""
         if not isinstance(output, Tensor) or output.dim() not in (1, 2, 3):
             return output
         if output.dim() == 3 and self.mode is None and not self.asked:
