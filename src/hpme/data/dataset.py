@@ -136,8 +136,7 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
 
         All of them if there are fewer than ``count``. Of the benchmark's sets, some are set apart.
         The published BA-2Motifs has a fixed set for seeds below 400: positions 0-99 and 500-599 of
-        the permutation behind :attr:`split`; a smaller ``count`` takes as many from the front of
-        either range. Seeds from 400 on draw from its other graphs.
+        the permutation behind :attr:`split`. Seeds from 400 on draw from its other graphs.
         """
         if count < 1:
             raise InputError(f"count must be at least 1, got {count}")

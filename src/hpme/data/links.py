@@ -199,11 +199,9 @@ def linked_pairs(base: GraphStore) -> Tensor:
 
 def _without(base: GraphStore, links: Tensor) -> GraphStore:
     """The graph without some links, in both directions."""
-    edges = base.local_edge_index
-    edges = edges[:, ~torch.isin(pair_key(base, edges), pair_key(base, links.T))]
-    return replace(
-        base, local_edge_index=edges, edge_counts=torch.full_like(base.edge_counts, edges.shape[1])
-    )
+    kept = ~torch.isin(pair_key(base, base.local_edge_index), pair_key(base, links.T))
+    counts = kept.sum().view(1)
+    return replace(base, local_edge_index=base.local_edge_index[:, kept], edge_counts=counts)
 
 
 def non_links(base: GraphStore, count: int, generator: torch.Generator) -> Tensor:

@@ -35,7 +35,11 @@ def comparison(cells: Cells, metric: str = "auc") -> list[Block]:
             mean = f"{statistics.fmean(scores[row][dataset] for dataset in common):.3f}"
         text = MISSING if rank is None else f"{rank:.2f}"
         entries = [Entry(mean), Entry(text, best=alone and rank == best)]
-        entries += _spreads([c.stat(metric) for c in cells.shown() if c.row == row])
+        known = [cell.stat(metric) for cell in cells.shown() if cell.row == row]
+        # Over targets, of cells that have several, and over seeds of one target.
+        several = [s.std for s in known if s.std is not None and len(by_target(s.by_run)) > 1]
+        for part in several, [s.seed_std for s in known if s.seed_std is not None]:
+            entries.append(Entry(f"{statistics.fmean(part):.3f}" if part else MISSING))
         entries += _lead(scores[row], ours) if row in tests else [Entry("")] * 2
         entries += _test_entries(tests[row]) if row in tests else [Entry("")] * 7
         rows.append((row, tuple(entries)))
@@ -166,14 +170,6 @@ def _lead(theirs: Mapping[str, float], ours: Mapping[str, float]) -> list[Entry]
         return [Entry(MISSING)] * 2
     where = max(leads, key=lambda dataset: leads[dataset])
     return [Entry(f"{leads[where]:+.3f}"), Entry(where)]
-
-
-def _spreads(stats: Sequence[Stat]) -> list[Entry]:
-    """Mean spread over targets, of cells that have several, and over seeds of one target."""
-    several = [one.std for one in stats if one.std is not None and len(by_target(one.by_run)) > 1]
-    inside = [one.seed_std for one in stats if one.seed_std is not None]
-    means = (statistics.fmean(part) if part else None for part in (several, inside))
-    return [Entry(MISSING if mean is None else f"{mean:.3f}") for mean in means]
 
 
 def _test_entries(test: PairedTest) -> list[Entry]:
