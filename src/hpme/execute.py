@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
-from typing import Any, Protocol
+from typing import Any
 
-from hpme.errors import ClusterError, InputError, MissingPackageError
+from hpme.errors import ClusterError, InputError, optional_module
 
 
 @dataclass(frozen=True)
@@ -46,23 +46,6 @@ class Done:
 
 Work = Callable[..., Done]
 """Does a job; an error becomes a :class:`Failure`. It travels to other processes."""
-
-
-class Executor(Protocol):
-    """Does jobs, many at a time; each of them comes back as :class:`Done` exactly once."""
-
-    @property
-    def free(self) -> bool:
-        """Whether it takes another job now."""
-
-    def submit(self, job: Any) -> None:
-        """Begins a job."""
-
-    def wait(self, timeout: float) -> list[Done]:
-        """Jobs that have ended; none if nothing ends within ``timeout`` seconds."""
-
-    def close(self) -> None:
-        """Ends all work; jobs that have not ended are lost."""
 
 
 class InProcess:
@@ -96,10 +79,7 @@ STARTING = 300.0
 
 
 class LocalExecutor:
-    """Worker processes with one thread each; one that dies fails its own job and is replaced.
-
-    They start side by side; one that takes too long counts as dead.
-    """
+    """Worker processes with one thread each; one that dies fails its own job and is replaced."""
 
     def __init__(self, workers: int, work: Work) -> None:
         self._work = work
@@ -176,7 +156,13 @@ class _Worker:
             done: Done | None = self.connection.recv()
         except (EOFError, OSError):
             self.process.join()
-            return Done(self.job, failure=Failure("WorkerDied", _exit_text(self.process.exitcode)))
+            code = self.process.exitcode or 0
+            text = f"the worker process ended with exit code {code}"
+            if code < 0:
+                name = signal.Signals(-code).name
+                hint = "; was memory short? Try fewer workers" if name == "SIGKILL" else ""
+                text = f"the worker process was ended by {name}{hint}"
+            return Done(self.job, failure=Failure("WorkerDied", text))
         if done is None:
             self.started = True
             self._send((self.work, self.job))
@@ -199,14 +185,6 @@ def _uninterrupted() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _exit_text(exitcode: int | None) -> str:
-    if exitcode is not None and exitcode < 0:
-        name = signal.Signals(-exitcode).name
-        hint = "; was memory short? Try fewer workers" if name == "SIGKILL" else ""
-        return f"the worker process was ended by {name}{hint}"
-    return f"the worker process ended with exit code {exitcode}"
 
 
 def _serve(connection: Connection) -> None:
@@ -239,19 +217,12 @@ RETRIES = 10
 class RayExecutor:
     """One core per job, on whichever machine has one free; a lost machine's jobs begin again.
 
-    The other machines need this package and nothing else. Without an address Ray is started on this
-    machine. ``work`` travels to every machine once; ``ahead`` is how many jobs per core may wait in
-    Ray's queue, by default any number.
+    Without an address Ray is started on this machine. ``work`` travels to every machine once;
+    ``ahead`` is how many jobs per core may wait in Ray's queue, by default any number.
     """
 
     def __init__(self, work: Work, address: str | None = None, *, ahead: int | None = None) -> None:
-        try:
-            import ray
-        except ImportError as error:
-            raise MissingPackageError(
-                "Ray is needed to use a cluster: pip install 'hpme[cluster]'"
-            ) from error
-        self._ray = ray
+        self._ray = ray = optional_module("ray", "a cluster needs Ray ({error})", "cluster")
         if address is not None:
             _check_reachable(address)
         try:
@@ -314,3 +285,7 @@ def _check_reachable(address: str) -> None:
         raise ClusterError(
             f"no Ray cluster at '{address}' ({error}); start one with: ray start --head"
         ) from error
+
+
+Executor = InProcess | LocalExecutor | RayExecutor
+"""Does jobs, many at a time; each of them comes back as :class:`Done` exactly once."""

@@ -36,9 +36,7 @@ _Content = TypeVar("_Content")
 def locked(path: Path) -> Iterator[bool]:
     """Keeps other processes from making the same file at the same time; whether it could.
 
-    The system frees the lock when its holder ends in any way, so that it is never stale. Where
-    locks or the folder are not to be had, work goes on without: then a file may be made twice, and
-    is still whole.
+    The system frees the lock when its holder ends. Where locks are not to be had, work goes on.
     """
     lock = FileLock(path.with_name(f".{path.name}.lock"), mode=0o666)
     try:
@@ -74,11 +72,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def append_line(path: Path, line: bytes) -> None:
-    """Adds a line to a file, and returns when it is on the disk.
-
-    Processes take turns. A kill leaves the whole line, nothing of it, or a torn end: the next line
-    begins behind that, and whoever reads the torn one sees that it is damaged.
-    """
+    """Adds a line to a file, behind a torn one if need be, and returns when it is on the disk."""
     _make_room(path)
     with locked(path), path.open("ab+", buffering=0) as file:
         torn = False
@@ -106,11 +100,7 @@ def read_or_make(
     what: str,
     making: str,
 ) -> _Content:
-    """What a file of the cache holds; if there is none, or none that can be used, it is made.
-
-    One process makes it while others wait. A cache that is damaged or cannot be written is worth a
-    warning, not a failure.
-    """
+    """What a file of the cache holds; one that cannot be used is made, by one process at a time."""
     with locked(path):
         if path.exists():
             try:

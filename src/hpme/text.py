@@ -12,10 +12,7 @@ _COMPUTED = ("=", "+", "-", "@", "\t", "\r")
 
 
 def one_line(text: str, *, keep: str = "") -> str:
-    """Text with a space in place of every control character but those to ``keep``.
-
-    In terminals they would move the cursor or change colours, in SVG files they are errors.
-    """
+    """Text with a space in place of every control character but those to ``keep``."""
     return "".join(
         letter if letter in keep or unicodedata.category(letter) not in ("Cc", "Cs") else " "
         for letter in text
@@ -23,16 +20,10 @@ def one_line(text: str, *, keep: str = "") -> str:
 
 
 def write_csv(file: TextIO, header: Iterable[str], rows: Iterable[Iterable[Any]]) -> int:
-    """Writes a table, and returns the number of its rows.
-
-    A text that a spreadsheet would compute gets a quote before it, as pages give it.
-    """
+    """Writes a table with a quote before what would be computed; returns the number of rows."""
     writer, count = csv.writer(file), -1
     for row in chain([header], rows):
-        writer.writerow(map(_field, row))
+        cells = (f"'{v}" if isinstance(v, str) and v.startswith(_COMPUTED) else v for v in row)
+        writer.writerow(cells)
         count += 1
     return count
-
-
-def _field(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value.startswith(_COMPUTED) else value

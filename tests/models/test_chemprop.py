@@ -193,7 +193,7 @@ def test_files_of_additional_features_belong_to_their_molecules(tmp_path):
     files = write_extra(tmp_path, found)
     table, skipped = tmp_path / "table.csv", tmp_path / "skipped.csv"
     table.write_text("smiles\n" + "\n".join(SMILES))
-    known = chemprop_model(ChempropFiles([tmp_path / "model.pt"]), hydrogens=False)
+    known = chemprop_model(ChempropFiles(chemprop=[tmp_path / "model.pt"]), hydrogens=False)
     graphs = chemprop_graphs(known, table, skipped, files=files)
     own = chemprops_own(model, found, extra_atom_fdim=3, extra_bond_fdim=2)
     assert torch.allclose(ours(known, graphs), own, atol=1e-5)

@@ -34,10 +34,8 @@ class Experiment:
     key and never computed twice.
 
     Args:
-        dataset: Name of the dataset.
         explainer: Name of the explainer; ``None`` to look at the target alone.
         seed: Seed of the explainer and of the choice of explained graphs.
-        model: Name of the target model.
         variant: Variant of the dataset; by default its first.
         size: Number of graphs in the dataset; by default the documented one.
         target_seed: Seed the target is trained with.
@@ -101,11 +99,7 @@ class Experiment:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Experiment:
-        """The experiment :meth:`to_dict` came from.
-
-        Raises:
-            InputError: If a field is missing or unknown.
-        """
+        """The experiment :meth:`to_dict` came from."""
         try:
             return cls(**{**values, "metrics": tuple(values["metrics"])})
         except (KeyError, TypeError) as error:
@@ -119,11 +113,7 @@ class Experiment:
 
 
 def parse_seeds(text: str) -> list[int]:
-    """Seeds of ``"0-4"``, ``"0,3,7"`` or ``"0-2,7"``, in the given order, each once.
-
-    Raises:
-        InputError: If the text is anything else.
-    """
+    """Seeds of ``"0-4"``, ``"0,3,7"`` or ``"0-2,7"``, in the given order, each once."""
     seeds: list[int] = []
     for part in text.split(","):
         match = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip(), re.ASCII)

@@ -59,9 +59,7 @@ def run_plan(
 ) -> list[tuple[Experiment, Failure]]:
     """Runs what is left of a plan; returns what failed.
 
-    Every target is prepared once, by a job of its own; experiments wait for theirs. Results are
-    written to the store as they come, by this process alone, each into the file of the suite that
-    ``suite_of`` names. ``pulse`` is called about once a second.
+    Every target is prepared once, by a job of its own; experiments wait for theirs.
     """
     waiting: dict[object, list[Experiment]] = {}
     for experiment in plan.todo:
@@ -251,12 +249,11 @@ class Watch:
         self._costs, self._workers, self._console = costs, workers, console
         self._every, self._clock, self._said = every, clock, clock()
         self._last = ""
-        self._bar: Progress | None = None
-        if console.is_terminal:
-            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-            self._bar = Progress(*columns, TextColumn("{task.fields[note]}"), console=console)
-            self._task = self._bar.add_task("experiments", total=self._total, note="")
-            self._bar.start()
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        note, silent = TextColumn("{task.fields[note]}"), not console.is_terminal
+        self._bar = Progress(*columns, note, console=console, disable=silent)
+        self._task = self._bar.add_task("experiments", total=self._total, note="")
+        self._bar.start()
 
     def ended(self, done: Done) -> None:
         """Takes note of a job."""
@@ -276,18 +273,16 @@ class Watch:
 
     def pulse(self) -> None:
         """Redraws the bar, or says a line if it is time for one."""
-        if self._bar is not None:
-            self._bar.update(self._task, completed=self._total - len(self._left), note=self._note())
-        elif self._clock() - self._said >= self._every:
+        done = self._total - len(self._left)
+        self._bar.update(self._task, completed=done, note=self._note())
+        if self._bar.disable and self._clock() - self._said >= self._every:
             self._said = self._clock()
-            done = self._total - len(self._left)
             line = f"{done}/{self._total} {self._note()}"
             self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def close(self) -> None:
         """Leaves the terminal as it was."""
-        if self._bar is not None:
-            self._bar.stop()
+        self._bar.stop()
 
     @property
     def seconds_left(self) -> float:

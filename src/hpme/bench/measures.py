@@ -54,7 +54,6 @@ def auc(outcome: Outcome) -> Measured:
 def nodes(outcome: Outcome) -> Measured:
     """Node ROC-AUC; and of every pattern that a label asks for how much is among the best nodes.
 
-    As many nodes as the ground truth has. Of several matches of a pattern the best counts.
     ``recall_1`` is the first pattern, ``recall_least`` that of each graph that was found least.
     """
     truth = torch.cat([graph.node_mask for graph in outcome.graphs])
@@ -125,8 +124,7 @@ def simoar(outcome: Outcome) -> Measured:
 def shift(outcome: Outcome) -> Measured:
     """Cosine similarity and Euclidean distance of graph embeddings to what stands for the graph.
 
-    That is the mixup graph of explainers that make one, the ground-truth subgraph for the ground
-    truth, and for all others the graph with its edges weighted by the explanation.
+    A mixup graph, the subgraph of the ground truth, or the graph weighted by the explanation.
     """
     model = outcome.target.model
     if outcome.experiment.explainer == GROUND_TRUTH:
@@ -140,10 +138,8 @@ def shift(outcome: Outcome) -> Measured:
         weight = torch.cat([explanation.edge_mask for explanation in outcome.explanations])
         result = metrics.shift(model, graphs, graphs, weight)
     count = len(outcome.graphs)  # companions are there to be mixed with
-    return {
-        name: GraphScores(scores.per_graph[:count], scores.why)
-        for name, scores in (("cosine", result.cosine), ("euclidean", result.euclidean))
-    }
+    both = {"cosine": result.cosine, "euclidean": result.euclidean}
+    return {name: GraphScores(some.per_graph[:count], some.why) for name, some in both.items()}
 
 
 def target(outcome: Outcome) -> Measured:
@@ -172,15 +168,18 @@ def _of_explanations(metric: Callable[..., Any], outcome: Outcome) -> Any:
 
 
 def choice(outcome: Outcome) -> Measured:
-    """Robust fidelity and the hard mix of explanations, averaged over sizes; neither needs labels.
-
-    ``choice_fidelity`` is robust Fid+ minus robust Fid-, the higher, the better.
-    ``choice_disagreement`` and ``choice_loss`` are the criterion of HPME for the nodes at the best
-    edges, the lower, the better.
-    """
+    """Robust Fid+ minus Fid- and HPME's criterion of the best edges' nodes, averaged over sizes."""
     disagreement, loss = hard_mix(outcome)
+    model, given = outcome.target.model, outcome.explanations
+    differences, undefined = list[float](), list[MetricValue]()
+    for share in SHARES:
+        sides = metrics.robust_fidelity(model, given, share, samples=SAMPLES, mode=outcome.mode)
+        plus, minus = sides.plus.mean, sides.minus.mean
+        undefined += [plus] if plus.reason else []
+        differences.append(plus - minus)
+    mean = undefined[0] if undefined else MetricValue(statistics.fmean(differences))
     return {
-        "choice_fidelity": _mean([_fidelity(outcome, share) for share in SHARES]),
+        "choice_fidelity": mean,
         "choice_disagreement": MetricValue(disagreement),
         "choice_loss": MetricValue(loss),
     }
@@ -212,11 +211,9 @@ def hard_mix(outcome: Outcome) -> tuple[float, float]:
 
 
 def judged(outcome: Outcome) -> Measured:
-    """What explanations of any method carry into graphs that no explainer saw; needs no labels.
+    """What explanations of any method carry into graphs that no explainer saw, see ``judge``.
 
-    ``carried`` is the share of the prediction that the nodes at the best edges carry beyond random
-    regions as large, ``lost`` the share that is lost without them; see ``explainer.judge``. HPME,
-    fitted to the unseen graphs alone, says where they make room and how many nodes count.
+    HPME, fitted to these graphs alone, says where they make room and how many nodes count.
     """
     experiment, dataset = outcome.experiment, outcome.dataset
     others = dataset.companions(experiment.seed, experiment.graphs).tolist()
@@ -239,56 +236,23 @@ def judged(outcome: Outcome) -> Measured:
     return {"carried": GraphScores(carried, why), "lost": GraphScores(lost, why)}
 
 
-def _fidelity(outcome: Outcome, share: float) -> MetricValue:
-    explanations = outcome.explanations
-    sides = metrics.robust_fidelity(
-        outcome.target.model, explanations, share, samples=SAMPLES, mode=outcome.mode
-    )
-    plus, minus = sides.plus.mean, sides.minus.mean
-    return plus if plus.reason else MetricValue(plus - minus)
-
-
-def _mean(values: list[MetricValue]) -> MetricValue:
-    undefined = [value for value in values if value.reason]
-    return undefined[0] if undefined else MetricValue(statistics.fmean(values))
-
-
 _MEASURES = auc, nodes, precision, fidelity, robust_fidelity, simoar, shift, target, choice, judged
 MEASURES: dict[str, Callable[[Outcome], Measured]] = {one.__name__: one for one in _MEASURES}
 """All metric sets by name."""
 
 
 def explanations(outcome: Outcome) -> list[dict[str, Any]]:
-    """Masks of the first explained graphs.
-
-    ``graph`` is the number of the graph in the dataset, ``drawn`` what it looks like;
-    ``edge_mask`` and, where the explainer has them, ``node_mask`` and ``pooled`` are those of the
-    explanation.
-    """
-    return [
-        {
-            "graph": number,
-            "drawn": drawn(outcome.dataset, number),
-            **{
-                name: explanation[name].view(-1).tolist()
-                for name in ("edge_mask", "node_mask", "pooled")
-                if explanation.get(name) is not None
-            },
-        }
-        for number, explanation in zip(
-            outcome.numbers[:EXHIBITED], outcome.explanations, strict=False
-        )
-    ]
+    """Masks of the first explained graphs, and what these look like."""
+    found: list[dict[str, Any]] = []
+    for number, one in zip(outcome.numbers[:EXHIBITED], outcome.explanations, strict=False):
+        masks = {name: one.get(name) for name in ("edge_mask", "node_mask", "pooled")}
+        lists = {name: mask.view(-1).tolist() for name, mask in masks.items() if mask is not None}
+        found.append({"graph": number, "drawn": drawn(outcome.dataset, number), **lists})
+    return found
 
 
 def mixups(outcome: Outcome) -> list[dict[str, Any]]:
-    """Mixup graphs of the first explained graphs.
-
-    ``graph`` and ``partner`` are numbers in the dataset, ``drawn`` what these look like;
-    ``num_nodes`` and ``edge_index`` make the mixup graph, and every edge has an ``edge_weight`` and
-    says whether it is ``transplanted`` from the explanation, or a ``bridge`` that neither graph
-    has.
-    """
+    """Mixup graphs of the first explained graphs, and what these and their partners look like."""
     if not isinstance(outcome.explainer, MixingExplainer):
         raise InputError(f"'{outcome.experiment.explainer}' makes no mixup graphs")
     graphs = without_ground_truth(outcome.graphs + outcome.companions)
@@ -300,18 +264,11 @@ def mixups(outcome: Outcome) -> list[dict[str, Any]]:
         edges = mixed.graphs.edge_batch == place
         local = mixed.graphs.edge_index[:, edges] - mixed.graphs.ptr[place]
         partner = numbers[int(mixed.partners[place])]
-        found.append(
-            {
-                "graph": number,
-                "partner": partner,
-                "drawn": drawn(outcome.dataset, number, partner),
-                "num_nodes": int(mixed.graphs.sizes[place]),
-                "edge_index": local.tolist(),
-                "edge_weight": mixed.edge_weight[edges].tolist(),
-                "transplanted": mixed.transplanted[edges].tolist(),
-                "bridge": mixed.bridge[edges].tolist(),
-            }
-        )
+        one = {"graph": number, "partner": partner, "num_nodes": int(mixed.graphs.sizes[place])}
+        one |= {"drawn": drawn(outcome.dataset, number, partner), "edge_index": local.tolist()}
+        for name in ("edge_weight", "transplanted", "bridge"):
+            one[name] = getattr(mixed, name)[edges].tolist()
+        found.append(one)
     return found
 
 

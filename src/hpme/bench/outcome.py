@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -58,38 +58,21 @@ def recipe_of(dataset: GraphDataset, train_steps: int | None) -> Recipe:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What metrics are computed from.
-
-    Args:
-        experiment: What was run.
-        dataset: The dataset.
-        target: The target model.
-        numbers: Numbers of the explained graphs in the dataset.
-        graphs: The explained graphs, with their ground truth.
-        companions: Other graphs the explainer was fitted on too.
-        explanations: One per graph.
-        explainer: The fitted explainer; ``None`` if there was none.
-        pool_ratio_source: Where its pool ratio comes from, see :func:`make_explainer`.
-        fit_seconds: Time to fit it.
-        explain_seconds: Time to explain all graphs.
-        cpu_seconds: CPU time of both.
-        target_passes: How often the target was asked meanwhile, in passes over the graphs it was
-            fitted on; ``None`` if nothing was explained, or these have no edge.
-    """
+    """What metrics are computed from."""
 
     experiment: Experiment
     dataset: GraphDataset
     target: Target
-    numbers: list[int]
-    graphs: list[Data]
-    companions: list[Data]
+    numbers: list[int]  # of the explained graphs in the dataset
+    graphs: list[Data]  # with their ground truth
+    companions: list[Data]  # other graphs the explainer was fitted on too
     explanations: list[Explanation]
-    explainer: GraphExplainer | None = None
-    pool_ratio_source: str | None = None
+    explainer: GraphExplainer | None = None  # fitted
+    pool_ratio_source: str | None = None  # see make_explainer
     fit_seconds: float = 0.0
     explain_seconds: float = 0.0
-    cpu_seconds: float = 0.0
-    target_passes: float | None = None
+    cpu_seconds: float = 0.0  # of both
+    target_passes: float | None = None  # meanwhile, over the graphs it was fitted on, if any
 
     @property
     def mode(self) -> Mode | None:
@@ -120,19 +103,9 @@ def explain(
     (``needs_labels``) gets training graphs with their labels besides, and methods with a pool ratio
     are told the one of the ground truth (see :func:`make_explainer`), which the record says.
 
-    Without an explainer nothing is explained; :data:`~hpme.bench.experiment.GROUND_TRUTH` in its
-    place gives the explanations no explainer can beat, :data:`~hpme.bench.experiment.ALL_EDGES`
-    those that hold everything, :data:`~hpme.bench.experiment.MEAN_RANK` the mean rank of every
-    edge, among all edges, by the cheapest methods.
-
-    With ``fit_graphs`` the explainer is fitted on as many graphs that only development draws, of
-    which it explains none.
-
-    Args:
-        experiment: What to run.
-        dataset: Its dataset.
-        target: Its target.
-        progress: Whether to draw progress bars.
+    Without an explainer nothing is explained; :data:`~hpme.bench.experiment.GROUND_TRUTH`,
+    ``ALL_EDGES`` and ``MEAN_RANK`` take its place. With ``fit_graphs`` the explainer is fitted on
+    as many graphs that only development draws, of which it explains none.
     """
     if experiment.explainer is None:
         return Outcome(experiment, dataset, target, [], [], [], [])
@@ -147,13 +120,9 @@ def explain(
     companions = [dataset[int(number)] for number in beside]
     inputs = without_ground_truth(graphs)
     chosen = Outcome(experiment, dataset, target, numbers.tolist(), graphs, companions, [])
-    if experiment.explainer == GROUND_TRUTH:
-        pairs = zip(inputs, graphs, strict=True)
-        found = [_sure(*pair, lambda edges: edges.edge_mask.float()) for pair in pairs]
-        return replace(chosen, explanations=found)
-    if experiment.explainer == ALL_EDGES:
-        found = [_sure(seen, seen, lambda edges: torch.ones(edges.num_edges)) for seen in inputs]
-        return replace(chosen, explanations=found)
+    if experiment.explainer in (GROUND_TRUTH, ALL_EDGES):
+        alike, pairs = experiment.explainer == ALL_EDGES, zip(inputs, graphs, strict=True)
+        return replace(chosen, explanations=[_sure(*pair, alike=alike) for pair in pairs])
     start, began = time.perf_counter(), time.process_time()
     if experiment.explainer == MEAN_RANK:
         found = _mean_rank(chosen, inputs)
@@ -226,23 +195,19 @@ def _only(graph: Any, names: tuple[str, ...]) -> Any:
     return kept
 
 
-def _sure(seen: Any, edges: Any, weight: Callable[[Any], Tensor]) -> Any:
-    """The explanation of a graph that nobody had to find: ``weight`` of its edges, by type."""
-    if not isinstance(seen, HeteroData):
-        return Explanation(**seen.to_dict(), edge_mask=weight(edges))
-    explanation = HeteroExplanation(**seen.to_dict())
-    for kind in seen.edge_types:
-        explanation[kind].edge_mask = weight(edges[kind])
+def _sure(seen: Any, graph: Any, *, alike: bool) -> Any:
+    """The explanation of a graph that nobody had to find: its truth, or that all edges count."""
+    hetero = isinstance(seen, HeteroData)
+    explanation = (HeteroExplanation if hetero else Explanation)(**seen.to_dict())
+    for kind in seen.edge_types if hetero else [None]:
+        into, given = (explanation[kind], graph[kind]) if hetero else (explanation, graph)
+        into.edge_mask = torch.ones(given.num_edges) if alike else given.edge_mask.float()
     return explanation
 
 
 @dataclass
 class Passes:
-    """Edges a model was shown while it was watched; one pass shows every edge of the graphs once.
-
-    Edges, not calls, because calls differ in how many graphs they are about, and mixes are larger
-    than the graphs they come from.
-    """
+    """Edges a model was shown while watched; one pass shows every edge of the graphs once."""
 
     edges: int = 0
 
@@ -270,11 +235,7 @@ def _edges_seen(values: Iterable[Any]) -> int:
     for given in values:
         value = getattr(given, "edge_index", given)
         parts = list(value.values()) if isinstance(value, Mapping) else [value]
-        if parts and all(_is_edge_index(part) for part in parts):
+        integers = all(isinstance(part, Tensor) and part.dtype == torch.long for part in parts)
+        if parts and integers and all(part.dim() == 2 and len(part) == 2 for part in parts):
             return sum(part.shape[1] for part in parts)
     return 0
-
-
-def _is_edge_index(value: Any) -> bool:
-    integer = isinstance(value, Tensor) and value.dtype == torch.long
-    return integer and value.dim() == 2 and value.shape[0] == 2

@@ -67,11 +67,7 @@ def dataset_and_target(
 
 
 def record_of(outcome: Outcome) -> Record:
-    """Computes the metrics an experiment asks for.
-
-    Raises:
-        UnknownNameError: If there is no such metric set.
-    """
+    """Computes the metrics an experiment asks for."""
     experiment, start = outcome.experiment, time.perf_counter()
     measured: Measured = {}
     exhibits: dict[str, Any] = {}
@@ -110,22 +106,20 @@ def _context(outcome: Outcome) -> dict[str, Any]:
     report, copy = getattr(explainer, "report", None), None
     if isinstance(report, AdaptationReport):  # of the copy that was trained and explained
         copy = {report.metric: report.after, "graphs": report.graphs, "held_out": report.held_out}
-    context: dict[str, Any] = json_values(
-        {
-            "variant": dataset.variant,
-            "rule": dataset.rule,
-            "size": len(dataset),
-            "graphs": len(outcome.graphs),
-            "companions": len(outcome.companions),
-            "seen_before": dataset.drawn_before(outcome.numbers),
-            "config": None if explainer is None else explainer.config(),
-            "pool_ratio_source": outcome.pool_ratio_source,
-            "report": None if report is None else report.to_dict(),
-            "target_metrics": outcome.target.report and outcome.target.report.metrics,
-            "target_model_metrics": copy,
-        }
-    )
-    return context
+    context = {
+        "variant": dataset.variant,
+        "rule": dataset.rule,
+        "size": len(dataset),
+        "graphs": len(outcome.graphs),
+        "companions": len(outcome.companions),
+        "seen_before": dataset.drawn_before(outcome.numbers),
+        "config": None if explainer is None else explainer.config(),
+        "pool_ratio_source": outcome.pool_ratio_source,
+        "report": None if report is None else report.to_dict(),
+        "target_metrics": outcome.target.report and outcome.target.report.metrics,
+        "target_model_metrics": copy,
+    }
+    return {name: json_values(value) for name, value in context.items()}
 
 
 def versions() -> dict[str, str]:
@@ -155,11 +149,7 @@ def commit() -> str:
 
 
 def reset_peak() -> bool:
-    """Starts a new measurement; false where only the peak since the process began is known.
-
-    On Linux the kernel's high-water mark of this process can be set back. Memory that is in use
-    already, such as the libraries, is part of every peak.
-    """
+    """Sets the kernel's high-water mark back; false where only the peak of the process is known."""
     try:
         _CLEAR.write_text("5")
     except OSError:

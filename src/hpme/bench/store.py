@@ -26,7 +26,6 @@ class Record:
     All but ``cost`` and ``versions`` is the same in every run of the same experiment.
 
     Args:
-        experiment: What was run.
         values: Metrics by name; ``None`` if undefined.
         spread: Standard deviation over graphs of the metrics that are a mean over graphs.
         undefined: For every value that is ``None``, the reason.
@@ -34,11 +33,9 @@ class Record:
             of the dataset, number of explained ``graphs`` and of ``companions``, all arguments of
             the explainer (``config``), where its pool ratio is from (``pool_ratio_source``), its
             ``report`` on the fit, the target's ``target_metrics``, and ``target_model_metrics`` of
-            the copy that was explained in place of the target, if any. ``exhibits`` is what
-            pictures are drawn from, if the experiment asks for it.
+            a copy that was explained in its place; ``exhibits`` is what pictures are drawn from.
         cost: Seconds to fit, to explain and to compute metrics, CPU seconds of the three together
             and of the explainer alone, passes of the target over the graphs, and peak memory.
-        versions: Versions of the software.
         earlier: Whether the explainer has changed since; not stored.
     """
 
@@ -69,11 +66,7 @@ class Record:
 
     @classmethod
     def from_bytes(cls, content: bytes) -> Record:
-        """The record of a line.
-
-        Raises:
-            StorageError: If the content is damaged, was changed since, or is of another version.
-        """
+        """The record of a line; a :class:`StorageError` if it is damaged or of another version."""
         try:
             values = storage.unsealed(storage.read_json(content))
             experiment = Experiment.from_dict(values.pop("experiment"))
@@ -88,13 +81,12 @@ class Record:
 class ResultStore:
     """A folder of results, a file for each suite; a kill at any moment loses none.
 
-    A suite has a file as soon as it is run. Its lines are results, and nothing is stored twice:
-    what several suites share is in the file of the one that was run first. A line that is damaged,
-    or torn because its writer was killed, is left out, so that its experiment is run again.
+    Lines of files are results, and nothing is stored twice: what several suites share is in the
+    file of the one that was run first. A line that is damaged, or torn because its writer was
+    killed, is left out, so that its experiment is run again.
 
-    Args:
-        folder: Holds ``results/<suite>.jsonl`` and ``failures/<key>.json``; files of single
-            results, ``results/<key>.json``, are from older versions and are read, too.
+    The folder holds ``results/<suite>.jsonl`` and ``failures/<key>.json``; files of single results,
+    ``results/<key>.json``, are from older versions and are read, too.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -137,11 +129,7 @@ class ResultStore:
         storage.write_atomically(self.failure_path(experiment), storage.canonical_json(content))
 
     def records(self, *, earlier: bool = False) -> Iterator[Record]:
-        """All intact results, in the order of their keys.
-
-        Args:
-            earlier: Whether also those of explainers that have changed since, if there is no other.
-        """
+        """All intact results by key; ``earlier`` means also those of explainers changed since."""
         every = [record for record in self._records() if earlier or not record.earlier]
         every.sort(key=lambda record: not record.earlier)
         found = {record.experiment.key: record for record in every}
@@ -156,10 +144,7 @@ class ResultStore:
                 logger.warning("'%s' is left out: %s", path, error)
 
     def sort(self, suites: Iterable[str]) -> None:
-        """Puts the lines of files into the order of their keys, and drops damaged ones.
-
-        Only while nobody else can write: a line that is added meanwhile would be lost.
-        """
+        """Sorts the lines of files and drops damaged ones, if nobody else can write meanwhile."""
         for path in map(self.path, suites):
             with storage.locked(path) as alone:
                 if not alone or not path.is_file():
@@ -197,24 +182,15 @@ class ResultStore:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is left to do.
+    """What is left to do."""
 
-    Args:
-        experiments: All experiments, each once.
-        done: Results that are stored and intact.
-        todo: Experiments without one.
-    """
-
-    experiments: list[Experiment]
-    done: list[Record]
-    todo: list[Experiment]
+    experiments: list[Experiment]  # all of them, each once
+    done: list[Record]  # results that are stored and intact
+    todo: list[Experiment]  # those without one
 
     @classmethod
     def of(cls, experiments: Iterable[Experiment], store: ResultStore) -> Plan:
-        """Looks every experiment up in the store.
-
-        A result that has more metrics than an experiment asks for is a result of it, too.
-        """
+        """Looks every experiment up in the store, where results may have further metrics."""
         unique = list({experiment.key: experiment for experiment in experiments}.values())
         stored: dict[str, list[Record]] = {}
         for record in store.records():

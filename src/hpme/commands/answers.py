@@ -27,15 +27,9 @@ EXAMPLE = '{"x": [[1.0], [2.0]], "edge_index": [[0, 1], [1, 0]]}'
 
 
 class Answers:
-    """Pages about molecules and graphs, one for every question.
+    """Pages about molecules and graphs, one for every question, written to a folder.
 
-    Args:
-        explainer: What explains.
-        model: The model, with all that is known about it.
-        folder: Where pages are written.
-        columns: Of tables: those of SMILES and of names.
-        hydrogens: Whether hydrogens of molecules become nodes.
-        threshold: For counterfactuals of values.
+    ``columns`` of tables are those of SMILES and of names, ``threshold`` is for counterfactuals.
     """
 
     def __init__(
@@ -120,10 +114,9 @@ class Answers:
 
 
 def graphs_from_json(text: str, kind: torch.dtype | None = None) -> list[Any]:
-    """One graph, or a list of them: PyG's fields by name, with lists of numbers or a text.
+    """One graph, or several: PyG's fields by name, by type in heterogeneous graphs.
 
-    Heterogeneous graphs have an object for every type of nodes (``"user"``) and of edges
-    (``"user,buys,item"``). Features become numbers of the given kind.
+    Types of edges are written as ``"user,buys,item"``; features become numbers of the given kind.
     """
 
     def read(fields: dict[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -17,7 +17,7 @@ from hpme.commands.options import SizeOption, StepsOption
 from hpme.commands.shared import check_writable, command, known, refuse, say, usage
 
 if TYPE_CHECKING:
-    from hpme.bench import Experiment, Failure, Plan, ResultStore
+    from hpme.bench import Experiment, Plan
     from hpme.bench.jobs import CostModel
     from hpme.execute import Executor
     from hpme.paper.shared.suite import Suite
@@ -79,21 +79,14 @@ def bench(
     if executor == "local" and address is not None:
         refuse("belongs to --executor ray", "--address")
     from hpme.bench import Plan, ResultStore
-    from hpme.bench.jobs import CostModel, ExperimentCluster, is_prepared, work
+    from hpme.bench.jobs import CostModel, ExperimentCluster, Watch, is_prepared, run_plan, work
     from hpme.execute import LocalExecutor
     from hpme.paper.suites import EVERYTHING, REPORTED, SUITES, home
 
     everything = suite == paper.ALL
     chosen = EVERYTHING if everything else SUITES[suite]
-    experiments = chosen_experiments(
-        chosen,
-        seeds=seeds,
-        datasets=datasets,
-        explainers=explainers,
-        graphs=graphs,
-        size=size,
-        train_steps=train_steps,
-    )
+    changes = {"graphs": graphs, "size": size, "train_steps": train_steps}
+    experiments = chosen_experiments(chosen, seeds, datasets, explainers, **changes)
     store = ResultStore(out)
     plan, costs = Plan.of(experiments, store), CostModel(store.records())
     untrained = [experiment for experiment in plan.targets if not is_prepared(experiment)]
@@ -106,13 +99,21 @@ def bench(
     store.begin(names)
     if not plan.todo:
         return
-    suite_of = home if everything else lambda experiment: suite
-    if executor == "ray":
-        cluster = ExperimentCluster(address)
-        failures = _run(plan, untrained, store, suite_of, cluster, costs, cluster.cores)
-    else:
-        pool = LocalExecutor(workers or 1, work)
-        failures = _run(plan, untrained, store, suite_of, pool, costs, workers or 1)
+    suite_of, count = home if everything else lambda experiment: suite, workers or 1
+    jobs: Executor = ExperimentCluster(address) if executor == "ray" else LocalExecutor(count, work)
+    count = jobs.cores if isinstance(jobs, ExperimentCluster) else count
+    watch = Watch(plan.todo, costs, count, Console(stderr=True), untrained=untrained)
+    try:
+        failures = run_plan(
+            plan, store, jobs, suite_of=suite_of, ended=watch.ended, pulse=watch.pulse
+        )
+    except KeyboardInterrupt:
+        watch.close()
+        say("interrupted; finished results are kept, the same command goes on from here")
+        raise typer.Exit(130) from None
+    finally:
+        watch.close()
+        jobs.close()
     store.sort(names)
     done = len(plan.todo) - len(failures)
     say(f"{done} done, {len(failures)} failed; results are in {out / 'results'}")
@@ -126,7 +127,6 @@ def bench(
 
 def chosen_experiments(
     suite: Suite,
-    *,
     seeds: str | None = None,
     datasets: str | None = None,
     explainers: str | None = None,
@@ -141,31 +141,6 @@ def chosen_experiments(
     experiments = _only("--explainers", "explainer", explainers, experiments)
     given: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}
     return [replace(experiment, **given) for experiment in experiments]
-
-
-def _run(
-    plan: Plan,
-    untrained: Sequence[Experiment],
-    store: ResultStore,
-    suite_of: Callable[[Experiment], str],
-    executor: Executor,
-    costs: CostModel,
-    workers: int,
-) -> list[tuple[Experiment, Failure]]:
-    from hpme.bench.jobs import Watch, run_plan
-
-    watch = Watch(plan.todo, costs, workers, Console(stderr=True), untrained=untrained)
-    try:
-        return run_plan(
-            plan, store, executor, suite_of=suite_of, ended=watch.ended, pulse=watch.pulse
-        )
-    except KeyboardInterrupt:
-        watch.close()
-        say("interrupted; finished results are kept, the same command goes on from here")
-        raise typer.Exit(130) from None
-    finally:
-        watch.close()
-        executor.close()
 
 
 def _only(

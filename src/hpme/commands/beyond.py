@@ -21,10 +21,7 @@ if TYPE_CHECKING:
 
 @shared.command
 def rules(
-    inputs: options.InputOptions,
-    table: options.TableOptions,
-    chemprop: options.ChempropOptions,
-    answer: options.AnswerOptions,
+    asked: options.Question,
     graphs: options.GraphsOption = 1000,
     picture: Annotated[
         Path | None, options.beyond_one_graph(dir_okay=False, help="Picture: .png or .svg.")
@@ -33,15 +30,13 @@ def rules(
     """Say what your model has learned: a short ordered list of rules about subgraphs.
 
     Rules are learned from 70 % of the graphs; all numbers are of the others.
-
-    Exit codes: 0 done, 1 failed while running, 2 wrong usage.
     """
-    _check(answer, inputs, chemprop)
+    asked.check_files()
     shared.usage("--picture", shared.check_writable, picture, ".png", ".svg")
-    read, explainer = _read(inputs, table, chemprop, answer, graphs)
-    explainer.fit(read.model, read.fitted, target=read.model.target, progress=not inputs.quiet)
-    book = explainer.rules(read.model, read.store, progress=not inputs.quiet)
-    shared.tell(str(book), quiet=inputs.quiet)
+    read, explainer = _read(asked, graphs)
+    explainer.fit(read.model, read.fitted, target=read.model.target, progress=not asked.quiet)
+    book = explainer.rules(read.model, read.store, progress=not asked.quiet)
+    shared.tell(str(book), quiet=asked.quiet)
     if picture is not None:
         book.draw(picture)
     found = book.to_dict()
@@ -49,15 +44,12 @@ def rules(
     rows = [
         {"if": " AND ".join(rule["if"]), **{k: rule[k] for k in keep}} for rule in found["rules"]
     ]
-    _write(answer, inputs, read, explainer, found, rows, rules=book)
+    _write(asked, read, explainer, found, rows, rules=book)
 
 
 @shared.command
 def counterfactual(
-    inputs: options.InputOptions,
-    table: options.TableOptions,
-    chemprop: options.ChempropOptions,
-    answer: options.AnswerOptions,
+    asked: options.Question,
     graphs: options.GraphsOption = 200,
     n: Annotated[int, options.beyond_one_graph("-n", min=1, help="How many for each graph.")] = 3,
     threshold: options.ThresholdOption = None,
@@ -73,19 +65,17 @@ def counterfactual(
 
     Molecules stay molecules that a chemist would keep, and near twins among the given ones come
     first; in the column "marked" of --out, atoms that come from elsewhere have :1.
-
-    Exit codes: 0 done, 1 failed while running, 2 wrong usage.
     """
-    _check(answer, inputs, chemprop)
+    asked.check_files()
     from hpme.commands.inputs import check_threshold, read_unlabelled
     from hpme.page.entries import text_or_none
 
-    read, explainer = _read(inputs, table, chemprop, answer, graphs)
+    read, explainer = _read(asked, graphs)
     check_threshold(read, threshold)
-    others = None if donors is None else read_unlabelled(donors, inputs, table, read.model)
-    explainer.fit(read.model, read.fitted, target=read.model.target, progress=not inputs.quiet)
+    others = None if donors is None else read_unlabelled(donors, asked, asked, read.model)
+    explainer.fit(read.model, read.fitted, target=read.model.target, progress=not asked.quiet)
     found = explainer.counterfactuals(
-        read.model, read.store, n, threshold=threshold, donors=others, progress=not inputs.quiet
+        read.model, read.store, n, threshold=threshold, donors=others, progress=not asked.quiet
     )
     rows: list[dict[str, Any]] = []
     for number, graph, some in zip(read.numbers, read.graphs, found, strict=True):
@@ -96,19 +86,16 @@ def counterfactual(
             row |= {"exchanged": one.exchanged, "known": one.known, "size": one.size}
             rows.append(row | {"similarity": one.similarity, "accessibility": one.accessibility})
             name = text_or_none(graph.get("name")) or f"graph {number}"
-            shared.tell(f"{name}: {one}", quiet=inputs.quiet)
-    if not inputs.quiet:
+            shared.tell(f"{name}: {one}", quiet=asked.quiet)
+    if not asked.quiet:
         hits = sum(bool(some) for some in found)
         shared.say(f"the answer was changed for {hits:,} of {len(found):,} graphs")
-    _write(answer, inputs, read, explainer, rows, rows, counterfactuals=found)
+    _write(asked, read, explainer, rows, rows, counterfactuals=found)
 
 
 @shared.command
 def audit(
-    inputs: options.InputOptions,
-    table: options.TableOptions,
-    chemprop: options.ChempropOptions,
-    answer: options.AnswerOptions,
+    asked: options.Question,
     should: Annotated[
         str, options.beyond_one_graph(metavar="SMARTS", help="Pattern that should matter.")
     ],
@@ -117,24 +104,19 @@ def audit(
 ) -> None:
     """Ask whether your model reads what it should: average effects of putting a pattern in alone,
     and of taking it out, with intervals and random fragments beside them.
-
-    Exit codes: 0 done, 1 failed while running, 2 wrong usage.
     """
-    _check(answer, inputs, chemprop)
+    asked.check_files()
     shared.check_patterns(should, should_not)
-    read, explainer = _read(inputs, table, chemprop, answer, graphs)
-    explainer.fit(read.model, read.fitted, target=read.model.target, progress=not inputs.quiet)
+    read, explainer = _read(asked, graphs)
+    explainer.fit(read.model, read.fitted, target=read.model.target, progress=not asked.quiet)
     found = explainer.audit(read.model, read.store, should, should_not)
-    shared.tell(str(found), quiet=inputs.quiet)
-    _write(answer, inputs, read, explainer, found.to_dict(), found.rows(), audit=found)
+    shared.tell(str(found), quiet=asked.quiet)
+    _write(asked, read, explainer, found.to_dict(), found.rows(), audit=found)
 
 
 @shared.command
 def judge(
-    inputs: options.InputOptions,
-    table: options.TableOptions,
-    chemprop: options.ChempropOptions,
-    answer: options.AnswerOptions,
+    asked: options.Question,
     masks: Annotated[
         list[Path],
         options.beyond_one_graph(
@@ -149,27 +131,25 @@ def judge(
     """Judge masks of other explainers by transplants, beside HPME's own and random regions.
 
     Graphs are numbered from 0 as they are read; rows about others than the --graphs are ignored.
-
-    Exit codes: 0 done, 1 failed while running, 2 wrong usage.
     """
-    _check(answer, inputs, chemprop)
+    asked.check_files()
     from hpme.explainers.hpme.judging import read_masks
 
-    read, explainer = _read(inputs, table, chemprop, answer, graphs)
+    read, explainer = _read(asked, graphs)
     given = {
         path.stem: shared.usage("--masks", read_masks, path, read.store, read.numbers)
         for path in masks
     }
-    explainer.fit(read.model, read.fitted, target=read.model.target, progress=not inputs.quiet)
+    explainer.fit(read.model, read.fitted, target=read.model.target, progress=not asked.quiet)
     found = explainer.judge(read.model, read.store, given)
-    shared.tell(str(found), quiet=inputs.quiet)
+    shared.tell(str(found), quiet=asked.quiet)
     rows = [one.row() for one in found.masks]
-    _write(answer, inputs, read, explainer, rows, rows, found.explanations())
+    _write(asked, read, explainer, rows, rows, found.explanations())
 
 
 @shared.command
 def pairs(
-    asked: options.ModelOptions,
+    model: options.ModelOptions,
     chemprop: options.ChempropFiles,
     answer: options.AnswerOptions,
     smiles_column: Annotated[
@@ -183,15 +163,13 @@ def pairs(
     """Say why the model tells near twins apart: differing parts, exchanged one by one.
 
     --data is a table with two molecules per row.
-
-    Exit codes: 0 done, 1 failed while running, 2 wrong usage.
     """
-    inputs, files = options.InputOptions(**vars(asked)), options.ChempropOptions(**vars(chemprop))
-    _check(answer, inputs, files)
+    asked = options.Question(**vars(model), **vars(chemprop), **vars(answer), hydrogens=hydrogens)
+    asked.check_files()
     from hpme.data.molecules.columns import read_columns
     from hpme.errors import InputError
 
-    path = Path(inputs.data)
+    path = Path(asked.data)
     if path.suffix.lower() not in (".csv", ".tsv"):
         shared.refuse("pairs are read from a table of SMILES (.csv, .tsv)", "--data")
     sides = [
@@ -202,47 +180,30 @@ def pairs(
     with TemporaryDirectory() as folder:
         both = Path(folder) / "pairs.csv"
         both.write_text("\n".join(["smiles", *texts]) + "\n")
-        inputs = replace(inputs, data=str(both))
-        table = options.TableOptions(hydrogens=hydrogens)
-        read, explainer = _read(inputs, table, files, answer, max(1, len(texts)))
+        asked = replace(asked, data=str(both))
+        read, explainer = _read(asked, max(1, len(texts)))
     if len(read.graphs) != len(texts):
         raise InputError("some molecules cannot be read; leave their rows out of the table")
     found = explainer.pairs(read.model, read.graphs[::2], read.graphs[1::2])
     for number, one in enumerate(found):
-        shared.tell(f"pair {number}: {one}", quiet=inputs.quiet)
+        shared.tell(f"pair {number}: {one}", quiet=asked.quiet)
     rows = [{"pair": n, **row} for n, one in enumerate(found) for row in one.rows()]
-    _write(answer, inputs, read, explainer, rows, rows, {"pairs": found.explanations()})
+    _write(asked, read, explainer, rows, rows, {"pairs": found.explanations()})
 
 
-def _check(
-    answer: options.AnswerOptions, inputs: options.InputOptions, chemprop: options.ChempropOptions
-) -> None:
-    """Refuses files that could not be written, and two models or none, before any work."""
-    chemprop.check(inputs.model)
-    shared.usage("--out", shared.check_writable, answer.out, ".json", ".csv")
-    shared.usage("--page", shared.check_writable, answer.page, ".html", ".htm")
-
-
-def _read(
-    inputs: options.InputOptions,
-    table: options.TableOptions,
-    chemprop: options.ChempropOptions,
-    answer: options.AnswerOptions,
-    graphs: int,
-) -> tuple[Inputs, HPMEExplainer]:
+def _read(asked: options.Question, graphs: int) -> tuple[Inputs, HPMEExplainer]:
     """The model and its graphs, and HPME as it is asked for."""
     from hpme.commands.inputs import make_explainers, read_inputs
     from hpme.explainers import HPMEExplainer
 
-    explainer = shared.usage("--option", make_explainers, ["hpme"], inputs)["hpme"]
+    explainer = shared.usage("--option", make_explainers, ["hpme"], asked)["hpme"]
     assert isinstance(explainer, HPMEExplainer)
-    skipped = (answer.out or answer.page or Path("graphs")).with_suffix(".skipped.csv")
-    return read_inputs(inputs, table, chemprop=chemprop, count=graphs, skipped=skipped), explainer
+    skipped = (asked.out or asked.page or Path("graphs")).with_suffix(".skipped.csv")
+    return read_inputs(asked, asked, chemprop=asked, count=graphs, skipped=skipped), explainer
 
 
 def _write(
-    answer: options.AnswerOptions,
-    inputs: options.InputOptions,
+    asked: options.Question,
     read: Inputs,
     explainer: HPMEExplainer,
     result: Any,
@@ -254,16 +215,14 @@ def _write(
     from hpme.storage import write_atomically
     from hpme.text import write_csv
 
-    if answer.out is not None and answer.out.suffix.lower() == ".json":
-        write_atomically(
-            answer.out, (json.dumps(result, indent=1, allow_nan=False) + "\n").encode()
-        )
-    elif answer.out is not None:
+    if asked.out is not None and asked.out.suffix.lower() == ".json":
+        write_atomically(asked.out, (json.dumps(result, indent=1, allow_nan=False) + "\n").encode())
+    elif asked.out is not None:
         written = io.StringIO(newline="")
         write_csv(written, rows[0] if rows else ["graph"], (row.values() for row in rows))
-        write_atomically(answer.out, written.getvalue().encode())
-    if answer.page is not None:
+        write_atomically(asked.out, written.getvalue().encode())
+    if asked.page is not None:
         if explanations is None:
-            explanations = {"hpme": explanations_of(explainer, read, quiet=inputs.quiet)}
+            explanations = {"hpme": explanations_of(explainer, read, quiet=asked.quiet)}
         fitted = {"hpme": explainer} if "hpme" in explanations else {}
-        save_page(read, fitted, explanations, answer.page, inputs, **found)
+        save_page(read, fitted, explanations, asked.page, asked, **found)

@@ -1,8 +1,4 @@
-"""What can be run, by name, so that no library is loaded for a list.
-
-It is read from a file, which ``python -m hpme.commands.catalog`` writes; a test says when that is
-due.
-"""
+"""What can be run, from a file that ``python -m hpme.commands.catalog`` writes, loading nothing."""
 
 from __future__ import annotations
 

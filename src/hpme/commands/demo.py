@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,8 +12,8 @@ from hpme.commands.options import GraphsOption, SizeOption, StepsOption
 from hpme.commands.run import announce, draw, prepare, show, summary, write_summary
 from hpme.commands.shared import check_writable, command, usage
 
-CLASSES = ("ring", "house")
-"""What graphs of the two classes have."""
+TITLE, CLASSES = "Explanations of a GCN on BA-2Motifs", ("ring", "house")
+"""Of the page, and what graphs of the two classes have."""
 
 
 @command
@@ -52,18 +52,10 @@ def demo(
     outcome.explainer.effects(model, explained, draws=EFFECT_DRAWS)
     houses = [one.carried_low * (one.output == f"p({CLASSES[1]})") for one in found]
     explained[houses.index(max(houses))].proof(files[4])
-    write_page(
-        model,
-        outcome.graphs,
-        {"hpme": explained},
-        files[3],
-        reports={"hpme": outcome.explainer.report},
-        counterfactuals=what_is_missing(
-            outcome.explainer, model, model.read(outcome.graphs), explained
-        ),
-        title="Explanations of a GCN on BA-2Motifs",
-        progress=True,
-    )
+    given = outcome.explainer, model, model.read(outcome.graphs), explained
+    more: dict[str, Any] = {"reports": {"hpme": outcome.explainer.report}, "progress": True}
+    more |= {"counterfactuals": what_is_missing(*given), "title": TITLE}
+    write_page(model, outcome.graphs, {"hpme": explained}, files[3], **more)
     show(summary([record]))
     typer.echo("\nwritten:")
     for path in files:

@@ -59,11 +59,8 @@ def read_inputs(
     skipped: Path,
 ) -> Inputs:
     """Reads model and graphs, and calls the model once."""
-    place = (
-        None
-        if options.device is None
-        else shared.usage("--device", shared.check_device, options.device)
-    )
+    device = options.device
+    place = None if device is None else shared.usage("--device", shared.check_device, device)
     arguments, progress = table.arguments(), not options.quiet
     if options.mode == "regression" and table.label_column:
         arguments["task"] = "regression"
@@ -217,8 +214,16 @@ def _current_folder() -> Iterator[None]:
 
 def build_model(reference: str, weights: Path | None) -> nn.Module:
     """The model a factory returns, with the weights of a file if there is one."""
-    if weights is not None:
-        _check_weights(weights)
+    if weights is not None and weights.suffix.lower() in PICKLES:
+        raise StorageError(
+            f"'{weights}' is a pickle, which can run code when it is read; convert it once where "
+            "you have the model: safetensors.torch.save_model(model, "
+            f"'{weights.with_suffix('.safetensors').name}')"
+        )
+    if weights is not None and weights.suffix.lower() != ".safetensors":
+        raise StorageError(f"'{weights}' must be a .safetensors file")
+    if weights is not None and not weights.is_file():
+        raise StorageError(f"no file '{weights}'; check the path")
     model = call_factory(reference)
     if not isinstance(model, nn.Module):
         raise ModelError(f"{reference}() returned {type(model).__name__}, not a torch.nn.Module")
@@ -238,20 +243,6 @@ def named_model(reference: str, call: str | None, weights: Path | None = None) -
     """The model a factory returns and the function that calls it, in any process."""
     function = None if call is None else find_function(call)
     return ExplainedModel(build_model(reference, weights), call=function)
-
-
-def _check_weights(path: Path) -> None:
-    """Refuses files that could run code when read, or that are none."""
-    if path.suffix.lower() in PICKLES:
-        converted = path.with_suffix(".safetensors").name
-        raise StorageError(
-            f"'{path}' is a pickle, which can run code when it is read; convert it once where you "
-            f"have the model: safetensors.torch.save_model(model, '{converted}')"
-        )
-    if path.suffix.lower() != ".safetensors":
-        raise StorageError(f"'{path}' must be a .safetensors file")
-    if not path.is_file():
-        raise StorageError(f"no file '{path}'; check the path")
 
 
 # Graphs ###########################################################################################
@@ -285,11 +276,9 @@ def read_graphs(
     if not isinstance(graphs, Iterable) or isinstance(graphs, Data | str | bytes):
         raise InputError(f"{source}() returned {type(graphs).__name__}, not a collection of graphs")
     found = list(graphs)
-    odd = [
-        f"a {type(item).__name__} among its graphs" for item in found if not isinstance(item, Data)
-    ]
+    odd = [item for item in found if not isinstance(item, Data)]
     if not found or odd:
-        what = odd[0] if odd else "nothing"
+        what = f"a {type(odd[0]).__name__} among its graphs" if odd else "nothing"
         raise InputError(f"{source}() returned {what}; it must return PyG Data objects")
     return found
 

@@ -6,14 +6,14 @@ has them all, see :func:`~hpme.commands.shared.command`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
-from hpme.commands.shared import parse_rules, refuse, usage
+from hpme.commands.shared import check_writable, parse_rules, refuse, usage
 from hpme.limits import MAX_SEED, MAX_SIZE
 
 about_model = partial(typer.Option, rich_help_panel="Your model")
@@ -170,7 +170,7 @@ class InputOptions(ModelOptions):
     option: OptionsOption = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TableOptions:
     """Of commands that read tables of SMILES: what stands where, and what becomes a node."""
 
@@ -192,11 +192,12 @@ class TableOptions:
 
     def arguments(self) -> dict[str, Any]:
         """Those that are given, as arguments of :func:`~hpme.data.from_smiles_csv`."""
-        found = {**vars(self), "rules": usage("--rule", parse_rules, self.rule or [])}
+        found = {one.name: getattr(self, one.name) for one in fields(TableOptions)}
+        found["rules"] = usage("--rule", parse_rules, self.rule or [])
         return {name: value for name, value in found.items() if value and name != "rule"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ChempropFiles:
     """Model files of Chemprop, in place of a function."""
 
@@ -231,7 +232,7 @@ class ChempropFiles:
         return {}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ChempropOptions(ChempropFiles):
     """Model files of Chemprop, and files of additional features."""
 
@@ -256,7 +257,7 @@ class ChempropOptions(ChempropFiles):
         return {name: path for name, path in found.items() if path is not None}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AnswerOptions:
     """Of commands that ask beyond one graph: where the answer goes, besides being printed."""
 
@@ -271,3 +272,14 @@ class AnswerOptions:
             help="Page to write (.html): the answer, and explanations of the same graphs.",
         ),
     ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question(AnswerOptions, ChempropOptions, TableOptions, InputOptions):
+    """All of commands that ask beyond one graph."""
+
+    def check_files(self) -> None:
+        """Refuses files that could not be written, and two models or none, before any work."""
+        self.check(self.model)
+        usage("--out", check_writable, self.out, ".json", ".csv")
+        usage("--page", check_writable, self.page, ".html", ".htm")

@@ -118,8 +118,6 @@ def run(
     then explains; AUC is the ROC-AUC of edge scores pooled over all of them.
 
     Every finished seed is kept: a run that was stopped goes on where it was when started again.
-
-    Exit codes: 0 done, 1 failed while running, 2 wrong usage.
     """
     shared.known("--explainer", "explainer", explainer, catalog.names("explainers"))
     if model is not None:
@@ -130,7 +128,7 @@ def run(
     unlabelled = smiles is not None and "label_column" not in own
     trained_here = "belongs to models that are trained here, not to --chemprop"
     alone = "needs molecules of your own: give --smiles in place of --dataset"
-    shared.refuse_any(
+    for wrong, message, hint in (
         ((dataset is None) == (smiles is None), "give one of --dataset and --smiles", "--dataset"),
         (dataset is not None and bool(foreign), "belongs to --smiles", f"--{foreign}"),
         (dataset is None and variant is not None, "belongs to --dataset", "--variant"),
@@ -142,7 +140,9 @@ def run(
         (bool(chemprop.chemprop) and smiles is None, alone, "--chemprop"),
         (bool(chemprop.chemprop) and model is not None, trained_here, "--model"),
         (bool(chemprop.chemprop) and train_steps is not None, trained_here, "--train-steps"),
-    )  # fmt: skip
+    ):  # fmt: skip
+        if wrong:
+            shared.refuse(message, hint)
     if dataset is not None:
         shared.known("--dataset", "dataset", dataset, catalog.names("datasets"))
     if not chemprop.chemprop:
@@ -175,13 +175,8 @@ def run(
     if model is None:
         model = EXPLAINERS[explainer].default_model if loaded.schema is None else "hetero"
     shared.usage("--option", make_explainer, explainer, loaded, numbers[0], given)
-    settings: dict[str, Any] = {
-        "variant": variant,
-        "size": size,
-        "target_seed": target_seed,
-        "graphs": graphs,
-    }
-    settings |= {"model": model, "options": given, "train_steps": train_steps}
+    settings: dict[str, Any] = {"variant": variant, "size": size, "target_seed": target_seed}
+    settings |= {"graphs": graphs, "model": model, "options": given, "train_steps": train_steps}
     experiments = [Experiment(loaded.info.name, explainer, seed, **settings) for seed in numbers]
     store = ResultStore(out)
     shared.usage("--out", shared.check_writable, store.path())
@@ -286,12 +281,9 @@ def show(content: dict[str, Any]) -> None:
     for name in ("seed", "graphs", "AUC", "AUC per graph", r"fit \[s]", r"explain \[s]"):
         table.add_column(name, justify="right")
     for run in runs:
-        table.add_row(
-            *(str(run[name]) for name in ("seed", "graphs")),
-            *(shared.number(run[name]) for name in ("auc", "auc_per_graph")),
-            f"{run['fit_seconds']:.1f}",
-            f"{run['explain_seconds']:.2f}",
-        )
+        scores = (shared.number(run[name]) for name in ("auc", "auc_per_graph"))
+        seconds = f"{run['fit_seconds']:.1f}", f"{run['explain_seconds']:.2f}"
+        table.add_row(str(run["seed"]), str(run["graphs"]), *scores, *seconds)
     console = Console()
     console.print(table)
     spread = f"{shared.number(content['auc_mean'])} ± {shared.number(content['auc_std'])}"

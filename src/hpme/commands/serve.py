@@ -13,7 +13,7 @@ import typer
 from hpme.commands import shared
 from hpme.commands.options import ChempropFiles, SavedOptions, ThresholdOption
 from hpme.commands.shared import check_device, command, refuse, say, tell, usage
-from hpme.errors import MissingPackageError
+from hpme.errors import optional_module
 
 
 @command
@@ -38,13 +38,8 @@ def serve(
     Exit codes: 0 ended by Ctrl-C, 1 failed while running, 2 wrong usage.
     """
     chemprop.check(saved.model)
-    try:
-        from hpme.serve.server import LocalServer, listen
-    except ImportError as error:
-        raise MissingPackageError(
-            f"the server needs Starlette and Uvicorn ({error}); install them with: "
-            "pip install 'hpme[serve]'"
-        ) from error
+    need = "the server needs Starlette and Uvicorn ({error})"
+    server = optional_module("hpme.serve.server", need, "serve")
     from hpme.commands.answers import Answers
     from hpme.commands.chemprop import chemprop_model
     from hpme.commands.inputs import named_model
@@ -64,12 +59,12 @@ def serve(
     if threshold is not None and explained.view.mode != "regression":
         refuse("classes need no threshold", "--threshold")
     columns = saved.smiles_column or "smiles", saved.name_column
-    with usage("--port", listen, port) as free, TemporaryDirectory(prefix="hpme-") as folder:
+    with usage("--port", server.listen, port) as free, TemporaryDirectory(prefix="hpme-") as folder:
         answers = Answers(loaded, explained, Path(folder), columns, saved.hydrogens, threshold)
-        server = LocalServer(free, answers, answers.texts(), shared.threads)
-        tell(server.address)
+        asked = server.LocalServer(free, answers, answers.texts(), shared.threads)
+        tell(asked.address)
         if not saved.quiet:
             say("Ctrl-C ends the server; it answers who knows this address")
         if browser:  # some browsers return only when they are closed
-            threading.Thread(target=webbrowser.open, args=[server.address], daemon=True).start()
-        server.run()
+            threading.Thread(target=webbrowser.open, args=[asked.address], daemon=True).start()
+        asked.run()

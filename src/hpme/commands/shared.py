@@ -26,16 +26,15 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
+EXIT_CODES = "Exit codes: 0 done, 1 failed while running, 2 wrong usage."
 threads = 1
 """What ``hpme --threads`` says."""
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
-    """Makes a command of a function.
+    """Makes a command of a function: errors a user can act on become a line and exit code 1.
 
-    A parameter whose type is a dataclass stands for all of its fields, each an option of its own:
-    what several commands share is declared once. Threads are set, and errors a user can act on
-    become a short message and exit code 1.
+    A parameter whose type is a dataclass stands for all of its fields, each an option of its own.
     """
     parameters = inspect.signature(function, eval_str=True).parameters
     groups: dict[str, Any] = {
@@ -49,7 +48,10 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(function)
     def wrapped(**values: Any) -> None:
-        _set_threads(threads)
+        if "torch" in sys.modules:
+            sys.modules["torch"].set_num_threads(threads)
+        else:  # PyTorch reads it when it is loaded, which errors in arguments need not wait for
+            os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(threads)
         handler = _Said(logging.ERROR if values.get("quiet") else logging.WARNING)
         logging.getLogger("hpme").addHandler(handler)
         made = {
@@ -66,21 +68,15 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         finally:
             logging.getLogger("hpme").removeHandler(handler)
 
-    # Typer reads options from here.
+    # Typer reads options and help from here.
     wrapped.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+    text = inspect.getdoc(function) or ""
+    wrapped.__doc__ = text if "Exit codes" in text else f"{text}\n\n{EXIT_CODES}"
     return wrapped
 
 
 def _fields(group: Any) -> list[inspect.Parameter]:
     return list(inspect.signature(group, eval_str=True).parameters.values())
-
-
-def _set_threads(count: int) -> None:
-    """Small tensors: threads wait for each other, on a busy machine for most of the time."""
-    if "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(count)
-    else:  # PyTorch reads it when it is loaded, which an error in the arguments need not wait for
-        os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(count)
 
 
 class _Said(logging.Handler):
@@ -135,13 +131,6 @@ def usage(hint: str, function: Callable[..., Result], *args: Any) -> Result:
 def refuse(message: str, hint: str) -> NoReturn:
     """Ends the command with a usage error about an argument."""
     raise typer.BadParameter(one_line(message, keep="\n\t"), param_hint=hint)
-
-
-def refuse_any(*checks: tuple[bool, str, str]) -> None:
-    """Refuses the first thing that is wrong, of tuples of whether it is, a message and a hint."""
-    for wrong, message, hint in checks:
-        if wrong:
-            refuse(message, hint)
 
 
 def check_writable(path: Path | None, *endings: str) -> None:

@@ -30,13 +30,8 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
     r"""A graph-level dataset whose graphs carry ``x``, ``y``, ``edge_mask`` and ``node_mask``.
 
     Edges are stored in both directions; the masks mark the ground truth. Numbers returned by
-    :attr:`split`, :attr:`explainable` and :meth:`explained` index this dataset.
-
-    Args:
-        store: The graphs.
-        info: What the dataset is.
-        variant: Variant the graphs were built as.
-        seed: Seed the graphs were built with.
+    :attr:`split`, :attr:`explainable` and :meth:`explained` index this dataset. ``variant`` and
+    ``seed`` are those the graphs were built with.
     """
 
     def __init__(self, store: GraphStore, info: DatasetInfo, variant: str, seed: int) -> None:
@@ -85,14 +80,10 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
     def alternatives(self, number: int, *, unions: bool = False) -> list[Tensor]:
         """Node masks each of which would do as an explanation of a graph; none without a truth.
 
-        Where a label asks for several patterns, an alternative has one match of each. A graph of a
-        dataset without patterns has its ``node_mask`` as the only one. The edges of an alternative
-        are those with both ends in it. Nodes of several types follow each other, type by type.
-
-        Args:
-            number: Number of the graph.
-            unions: Whether several matches of a pattern are an alternative, too, as in the
-                published molecules: then ``node_mask`` is always among them.
+        Where a label asks for several patterns, an alternative has one match of each, with
+        ``unions`` also several, as in the published molecules. A graph of a dataset without
+        patterns has its ``node_mask`` as the only one. The edges of an alternative are those with
+        both ends in it. Nodes of several types follow each other, type by type.
 
         Raises:
             InputError: If there are more than 100,000.
@@ -135,10 +126,8 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
     def explainable(self) -> Tensor:
         """Numbers of the graphs the paper explains.
 
-        Those with at least one ground-truth edge, since without one no explanation can be right or
-        wrong (AUC is undefined). BA-HouseAndGrid: class 1 only, because class 0 means that a motif
-        is missing, which no edge shows. SPMotif: graphs under 100 nodes, as in the paper's
-        protocol.
+        Those with at least one ground-truth edge, since without one AUC is undefined; of
+        BA-HouseAndGrid class 1 alone, of SPMotif graphs under 100 nodes, as in the paper.
         """
         return self.info.explainable(self.stats).nonzero().view(-1)
 
@@ -147,8 +136,7 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
 
         All of them if there are fewer than ``count``. Of the benchmark's sets, some are set apart.
         The published BA-2Motifs has a fixed set for seeds below 400: positions 0-99 and 500-599 of
-        the permutation behind :attr:`split`; a smaller ``count`` takes as many from the front of
-        either range. Seeds from 400 on draw from its other graphs.
+        the permutation behind :attr:`split`. Seeds from 400 on draw from its other graphs.
         """
         if count < 1:
             raise InputError(f"count must be at least 1, got {count}")
@@ -171,11 +159,7 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
         return int(torch.isin(torch.tensor(numbers), self._developed).sum())
 
     def companions(self, seed: int, count: int = 200) -> Tensor:
-        """Numbers of graphs to fit on beside the explained ones; usually none.
-
-        Where only one class is explained, the explained graphs alone would not show an explainer
-        any other prediction: then graphs of the other classes are added.
-        """
+        """Numbers of graphs to fit on besides: of other classes, where only one is explained."""
         y = self._data.y[: len(self)]
         if self.info.task == "regression" or len(y[self.explainable].unique()) != 1:
             return torch.empty(0, dtype=torch.long)
@@ -186,8 +170,7 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
     def pool_ratio(self) -> float:
         r"""Pooling ratio :math:`r`: 0.9-quantile of the share of ground-truth nodes in a graph.
 
-        Over the explainable graphs; it is all that HPME takes from the ground truth. A dataset
-        without any ground truth has :data:`DEFAULT_POOL_RATIO`.
+        It is all that HPME takes from the ground truth; 0.2 where there is none.
         """
         explainable, stats = self._require_explainable(), self.stats
         if not self.has_ground_truth:
@@ -205,9 +188,7 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
     def _draw(self, numbers: Tensor, seed: int, count: int) -> Tensor:
         """At most ``count`` of the numbers, at random.
 
-        In sets of the benchmark, numbers that 3 divides are set apart: seeds from 400 on, those of
-        the tables, draw from them alone, and seeds below 100, with which methods are developed,
-        never do.
+        In sets of the benchmark, numbers that 3 divides are for tables, and for nothing before.
         """
         apart = numbers % 3 == 0
         if not self.info.own and bool(apart.any()) and not bool(apart.all()):
@@ -237,10 +218,7 @@ def draw(numbers: Tensor, seed: int, count: int) -> Tensor:
 def combine_matches(
     index: Tensor, match: Tensor, rule: Tensor, num_nodes: int, *, unions: bool = False
 ) -> list[Tensor]:
-    """All ways to take a match of every rule (or with ``unions`` several), each as one node mask.
-
-    Rows of the match table have a node (``index``), the number of its match and that of the rule.
-    """
+    """All ways to take a match of every rule, with ``unions`` several, each as one node mask."""
     masks = torch.zeros(int(match.max()) + 1, num_nodes, dtype=torch.bool)
     masks[match, index] = True
     rule_of = torch.zeros(len(masks), dtype=torch.long)
@@ -254,14 +232,11 @@ def combine_matches(
         )
     result = torch.zeros(1, num_nodes, dtype=torch.bool)
     for group in groups:
-        options = _unions(group) if unions else group
+        options = group
+        if unions:  # of all non-empty sets of masks
+            sets = torch.arange(1, 2 ** len(group))
+            member = (sets[:, None] >> torch.arange(len(group)) & 1).float()
+            options = member @ group.float() > 0
         result = (result[:, None] | options[None]).flatten(0, 1)
     different = {mask.numpy().tobytes(): mask for mask in result}
     return list(different.values())
-
-
-def _unions(masks: Tensor) -> Tensor:
-    """The unions of all non-empty sets of masks."""
-    sets = torch.arange(1, 2 ** len(masks))
-    member = (sets[:, None] >> torch.arange(len(masks)) & 1).float()
-    return member @ masks.float() > 0

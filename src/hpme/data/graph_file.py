@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 from hpme.errors import InputError, StorageError
 from hpme.graphs import GraphStore
 from hpme.graphs.transforms import from_tensors, to_tensors
-from hpme.storage import checked_digest, open_tensors, read_tensors, write_tensors
+from hpme.storage import checked_digest, open_tensors, write_tensors
 
 KIND, VERSION = "graphs", 1
 _COUNTS = ("sizes", "edge_counts", "match_counts")
@@ -25,11 +25,7 @@ def save_graphs(path: str | Path, graphs: Iterable[Any]) -> None:
     An attribute is a tensor with a row per node, per edge or for the whole graph (``y`` of shape
     ``[1]`` or ``[1, C]``), or a text (``name``, ``smiles``); those that begin with ``match_`` have
     any number of rows. All graphs must have the same attributes, among them ``x`` and
-    ``edge_index``.
-
-    Args:
-        path: The file.
-        graphs: A dataset or any other collection of PyG's ``Data``.
+    ``edge_index``. They are a dataset or any other collection of PyG's ``Data``.
 
     Raises:
         InputError: If the graphs differ in attributes, or one cannot be stored.
@@ -45,12 +41,9 @@ def load_graphs(path: str | Path) -> list[Data]:
     Raises:
         StorageError: If the file is missing, damaged or holds something else.
     """
-    tensors, meta = read_tensors(path, undigested=True)
-    _check_kind(path, meta)
+    slices = GraphSlices(path)
     try:
-        store = from_tensors(tensors)
-        counts = [store.sizes, store.edge_counts, *([store.match_counts] if store.match else [])]
-        _check_counts(counts, len(store), meta)
+        store = from_tensors(slices.read(0, len(slices)))
         store.check()
         return store.to_data_list()
     except (KeyError, IndexError, TypeError, ValueError, RuntimeError) as error:
@@ -63,7 +56,10 @@ class GraphSlices:
     def __init__(self, path: str | Path) -> None:
         self.path = path
         with open_tensors(path) as (file, meta):
-            _check_kind(path, meta)
+            if (meta.get("kind"), meta.get("version")) != (KIND, VERSION):
+                raise StorageError(
+                    f"'{path}' holds no graphs; write them with hpme.data.save_graphs()"
+                )
             self._names = sorted(file.keys())
             every = ((name, file.get_tensor(name)) for name in self._names)
             self.digest = checked_digest(path, every, meta)
@@ -72,7 +68,10 @@ class GraphSlices:
             shapes = {name: file.get_slice(name).get_shape() for name in self._names}
         try:
             self._total = found["sizes"].numel()
-            _check_counts(found.values(), self._total, meta)
+            if any(c.dtype != torch.long or bool((c < 0).any()) for c in found.values()):
+                raise InputError("counts must be whole numbers from 0 on")
+            if meta.get("graphs") != self._total:
+                raise InputError(f"it has {self._total} graphs, its header says {meta['graphs']}")
             self._ends = {name: value.cumsum(0) for name, value in found.items()}
             for name, shape in shapes.items():
                 if name != "schema" and shape[name == "edge_index"] != self._end(name, self._total):
@@ -102,15 +101,3 @@ class GraphSlices:
         counts = {"node": "sizes", "edge": "edge_counts", "edge_index": "edge_counts",
                   "match": "match_counts", "letters": f"lengths.{key}"}.get(group)  # fmt: skip
         return graphs if counts is None or not graphs else int(self._ends[counts][graphs - 1])
-
-
-def _check_kind(path: str | Path, meta: dict[str, Any]) -> None:
-    if (meta.get("kind"), meta.get("version")) != (KIND, VERSION):
-        raise StorageError(f"'{path}' holds no graphs; write them with hpme.data.save_graphs()")
-
-
-def _check_counts(counts: Iterable[Tensor | None], total: int, meta: dict[str, Any]) -> None:
-    if any(c is None or c.dtype != torch.long or bool((c < 0).any()) for c in counts):
-        raise InputError("counts must be whole numbers from 0 on")
-    if meta.get("graphs") != total:
-        raise InputError(f"it has {total} graphs, its header says {meta.get('graphs')}")

@@ -45,15 +45,12 @@ def read_official(name: str, needed: Sequence[str]) -> tuple[Path, dict[str, Any
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file published at ``path`` of the repository ``base``, with the digest it must have.
-
-    It is looked for in ``folder`` below ``$HPME_DATA_DIR`` and the cache.
-    """
+    """A published file."""
 
     name: str
-    folder: str
-    base: str
-    path: str
+    folder: str  # where it is looked for, below $HPME_DATA_DIR and the cache
+    base: str  # address of the repository
+    path: str  # where it is in there
     sha256: str
 
     @property
@@ -162,40 +159,25 @@ def ground_truth_or_all(stats: GraphStats) -> Tensor:
 class DatasetInfo:
     """One entry of :data:`hpme.data.DATASETS`.
 
-    Args:
-        name: Slug, the name :func:`hpme.data.load_dataset` takes.
-        title: Name as the paper prints it.
-        task: ``"classification"`` or ``"regression"``.
-        num_classes: Number of classes, ``None`` for regression.
-        num_graphs: Documented number of graphs, the default size.
-        description: One line on graphs and label.
-        build: Makes the graphs from ``(variant, seed, size)``.
-        variants: Valid variants, the default first.
-        explainable: Which graphs the paper explains.
-        explained_positions: Variants with a fixed explained set: its positions in the permutation
-            that also defines the split.
-        files: Published files the builder reads.
-        rules: Variants whose label follows a rule worth naming: the rule.
-        level: What has a label: every graph; or every node of a single graph, whose ego graphs
-            are then the graphs of the dataset; or pairs of its nodes, as enclosing subgraphs.
-        own_motif: Of nodes: whether the ground truth is the motif of the explained node alone.
-            Published ones hold all motifs inside the ego graph.
+    What has a label is every graph; or every node of a single graph, whose ego graphs are then the
+    graphs of the dataset; or pairs of its nodes, as enclosing subgraphs.
     """
 
-    name: str
-    title: str
+    name: str  # that load_dataset takes
+    title: str  # as the paper prints it
     task: TaskKind
-    num_classes: int | None
-    num_graphs: int
+    num_classes: int | None  # None for regression
+    num_graphs: int  # the default size
     description: str
     build: Builder
-    variants: tuple[str, ...] = (PAPER, PUBLISHED)
+    variants: tuple[str, ...] = (PAPER, PUBLISHED)  # the default first
     explainable: Callable[[GraphStats], Tensor] = has_ground_truth
+    # Variants with a fixed explained set: its positions in the permutation behind the split.
     explained_positions: Mapping[str, tuple[range, ...]] = field(default_factory=dict)
     files: tuple[DataFile, ...] = ()
-    rules: Mapping[str, str] = field(default_factory=dict)
+    rules: Mapping[str, str] = field(default_factory=dict)  # of variants: what the label says
     level: DatasetLevel = "graph"
-    own_motif: bool = False
+    own_motif: bool = False  # of nodes: whether the ground truth is the motif of the node alone
 
     @property
     def own(self) -> bool:

@@ -39,10 +39,9 @@ RULE = "a planted path of four edges leads from one node to the other (1), or ba
 class LinkDataset(GraphDataset):
     r"""Enclosing subgraphs of the links of one graph (label 1) and of as many non-links (label 0).
 
-    Graphs are those of :func:`~hpme.data.enclosing_subgraph`, with ``node_mask`` and ``edge_mask``
-    that mark nothing: there is no ground truth, unless they are
-    :func:`~hpme.data.links.planted_graphs`. Links are split 85/5/10. Links of the
-    validation set are in no subgraph but those of the test set; links of the test set are in none.
+    Graphs are those of :func:`~hpme.data.enclosing_subgraph`; there is no ground truth, unless they
+    are :func:`~hpme.data.links.planted_graphs`. Links are split 85/5/10. Those of the validation
+    set are in no subgraph but those of the test set, links of the test set in none.
 
     Args:
         store: The graphs, with ``anchors`` and ``part`` (0 train, 1 val, 2 test).
@@ -71,12 +70,10 @@ class LinkDataset(GraphDataset):
         """The links of any graph; directions of edges are ignored for links and distances.
 
         Args:
-            data: A graph with ``edge_index``.
             num_hops, num_labels, use_x, labels: As in :func:`~hpme.data.enclosing_subgraph`.
             size: Number of subgraphs, half of them of links; by default twice the number of links.
                 Links that are left out stay in the graph.
             seed: Seed of the split and of the non-links.
-            title: Name of the dataset.
 
         Raises:
             InputError: If the graph has too few links, or too few pairs of nodes without one.
@@ -101,10 +98,7 @@ class LinkDataset(GraphDataset):
 
 
 def link_graphs(base: GraphStore, size: int | None, seed: int, **how: Any) -> GraphStore:
-    """Draws links and non-links, either end first, splits them, and has them cut out.
-
-    ``how`` is as for :func:`~hpme.graphs.enclosing.cut_out`.
-    """
+    """Draws links and non-links, either end first, splits them, and has them cut out."""
     generator = torch.Generator().manual_seed(seed)
     links = linked_pairs(base)
     size = 2 * len(links) if size is None else size
@@ -141,8 +135,7 @@ def planted_graphs(base: GraphStore, size: int, seed: int, *, num_hops: int) -> 
     """Pairs of nodes that are not linked, with a path of four edges from the first of them.
 
     It leads to the other (label 1), so that the link would close a cycle, or back to where it began
-    (label 0); all else is alike, the numbers of nodes and edges, too. Its edges are the ground
-    truth of label 1. Label 0 has none, since something is missing. Only the ends are marked.
+    (label 0). Its edges are the ground truth of label 1; label 0 has none.
     """
     if size < 2 * NEW:
         raise InputError(f"size must be at least {2 * NEW}, got {size}")
@@ -151,14 +144,14 @@ def planted_graphs(base: GraphStore, size: int, seed: int, *, num_hops: int) -> 
     store = cut_out(base, links, num_hops=num_hops, labels="ends")
     anchors = store.anchors
     assert anchors is not None
-    closed = torch.arange(size) < size - size // 2
+    count = size - size // 2
+    closed = torch.arange(size) < count
     # Either end may be the one where a path begins.
     turned = torch.rand(size, 1, generator=generator) < 0.5
     store = store.with_attributes(graph={"anchors": torch.where(turned, anchors.flip(1), anchors)})
     last = torch.where(closed, anchors[:, 1], anchors[:, 0])
-    count = size - size // 2
-    parts = torch.cat([parts_of(count), parts_of(size - count)])
     store = _with_paths(store, anchors[:, 0], last, closed, len(base.x))
+    parts = torch.cat([parts_of(count), parts_of(size - count)])
     store = store.with_attributes(graph={"part": parts, "y": closed.long()})
     return shuffled(store, np.random.default_rng(seed))
 
@@ -206,11 +199,9 @@ def linked_pairs(base: GraphStore) -> Tensor:
 
 def _without(base: GraphStore, links: Tensor) -> GraphStore:
     """The graph without some links, in both directions."""
-    edges = base.local_edge_index
-    edges = edges[:, ~torch.isin(pair_key(base, edges), pair_key(base, links.T))]
-    return replace(
-        base, local_edge_index=edges, edge_counts=torch.full_like(base.edge_counts, edges.shape[1])
-    )
+    kept = ~torch.isin(pair_key(base, base.local_edge_index), pair_key(base, links.T))
+    counts = kept.sum().view(1)
+    return replace(base, local_edge_index=base.local_edge_index[:, kept], edge_counts=counts)
 
 
 def non_links(base: GraphStore, count: int, generator: torch.Generator) -> Tensor:

@@ -25,15 +25,13 @@ _PART = 256
 class NodeDataset(GraphDataset):
     """A node-level dataset: graph ``i`` is the ego graph of node ``i``, cut out when asked for.
 
-    An ego graph has ``x``, ``edge_index``, ``y`` (the label of its target node), ``anchors`` (the
-    target node), ``edge_mask`` and ``node_mask`` (the ground truth inside it: all motif edges, or
-    those of the target's own motif, and the nodes they join), and ``node_ids`` (its nodes in the
-    whole graph). Numbers returned by :attr:`split`, :attr:`explainable` and :meth:`explained` are
-    nodes of :attr:`graph`.
+    An ego graph has ``y`` (the label of its target node), ``anchors`` (the target node),
+    ``edge_mask`` and ``node_mask`` (the ground truth inside it: all motif edges, or those of the
+    target's own motif), and ``node_ids`` (its nodes in the whole graph). Numbers returned by
+    :attr:`split`, :attr:`explainable` and :meth:`explained` are nodes of :attr:`graph`.
 
     Args:
         store: The whole graph, with node attributes ``y`` and ``explained``.
-        info, variant, seed: As in :class:`GraphDataset`.
         num_hops: Radius of the ego graphs.
     """
 
@@ -89,9 +87,7 @@ class NodeDataset(GraphDataset):
 
     @property
     def explainable(self) -> Tensor:
-        """Nodes the paper explains: BA-Shapes and BA-Community, the first node of most houses of
-        the first half; Tree-Grid, the nodes of the first grids.
-        """
+        """Nodes the paper explains: the first of most houses of one half, those of first grids."""
         explained: Tensor = self._data.explained.nonzero().view(-1)
         return explained
 
@@ -103,9 +99,7 @@ class NodeDataset(GraphDataset):
     def pool_ratio(self) -> float:
         r"""Pooling ratio :math:`r`: 0.9-quantile of the share of ground-truth nodes, at most 0.5.
 
-        Over the explainable nodes, see :attr:`GraphDataset.pool_ratio`. Ego graphs are cut out
-        around the ground truth, and may hold nothing else (Tree-Grid: a share of 1 in a quarter of
-        them): a pool of the whole graph says nothing.
+        Ego graphs may hold nothing but ground truth, and a pool of the whole says nothing.
         """
         if not self.has_ground_truth:
             return DEFAULT_POOL_RATIO

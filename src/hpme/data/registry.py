@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,6 @@ def load_dataset(
         seed: Seed of the graphs (of the node order only, where the published data are fixed).
         root: Cache folder; by default ``$HPME_CACHE_DIR`` or the platform's cache folder.
         size: Number of graphs; by default the documented one.
-        progress: Whether to draw a progress bar while files are fetched (on terminals only).
 
     Raises:
         UnknownNameError: If there is no such dataset.
@@ -64,12 +63,24 @@ def load_dataset(
     """
     info, request = _resolve(name, variant, seed, size)
     folder = default_root() if root is None else Path(root)
+    path, meta = cached_path(folder, request), {"request": request}
+
+    def read() -> GraphStore:
+        tensors, stored = read_tensors(path)
+        if stored != meta:
+            raise ValueError("it is of another request")
+        # Own memory, as that of what was just built: parts of a file are not aligned.
+        return from_tensors({name: tensor.clone() for name, tensor in tensors.items()})
 
     def build() -> GraphStore:
         paths = [file.locate(folder, progress=progress) for file in info.files]
         return info.build(request["variant"], seed, request["size"], *paths)
 
-    return KINDS[info.level](cached(folder, request, build), info, request["variant"], seed)
+    def write(store: GraphStore) -> None:
+        write_tensors(path, to_tensors(store), meta)
+
+    store = read_or_make(path, read, build, write, what="dataset", making="building it")
+    return KINDS[info.level](store, info, request["variant"], seed)
 
 
 def dataset_path(name: str, *, variant: str | None = None, size: int | None = None) -> Path:
@@ -102,8 +113,6 @@ def _resolve(
 FORMAT_VERSION = 3
 """Part of every key; raise it when a builder or the file format changes."""
 
-Request = Mapping[str, str | int]
-
 
 def default_root() -> Path:
     """``$HPME_CACHE_DIR``, or the platform's cache folder for this package."""
@@ -111,25 +120,8 @@ def default_root() -> Path:
     return Path(configured) if configured else Path(platformdirs.user_cache_dir("hpme"))
 
 
-def cached(root: Path, request: Request, build: Callable[[], GraphStore]) -> GraphStore:
-    """The graphs of a request, from the cache if they are intact there, else built and stored."""
-    path, meta = cached_path(root, request), {"request": dict(request)}
-
-    def read() -> GraphStore:
-        tensors, stored = read_tensors(path)
-        if stored != meta:
-            raise ValueError("it is of another request")
-        # Own memory, as that of what was just built: parts of a file are not aligned.
-        return from_tensors({name: tensor.clone() for name, tensor in tensors.items()})
-
-    def write(store: GraphStore) -> None:
-        write_tensors(path, to_tensors(store), meta)
-
-    return read_or_make(path, read, build, write, what="dataset", making="building it")
-
-
-def cached_path(root: Path, request: Request) -> Path:
-    """Where :func:`cached` keeps the graphs of a request; its name holds a digest of all of it."""
+def cached_path(root: Path, request: Mapping[str, str | int]) -> Path:
+    """Where the graphs of a request are kept; the name holds a digest of all of it."""
     content = {**request, "format": FORMAT_VERSION}
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
     return root / "datasets" / f"{request['name']}-{request['variant']}-{digest[:16]}.safetensors"

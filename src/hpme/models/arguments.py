@@ -105,8 +105,7 @@ class Tensors:
     def others(self, fields: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Any]:
         """Arguments that are passed on to the model as they are: those that are in no field."""
         known = {*BY_TYPE, LINK, *(name for group in fields.values() for name in group)}
-        if self.data is not None:
-            known.add("batch_size")  # of whatever graphs the model is called on
+        known |= set() if self.data is None else {"batch_size"}  # that of the model's graphs
         return {n: v for n, v in self.arguments.items() if n.removesuffix("_dict") not in known}
 
     def graphs(self, schema: Schema | None, **fields: Any) -> GraphBatch:
@@ -235,10 +234,7 @@ def _checked_anchors(anchors: Tensor, batch: Tensor, num_graphs: int) -> Tensor:
 
 
 def without_history(graphs: GraphBatch) -> GraphBatch:
-    """The graphs without the history of the user's tensors, and without empty ones at the end.
-
-    A batch vector does not show these, so a model returns no row for them.
-    """
+    """The graphs without the history of the user's tensors, and without empty ones at the end."""
     last = int(graphs.batch[-1]) + 1 if graphs.num_nodes else 0
     seen = {name: value[:last] for name, value in graphs.graph.items()}
     return replace(graphs.detached(), num_graphs=last, graph=seen)

@@ -1,16 +1,15 @@
 """How a model is called on a batch of graphs: by a function of the user's, or as it is found.
 
 A model whose ``forward`` begins with ``(x, edge_index)`` is called so, with those further fields of
-the graphs that it names; any other is tried with the ways its arguments suggest: a PyG ``Batch``, a
-dictionary, fields by name or in the usual order. The first that works is kept.
+the graphs that it names; any other is tried with the ways its arguments suggest.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -29,8 +28,7 @@ LINK = "edge_label_index"
 """PyG's name for the two ends of the links a model predicts."""
 
 
-@dataclass(frozen=True)
-class Way:
+class Way(NamedTuple):
     """One way of calling a model on graphs, with their edge weights and further arguments."""
 
     text: str  # the call, for messages
@@ -91,11 +89,7 @@ class Caller:
         return known and self.call is None and not (self.usual or self.keywords)
 
     def __call__(self, graphs: GraphBatch, weight: Tensor | None, extra: dict[str, Any]) -> Any:
-        """The model's output, as it returns it, given edge weights and further arguments.
-
-        Raises:
-            ModelError: If it fails; the message says what was tried.
-        """
+        """The model's output, as it returns it, given edge weights and further arguments."""
         tried = []
         for way in [self.way] if self.way else self._ways(graphs, extra):
             try:
@@ -123,10 +117,8 @@ class Caller:
         if self.required and set(self.required) <= known:
             yield Way(f"model({', '.join(f'{n}=...' for n in self.required)})", self._by_name)
         if names := IN_ORDER.get(len(self.required)):
-            yield Way(
-                f"model({', '.join(names)})",
-                lambda g, w, e: self.model(*map(fields(g, w).get, names), **e),
-            )
+            text = f"model({', '.join(names)})"
+            yield Way(text, lambda g, w, e: self.model(*map(fields(g, w).get, names), **e))
 
     def _usual(self, graphs: GraphBatch, weight: Tensor | None, extra: dict[str, Any]) -> Any:
         given = fields(graphs, weight)

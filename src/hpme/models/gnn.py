@@ -37,16 +37,12 @@ class TargetGNN(nn.Module):
 
     Every layer is followed by row-wise L2 normalisation and ReLU. The readout joins the maximum
     and the mean over the nodes of a graph. The head is linear; for regression two linear layers
-    follow each other with nothing between them.
+    follow each other with nothing between them. Features are scaled on the way in and, for
+    regression, predictions are brought back to the unit of the labels (see :meth:`fit_scales`).
 
-    Features are scaled on the way in and, for regression, predictions are brought back to
-    the unit of the labels on the way out (see :meth:`fit_scales`), so that callers never see
-    scaled values.
-
-    Biases of the layers start at random values, not at zero as in PyG: if all nodes have the same
-    features and biases are zero, the rows entering a normalisation are all parallel,
-    normalisation makes them equal, and all graphs look alike. Training then starts
-    from biases that suit the data (see :meth:`place_biases`).
+    Biases of the layers start at random values, not at zero as in PyG: where all nodes have the
+    same features, normalisation would make all rows equal. Training starts from biases that suit
+    the data (see :meth:`place_biases`).
 
     Args:
         in_channels: Number of node features.
@@ -130,12 +126,9 @@ class TargetGNN(nn.Module):
 
     @torch.no_grad()
     def fit_scales(self, x: Tensor, y: Tensor) -> None:
-        """Takes the scales of features and, for regression, labels from training data.
-
-        Features are divided by their root mean square, so that they and the biases weigh alike
-        in a normalised row. They are not centred: their mean is what tells degrees in the first
-        layer.
-        """
+        """Takes the scales of features and, for regression, labels from training data."""
+        # Features and biases then weigh alike in a normalised row. The mean of features is left:
+        # it is what tells degrees in the first layer.
         self.x_scale.copy_(positive(x.square().mean().sqrt()))
         if self.task == "regression":
             y = y.to(self.y_mean.dtype)
@@ -144,12 +137,8 @@ class TargetGNN(nn.Module):
 
     @torch.no_grad()
     def place_biases(self, x: Tensor, edge_index: Tensor, generator: torch.Generator) -> None:
-        """Starts every channel of every layer with its zero at a random node of the data.
-
-        Normalised rows then point in different directions for different nodes, and ReLU parts the
-        nodes in each channel. From biases that ignore the data, graph embeddings start almost
-        equal, and training may stay where it began.
-        """
+        """Starts every channel of every layer with its zero at a random node of the data."""
+        # Else graph embeddings start almost equal, and training may stay where it began.
 
         def place(conv: nn.Module, _: Any, out: Tensor) -> Tensor:
             bias = output_bias(conv)
@@ -197,8 +186,12 @@ class TargetGNN(nn.Module):
         *,
         batch_size: int | None = None,
     ) -> Tensor:
-        """Input of the head for every graph: maximum and mean of the node embeddings."""
-        return readout(self.node_embeddings(x, edge_index, edge_weight), batch, batch_size)
+        """Input of the head for every graph."""
+        return self.pooled(self.node_embeddings(x, edge_index, edge_weight), batch, batch_size)
+
+    def pooled(self, h: Tensor, batch: Tensor | None, num_graphs: int | None) -> Tensor:
+        """Maximum and mean of the node embeddings of every graph."""
+        return readout(h, batch, num_graphs)
 
     def head(self, graph_embedding: Tensor) -> Tensor:
         """Predictions from graph embeddings: class scores, or values in the unit of the labels."""
@@ -272,8 +265,7 @@ class GIN(EdgeWeightedGNN):
 class GAT(TargetGNN):
     """Graph attention network; the heads of a layer share its width.
 
-    It takes no edge weights: attention is normalised over the neighbours, and there is no
-    agreed meaning of a weight in it. To mask edges, mask messages.
+    It takes no edge weights, which have no agreed meaning in attention.
 
     Args:
         in_channels, out_channels, task, **options: As in :class:`TargetGNN`.

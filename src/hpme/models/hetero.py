@@ -21,8 +21,7 @@ ByEdge = dict[EdgeType, Tensor]
 class HeteroGNN(TargetGNN):
     """A linear layer per node type, layers of a convolution per edge type, and a linear head.
 
-    What reaches a node along edges of all types is added up; every layer is followed by row-wise
-    L2 normalisation and ReLU. The readout joins maximum and mean over the nodes of every type.
+    As :class:`TargetGNN`; what reaches a node along edges of all types is added up.
     """
 
     hetero: ClassVar[bool] = True

@@ -22,13 +22,12 @@ ReturnType = Literal["raw", "probs", "log_probs"]
 class Task:
     r"""Interprets the output of a frozen model :math:`f`.
 
-    Regression losses are divided by the square of ``scale``, the spread of the outputs over the
-    fitted graphs, so that one setting of the explainer serves labels of any unit.
+    Regression losses are in units of ``scale``, so that one setting serves labels of any unit.
     """
 
     mode: Mode  # as in PyG's ModelConfig
     return_type: ReturnType = "raw"  # always that for regression
-    scale: float = 1.0
+    scale: float = 1.0  # the spread of the outputs over the fitted graphs
 
     def __post_init__(self) -> None:
         check_word("mode", self.mode, get_args(Mode))
@@ -107,10 +106,7 @@ def check_word(name: str, value: Any, words: tuple[str, ...]) -> None:
 
 
 def check_probabilities(output: Tensor, return_type: ReturnType, *, several: bool) -> None:
-    """Raises :class:`ModelError` if an output is not what a classifier is said to return.
-
-    Nothing is known of ``"raw"`` scores. With ``several`` the last dimension holds all classes.
-    """
+    """Raises :class:`ModelError` if an output is not what a classifier is said to return."""
     if return_type == "raw" or not output.is_floating_point() or not output.numel():
         return
     prob = output.detach().float()
@@ -199,8 +195,7 @@ class OutputView:
 
     A question about one class of a classifier becomes one about a binary logit: the log odds of the
     class against all others, :math:`\log p_c - \log(1 - p_c)`, or against the class ``contrast``,
-    :math:`\log p_c - \log p_b`. One task of several becomes the only one. All that works for binary
-    classification and for regression then works for these.
+    :math:`\log p_c - \log p_b`. One task of several becomes the only one.
 
     Args:
         entry: Key or position, for models that return a dictionary, an object with attributes, or a
@@ -240,10 +235,7 @@ class OutputView:
             ) from error
 
     def read(self, output: Any) -> Any:
-        """The part of an output ``[G, ...]`` that is explained: ``[G, columns]`` or ``[G]``.
-
-        What is no such output is returned as it is, to be refused where models are checked.
-        """
+        """The part of an output that is explained, ``[G, columns]`` or ``[G]``; others unread."""
         if not isinstance(output, Tensor) or output.dim() not in (1, 2, 3):
             return output
         if output.dim() == 3 and self.mode is None and not self.asked:

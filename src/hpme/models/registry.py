@@ -38,10 +38,7 @@ MODELS: dict[str, type[TargetGNN]] = {
 
 
 def name_for(name: str | None, level: Level, *, hetero: bool = False) -> str:
-    """The model of that level: where nodes have labels, ``"gcn"`` means ``"node-gcn"``.
-
-    Without a name ``"gcn"`` is meant, or ``"hetero"``.
-    """
+    """The model of that level, by default ``"gcn"``; of nodes that means ``"node-gcn"``."""
     name = name or ("hetero" if hetero else "gcn")
     fitting = [n for n, kind in MODELS.items() if (kind.level, kind.hetero) == (level, hetero)]
     for candidate in (name, f"{level}-{name}"):
@@ -72,11 +69,8 @@ def build_model(
 
     Args:
         name: One of :obj:`MODELS`.
-        in_channels: Number of node features.
-        out_channels: Number of classes, or 1 for regression.
-        task: ``"classification"`` or ``"regression"``.
+        in_channels, out_channels, task, hyper_parameters: Arguments of the model's class.
         seed: Seed of the initial weights.
-        hyper_parameters: Further arguments of the model's class.
     """
     kind = model_class(name)
     with torch.random.fork_rng(devices=[]):
@@ -158,7 +152,6 @@ def load_or_train(
         seed: Seed of the initial weights and of training.
         recipe: How to train; by default :func:`recipe_for` the dataset.
         root: Cache folder; by default ``$HPME_CACHE_DIR`` or the platform's cache folder.
-        progress: Whether to show a progress bar while training.
     """
     recipe = recipe or recipe_for(dataset.info)
     model, request = _untrained(dataset, model_name, seed, recipe)
@@ -196,13 +189,9 @@ def _untrained(
         suited = MODELS[model_name].suited_to(store.sizes[dataset.split["train"]])
     shape = (int(store.x.shape[1]), info.num_outputs, info.task)
     model = build_model(model_name, *shape, seed=seed, **suited)
+    known = {"name": info.name, "variant": dataset.variant, "graphs": len(dataset)}
     request = {
-        "dataset": {
-            "name": info.name,
-            "variant": dataset.variant,
-            "graphs": len(dataset),
-            "sha256": _fingerprint(store, dataset.split),
-        },
+        "dataset": {**known, "sha256": _fingerprint(store, dataset.split)},
         "model": model_name,
         "hyper_parameters": model.hyper_parameters,
         "recipe": asdict(recipe),

@@ -1,10 +1,10 @@
 """A frozen model on changed replicas of graphs, as many at once as fit; and its output row by row.
 
-PyG's ``Explainer`` says which rows of an output it asks about, and no more. Where rows are not
-those of separate graphs, of nodes or of links (edges join two graphs of ``batch``, nothing assigns
-rows to a type, the answer for a node depends on ``batch``), the whole input is copied once for
-every row. Copies are laid side by side: numbers in ``batch`` and ``edge_label_index`` count on from
-copy to copy. Whoever asks sees a model of graphs, whose output for a copy is its row.
+Where rows of an output are not those of separate graphs, of nodes or of links (edges join two
+graphs of ``batch``, nothing assigns rows to a type, the answer for a node depends on ``batch``),
+the whole input is copied once for every row, side by side: numbers in ``batch`` and
+``edge_label_index`` count on. Whoever asks sees a model of graphs, whose output for a copy is its
+row.
 """
 
 from __future__ import annotations
@@ -224,10 +224,7 @@ class Copies:
 def _agreeing(
     call: CallOnCopies, explained: ExplainedModel, copies: Copies, output: Tensor
 ) -> CallOnCopies:
-    """The call by which two copies have the output of one, twice.
-
-    Nothing says which types of nodes ``edge_label_index`` numbers, so all pairs of types are tried.
-    """
+    """The call by which two copies have the output of one, twice; all types of ends are tried."""
     links = call.arguments.get(LINK)
     typed = isinstance(links, Tensor) and copies.whole.schema is not None
     graphs = copies.made(copies.rows.new_zeros(2)).detached(everything=True).batch()

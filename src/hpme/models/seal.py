@@ -24,8 +24,7 @@ SHARE_KEPT_WHOLE = 0.6
 class SortPool(Aggregation):  # type: ignore[misc]
     r"""The ``k`` nodes of every graph with the highest last channel, in that order.
 
-    Equal to PyG's ``SortAggregation``, without padding every graph to the size of the largest:
-    memory is :math:`O(N + Bk)`. Rows that a small graph lacks are zero.
+    As PyG's ``SortAggregation``, without padding every graph to the size of the largest.
     """
 
     def __init__(self, k: int) -> None:
@@ -46,13 +45,10 @@ class SortPool(Aggregation):  # type: ignore[misc]
 class DGCNN(GCN):
     r"""Sorted node embeddings read as a sequence, the model of SEAL for links.
 
-    Graph convolutions of width ``hidden_channels`` and a last one of width 1, each followed by
-    tanh; the outputs of all of them are the node embedding. Nodes are sorted by the last channel,
-    the first ``k`` are read by two convolutions along the sequence, and a perceptron of width 128
-    with dropout follows. Features are taken as they are: for links they are one-hot labels.
-
-    The output depends on edge weights through the embeddings of the first ``k`` nodes; the order
-    itself has no gradient.
+    Graph convolutions and a last one of width 1 are each followed by tanh; the outputs of all of
+    them are the node embedding. Nodes are sorted by the last channel, which has no gradient, the
+    first ``k`` are read by two convolutions along the sequence, and a perceptron of width 128 with
+    dropout follows. Features are taken as they are.
 
     Args:
         in_channels, out_channels, task: As in :class:`TargetGNN`.
@@ -115,20 +111,11 @@ class DGCNN(GCN):
     def place_biases(self, x: Tensor, edge_index: Tensor, generator: torch.Generator) -> None:
         """Leaves the biases at zero: nothing is normalised, so rows differ in length."""
 
-    def graph_embedding(
-        self,
-        x: Tensor,
-        edge_index: Tensor,
-        batch: Tensor | None = None,
-        edge_weight: Tensor | None = None,
-        *,
-        batch_size: int | None = None,
-    ) -> Tensor:
+    def pooled(self, h: Tensor, batch: Tensor | None, num_graphs: int | None) -> Tensor:
         """Input of the perceptron for every graph."""
-        h = self.node_embeddings(x, edge_index, edge_weight)
         if batch is None:
-            batch, batch_size = torch.zeros_like(h[:, 0], dtype=torch.long), 1
-        embedding: Tensor = self.sequence(self.sort(h, batch, dim_size=batch_size).unsqueeze(1))
+            batch, num_graphs = torch.zeros_like(h[:, 0], dtype=torch.long), 1
+        embedding: Tensor = self.sequence(self.sort(h, batch, dim_size=num_graphs).unsqueeze(1))
         return embedding
 
     def activated(self, h: Tensor) -> Tensor:

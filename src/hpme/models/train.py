@@ -103,12 +103,10 @@ def train_target(
     recipe: Recipe | None = None,
     progress: bool = False,
 ) -> TrainReport:
-    """Trains a model in place and leaves it in evaluation mode with its best weights.
+    """Trains a model in place; it is left in evaluation mode with the lowest validation loss.
 
-    The weights kept are those with the lowest validation loss. Test graphs are used for nothing
-    but the report. Global random state is neither read nor changed. By default the recipe is that
-    of :func:`recipe_for` the dataset; ``seed`` is that of the first biases, of the order of the
-    training graphs and of dropout.
+    By default the recipe is that of :func:`recipe_for` the dataset; ``seed`` is that of the first
+    biases, of the order of the training graphs and of dropout.
     """
     recipe = recipe or recipe_for(dataset.info)
     store = dataset.training_store()
@@ -156,8 +154,7 @@ def train_target(
 def predict(model: TargetGNN, store: GraphStore, ids: Tensor | None = None) -> Tensor:
     """Outputs of a model for the graphs with the given numbers, or all of them.
 
-    A node-level model gives those of the anchors; of a single graph without anchors, those of the
-    nodes with the given numbers.
+    A node-level model gives those of anchors, or of the nodes of a single graph.
     """
     if ids is None:
         ids = torch.arange(len(store.x) if _is_whole(model, store) else len(store))
@@ -176,10 +173,9 @@ def evaluate(model: TargetGNN, store: GraphStore, ids: Tensor | None = None) -> 
         if output.shape[1] == 2 and torch.unique(y).numel() == 2:
             metrics["auc"] = score("roc_auc_score", output[:, 1] - output[:, 0], y)
         return metrics
-    output = output.view(-1)
-    metrics["rmse"] = score("root_mean_squared_error", output, y)
+    metrics["rmse"] = score("root_mean_squared_error", output.view(-1), y)
     if bool((y != 0).all()):
-        metrics["mape"] = score("mean_absolute_percentage_error", output, y)
+        metrics["mape"] = score("mean_absolute_percentage_error", output.view(-1), y)
     return metrics
 
 

@@ -42,23 +42,17 @@ def render(data: dict[str, Any]) -> str:
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
         "base-uri 'none'; form-action 'none'"
     )
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     parts = {
         "title": html.escape(data["title"]),
         "policy": html.escape(policy, quote=True).replace("&#x27;", "'"),
         "style": style,
         "script": script,
-        "data": embeddable_json(data),
+        # May stand inside a script element whatever texts it holds; JSON escapes all but ASCII.
+        "data": re.sub("[<>&]", lambda letter: f"\\u{ord(letter[0]):04x}", text),
     }
     # One pass, so that a title or name which looks like a placeholder stays what it is.
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _read("page.html"))
-
-
-def embeddable_json(data: Any) -> str:
-    """JSON that may stand inside a ``<script>`` element whatever texts it holds."""
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False)  # escapes all but ASCII
-    for letter in "<>&":
-        text = text.replace(letter, f"\\u{ord(letter):04x}")
-    return text
 
 
 def whole_numbers(values: Tensor) -> Column:
@@ -119,11 +113,7 @@ class Bond(IntEnum):
 def draw_graphs(
     graphs: Sequence[Any], store: GraphStore, types: Tensor | None, *, progress: bool = False
 ) -> dict[str, Any]:
-    """How the page draws all graphs, as their nodes and edges laid end to end.
-
-    Graphs with ``smiles`` are molecules, if RDKit is there and reads them. The number of every
-    node's ``label`` is one in ``labels``.
-    """
+    """How the page draws all graphs, as their nodes and edges laid end to end."""
     positions: list[Positions] = []
     labels: dict[Label, int] = {NO_LABEL: 0}
     label, bond, molecules = [], [], []
@@ -146,29 +136,24 @@ def draw_graphs(
                 # Pairs that are no bond of the molecule are plain links.
                 bond += [kinds.get((a, b), Bond.LINK) for a, b in ends[first:last]]
             advance(1)
-    everywhere = torch.from_numpy(np.concatenate(positions))
+    everywhere, batch = torch.from_numpy(np.concatenate(positions)), store.node_graph
+    owner, bound = batch.unsqueeze(1).expand_as(everywhere), everywhere.new_zeros(len(graphs), 2)
+    low = bound.scatter_reduce(0, owner, everywhere, "amin", include_self=False)
+    high = bound.scatter_reduce(0, owner, everywhere, "amax", include_self=False)
+    span = (high - low).amax(1, keepdim=True).clamp(min=1e-9)
     return {
         "nodes": whole_numbers(store.sizes),
         "edges": whole_numbers(pairs.counts),
         "ends": whole_numbers(pairs.index.t().reshape(-1)),
         "type": None if types is None else whole_numbers(types),
-        "places": _places(everywhere, store.node_graph, len(graphs)),
+        # As whole numbers, the longer side of every graph from 0 to 65534.
+        "places": whole_numbers(((everywhere - low[batch]) / span[batch] * 65534).round().view(-1)),
         "label": whole_numbers(torch.tensor(label, dtype=torch.long)),
         "labels": list(labels),
         "bond": whole_numbers(torch.tensor(bond, dtype=torch.long)),
         "molecule": whole_numbers(torch.tensor(molecules)),
         "molecules": all(molecules),
     }
-
-
-def _places(positions: Tensor, batch: Tensor, count: int) -> Column:
-    """Positions as whole numbers, the longer side of every graph from 0 to 65534."""
-    owner = batch.unsqueeze(1).expand_as(positions)
-    bound = positions.new_zeros(count, 2)
-    low = bound.scatter_reduce(0, owner, positions, "amin", include_self=False)
-    high = bound.scatter_reduce(0, owner, positions, "amax", include_self=False)
-    span = (high - low).amax(1, keepdim=True).clamp(min=1e-9)
-    return whole_numbers(((positions - low[batch]) / span[batch] * 65534).round().reshape(-1))
 
 
 def _written(
@@ -219,10 +204,7 @@ def _written(
 
 
 def _label(atom: Any, bonds: list[float]) -> Label:
-    """What a chemist would write: no letter for a plain carbon, hydrogens beside other atoms.
-
-    ``bonds`` is how far they go to the right.
-    """
+    """What a chemist would write at an atom whose bonds go so far to the right."""
     charge, isotope = atom.GetFormalCharge(), atom.GetIsotope()
     plain = atom.GetAtomicNum() == 6 and not (charge or isotope or atom.GetNumRadicalElectrons())
     if plain and bonds:

@@ -24,11 +24,7 @@ from hpme.viz.style import directions
 
 
 def sizes_of(counts: Tensor, steps: int) -> tuple[Tensor, Tensor]:
-    r"""Numbers of edges to keep, end to end, and how many of them every graph has.
-
-    At most ``steps + 1`` sizes, from none to all: every small one, then ever larger steps. Size
-    :math:`i` of a graph with :math:`P` edges is :math:`\max(i, P i^2 / \text{steps}^2)`.
-    """
+    """Numbers of edges to keep, from none to all in ever larger steps, and how many there are."""
     number = counts.clamp(max=steps) + 1
     step, graph = concatenated_ranges(torch.zeros_like(number), number)
     curve = (counts[graph] * (step / steps) ** 2).round().long()
@@ -46,11 +42,7 @@ def ranked(score: Tensor, graph: Tensor, counts: Tensor, seed: int) -> Tensor:
 
 
 class Predictions:
-    """Class probabilities of graphs and of their parts, or values in their own unit.
-
-    Raises:
-        InputError: If the model returns several values.
-    """
+    """Class probabilities of graphs and of their parts, or values in their own unit."""
 
     def __init__(self, explained: ExplainedModel, store: GraphStore) -> None:
         self.adapter, self.store = explained.adapter(), store
@@ -66,10 +58,7 @@ class Predictions:
     def parts(
         self, pairs: Pairs, rank: Tensor, kept: Tensor, counts: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """For every size: on the heaviest edges alone, and on the graph without them.
-
-        The other edges are deleted; all nodes and self-loops stay.
-        """
+        """For every size: on the heaviest edges and loops alone, and on the graph without them."""
         edge_rank = pairs.per_edge(rank, loops=0)
         loop = pairs.of_edge < 0
 
@@ -93,11 +82,7 @@ class Predictions:
         return torch.cat([output for _, output in found])
 
     def classes(self, given: Sequence[str] | None) -> list[str] | None:
-        """Names of classes, ``None`` in regression.
-
-        Raises:
-            InputError: If the given names are not those of the classes.
-        """
+        """Names of classes, ``None`` in regression."""
         count = self.full.shape[1]
         if not self.task.classification:
             if given is not None:
@@ -170,13 +155,7 @@ def truth_of(graphs: Sequence[Any], pairs: Pairs) -> Truth | None:
 def scores_of(
     named: Mapping[str, Sequence[Any]], store: GraphStore, *, molecules: bool
 ) -> tuple[bool, dict[str, Tensor]]:
-    """Scores of all units by explainer, end to end, and whether units are atoms.
-
-    They are where all graphs are molecules and all explainers score them, else pairs of nodes.
-
-    Raises:
-        InputError: If an explanation does not fit its graph.
-    """
+    """Scores of all units by explainer, and whether units are atoms, as all score them."""
     edges = {name: _edge_scores(some, store, name) for name, some in named.items()}
     nodes = {name: [one.get("node_mask") for one in some] for name, some in named.items()}
     sizes = store.sizes.tolist()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ import torch
 
 from hpme import __version__
 from hpme.errors import InputError
+from hpme.explainers.hpme.quality import Quality
 from hpme.graphs import GraphStore
 from hpme.graphs.hetero import flat_views
 from hpme.graphs.schema import NODE_TYPE
@@ -20,14 +22,7 @@ from hpme.models.output import Mode
 from hpme.page import entries
 from hpme.page.drawing import decimals, draw_graphs, render, shares, whole_numbers
 from hpme.progress import progress_bar
-from hpme.storage import write_atomically
-
-if TYPE_CHECKING:
-    from hpme.explainers.hpme.audit import Audit
-    from hpme.explainers.hpme.rulebook import RuleBook
-import math
-
-from hpme.explainers.hpme.quality import Quality
+from hpme.storage import json_values, write_atomically
 from hpme.viz.sheets import placed
 
 if TYPE_CHECKING:
@@ -81,37 +76,30 @@ def beyond(
         None if some is None else [_change(one, drawn) for one in some]
         for some in counterfactuals or ()
     ]
+    book = None if rules is None else rules.to_dict()
+    if rules is not None and book is not None:
+        rows = book["rules"] + book["contributors"]
+        for row, rule in zip(rows, rules.rules + rules.contributors, strict=True):
+            row["graph"] = drawn.add(rule.exemplar.graph)
+            row["nodes"] = rule.exemplar.nodes.nonzero().view(-1).tolist()
+            del row["patterns"]
     found = {
-        "rules": None if rules is None else _rules(rules, drawn),
+        "rules": book,
         "changes": None if counterfactuals is None else changes,
         "audit": None if audit is None else audit.to_dict(),
     }
     return found | {"drawn": drawn.to_dict(progress=progress) if drawn.graphs else None}
 
 
-def _rules(book: RuleBook, drawn: Drawn) -> dict[str, Any]:
-    found = book.to_dict()
-    rows = found["rules"] + found["contributors"]
-    for row, rule in zip(rows, book.rules + book.contributors, strict=True):
-        row["graph"] = drawn.add(rule.exemplar.graph)
-        row["nodes"] = rule.exemplar.nodes.nonzero().view(-1).tolist()
-        del row["patterns"]
-    return found
-
-
 def _change(one: Counterfactual, drawn: Drawn) -> dict[str, Any]:
-    before, after, *outputs = (
-        value if math.isfinite(value) else None for value in (one.before, one.after, *one.outputs)
-    )
     graph = one.graph.clone()
     graph.smiles = one.smiles
+    values = json_values({"before": one.before, "after": one.after, "outputs": one.outputs})
     return {
         "graph": drawn.add(graph),
         "changed": one.changed.nonzero().view(-1).tolist(),
         "removed": one.removed.nonzero().view(-1).tolist(),
-        "before": before,
-        "after": after,
-        "outputs": outputs,
+        **values,
         **{name: getattr(one, name) for name in CHANGE},
     }
 
@@ -120,8 +108,7 @@ def proofs(named: Mapping[str, Sequence[Any]], *, progress: bool = False) -> dic
     """By explainer what was moved where for each graph, drawn, and what the model said.
 
     A trial is a list: number of the drawn host, its output and its marked nodes, then those with
-    the region, then with a random region. Outputs of all hosts are as many numbers for every graph,
-    NaN where nothing was moved. The best is the graph whose region carries most for certain.
+    the region, then with a random region. The best graph is that whose region surely carries most.
     """
     drawn, found = Drawn(), dict[str, Any]()
     for name, explanations in named.items():
@@ -290,8 +277,7 @@ def write_page(
 
     Scores of the two directions between nodes are averaged; equal scores are ordered at random, and
     a score that is no number counts as the lowest. What the model predicts on the heaviest edges
-    alone, and without them, is computed here for up to ``steps + 1`` sizes; nodes and self-loops
-    stay.
+    alone, and without them, is computed here; nodes and self-loops stay.
 
     Args:
         model: The explained model; it is left exactly as it was.

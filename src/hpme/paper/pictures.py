@@ -43,12 +43,10 @@ def picture_page(exhibit: str, draw: Callable[[Shown], Any], caption: str) -> Sh
     """A page of pictures, one per dataset, and how good the runs are that they come from."""
 
     def blocks(cells: Cells, _: Results) -> list[Block]:
-        pictures = [
-            Picture(
-                f"{cells.suite}-{name}", f"{dataset_title(name)}: {caption}", draw(shown), False
-            )
-            for name, shown in _exhibited(cells, exhibit).items()
-        ]
+        pictures = []
+        for name, shown in _exhibited(cells, exhibit).items():
+            text = f"{dataset_title(name)}: {caption}"
+            pictures.append(Picture(f"{cells.suite}-{name}", text, draw(shown), False))
         runs = "Edge ROC-AUC of these runs over all their explained graphs"
         return [*pictures, score_table(cells.suite, runs, cells, ["auc"])]
 
@@ -71,9 +69,14 @@ def _exhibited(cells: Cells, exhibit: str) -> dict[str, Shown]:
     }
 
 
-def shown_graphs(shown: Shown) -> list[Data]:
-    """The graphs that are shown, with their ground truth."""
-    return [drawn_graph(item, item["graph"]) for item in next(iter(shown.values()))]
+def of_methods(picture: Callable[..., Any], read: Callable[[Item], Any]) -> Callable[[Shown], Any]:
+    """A picture of ground truth and of what all methods that were run make of it."""
+
+    def draw(shown: Shown) -> Any:
+        graphs = [drawn_graph(item, item["graph"]) for item in next(iter(shown.values()))]
+        return picture(graphs, {row: list(map(read, items)) for row, items in shown.items()})
+
+    return draw
 
 
 def drawn_graph(item: Item, number: int) -> Data:
@@ -86,13 +89,10 @@ def drawn_graph(item: Item, number: int) -> Data:
 
 def mixed_graph(item: Item) -> Data:
     """A mixup graph."""
-    return Data(
-        num_nodes=item["num_nodes"],
-        edge_index=torch.tensor(item["edge_index"], dtype=torch.long).view(2, -1),
-        edge_weight=torch.tensor(item["edge_weight"], dtype=torch.float),
-        transplanted=torch.tensor(item["transplanted"], dtype=torch.bool),
-        bridge=torch.tensor(item["bridge"], dtype=torch.bool),
-    )
+    index = torch.tensor(item["edge_index"], dtype=torch.long).view(2, -1)
+    marks = {k: torch.tensor(item[k], dtype=torch.bool) for k in ("transplanted", "bridge")}
+    weight = torch.tensor(item["edge_weight"], dtype=torch.float)
+    return Data(num_nodes=item["num_nodes"], edge_index=index, edge_weight=weight, **marks)
 
 
 def frame(rows: int, titles: Sequence[str], panel: tuple[float, float]) -> tuple[Any, Any]:
@@ -149,12 +149,6 @@ def draw_mixup_key(figure: Any, panels: Any, mixups: Sequence[Data]) -> None:
     bar.set_label("edge weight", fontsize=8.5, color=INK)
 
 
-def draw_cases(shown: Shown) -> Any:
-    """Ground truth and explanations of all methods that were run."""
-    explanations = {row: [_explanation(item) for item in items] for row, items in shown.items()}
-    return case_picture(shown_graphs(shown), explanations)
-
-
 def case_picture(graphs: Sequence[Any], explanations: Mapping[str, Sequence[Any]]) -> Any:
     """Ground truth beside as many of the heaviest edges of each explainer, a row per graph."""
     painter = painter_of(graphs, ".png")
@@ -197,19 +191,8 @@ def _explanation(item: Item) -> Explanation:
     return explanation
 
 
-def draw_mixups(shown: Shown) -> Any:
-    """Ground truth and mixup graphs of all methods that were run."""
-    mixed = {row: [mixed_graph(item) for item in items] for row, items in shown.items()}
-    return mixup_picture(shown_graphs(shown), mixed)
-
-
 def mixup_picture(graphs: Sequence[Any], mixups: Mapping[str, Sequence[Data]]) -> Any:
-    """Ground truth beside the mixup graphs of each explainer, a row per graph.
-
-    Edges of the explanation are red, all others blue, darker the more they weigh; random edges
-    between two joined graphs are dashed. Of complete graphs the heaviest edges are drawn. What a
-    mixup graph holds is said at :class:`~hpme.explainers.MixupGraphs`.
-    """
+    """Ground truth beside the mixup graphs of each explainer, a row per graph."""
     painter = nodelink.NodeLinkPainter()
     figure, rows = frame(len(graphs), ["Ground truth", *mixups], MIXUP_PANEL)
     for number, (graph, panels) in enumerate(zip(graphs, rows, strict=True)):
@@ -260,7 +243,7 @@ CASES = Suite(
     ),
     picture_page(
         "explanations",
-        draw_cases,
+        of_methods(case_picture, _explanation),
         "ground truth, and as many of the heaviest edges of each explanation; nodes that HPME "
         "pooled are marked.",
     ),
@@ -275,7 +258,7 @@ MIXUPS = Suite(
     ),
     picture_page(
         "mixups",
-        draw_mixups,
+        of_methods(mixup_picture, mixed_graph),
         "mixup graphs. Edges from the explanation are red, all others blue, darker the more they "
         "weigh; dashed ones join two graphs at random. Of the complete graphs of ProxyExplainer "
         "the 64 heaviest edges are drawn.",

@@ -71,9 +71,8 @@ def listen(port: int) -> socket.socket:
 class LocalServer:
     """Has questions answered, one after the other, and keeps the last answers.
 
-    Lets in who knows the token of its address, and no page of another address. ``Host`` is checked
-    since a name that somebody points at this machine is no address of it. ``texts`` are ``title``
-    and ``example`` of the page that questions are typed into.
+    Lets in who knows the token of its address, and no page of another address: somebody may point
+    another name at this machine. ``texts`` fill in the page that questions are typed into.
     """
 
     def __init__(

@@ -189,9 +189,8 @@ def evidence_chart(effects: Sequence[ClassEffect]) -> Any:
     axes.axvline(0, color=BORDER, lw=0.9, ls=(0, (3, 3)), zorder=0)
     axes.set_yticks([at for at, _ in names], [plain(text) for _, text in names])
     axes.set_xlim(-0.55, 1.55)
-    axes.set_xticks(
-        [0, 0.5, 1], ["0 %\nas other graphs are", "50 %", "100 %\nas the explained graph"]
-    )
+    words = ["0 %\nas other graphs are", "50 %", "100 %\nas the explained graph"]
+    axes.set_xticks([0, 0.5, 1], words)
     _quiet(axes, grid="x")
     axes.tick_params(length=0)
     return figure

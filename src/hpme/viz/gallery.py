@@ -36,9 +36,8 @@ def gallery(
 
     Edge weights show as colour and width, on one scale for all graphs of an explainer; the two
     directions of an edge are averaged, self-loops are not drawn. Nodes an explainer pooled are
-    marked, nodes a graph is about (``anchors``) have a ring. All panels of a graph place its nodes
-    alike. Graphs with ``smiles`` are drawn as molecules if RDKit is installed; there an atom has
-    the colour of its heaviest bond. Every type of nodes has its colour and shape.
+    marked, nodes a graph is about (``anchors``) have a ring. Graphs with ``smiles`` are drawn as
+    molecules if RDKit is installed; there an atom has the colour of its heaviest bond.
 
     Args:
         graphs: Graphs, with ``edge_mask`` and ``node_mask`` where there is ground truth.
@@ -46,7 +45,6 @@ def gallery(
         path: Where to write; ``.png`` or ``.svg``.
         predictions: The model's output for each graph, for the captions: class scores before the
             softmax if there are several columns, else values.
-        title: Title of the picture.
         graphs_per_row: How many graphs stand side by side.
 
     Raises:
@@ -79,10 +77,19 @@ def picture(
     none = [math.nan] * len(graphs)
     aucs = {n: explanation_auc_per_graph(e, graphs) if truth else none for n, e in named.items()}
     handles = _handles(painter, graphs, [e for items in named.values() for e in items], truth)
-    figure, cells, strip = _frame(
-        len(graphs), graphs_per_row, columns, painter.panel, title, len(handles)
-    )
+    per_row = max(1, min(graphs_per_row, len(graphs)))
+    rows = -(-len(graphs) // per_row)
+    width, height = per_row * columns * painter.panel[0], rows * (painter.panel[1] + 0.35)
+    width = max(width, 4.6)
+    key = 0.5 + KEY_ROW * -(-len(handles) // max(1, int(width / KEY_WIDTH)))
+    figure: Any = Figure(figsize=(width, height + key + 0.35))
+    figure.set_layout_engine("constrained", w_pad=0.04, h_pad=0.07)
+    if title:
+        figure.suptitle(style.plain(title), fontsize=12, color=style.INK)
+    top, strip = figure.subfigures(2, 1, height_ratios=[height, key])
+    cells = top.subfigures(rows, per_row, squeeze=False, wspace=0.03, hspace=0.03).flatten()
     for number, (graph, cell) in enumerate(zip(graphs, cells, strict=False)):
+        cell.set_facecolor("#F7F8F9")
         caption = _caption(graph, predictions, number if len(graphs) > 1 else None)
         cell.suptitle(caption, fontsize=9.5, color=style.INK, weight="bold")
         panels = list(cell.subplots(1, columns, squeeze=False)[0])
@@ -107,31 +114,6 @@ def save_picture(path: str | Path | None, content: Callable[[str], bytes]) -> st
         raise InputError(f"'{path}' must end in .png or .svg")
     write_atomically(path, content(path.suffix.lower()))
     return path
-
-
-def _frame(
-    count: int,
-    per_row: int,
-    columns: int,
-    panel: tuple[float, float],
-    title: str | None,
-    handles: int,
-) -> tuple[Any, Any, Any]:
-    """The figure, a cell for each graph, and a strip for the key below them."""
-    per_row = max(1, min(per_row, count))
-    rows = -(-count // per_row)
-    width, height = per_row * columns * panel[0], rows * (panel[1] + 0.35)
-    width = max(width, 4.6)
-    key = 0.5 + KEY_ROW * -(-handles // max(1, int(width / KEY_WIDTH)))
-    figure: Any = Figure(figsize=(width, height + key + 0.35))
-    figure.set_layout_engine("constrained", w_pad=0.04, h_pad=0.07)
-    if title:
-        figure.suptitle(style.plain(title), fontsize=12, color=style.INK)
-    top, strip = figure.subfigures(2, 1, height_ratios=[height, key])
-    cells = top.subfigures(rows, per_row, squeeze=False, wspace=0.03, hspace=0.03).flatten()
-    for cell in cells[:count]:
-        cell.set_facecolor("#F7F8F9")
-    return figure, cells, strip
 
 
 def _scale(explanations: Sequence[Any]) -> Normalize:

@@ -127,7 +127,10 @@ class MoleculePainter(NodeLinkPainter):
         ]
         discs += [(atom, ATOM_RADIUS, colour) for atom, colour in (white | atoms).items()]
         for atom, share, colour in discs:
-            _disc(drawer, places[atom], share * unit, colour)
+            corner = rdkit_module("Geometry").Point2D(share * unit, share * unit)
+            drawer.SetColour(colour)
+            drawer.SetLineWidth(1)
+            drawer.DrawEllipse(places[atom] - corner, places[atom] + corner, rawCoords=True)
         drawer.SetLineWidth(BOND_LINE)  # the drawing would go on with the width used last
         drawer.DrawMolecule(molecule)
         drawer.FinishDrawing()
@@ -147,10 +150,7 @@ def painter_of(graphs: Sequence[Any], suffix: str, starts: int = STARTS) -> Pain
 
 @lru_cache(maxsize=256)
 def _placed_molecule(smiles: str, num_atoms: int, places: bytes | None = None) -> Any:
-    """The molecule with positions, atoms numbered as in its graph; ``None`` if it does not fit.
-
-    It is turned, or its mirror image, so that atoms come near ``places`` that are numbers.
-    """
+    """The molecule with positions, turned so that atoms come near ``places``, if it fits."""
     both = (read_molecule(smiles, hydrogens=hydrogens) for hydrogens in (False, True))
     molecule = next((one for one in both if one.GetNumAtoms() == num_atoms), None)
     if molecule is None:
@@ -197,13 +197,6 @@ def _drawer(kind: str, width: int, height: int) -> Any:
     options.bondLineWidth = BOND_LINE
     options.useBWAtomPalette()
     return drawer
-
-
-def _disc(drawer: Any, place: Any, radius: float, colour: Colour) -> None:
-    corner = rdkit_module("Geometry").Point2D(radius, radius)
-    drawer.SetColour(colour)
-    drawer.SetLineWidth(1)
-    drawer.DrawEllipse(place - corner, place + corner, rawCoords=True)
 
 
 def _placed(axes: Any, drawing: str) -> str:

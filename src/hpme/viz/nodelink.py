@@ -29,11 +29,7 @@ STARTS = 3
 
 
 def positions_of(graph: Any, starts: int = STARTS) -> Positions:
-    """Where the nodes of a graph are drawn: by their edges, or by ``pos`` if it has none.
-
-    Positions in space are seen along the axis in which they differ least; ``places`` in the plane
-    stay what they are.
-    """
+    """Where the nodes of a graph are drawn: at ``places``, by their edges, or by ``pos``."""
     if graph.get("places") is not None:
         return np.asarray(graph.places, dtype=np.float64)
     position = graph.get("pos")
@@ -44,10 +40,9 @@ def positions_of(graph: Any, starts: int = STARTS) -> Positions:
 
 
 def node_positions(edge_index: Tensor, num_nodes: int, starts: int = STARTS) -> Positions:
-    """Positions ``[num_nodes, 2]``, scaled to fill [-1, 1]; always the same for the same graph.
+    """Positions ``[num_nodes, 2]`` in [-1, 1]; always the same for the same graph.
 
-    Distances in the drawing follow path lengths, those of short paths the closest, as in
-    Kamada-Kawai layouts; the more starts, the fewer knots.
+    Distances follow path lengths, as in Kamada-Kawai layouts; the more starts, the fewer knots.
     """
     if num_nodes <= 1:
         return np.zeros((num_nodes, 2))
@@ -108,10 +103,7 @@ WIDTHS = (1.0, 4.2)
 
 
 class NodeLinkPainter:
-    """Draws any graph; a heavy edge is dark and wide, a node the graph is about has a ring.
-
-    Every type of nodes has its colour and shape.
-    """
+    """Draws any graph; a heavy edge is dark and wide, a node the graph is about has a ring."""
 
     panel = (2.3, 2.3)  # width and height in inches
     truth_colour = TRUTH
@@ -179,10 +171,7 @@ def _draw_nodes(axes: Any, positions: Any, graph: Any, marked: Tensor | None, co
         kinds = graph[NODE_TYPE].numpy()
         for kind in np.unique(kinds):
             face, shape = TYPES[kind % len(TYPES)]
-            for there, large, rim, width in (
-                (~chosen, 0.5, "white", 0.6),
-                (chosen, 1.6, colour, 2),
-            ):
+            for there, large, rim, width in (~chosen, 0.5, "white", 0.6), (chosen, 1.6, colour, 2):
                 axes.scatter(
                     *positions[(kinds == kind) & there].T, s=large * size, c=face, marker=shape,
                     edgecolors=rim, linewidths=width, zorder=3,

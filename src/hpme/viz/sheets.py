@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Sequence
 from copy import copy
@@ -62,17 +63,14 @@ def proof_picture(proof: Proof, suffix: str) -> bytes:
     width = (3 + OWN * len(own)) * (panel[0] + GAP) + GAP
     height = max(len(rows), 1) * (panel[1] + 0.3)
     page = _Page((width, HEAD + height + FOOT), panel, painter, bool(own))
+    noun = "molecule" if molecules else "graph"
     colour = RAISES if proof.output >= float(proof.hosts.nanmean()) else LOWERS
     for graph in own:
-        noun = "molecule" if molecules else "graph"
         page.head(0, graph.get("name") or f"the explained {noun}", colour)
         words = f"{proof.name} {_number(proof.output)}"
         page.draw(0, max(len(rows) - 1, 0) / 2, graph, proof.region, colour, words)
-    heads = f"another {'molecule' if molecules else 'graph'}", "with the region in it"
-    tints = INK, colour, CONTROL
-    for column, (text, tint) in enumerate(
-        zip((*heads, "with a random region"), tints, strict=True)
-    ):
+    heads = {f"another {noun}": INK, "with the region in it": colour}
+    for column, (text, tint) in enumerate({**heads, "with a random region": CONTROL}.items()):
         page.head(len(own) + column, text, tint)
     for place, (trial, row) in enumerate(zip(proof.trials, rows, strict=True)):
         marks = zip(trial, row, (GONE, colour, CONTROL), strict=True)
@@ -83,6 +81,13 @@ def proof_picture(proof: Proof, suffix: str) -> bytes:
     page.text(GAP, 0.35, in_words(proof), fontsize=12.5, ha="left")
     content = render(page.figure, suffix)
     return content if painter is None else painter.finish(content)
+
+
+def draw_region(painter: Painter, axes: Any, graph: Data, nodes: Tensor, colour: str) -> None:
+    """A graph with some nodes and the edges between them in a colour."""
+    # Black bonds and letters stand on it.
+    shade = pale(colour) if isinstance(painter, MoleculePainter) else colour
+    painter.draw_marked(axes, graph, nodes[graph.edge_index].all(0), nodes, shade)
 
 
 def in_words(proof: Proof) -> str:
@@ -130,10 +135,7 @@ class _Page(Sheet):
         left, width = self.column(column)
         height = self.panel[1] * width / self.panel[0]
         top = HEAD + row * (self.panel[1] + 0.3) - (height - self.panel[1]) / 2
-        shade = pale(colour) if isinstance(self.painter, MoleculePainter) else colour
-        inside = nodes[graph.edge_index].all(0)
-        axes = self.axes((left, width), top, height)
-        self.painter.draw_marked(axes, graph, inside, nodes, shade)
+        draw_region(self.painter, self.axes((left, width), top, height), graph, nodes, colour)
         style = {"fontsize": 12, "weight": "bold", "color": INK if colour == GONE else colour}
         self.text(left + width / 2, top + height + 0.1, output, **style)
         if colour not in (GONE, CONTROL) and column:
@@ -185,7 +187,8 @@ def rules_picture(book: RuleBook, suffix: str) -> bytes:
         top = TOP + ROW * number
         assert painter is not None
         page.line(top)
-        _exemplar(page.axes(EXEMPLAR, top + 0.06, ROW - 0.12), rule, painter, colours[number])
+        axes = page.axes(EXEMPLAR, top + 0.06, ROW - 0.12)
+        draw_region(painter, axes, rule.exemplar.graph, rule.exemplar.nodes, colours[number])
         _condition(page, top, rule, colours[number])
         _coverage(page.axes(COVERAGE, top + 0.25, ROW - 0.5), rule, colours[number])
         last = number == count - 1
@@ -229,7 +232,7 @@ def _condition(page: Sheet, top: float, rule: Rule, colour: str) -> None:
         form, _, limit = name.partition(" (")
         lines += [
             (("and " if number and not at else "") + text, {"fontsize": 11.5, "weight": "bold"})
-            for at, text in enumerate(_folded(form))
+            for at, text in enumerate(re.findall(".{1,20}", form) or [""])
         ]
         if limit:
             lines.append((limit.rstrip(")"), {"fontsize": 8, "color": QUIET}))
@@ -239,19 +242,6 @@ def _condition(page: Sheet, top: float, rule: Rule, colour: str) -> None:
     first = top + ROW / 2 - step * (len(lines) - 1) / 2
     for number, (text, style) in enumerate(lines):
         page.text(CONDITION[0], first + number * step, text, **style)
-
-
-def _folded(name: str, width: int = 20) -> list[str]:
-    return [name[i : i + width] for i in range(0, len(name), width)] or [""]
-
-
-def _exemplar(axes: Any, rule: Rule, painter: Painter, colour: str) -> None:
-    """The exemplar with its match marked."""
-    graph, nodes = rule.exemplar.graph, rule.exemplar.nodes
-    inside = nodes[graph.edge_index].all(0)
-    # Black bonds and letters stand on the colour.
-    shade = pale(colour) if isinstance(painter, MoleculePainter) else colour
-    painter.draw_marked(axes, graph, inside, nodes, shade)
 
 
 def _coverage(axes: Any, rule: Rule, colour: str) -> None:

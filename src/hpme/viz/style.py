@@ -45,8 +45,7 @@ def pale(colour: str, share: float = 0.55) -> str:
 
 
 def directions(explanation: Any) -> Tensor | None:
-    """Whether each node clearly raises (1) or lowers (-1) the output, or neither; ``None`` if that
-    was not asked.
+    """Whether each node clearly raises (1) or lowers (-1) the output; ``None`` if not asked.
 
     Pooled nodes do what their region does in other graphs, where that is known, else in its own.
     """
@@ -68,10 +67,7 @@ def directions(explanation: Any) -> Tensor | None:
 
 
 def tones(explanation: Any) -> list[str] | None:
-    """Colours of nodes that raise or lower the output, the paler the less they count.
-
-    ``None`` if it is not known what nodes do.
-    """
+    """Colours of nodes that raise or lower the output, if known, the paler the less they count."""
     sign, mask = directions(explanation), explanation.get("node_mask")
     if sign is None:
         return None
@@ -113,7 +109,7 @@ def plain(text: str) -> str:
     return one_line(text).replace("$", r"\$")
 
 
-def render(figure: Any, suffix: str, *, dpi: int = RESOLUTION) -> bytes:
+def render(figure: Any, suffix: str) -> bytes:
     """A figure as ``.png``, ``.svg`` or ``.pdf``, without dates and names of software."""
     content = io.BytesIO()
     meta: dict[str, dict[str, None]] = {
@@ -123,7 +119,7 @@ def render(figure: Any, suffix: str, *, dpi: int = RESOLUTION) -> bytes:
     }
     # A fixed salt, because identifiers in an SVG would be random otherwise.
     with matplotlib.rc_context({"svg.hashsalt": "hpme"}):
-        figure.savefig(content, format=suffix[1:], dpi=dpi, metadata=meta[suffix])
+        figure.savefig(content, format=suffix[1:], dpi=RESOLUTION, metadata=meta[suffix])
     found = content.getvalue()
     # The layout is solved to within rounding, which shows in the sign of zeros.
     return re.sub(rb"(?<=[ \n])-0(?=[ \n\"])", b"0", found) if suffix == ".svg" else found

@@ -26,43 +26,37 @@ DRAWS = 24
 
 @dataclass(frozen=True)
 class Surrounding:
-    """Connected atoms that a region needs in its host, by their numbers in its own molecule.
-
-    Of each the kind without the region, whether it is in a ring and how many bonds to the region it
-    has; all together as a molecule, unless there is one only.
-    """
+    """Connected atoms that a region needs in its host, by their numbers in its own molecule."""
 
     atoms: tuple[int, ...]
-    kinds: tuple[Kind, ...]
-    ringed: tuple[bool, ...]
-    joints: tuple[int, ...]
-    pattern: Any = field(compare=False)
+    kinds: tuple[Kind, ...]  # without the region
+    ringed: tuple[bool, ...]  # whether they are in a ring
+    joints: tuple[int, ...]  # numbers of bonds to the region
+    pattern: Any = field(compare=False)  # all as a molecule, unless there is one only
+
+    @property
+    def closing(self) -> bool:
+        """Whether a region that meets it closes a ring."""
+        return sum(map(bool, self.joints)) > 1
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a region that is moved as a whole: joints are ``(own atom, atom it is bound to)``.
-
-    The fragment has the atoms, in their order, and bonds between them as a molecule.
-    """
+    """A part of a region that is moved as a whole."""
 
     atoms: tuple[int, ...]
-    joints: tuple[Link, ...]
+    joints: tuple[Link, ...]  # own atom and the one it is bound to
     surroundings: tuple[Surrounding, ...]
-    fragment: Any = field(compare=False)
+    fragment: Any = field(compare=False)  # the atoms, in their order, as a molecule
 
 
 @dataclass(frozen=True)
 class Graft:
-    """A region that can be moved: numbers of atoms that are, and the pieces they are in.
+    """A region that can be moved."""
 
-    Atoms of the frame are not moved, but matched by atoms of the host. Sizes are those of connected
-    parts, of atoms of either kind.
-    """
-
-    atoms: tuple[int, ...]
-    frame: tuple[int, ...]
-    sizes: tuple[int, ...]
+    atoms: tuple[int, ...]  # that are moved
+    frame: tuple[int, ...]  # atoms that are not moved, but matched by atoms of the host
+    sizes: tuple[int, ...]  # of connected parts, of atoms of either kind
     pieces: tuple[Piece, ...]
 
 
@@ -119,11 +113,6 @@ class Anatomy:
         """Those that stay: in rings that are not whole inside, and what cannot be cut off them."""
         cut = {a for a in inside if any(not ring <= inside for ring in self.rings_of[a])}
         return _reached(cut, self.stiff, inside)
-
-    def with_rings(self, atoms: set[int]) -> set[int]:
-        """Atoms with all rings they are in, and all that share an atom with those."""
-        ringed = [sorted(set[int]().union(*rings)) for rings in self.rings_of]
-        return self.closed(_reached(atoms, ringed))
 
     def parts(self, atoms: Collection[int]) -> list[list[int]]:
         """Connected parts of some atoms, each sorted, by their lowest."""
@@ -197,12 +186,7 @@ class Anatomy:
 
 
 def graft_of(anatomy: Anatomy, atoms: Iterable[int]) -> tuple[Graft | None, str]:
-    """A set of atoms as a region that can be moved; ``None`` and the reason if there is none.
-
-    Atoms at the other end of multiple bonds come along. Where all would be frame, whole rings come
-    along if the region at most doubles, or has three atoms then. Parts that are bound to nothing
-    else are left out.
-    """
+    """A set of atoms as a region that can be moved; ``None`` and the reason if there is none."""
     region, reason = _movable(anatomy, {int(number) for number in atoms})
     return (None if region is None else _graft(anatomy, *region)), reason
 
@@ -215,8 +199,9 @@ def _movable(anatomy: Anatomy, asked: set[int]) -> tuple[tuple[set[int], set[int
         raise InputError(f"atoms must be numbers from 0 to {anatomy.size - 1}, got {sorted(asked)}")
     inside = anatomy.closed(asked)
     frame = anatomy.frame(inside)
-    if len(frame) == len(inside):
-        inside = anatomy.with_rings(inside)
+    if len(frame) == len(inside):  # then whole rings come along, if these are small
+        ringed = [sorted(set[int]().union(*rings)) for rings in anatomy.rings_of]
+        inside = anatomy.closed(_reached(inside, ringed))
         if len(inside) > max(3, 2 * len(asked)):
             return None, "a small part of a ring"
         frame = anatomy.frame(inside)
@@ -285,11 +270,7 @@ def _reached(start: Iterable[int], near: Near, among: Collection[int] | None = N
 def random_region(
     anatomy: Anatomy, like: Graft, generator: torch.Generator, *, avoid: Collection[int] = ()
 ) -> Graft | None:
-    """A random region as large and as connected as another one; ``None`` if none was found.
-
-    Of several draws the first is taken that shares fewest atoms with those to avoid and, among
-    these, moves the most similar number of atoms.
-    """
+    """A random region as large and as connected as another one; ``None`` if none was found."""
     avoid = set(avoid)
     best: tuple[tuple[int, int], set[int], set[int]] | None = None
     for _ in range(DRAWS):

@@ -58,23 +58,18 @@ class Reading:
 
 @dataclass(frozen=True)
 class MoleculeArrays:
-    """Molecules laid end to end; atoms and matches are numbered from each molecule's first.
+    """Molecules laid end to end; atoms and matches are numbered from each molecule's first."""
 
-    ``number`` and ``failed`` are positions in the input of molecules that can and cannot be read,
-    ``atom`` and ``bond_type`` those in :data:`ATOMS` and :data:`BONDS`. ``match`` is the match
-    table, a row ``(atom, match, pattern)`` for every atom of a match.
-    """
-
-    number: Array
+    number: Array  # positions in the input
     sizes: Array
     bond_counts: Array
     match_counts: Array
-    atom: Array
+    atom: Array  # positions in ATOMS
     bond: Array
-    bond_type: Array
-    match: Array
+    bond_type: Array  # positions in BONDS
+    match: Array  # a row of atom, match and pattern for every atom of a match
     contribution: Array
-    failed: Array
+    failed: Array  # positions in the input of those that cannot be read
     reasons: Array
 
     @classmethod
@@ -133,39 +128,14 @@ def parse(chem: Any, smiles: str, hydrogens: bool) -> Any:
     return chem.AddHs(molecule) if hydrogens else molecule
 
 
-ORDER_CODE = {1.0: 0, 2.0: 1, 3.0: 2, 1.5: 3}
-"""Position in :data:`BONDS` of every order of bonds; that of others is the last."""
-_OTHER_BOND = len(BONDS) - 1
-ARROWS = ("->", "<-")
-"""Dative bonds, the only ones in SMILES whose order is that of another type."""
-
-
-def bond_codes(molecule: Any, smiles: str) -> tuple[list[tuple[int, int]], list[int]]:
-    """Ends and types of all bonds."""
-    # RDKit's iterators and types of bonds are slow; numbers of bonds and their orders are not.
-    rows = [
-        (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), bond.GetBondTypeAsDouble())
-        for bond in map(molecule.GetBondWithIdx, range(molecule.GetNumBonds()))
-    ]
-    types = [ORDER_CODE.get(order, _OTHER_BOND) for _, _, order in rows]
-    if any(arrow in smiles for arrow in ARROWS):
-        names = [bond.GetBondType().name for bond in molecule.GetBonds()]
-        types = [BONDS.index(name) if name in BONDS else _OTHER_BOND for name in names]
-    return [row[:2] for row in rows], types
-
-
-def atom_codes(chem: Any) -> Array:
-    """Position in :data:`ATOMS` of every atomic number."""
-    codes = np.full(256, len(ATOMS) - 1, dtype=np.int64)
-    for code, symbol in enumerate(ATOMS[:-1]):
-        codes[chem.GetPeriodicTable().GetAtomicNumber(symbol)] = code
-    return codes
-
-
 def read_chunk(smiles: Sequence[str], first: int, how: Reading) -> MoleculeArrays:
     """Reads some molecules, the first of which has the given position in the input."""
     chem = rdkit_module("Chem")
     patterns = compile_smarts(how.smarts)
+    kinds = {getattr(chem.BondType, name): code for code, name in enumerate(BONDS)}
+    elements = np.full(256, len(ATOMS) - 1, dtype=np.uint8)
+    for code, symbol in enumerate(ATOMS[:-1]):
+        elements[chem.GetPeriodicTable().GetAtomicNumber(symbol)] = code
     rows: dict[str, list[Any]] = {column.name: [] for column in fields(MoleculeArrays)}
     with rdkit_module("rdBase").BlockLogs():  # failures are listed
         for position, text in enumerate(smiles, first):
@@ -175,15 +145,15 @@ def read_chunk(smiles: Sequence[str], first: int, how: Reading) -> MoleculeArray
                 rows["failed"].append(position)
                 rows["reasons"].append(str(error))
                 continue
-            places = range(molecule.GetNumAtoms())
-            atoms = [atom.GetAtomicNum() for atom in map(molecule.GetAtomWithIdx, places)]
-            bonds, types = bond_codes(molecule, text)
+            # RDKit's own iterators are slow.
+            atoms = list(map(molecule.GetAtomWithIdx, range(molecule.GetNumAtoms())))
+            bonds = list(map(molecule.GetBondWithIdx, range(molecule.GetNumBonds())))
             rows["number"].append(position)
             rows["sizes"].append(len(atoms))
             rows["bond_counts"].append(len(bonds))
-            rows["atom"] += atoms
-            rows["bond"] += bonds
-            rows["bond_type"] += types
+            rows["atom"] += [atom.GetAtomicNum() for atom in atoms]
+            rows["bond"] += [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in bonds]
+            rows["bond_type"] += [kinds.get(bond.GetBondType(), len(BONDS) - 1) for bond in bonds]
             table = matches(molecule, patterns)
             rows["match"] += table
             rows["match_counts"].append(len(table))
@@ -191,7 +161,7 @@ def read_chunk(smiles: Sequence[str], first: int, how: Reading) -> MoleculeArray
                 found = rdkit_module("Chem.rdMolDescriptors")._CalcCrippenContribs(molecule)
                 rows["contribution"] += [pair[0] for pair in found]
     arrays = {name: np.array(rows[name], TYPES.get(name, np.int64)) for name in rows}
-    arrays["atom"] = atom_codes(chem)[arrays["atom"]].astype(np.uint8)
+    arrays["atom"] = elements[arrays["atom"]]
     arrays |= {name: arrays[name].reshape(-1, width) for name, width in (("bond", 2), ("match", 3))}
     return MoleculeArrays(**arrays)
 
@@ -214,11 +184,7 @@ def read_molecules(
     stop_on_failure: bool = False,
     progress: bool = True,
 ) -> MoleculeArrays:
-    """Reads molecules in chunks; what cannot be read is listed, not raised.
-
-    By default few are read in this process, many in one process per processor.
-    ``stop_on_failure`` stops after the first chunk with a failure.
-    """
+    """Reads molecules in chunks; by default many are read in one process per processor."""
     compile_smarts(how.smarts)
     if not smiles:
         raise InputError("no molecules: the list is empty, or the file has no row below its header")

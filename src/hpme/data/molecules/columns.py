@@ -26,15 +26,9 @@ SKIPPED = ("row", "smiles", "reason")
 
 @dataclass(frozen=True)
 class SkippedRow:
-    """A row that is not in the dataset.
+    """A row that is not in the dataset, and why."""
 
-    Args:
-        row: Its position in the list, from 0, or its line in the file, from 1.
-        smiles: The SMILES it gave.
-        reason: What is wrong with it.
-    """
-
-    row: int
+    row: int  # its position in the list, from 0, or its line in the file, from 1
     smiles: str
     reason: str
 

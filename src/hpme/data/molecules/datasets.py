@@ -44,8 +44,7 @@ def build_by_rule(
 ) -> GraphStore:
     """Molecules labelled 1 if all fragments of the variant's rule occur, which are the truth.
 
-    ``"downsampled"`` keeps all positives and twice as many negatives, drawn with the seed; all
-    other variants are fixed and the seed changes nothing. Molecules are the first of the file.
+    ``"downsampled"`` keeps all positives and twice as many negatives, drawn with the seed.
     """
     store, _ = _read(path, "mol_id", size, Reading(FRAGMENTS[rules[variant]]))
     if variant != DOWNSAMPLED:
@@ -57,11 +56,7 @@ def build_by_rule(
 
 
 def build_crippen(variant: str, seed: int, size: int, path: Path) -> GraphStore:
-    """Molecules with their hydrogens, labelled with Crippen's logP; the seed changes nothing.
-
-    ``"published"`` ranks directed edges, which splits the two directions of a bond in half of the
-    molecules; ``"paper"`` ranks bonds.
-    """
+    """Molecules with their hydrogens, labelled with Crippen's logP; ``"paper"`` ranks bonds."""
     how = Reading(hydrogens=True, contributions=True)
     store, molecules = _read(path, "Compound ID", size, how)
     contribution, directed = torch.from_numpy(molecules.contribution), variant == PUBLISHED

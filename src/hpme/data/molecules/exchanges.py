@@ -50,16 +50,10 @@ GROUPS = {
 
 @dataclass(frozen=True)
 class Edit:
-    """A molecule in which groups were exchanged.
-
-    Args:
-        smiles: The molecule.
-        origin: For each of its atoms the number in the molecule that was first edited, -1 for
-            those that came.
-    """
+    """A molecule in which groups were exchanged."""
 
     smiles: str
-    origin: tuple[int, ...]
+    origin: tuple[int, ...]  # numbers of its atoms before the first edit, -1 for those that came
 
     @property
     def new(self) -> list[int]:
@@ -92,14 +86,7 @@ class Edit:
 def exchanged(
     anatomy: Anatomy, end: int, gone: Collection[int], group: Graft | None
 ) -> Transplant | None:
-    """A molecule with a group in place of another; ``None`` if RDKit says that it is none.
-
-    Args:
-        anatomy: The molecule.
-        end: The atom whose substituent goes.
-        gone: The atoms of that; none for a hydrogen.
-        group: A substituent of another molecule; by default a hydrogen.
-    """
+    """A molecule whose atom ``end`` has a group or a hydrogen in place of atoms, or of another."""
     assembly = Assembly(anatomy)
     assembly.gone.update(gone)
     if not gone:
@@ -153,21 +140,12 @@ def _names() -> dict[str, str]:
     return {_fragment(one, range(1, one.size)): name for name, one in own.items()}
 
 
-@cache
-def _unlikely() -> dict[str, Any]:
-    return dict(zip(UNLIKELY, compile_smarts(list(UNLIKELY.values())), strict=True))
+_unlikely = cache(lambda: compile_smarts(list(UNLIKELY.values())))
 
 
 def objection(before: Any, after: Any) -> str | None:
-    """Why a chemist would not keep a molecule made of another; ``None`` if nothing speaks for that.
-
-    Only what is new counts: what the other has as often is no objection.
-
-    Args:
-        before: The molecule that was changed.
-        after: What was made of it.
-    """
-    for name, pattern in _unlikely().items():
+    """What a chemist would object to in a molecule and not in the one it was made of."""
+    for name, pattern in zip(UNLIKELY, _unlikely(), strict=True):
         count = len(after.GetSubstructMatches(pattern))
         if count and count > len(before.GetSubstructMatches(pattern)):
             return name
@@ -214,11 +192,7 @@ def shared_atoms(
 ) -> list[tuple[int, int]]:
     """Atoms of the common core of two molecules that are the same, by RDKit's search for it.
 
-    Args:
-        first, second: The molecules.
-        unlike: Whether a core of any atoms is tried as well, which spans what was exchanged in the
-            middle. That with most equal atoms counts.
-        seconds: Time for each search; what is found until then counts.
+    With ``unlike`` a core of any atoms is tried as well; that with most equal atoms counts.
     """
     mcs = rdkit_module("Chem.rdFMCS")
     kinds = [

@@ -24,15 +24,11 @@ _read = lru_cache(maxsize=4096)(read_molecule)
 
 @dataclass(frozen=True)
 class MoleculeLabels:
-    """Labels of molecules laid end to end.
+    """Labels of molecules laid end to end."""
 
-    An atom's label is twice its atomic number, plus one if it is aromatic; a bond's that of RDKit.
-    Its fine label also says how many hydrogens it has, its charge, and whether it is in a ring.
-    """
-
-    atom: Tensor
-    fine: Tensor
-    bond: Tensor
+    atom: Tensor  # twice the atomic number, plus one if it is aromatic
+    fine: Tensor  # also how many hydrogens an atom has, its charge, and whether it is in a ring
+    bond: Tensor  # RDKit's number of the type
 
 
 def whole_molecule(smiles: str, num_atoms: int) -> Any:
@@ -96,13 +92,7 @@ def _symbol(label: int) -> tuple[int, bool, str]:
 def ring_systems(
     smiles: Sequence[str], sizes: Tensor, inside: Sequence[Tensor]
 ) -> list[tuple[int, list[int]]]:
-    """Rings and up to three fused ones that touch a region: a molecule and atoms that show each.
-
-    Args:
-        smiles: One text per molecule.
-        sizes: Number of atoms of every molecule.
-        inside: Atoms of the region in every molecule, boolean.
-    """
+    """Rings and up to three fused ones that touch a region: a molecule and atoms that show each."""
     chem = rdkit_module("Chem")
     example: dict[str, tuple[int, list[int]]] = {}
     count = Counter[str]()

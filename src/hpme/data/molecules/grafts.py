@@ -1,14 +1,9 @@
 """Transplants that chemistry allows: regions of molecules moved so that molecules result.
 
-A region is cut at single bonds, and no ring is opened. What it was bound to decides where it may
-go: an atom of the host takes the place of the atom a region was bound to if it is of the same kind.
-Atoms of a ring that is not whole inside the region are its frame: they are not moved, the host must
-have them. The carbon, nitrogen and oxygens of a nitrobenzene are a nitro group that wants an
-aromatic carbon. A whole ring on a frame, such as an epoxide on a six-membered ring, closes on atoms
-of the host like those of the frame.
-
-Molecules have no hydrogens among their atoms and are sanitised; :class:`Anatomy` holds what is
-asked about one again and again.
+A region is cut at single bonds, and no ring is opened. An atom of the host takes the place of the
+atom a region was bound to if it is of the same kind. Atoms of a ring that is not whole inside the
+region are its frame: they are not moved, the host must have them, and a whole ring on a frame
+closes on them. Molecules have no hydrogens among their atoms and are sanitised.
 """
 
 from __future__ import annotations
@@ -38,31 +33,27 @@ Fillers = Mapping[int, Sequence[Graft]]
 """Regions that say little, by the number of atoms that are moved."""
 MOST_MATCHES = 200
 """Places of a frame of several atoms in a host."""
+CAPS = {(6, True): "C(C)=O", (16, True): "S(C)(=O)=O"}
+"""What stands for an atom by element and whether it has a double bond to oxygen; else methyl, for
+aromatic ones phenyl. Its first atom is bound."""
 LONGEST_CHAIN = 4
 """Carbons that take the place of a region between several others."""
 
 
 @dataclass(frozen=True)
 class Transplant:
-    """A sanitised molecule made of two.
-
-    Of each of its atoms the number in the molecule of the region, and in the host; -1 where it is
-    not of it. Atoms that are of neither are new.
-    """
+    """A sanitised molecule made of two; atoms that are of neither are new."""
 
     molecule: Any
-    region: tuple[int, ...]
-    host: tuple[int, ...]
+    region: tuple[int, ...]  # numbers of its atoms in the molecule of the region, -1 of others
+    host: tuple[int, ...]  # the same in the host
 
 
 def insert(graft: Graft, host: Anatomy, generator: torch.Generator) -> Transplant | None:
     """A host with a region at a random place of the right kind; ``None`` if it has none.
 
     A region between two atoms goes between two that are bound to each other, where the host has
-    such. Else one atom of the host is matched and a small group stands for each of the others: a
-    phenyl group for an aromatic atom, acetyl for C=O, mesyl for S=O, methyl for all else. A
-    hydrogen of the host goes, or where it has none of the right kind a substituent of about the
-    same number of atoms. Counter-ions of the host stay as they are.
+    such; else beside one atom that loses a hydrogen, or a substituent of about the same size.
     """
     assembly = Assembly(host)
     for piece in graft.pieces:
@@ -98,10 +89,7 @@ class Hosts:
 def insert_many(
     graft: Graft, hosts: Hosts, count: int, generator: torch.Generator
 ) -> tuple[list[tuple[int, Transplant]], int]:
-    """A region in random hosts, at most once in each: numbers of hosts and what was made.
-
-    Also returns how many hosts were tried, of those that have an atom of the right kind.
-    """
+    """A region in random hosts: numbers of hosts and what was made, and how many were tried."""
     made: list[tuple[int, Transplant]] = []
     fitting = hosts.fitting(graft)
     for tried, place in enumerate(torch.randperm(len(fitting), generator=generator).tolist()):
@@ -120,11 +108,7 @@ def remove(
     *,
     fillers: Fillers | None = None,
 ) -> Transplant | None:
-    """A molecule without a region of its own; ``None`` if nothing can take its place.
-
-    Hydrogens do, or fillers of about as many atoms if there are any, see :func:`fillers_of`; a
-    chain of carbons where the region was between others.
-    """
+    """A molecule with hydrogens or fillers in place of a region; ``None`` if that cannot be."""
     assembly = Assembly(anatomy)
     for piece in graft.pieces:
         for part in anatomy.parts(piece.atoms):
@@ -179,7 +163,7 @@ def _between(piece: Piece, assembly: Assembly, generator: torch.Generator) -> di
 def _beside(piece: Piece, assembly: Assembly, generator: torch.Generator) -> dict[int, int] | None:
     """Atoms of the host for one of the surroundings; what they lose is gone."""
     order = torch.randperm(len(piece.surroundings), generator=generator).tolist()
-    first = [one for one in piece.surroundings if _closing(one)]
+    first = [one for one in piece.surroundings if one.closing]
     if len(first) > 1:
         return None  # a ring between them would open
     first = first or [one for one in piece.surroundings if len(one.atoms) > 1]
@@ -199,11 +183,6 @@ def _beside(piece: Piece, assembly: Assembly, generator: torch.Generator) -> dic
                 assembly.gone |= side
                 return {one.atoms[0]: site}
     return None
-
-
-def _closing(one: Surrounding) -> bool:
-    """Whether a region that meets it closes a ring."""
-    return sum(map(bool, one.joints)) > 1
 
 
 def _with_hydrogens(one: Surrounding, assembly: Assembly) -> list[tuple[int, ...]]:
@@ -282,11 +261,13 @@ class Assembly:
             a: k for one in piece.surroundings for a, k in zip(one.atoms, one.kinds, strict=True)
         }
         ends = dict(places)
-        self.closes |= any(_closing(one) for one in piece.surroundings)
+        self.closes |= any(one.closing for one in piece.surroundings)
         for inner, outer in piece.joints:
             here = first + piece.atoms.index(inner)
             if outer not in ends:
-                cap = _cap(kinds[outer])
+                number, _, aromatic, orders, _ = kinds[outer]
+                double = (2.0, 8) in orders
+                cap = _read("c1ccccc1" if aromatic else CAPS.get((number, double), "C"))
                 ends[outer] = self.add(cap, [-1] * cap.GetNumAtoms())
             self.bind(ends[outer], here)
 
@@ -319,16 +300,6 @@ class Assembly:
         kept = [number for number in range(len(self.host)) if number not in self.gone]
         region, host = (tuple(some[number] for number in kept) for some in (self.region, self.host))
         return Transplant(edited.GetMol(), region, host)
-
-
-def _cap(kind: Kind) -> Any:
-    """What stands for an atom of a kind; its first atom is bound."""
-    number, _, aromatic, orders, _ = kind
-    if aromatic:
-        return _read("c1ccccc1")
-    if (2.0, 8) in orders and number in (6, 16):
-        return _read("C(C)=O" if number == 6 else "S(C)(=O)=O")
-    return _read("C")
 
 
 @cache

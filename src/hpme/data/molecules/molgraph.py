@@ -21,11 +21,7 @@ share of exactly 0.7 differs from one just below."""
 
 
 def molecule_graphs(molecules: MoleculeArrays, text: Mapping[str, Sequence[str]]) -> GraphStore:
-    """Graphs of molecules, without labels.
-
-    Node features are one-hot over :data:`ATOMS`, edge features (``edge_attr``) over
-    :data:`BONDS`. Every bond is stored in both directions, one after the other.
-    """
+    """Graphs of molecules, without labels; both directions of a bond follow each other."""
     bond = torch.from_numpy(molecules.bond).long()
     bond_type = torch.from_numpy(molecules.bond_type).long().repeat_interleave(2)
     return GraphStore(
@@ -62,10 +58,7 @@ def read_part(smiles: Sequence[str], *, hydrogens: bool = False) -> ReadMolecule
 def flatten_molecules(
     molecules: MoleculeArrays, num_rules: int, text: Mapping[str, Sequence[str]]
 ) -> GraphStore:
-    """:func:`molecule_graphs` with label 1 where every rule matches; the matches are the truth.
-
-    An edge is ground truth if both its atoms are.
-    """
+    """:func:`molecule_graphs` with label 1 where every rule matches; the matches are the truth."""
     store = molecule_graphs(molecules, text)
     match_counts = torch.from_numpy(molecules.match_counts)
     atom, match_id, rule = torch.from_numpy(molecules.match).long().t().contiguous()
@@ -88,10 +81,9 @@ def with_contributions(
 ) -> GraphStore:
     """The molecules labelled with the sum of their atoms' contributions.
 
-    The value of a bond is the mean of its atoms' contributions. Ground truth are the bonds of
-    largest absolute value, as long as together they hold less than ``share`` of the molecule's
-    total; ground-truth nodes are their ends. ``directed`` ranks directed edges, as the published
-    rule does: it may take one direction of a bond and leave the other.
+    Ground truth are the bonds whose atoms have the largest absolute mean, as long as they hold less
+    than ``share`` of the total. ``directed`` ranks directed edges, as the published rule does: it
+    may take one direction of a bond and leave the other.
     """
     graph, ends = store.edge_graph, store.edge_index
     whole = (contribution * CONTRIBUTION_UNIT).round().long()

@@ -44,13 +44,7 @@ logger = logging.getLogger(__name__)
 
 
 class SmilesDataset(GraphDataset):
-    """Molecules of :func:`from_smiles`; graphs carry ``smiles`` and, if given, ``name``.
-
-    Args:
-        store: The graphs.
-        info: What the dataset is.
-        skipped: Rows that are not in it.
-    """
+    """Molecules of :func:`from_smiles`; graphs carry ``smiles``, perhaps ``name``."""
 
     def __init__(self, store: GraphStore, info: DatasetInfo, skipped: Sequence[SkippedRow]) -> None:
         super().__init__(store, info, VARIANT, 0)
@@ -95,7 +89,6 @@ def from_smiles(
         workers: Number of processes; by default one for few molecules, else one per processor.
             Outside Linux, a script that uses several must guard its main part with
             ``if __name__ == "__main__"``.
-        progress: Whether to draw a progress bar (on terminals only).
         title: Name of the dataset.
         rows: What to call the rows in messages; by default their positions from 0.
 
@@ -104,12 +97,8 @@ def from_smiles(
         MissingPackageError: If RDKit is not installed.
     """
     smiles, rules = list(smiles), dict(rules or {})
-    table = SmilesColumns(
-        smiles,
-        range(len(smiles)) if rows is None else rows,
-        None if labels is None else list(labels),
-        None if names is None else list(names),
-    )
+    labels, names = (None if some is None else list(some) for some in (labels, names))
+    table = SmilesColumns(smiles, range(len(smiles)) if rows is None else rows, labels, names)
     _check(table, rules, task, on_error)
     label = None if table.labels is None else Labels.read(table.labels, task)
     arrays = read_molecules(
@@ -135,10 +124,7 @@ def from_smiles(
 def read_smiles(
     table: SmilesColumns, *, hydrogens: bool = False, progress: bool = True
 ) -> tuple[GraphStore, list[SkippedRow]]:
-    """Graphs of molecules without labels, and the rows that are none.
-
-    The graphs are those of :func:`from_smiles` without ``y`` and ground truth; arguments as there.
-    """
+    """:func:`from_smiles` without labels and ground truth, and the rows that are no molecules."""
     arrays = read_molecules(table.smiles, Reading(hydrogens=hydrogens), progress=progress)
     bad = dict(zip(arrays.failed.tolist(), arrays.reasons.tolist(), strict=True))
     skipped = _skipped(table, bad)
@@ -152,11 +138,8 @@ def parse_smiles(
     task: TaskKind = "classification",
     hydrogens: bool = False,
 ) -> tuple[list[tuple[Any, dict[str, Any]]], list[SkippedRow]]:
-    """RDKit's molecules, for those who make features of their own, and the rows that are none.
-
-    Each comes with what :func:`from_smiles` would know of it besides features: ``smiles`` and, as
-    far as they are given, ``name``, ``y`` and ``node_mask``.
-    """
+    """RDKit's molecules, each with its ``smiles``, ``name``, ``y`` and ``node_mask`` as far as they
+    are given, and the rows that are none."""
     chem, patterns = rdkit_module("Chem"), compile_smarts(list(rules.values()))
     label = None if table.labels is None else Labels.read(table.labels, task)
     bad = {} if label is None else label.problems()
@@ -222,9 +205,7 @@ def from_smiles_csv(
 
     Args:
         path: The file, in UTF-8.
-        smiles_column: Column of the SMILES.
-        label_column: Column of the labels.
-        name_column: Column of the names.
+        smiles_column, label_column, name_column: What stands where.
         size: Number of rows to read; by default all.
         task: ``"classification"`` or ``"regression"``.
         options: Other arguments of :func:`from_smiles`. Rows are named by their line in the file.
@@ -234,15 +215,8 @@ def from_smiles_csv(
     """
     path = Path(path)
     table = read_columns(path, smiles_column, label_column, name_column, size=size)
-    return from_smiles(
-        table.smiles,
-        table.labels,
-        names=table.names,
-        task=task,
-        title=path.stem,
-        rows=table.rows,
-        **options,
-    )
+    known: dict[str, Any] = {"names": table.names, "title": path.stem, "rows": table.rows}
+    return from_smiles(table.smiles, table.labels, task=task, **known, **options)
 
 
 def _check(

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from hpme.data.info import PUBLISHED, GraphStats, entry, read_official
+from hpme.data.info import PUBLISHED, entry, read_official
 from hpme.data.synthetic import drawing
 from hpme.errors import InputError, StorageError
 from hpme.graphs import GraphStore
@@ -27,11 +28,16 @@ COUNTING_SIZE = 120
 PUBLISHED_GRAPHS = 1_000
 
 
-def build_ba_house_grid(_variant: str, seed: int, size: int) -> GraphStore:
-    """BA(20, 1) with a house (class 0) or a 3 x 3 grid (class 1), half each on average."""
-    random_, rng = drawing.private_generators("ba-housegrid", seed)
+def build_house_or_grid(name: str, _variant: str, seed: int, size: int) -> GraphStore:
+    """BA(20, 1) with a house (class 0) or a 3 x 3 grid (class 1), half each on average.
+
+    House-Grid-Volume has one uniform feature, and labels that sum it over the motif.
+    """
+    random_, rng = drawing.private_generators(name, seed)
     kinds = [random_.randrange(2) for _ in range(size)]
     store = _with_one(random_, [(drawing.HOUSE, drawing.GRID)[kind] for kind in kinds])
+    if name == "house-grid-volume":
+        return shuffled(_with_volume(store, _uniform_features(store, rng)), rng)
     return shuffled(_labelled(store, torch.tensor(kinds)), rng)
 
 
@@ -44,20 +50,9 @@ def build_ba_house_and_grid(_variant: str, seed: int, size: int) -> GraphStore:
     return shuffled(_labelled(store, torch.tensor([int(kind == both) for kind in kinds])), rng)
 
 
-def build_house_grid_volume(_variant: str, seed: int, size: int) -> GraphStore:
-    """The graphs of BA-HouseGrid with one uniform feature; the label sums it over the motif."""
-    random_, rng = drawing.private_generators("house-grid-volume", seed)
-    kinds = [random_.randrange(2) for _ in range(size)]
-    store = _with_one(random_, [(drawing.HOUSE, drawing.GRID)[kind] for kind in kinds])
-    return shuffled(_with_volume(store, _uniform_features(store, rng)), rng)
-
-
 def build_house_orgrid_volume(_variant: str, seed: int, size: int) -> GraphStore:
-    """BA(20, 1 or 2) with a house, a grid or both, a third each; the label sums the motifs' x.
-
-    BA-HouseOrGrid also has graphs without a motif; their volume is 0 and nothing explains it, so
-    they are not generated.
-    """
+    """BA(20, 1 or 2) with a house, a grid or both, a third each; the label sums the motifs' x."""
+    # Nothing would explain the volume of graphs without a motif, as BA-HouseOrGrid has, too.
     random_, rng = drawing.private_generators("house-orgrid-volume", seed)
     kinds = random_.choices([(True, False), (False, True), (True, True)], k=size)
     store = _house_and_grid(random_, kinds)
@@ -80,11 +75,7 @@ def build_ba_2motifs(variant: str, seed: int, size: int) -> GraphStore:
 
 
 def published_ba_2motifs() -> GraphStore:
-    """The published graphs, read from ``ba_2motifs.npz`` (see :func:`read_official`).
-
-    In 40 of them the attachment is missing and node 20 has a self-loop instead; the self-loop is
-    kept, and is not ground truth.
-    """
+    """The published graphs; 40 have a self-loop at node 20 in place of the attachment."""
     needed = ("n_edges", "u", "v", "y")
     path, arrays = read_official("ba_2motifs.npz", needed)
     counts, u, v, y = (arrays[key].astype(np.int64) for key in needed)
@@ -108,9 +99,8 @@ def published_ba_2motifs() -> GraphStore:
 def build_ba_motif_volume(variant: str, seed: int, size: int) -> GraphStore:
     """BA(20, 1) with a five-cycle and random features; the label is their sum over the motif.
 
-    ``"paper"`` draws the feature from U[0, 100] and repeats it over ten dimensions, as the
-    published set does: the label sums all of them, so its scale (standard deviation about 650)
-    and the paper's RMSE stay comparable.
+    ``"paper"`` repeats the feature over ten dimensions, as the published set does: the label sums
+    all of them, so that the paper's RMSE stays comparable.
     """
     random_, rng = drawing.private_generators("ba-motif-volume", seed)
     if variant == PUBLISHED:
@@ -136,11 +126,7 @@ def published_ba_motif_volume(size: int) -> GraphStore:
 
 
 def build_ba_motif_counting(variant: str, seed: int, size: int) -> GraphStore:
-    """``k`` five-cycles, each held by one edge to a BA base; the label is ``k``.
-
-    The paper states ``k`` in 0..10 but not the size of the base: it has 20 nodes here, as in all
-    other BA sets. The published set has 120 nodes in all and ``k`` in 1..19.
-    """
+    """``k`` five-cycles, each held by one edge to a BA base of 20 nodes; the label is ``k``."""
     random_, rng = drawing.private_generators("ba-motif-counting", seed)
     if variant == PUBLISHED:
         return shuffled(published_ba_motif_counting(size), rng)
@@ -149,11 +135,7 @@ def build_ba_motif_counting(variant: str, seed: int, size: int) -> GraphStore:
 
 
 def published_ba_motif_counting(size: int) -> GraphStore:
-    """The published recipe: ``k`` in 1..19 and the base of graph ``i`` depend on ``i`` only.
-
-    The attachment points of the release are not known; they are drawn from the same source as
-    ``k``, uniformly over the base.
-    """
+    """The published recipe: graph ``i`` depends on ``i`` only; where it attaches is not known."""
     plans = []
     for i in range(size):
         draw = random.Random(i)
@@ -217,11 +199,6 @@ def _with_volume(store: GraphStore, x: Tensor) -> GraphStore:
     return _labelled(store, volume, x)
 
 
-def _with_both_motifs(stats: GraphStats) -> Tensor:
-    """The class "both motifs" only: class 0 is the absence of a motif, which no edge shows."""
-    return stats.y == 1
-
-
 INFOS = (
     entry(
         "BA-2Motifs",
@@ -246,7 +223,7 @@ INFOS = (
     entry(
         "BA-HouseGrid",
         "BA graph with a house (0) or a 3x3 grid (1)",
-        build_ba_house_grid,
+        partial(build_house_or_grid, "ba-housegrid"),
         num_classes=2,
         num_graphs=10_000,
     ),
@@ -256,12 +233,13 @@ INFOS = (
         build_ba_house_and_grid,
         num_classes=2,
         num_graphs=10_000,
-        explainable=_with_both_motifs,
+        # Class 0 is the absence of a motif, which no edge shows.
+        explainable=lambda stats: stats.y == 1,
     ),
     entry(
         "House-Grid-Volume",
         "BA-HouseGrid with random features; sum over the motif's nodes",
-        build_house_grid_volume,
+        partial(build_house_or_grid, "house-grid-volume"),
         num_graphs=10_000,
     ),
     entry(

@@ -43,10 +43,7 @@ CRANE = Motif.from_edges("crane", [(1, 2), (2, 3), (3, 4), (1, 4), (0, 1), (0, 3
 
 
 class GraphSketch:
-    """One graph under construction, from the undirected edges of its base, each once.
-
-    It remembers which nodes and edges came from a motif.
-    """
+    """One graph under construction, from undirected edges; it remembers what came from a motif."""
 
     def __init__(self, num_nodes: int, edges: EdgeArray) -> None:
         self.in_motif = [False] * num_nodes
@@ -106,10 +103,7 @@ def flatten_undirected(
     edge_mask: npt.NDArray[np.bool_],
     node_mask: npt.NDArray[np.bool_],
 ) -> GraphStore:
-    """Stores every undirected edge in both directions, a self-loop once.
-
-    ``sizes`` and ``counts`` are the nodes and undirected edges of every graph.
-    """
+    """Stores undirected edges, of which there are ``counts``, in both directions, loops once."""
     graph = np.repeat(np.arange(len(counts)), counts)
     proper = np.flatnonzero(edges[:, 0] != edges[:, 1])
     source = np.concatenate([np.arange(len(edges)), proper])
@@ -132,10 +126,7 @@ def constant_features(store: GraphStore) -> Tensor:
 
 
 def private_generators(name: str, seed: int) -> tuple[random.Random, np.random.Generator]:
-    """Random sources of one dataset: one for structure, one for features and node order.
-
-    Private, so that the caller's global random state is neither used nor changed; keyed by name,
-    so that two sets with the same seed do not share their graphs.
-    """
+    """Random sources of one dataset: one for structure, one for features and node order."""
+    # Keyed by name, so that two sets with the same seed do not share their graphs.
     rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
     return random.Random(int(rng.integers(2**62))), rng

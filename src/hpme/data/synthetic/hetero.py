@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 
 import numpy as np
@@ -42,37 +41,26 @@ def build_hetero_motifs(_variant: str, seed: int, size: int) -> GraphStore:
     kinds: list[int] = []
     for label in y.tolist():
         sketch = GraphSketch.barabasi_albert(BASE_SIZE, 1, random_)
-        base = _kinds_of_tree(sketch, random_)
+        # None is of the type of its parent, which has a smaller number.
+        parent = {max(edge): min(edge) for edge in sketch.edge_blocks[0][0].tolist()}
+        base: list[int] = []
+        for node in range(sketch.num_nodes):
+            taken = base[parent[node]] if node in parent else None
+            base.append(random_.choice([k for k in range(len(MOTIF_WIDTHS)) if k != taken]))
         free = [node for node, kind in enumerate(base) if kind != MOTIF_KINDS[0]]
         sketches.append(sketch.attach((CYCLE, HOUSE)[label], random_.choice(free)))
         kinds += [*base, *MOTIF_KINDS]
     store = flatten(sketches).with_attributes(graph={"y": y})
-    return shuffled(_with_types(store, kinds), rng)
-
-
-def _kinds_of_tree(sketch: GraphSketch, random_: random.Random) -> list[int]:
-    """Random types of the nodes of a tree, none that of its parent, which has a smaller number."""
-    parent = {max(edge): min(edge) for edge in sketch.edge_blocks[0][0].tolist()}
-    kinds: list[int] = []
-    for node in range(sketch.num_nodes):
-        taken = kinds[parent[node]] if node in parent else None
-        kinds.append(random_.choice([kind for kind in range(len(MOTIF_WIDTHS)) if kind != taken]))
-    return kinds
-
-
-def _with_types(store: GraphStore, kinds: list[int]) -> GraphStore:
     back = tuple((target, f"rev_{name}", source) for source, name, target in RELATIONS)
-    edge_types = RELATIONS + back
-    schema = _schema(MOTIF_WIDTHS, edge_types)
-    node_type = torch.tensor(kinds)
+    schema, node_type = _schema(MOTIF_WIDTHS, RELATIONS + back), torch.tensor(kinds)
     number = torch.zeros(len(MOTIF_WIDTHS), len(MOTIF_WIDTHS), dtype=torch.long)
-    number[tuple(schema.ends())] = torch.arange(len(edge_types))
+    number[tuple(schema.ends())] = torch.arange(len(schema.edge_types))
     source, target = node_type[store.edge_index]
     own = torch.arange(schema.width) < torch.tensor(schema.widths)[node_type].unsqueeze(1)
     store = store.with_attributes(
         node={"x": CONSTANT * own, NODE_TYPE: node_type}, edge={EDGE_TYPE: number[source, target]}
     )
-    return replace(store, schema=schema)
+    return shuffled(replace(store, schema=schema), rng)
 
 
 ACCOUNT, DEVICE, MERCHANT = range(3)
@@ -99,10 +87,8 @@ def build_hetero_fraud(_variant: str, seed: int, size: int) -> GraphStore:
     """A ring is a device that several accounts use, all of them new; their class is 1.
 
     Neither part is enough: offices share a device, too, between old and new accounts, and many new
-    accounts belong to nobody. All accounts pay random merchants. The ground truth are the edges
-    between the device of an account's own ring and its accounts: another ring, three hops away by
-    a merchant, does not make the account part of one. ``size`` is the number of accounts; devices
-    and merchants add about half as many nodes.
+    accounts belong to nobody. The ground truth are the edges between the device of an account's own
+    ring and its accounts. ``size`` is the number of accounts.
     """
     _, rng = private_generators("hetero-fraud", seed)
     if size < 200:

@@ -29,15 +29,12 @@ HOUSE_ROLES = (1, 1, 2, 2, 3)
 
 @dataclass(frozen=True)
 class Family:
-    """What the published set and its generator share: the documented graph and its numbering.
-
-    ``base`` nodes come before the first motif, whose first node holds it to the base.
-    """
+    """What the published set and its generator share: the documented graph and its numbering."""
 
     name: str
     num_nodes: int
     motif: drawing.Motif
-    base: int
+    base: int  # number of nodes before the first motif, whose first node holds it to the base
     explained: range
 
     def explained_nodes(self, num_nodes: int, base: int, motifs: int) -> npt.NDArray[np.bool_]:
@@ -68,10 +65,7 @@ def build_ba_shapes(variant: str, seed: int, size: int) -> GraphStore:
 
 
 def build_ba_community(variant: str, seed: int, size: int) -> GraphStore:
-    """Two BA-Shapes joined by random edges; classes differ between the halves, too.
-
-    Two features have mean -1 in one half and 1 in the other (variance 0.5), eight are noise.
-    """
+    """Two BA-Shapes joined by random edges; classes and two features differ between the halves."""
     random_, rng = drawing.private_generators(COMMUNITY.name, seed)
     if variant == PUBLISHED:
         return shuffled(published(COMMUNITY, size), rng)
@@ -198,11 +192,9 @@ def _finished(
     x: npt.NDArray[np.float64] | None = None,
 ) -> GraphStore:
     """The graph with labels, features, all ones unless given, and the explained nodes marked."""
-    features = (
-        torch.ones(int(store.sizes[0]), NUM_FEATURES) if x is None else torch.from_numpy(x).float()
-    )
-    labels, marks = torch.from_numpy(y), torch.from_numpy(explained)
-    return store.with_attributes(node={"y": labels, "x": features, "explained": marks})
+    x = np.ones((int(store.sizes[0]), NUM_FEATURES)) if x is None else x
+    node = {"y": y, "x": x.astype(np.float32), "explained": explained}
+    return store.with_attributes(node={k: torch.from_numpy(v) for k, v in node.items()})
 
 
 INFOS = (

@@ -66,22 +66,14 @@ class Ensemble(nn.Module):
 
     @torch.no_grad()
     def spread(self, graphs: Any) -> Tensor:
-        """Standard deviation of the members' outputs, ``[graphs, tasks]``: how far they disagree.
-
-        Args:
-            graphs: A list of graphs of :func:`~hpme.models.chemprop.molecules`, or their ``Batch``.
-        """
+        """Standard deviation of the members' outputs on a list or ``Batch`` of molecules."""
         batch = graphs if isinstance(graphs, Batch) else Batch.from_data_list(list(graphs))
         with frozen(self):
             return self.outputs(*_inputs(batch)).std(0)
 
 
 def spread_of(explained: ExplainedModel, graphs: Any) -> Tensor | None:
-    """How far the members of an ensemble disagree about the explained task, ``[graphs]``.
-
-    That is the standard deviation of the probability, the largest of several classes, or of the
-    value; ``None`` for a single network.
-    """
+    """Standard deviation of an ensemble's members, of several classes the largest, ``[graphs]``."""
     if not isinstance(explained.model, Ensemble):
         return None
     found, target = explained.model.spread(graphs), explained.target
@@ -94,13 +86,8 @@ def spread_of(explained: ExplainedModel, graphs: Any) -> Tensor | None:
 
 def _kind(member: Any) -> dict[str, Any]:
     """What members of an ensemble share."""
-    head = member.predictor
-    return {
-        "input widths": input_widths(member),
-        "head": type(head).__name__,
-        "number of tasks": head.n_tasks,
-        "tasks": task_names(member),
-    }
+    head = {"head": type(member.predictor).__name__, "number of tasks": member.predictor.n_tasks}
+    return {"input widths": input_widths(member), **head, "tasks": task_names(member)}
 
 
 def input_widths(member: Any) -> tuple[int, int, int]:
@@ -115,11 +102,8 @@ def first(model: nn.Module) -> Any:
 
 
 def embedding_layer(model: nn.Module) -> str:
-    """Name of the layer whose output is the node embedding.
-
-    Of an ensemble it is that of the last member, whose readout is the last to run, so that
-    embeddings of nodes and graphs belong to one network.
-    """
+    """Name of the layer whose output is the node embedding."""
+    # The readout of the last member runs last: embeddings of nodes and graphs are of one network.
     inside = f"members.{len(model.members) - 1}." if isinstance(model, Ensemble) else ""
     return f"{inside}message_passing"
 
@@ -179,13 +163,9 @@ def _inputs(graphs: Batch) -> tuple[MolGraphs, Tensor | None, Tensor | None]:
 _MODULES = ("chemprop.nn.", "torch.nn.modules.")
 """Where classes of layers, transforms and metrics come from; making one runs nothing else."""
 _DICTIONARY = "lightning.fabric.utilities.data.AttributeDict"
-_OTHERS = {
-    "torchmetrics.metric.jit_distributed_available",
-    *(
-        f"torchmetrics.utilities.data.dim_zero_{how}"
-        for how in ("cat", "max", "mean", "min", "sum")
-    ),
-}
+_REDUCTIONS = (f"dim_zero_{how}" for how in ("cat", "max", "mean", "min", "sum"))
+_OTHERS = {f"torchmetrics.utilities.data.{name}" for name in _REDUCTIONS}
+_OTHERS.add("torchmetrics.metric.jit_distributed_available")
 _DAMAGED = (pickle.UnpicklingError, RuntimeError, KeyError, TypeError, ValueError, AttributeError)
 PARTS = ("message_passing", "agg", "predictor")
 
@@ -195,8 +175,7 @@ def read_model(
 ) -> tuple[nn.Module, list[str] | None]:
     """The network in a file of ``chemprop train`` or of Lightning, and the names of its tasks.
 
-    Several files, or a folder of them, are an :class:`~hpme.models.chemprop.Ensemble`. The names
-    stay with the network, so that :func:`~hpme.models.chemprop.explained` knows them. Such files
+    Several files, or a folder of them, are an :class:`~hpme.models.chemprop.Ensemble`. Such files
     are pickles. Tensors, numbers and Chemprop's own classes are read from them with
     ``weights_only=True``; a file that names anything else is refused.
 

@@ -43,13 +43,12 @@ def target_tables(name: str, records: Iterable[Record]) -> list[Table]:
     place = {dataset: number for number, dataset in enumerate(DATASETS)}
     order = sorted(targets.values(), key=lambda record: [*map(str, record.experiment.target)])
     order.sort(key=lambda record: place.get(record.experiment.dataset, len(place)))
-    tables = []
-    for task, metrics in (("classification", ("accuracy", "macro_f1")),
-                          ("regression", ("rmse", "mape"))):  # fmt: skip
-        chosen = [r for r in order if metrics[0] in _test_metrics(r)]
-        if chosen:
-            tables.append(_target_table(f"{name}-{task}", task, metrics, chosen))
-    return tables
+    kinds = {"classification": ("accuracy", "macro_f1"), "regression": ("rmse", "mape")}
+    return [
+        _target_table(f"{name}-{task}", task, metrics, chosen)
+        for task, metrics in kinds.items()
+        if (chosen := [r for r in order if metrics[0] in _test_metrics(r)])
+    ]
 
 
 def _target_table(name: str, task: str, metrics: tuple[str, ...], records: list[Record]) -> Table:
@@ -62,10 +61,8 @@ def _target_table(name: str, task: str, metrics: tuple[str, ...], records: list[
             digits = metric_of(metric).digits
             value = test.get(metric)
             text = MISSING if value is None else f"{value * _scale(metric):.{digits}f}"
-            printed = paper.get(e.dataset, {}).get(e.model, {}).get(metric)
-            entries.append(
-                Entry(text, paper=None if printed is None else f"{printed.mean:.{digits}f}")
-            )
+            known = paper.get(e.dataset, {}).get(e.model, {}).get(metric)
+            entries.append(Entry(text, paper=known and f"{known.mean:.{digits}f}"))
         details = [e.model.upper()]
         details += [str(record.context["variant"])] if e.variant else []
         details += [f"{e.size} graphs"] if e.size else []
@@ -76,14 +73,9 @@ def _target_table(name: str, task: str, metrics: tuple[str, ...], records: list[
     percent = [metric_of(m).title for m in shown if _scale(m) != 1]
     if percent:
         notes.append(f"{join_words(percent)} in percent.")
-    return Table(
-        name=name,
-        caption=f"Explained models, {task}",
-        corner="Target",
-        columns=tuple(Column(metric_of(metric).heading) for metric in shown),
-        rows=tuple(rows),
-        notes=tuple(notes),
-    )
+    columns = tuple(Column(metric_of(metric).heading) for metric in shown)
+    caption = f"Explained models, {task}"
+    return Table(name, caption, "Target", columns, tuple(rows), tuple(notes))
 
 
 def _test_metrics(record: Record) -> Mapping[str, float]:

@@ -71,10 +71,7 @@ class Cell:
         return not (self.records or self.failures)
 
     def stat(self, metric: str, spread: Spread = "seeds") -> Stat:
-        """A metric over runs; its spread over targets if there are several, else over seeds.
-
-        Or over all graphs of all runs.
-        """
+        """A metric over runs; its spread over targets, else seeds, or over graphs of all runs."""
         by_run: dict[Run, float] = {}
         inside: list[float] = []
         undefined: Counter[str] = Counter()
@@ -170,23 +167,30 @@ def gather(
 ) -> Cells:
     """All cells of a suite in its order, with the results that belong there.
 
-    A result belongs to a cell whatever its seed, if it is of a target of the suite. Results with
-    other settings than the suite's
-    (fewer graphs, shorter training) belong there, too, unless there are some with the suite's;
-    settings are never mixed in one cell. Where all cells have the seeds of the suite, others that
-    only some cells have, because another suite asked for them, are left out.
+    They may have any seed, and other settings than the suite's (fewer graphs, shorter training) if
+    none have these; settings are never mixed in one cell. Where all cells have the seeds of the
+    suite, others that only some cells have, because another suite asked for them, are left out.
     """
     templates: dict[CellKey, Experiment] = {}
     for (key, _), experiment in _asked(suite, 0).items():
         templates.setdefault(key, experiment)
-    found, failed = _by_settings(suite, records), _messages(failures)
-    chosen = {key: _of_one_setting(found[key], templates[key]) for key in templates}
+    found, failed = _by_settings(suite, records), defaultdict[CellKey, dict[Run, str]](dict)
+    for failure in failures:
+        experiment = Experiment.from_dict(failure["experiment"])
+        message = f"{failure['error']}: {failure['message']}".strip().splitlines()[0]
+        failed[experiment.cell][experiment.run] = message
+    chosen: dict[CellKey, dict[Run, Record]] = {}
+    for key, template in templates.items():
+        # Those with the settings of the suite, whatever the graphs, else those that are most.
+        own = _settings(template)[:-1]
+        ranked = {(one[:-1] == own, len(runs), one): runs for one, runs in found[key].items()}
+        chosen[key] = ranked[max(ranked)] if ranked else {}
     seeds = [{seed for _, seed in runs} for runs in chosen.values() if runs]
     common = set.intersection(*seeds) if seeds else set()
     equal = common >= {*suite.seeds}
     cells = []
     for (key, template), title in zip(templates.items(), _titles(templates), strict=True):
-        runs, messages = chosen[key], sorted(failed.get(key, {}).items())
+        runs, messages = chosen[key], sorted(failed[key].items())
         shown = [runs[run] for run in sorted(runs) if not equal or run[1] in common]
         cell = Cell(
             (wanted_by(suite, shown[0].experiment) if shown else None) or template,
@@ -215,31 +219,6 @@ def _by_settings(
             if experiment.run not in runs or experiment.metrics == wanted.metrics:
                 runs[experiment.run] = record
     return found
-
-
-def _messages(failures: Iterable[Mapping[str, Any]]) -> dict[CellKey, dict[Run, str]]:
-    """Why experiments failed, by cell and run."""
-    messages: dict[CellKey, dict[Run, str]] = defaultdict(dict)
-    for failure in failures:
-        experiment = Experiment.from_dict(failure["experiment"])
-        message = f"{failure['error']}: {failure['message']}".strip().splitlines()[0]
-        messages[experiment.cell][experiment.run] = message
-    return messages
-
-
-def _of_one_setting(
-    groups: Mapping[Settings, dict[Run, Record]], template: Experiment
-) -> dict[Run, Record]:
-    """Results by run: those with the settings of the suite, else those of which there are most.
-
-    Seeds of graphs set apart are never in one cell with others.
-    """
-    own = _settings(template)
-
-    def rank(group: tuple[Settings, dict[Run, Record]]) -> tuple[bool, int, Settings]:
-        return group[0][:-1] == own[:-1], len(group[1]), group[0]
-
-    return max(groups.items(), key=rank, default=(own, {}))[1]
 
 
 def _titles(templates: Mapping[CellKey, Experiment]) -> list[tuple[str, str]]:
@@ -301,9 +280,5 @@ class Results:
 
     @property
     def shown(self) -> list[str]:
-        """Names of the suites to show: those that were run.
-
-        Suites share experiments: those of the main table are also the first bars of the ablation,
-        which does not mean that anybody ran the ablation.
-        """
+        """Names of the suites to show: those that were run, not all that share experiments."""
         return [name for name in self.cells if not self.run or name in self.run]

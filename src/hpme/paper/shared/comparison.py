@@ -35,7 +35,11 @@ def comparison(cells: Cells, metric: str = "auc") -> list[Block]:
             mean = f"{statistics.fmean(scores[row][dataset] for dataset in common):.3f}"
         text = MISSING if rank is None else f"{rank:.2f}"
         entries = [Entry(mean), Entry(text, best=alone and rank == best)]
-        entries += _spreads([c.stat(metric) for c in cells.shown() if c.row == row])
+        known = [cell.stat(metric) for cell in cells.shown() if cell.row == row]
+        # Over targets, of cells that have several, and over seeds of one target.
+        several = [s.std for s in known if s.std is not None and len(by_target(s.by_run)) > 1]
+        for part in several, [s.seed_std for s in known if s.seed_std is not None]:
+            entries.append(Entry(f"{statistics.fmean(part):.3f}" if part else MISSING))
         entries += _lead(scores[row], ours) if row in tests else [Entry("")] * 2
         entries += _test_entries(tests[row]) if row in tests else [Entry("")] * 7
         rows.append((row, tuple(entries)))
@@ -96,10 +100,7 @@ class PairedTest:
 def dataset_ranks(
     scores: Mapping[str, Mapping[str, float]],
 ) -> tuple[dict[str, list[float]], list[str]]:
-    """Ranks of every method on each of the datasets that all have, and these datasets.
-
-    A rank is 1 for the best, ties are shared. A rank among fewer methods would be easier to get.
-    """
+    """Ranks of every method, 1 for the best, on each of the datasets that all have, and these."""
     seen = dict.fromkeys(dataset for values in scores.values() for dataset in values)
     common = [d for d in seen if all(d in values for values in scores.values())]
     ranks: dict[str, list[float]] = {method: [] for method in scores}
@@ -112,7 +113,14 @@ def dataset_ranks(
 
 def paired_tests(differences: Mapping[str, Sequence[float]]) -> dict[str, PairedTest]:
     """Wilcoxon's signed-rank test of the differences from each of the others."""
-    tests = {name: _test(values) for name, values in differences.items()}
+    tests = {}
+    for name, values in differences.items():
+        median = statistics.median(values) if values else None
+        # Without zeros old and new versions of SciPy give the same.
+        unequal = [value for value in values if value]
+        p = float(stats.wilcoxon(unequal).pvalue) if unequal else None
+        wins, losses = sum(value > 0 for value in values), sum(value < 0 for value in values)
+        tests[name] = PairedTest(len(values), wins, losses, median, p)
     corrected = holm([test.p for test in tests.values()])
     return {
         name: replace(test, p_holm=p)
@@ -129,15 +137,6 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
         highest = max(highest, min(1.0, (len(known) - step) * p))
         result[place] = highest
     return result
-
-
-def _test(differences: Sequence[float]) -> PairedTest:
-    wins, losses = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
-    median = statistics.median(differences) if differences else None
-    # Without zeros old and new versions of SciPy give the same.
-    unequal = [difference for difference in differences if difference]
-    p = float(stats.wilcoxon(unequal).pvalue) if unequal else None
-    return PairedTest(len(differences), wins, losses, median, p)
 
 
 def against_ours(cells: Cells, metric: str) -> dict[str, PairedTest]:
@@ -171,14 +170,6 @@ def _lead(theirs: Mapping[str, float], ours: Mapping[str, float]) -> list[Entry]
         return [Entry(MISSING)] * 2
     where = max(leads, key=lambda dataset: leads[dataset])
     return [Entry(f"{leads[where]:+.3f}"), Entry(where)]
-
-
-def _spreads(stats: Sequence[Stat]) -> list[Entry]:
-    """Mean spread over targets, of cells that have several, and over seeds of one target."""
-    several = [one.std for one in stats if one.std is not None and len(by_target(one.by_run)) > 1]
-    inside = [one.seed_std for one in stats if one.seed_std is not None]
-    means = (statistics.fmean(part) if part else None for part in (several, inside))
-    return [Entry(MISSING if mean is None else f"{mean:.3f}") for mean in means]
 
 
 def _test_entries(test: PairedTest) -> list[Entry]:

@@ -78,15 +78,9 @@ class Footnotes(dict[str, str]):
 
 
 _LATEX = {
+    **{letter: rf"\{letter}" for letter in "{}$&#%_"},
     "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
     "[": "{[}",  # else an argument of the line break before it
-    "$": r"\$",
-    "&": r"\&",
-    "#": r"\#",
-    "%": r"\%",
-    "_": r"\_",
     "^": r"\textasciicircum{}",
     "~": r"\textasciitilde{}",
     "<": r"\textless{}",

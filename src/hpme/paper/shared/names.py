@@ -81,24 +81,20 @@ def explainer_title(name: str) -> str:
 
 def method_title(name: str, options: Mapping[str, Any] | None = None) -> str:
     """Name of an explainer, with options that set it apart."""
-    if options == OWN_SIZE:
-        return f"{explainer_title(name)}, its own size"
-    if options == BY_NODES:
-        return f"{explainer_title(name)} of nodes"
-    if options == LOGIT:  # as it is of values
-        return explainer_title(name)
-    given = (options or {}).items()
-    shown = [f"{OPTIONS.get(key, key)}={_value(value)}" for key, value in given]
+    for special, end in (OWN_SIZE, ", its own size"), (BY_NODES, " of nodes"), (LOGIT, ""):
+        if options == special:
+            return explainer_title(name) + end
+    shown = []
+    for key, value in (options or {}).items():
+        known = type(value) in (int, float)
+        text = f"{value:g}" if known else json.dumps(value).strip('"')
+        shown.append(f"{OPTIONS.get(key, key)}={text}")
     return explainer_title(name) + (f" ({', '.join(shown)})" if shown else "")
 
 
 def dataset_title(name: str) -> str:
     """Name of a dataset as the paper prints it."""
     return DATASETS[name].title if name in DATASETS else name
-
-
-def _value(value: Any) -> str:
-    return f"{value:g}" if type(value) in (int, float) else json.dumps(value).strip('"')
 
 
 class PaperValue(NamedTuple):

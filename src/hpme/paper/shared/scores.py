@@ -10,12 +10,7 @@ from hpme.data import DATASETS
 from hpme.explainers import EXPLAINERS, GraphExplainer
 from hpme.paper.shared.cells import NOT_MEASURED, Cell, Cells, Spread, Stat
 from hpme.paper.shared.document import FAILED, MISSING, UNDEFINED, Column, Entry, Footnotes, Table
-from hpme.paper.shared.names import (
-    PaperTable,
-    dataset_title,
-    explainer_title,
-    metric_of,
-)
+from hpme.paper.shared.names import PaperTable, dataset_title, explainer_title, metric_of
 
 LEVEL = 0.05
 """Of significance."""
@@ -39,7 +34,7 @@ def score_table(
     common = settings.pop() if len(settings) == 1 else ""
     seeds = max((len(cell.records) for cell in shown), default=0)
     graphs = max((cell.template.graphs for cell in shown), default=0)
-    rows = []
+    left, rows = sum(cell.left_out for cell in shown), []
     for row in cells.rows:
         entries = []
         for column, metric in places:
@@ -63,17 +58,13 @@ def score_table(
         *([f"All cells were run with {common}."] if common else []),
         *notes,
         *method_notes(shown),
-        *_left_out(cells),
+        *([f"Not run: {join_words(cells.skipped)}."] if cells.skipped else []),
+        *([f"{MISSING} was not run or not measured."] if any(c.empty for c in shown) else []),
+        *([f"{left} results with other settings are left out."] if left else []),
     ]
-    return Table(
-        name=name,
-        caption=caption,
-        corner="Method",
-        columns=tuple(headings),
-        rows=tuple(rows),
-        notes=tuple(remarks),
-        marks=tuple((letter, text) for text, letter in letters.items()),
-    )
+    marks = tuple((letter, text) for text, letter in letters.items())
+    columns = tuple(headings)
+    return Table(name, caption, "Method", columns, tuple(rows), tuple(remarks), marks)
 
 
 def _text(cell: Cell, stat: Stat, metric: str) -> str:
@@ -95,19 +86,6 @@ def _printed(paper: PaperTable | None, cell: Cell, metric: str) -> str | None:
         return None
     value = paper.get(template.dataset, {}).get(template.explainer or "", {}).get(metric)
     return None if value is None else number_text(*value, metric_of(metric).digits)
-
-
-def _left_out(cells: Cells) -> list[str]:
-    notes = []
-    if cells.skipped:
-        notes.append(f"Not run: {join_words(cells.skipped)}.")
-    shown = cells.shown()
-    if any(cell.empty for cell in shown):
-        notes.append(f"{MISSING} was not run or not measured.")
-    count = sum(cell.left_out for cell in shown)
-    if count:
-        notes.append(f"{count} results with other settings are left out.")
-    return notes
 
 
 def method_notes(cells: Sequence[Cell]) -> list[str]:

@@ -38,23 +38,14 @@ Show: TypeAlias = "Callable[[Cells, Results], list[Block]]"
 
 @dataclass(frozen=True)
 class Suite:
-    """One table or figure.
+    """One table or figure."""
 
-    Args:
-        name: Its name on the command line.
-        title: What it shows.
-        experiments: The experiments of given seeds, those of one target together.
-        blocks: What shows its cells; by default all that was measured.
-        seeds: Seeds it is meant to be run with.
-        reported: Whether its results are compared with others'; if not, ``all`` leaves it out.
-    """
-
-    name: str
+    name: str  # on the command line
     title: str
-    experiments: Experiments
-    blocks: Show | None = None
-    seeds: tuple[int, ...] = SEEDS
-    reported: bool = True
+    experiments: Experiments  # those of one target together
+    blocks: Show | None = None  # shows its cells; by default all that was measured
+    seeds: tuple[int, ...] = SEEDS  # that it is meant to be run with
+    reported: bool = True  # whether results are compared with others'; if not, ``all`` is without
 
 
 def each(
@@ -66,14 +57,10 @@ def each(
     metrics: tuple[str, ...] = ("auc",),
     **changes: Any,
 ) -> Experiments:
-    """Every method with every choice of options on every dataset.
+    """Every method with every choice of options on every dataset; the model is that it is made for.
 
     Args:
-        datasets: Names of datasets.
-        methods: Names of explainers; each explains the model it is made for.
-        options: Choices of options.
         targets: Seeds of the targets.
-        metrics: What to measure.
         changes: Other fields of the experiments.
     """
     return lambda seeds: [
@@ -104,10 +91,7 @@ def together(*parts: Experiments) -> Experiments:
 
 
 def by_target(experiments: Sequence[Experiment]) -> list[Experiment]:
-    """The same experiments, those of one target together: loading a dataset takes time.
-
-    First targets of all datasets come first, so that a run that is stopped has whole ones.
-    """
+    """The same experiments, those of one target together, first targets of all datasets first."""
     names = list(dict.fromkeys(experiment.dataset for experiment in experiments))
     return sorted(experiments, key=lambda one: (one.target_seed, names.index(one.dataset)))
 
