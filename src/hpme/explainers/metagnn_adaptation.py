@@ -17,8 +17,8 @@ LARGE_SHIFT = 0.05
 class AdaptationReport:
     """What the adaptation did: accuracy or RMSE of the given model and of the adapted copy.
 
-    They are of ``graphs`` graphs, not trained on if ``held_out``. ``shift`` is the share of all that
-    differ in their class between the two; of values the RMS difference in units of their spread.
+    They are of ``graphs`` graphs, not trained on if ``held_out``. ``shift`` is the share of all
+    whose class differs between the two; of values the RMS difference in units of their spread.
     """
 
     metric: str
