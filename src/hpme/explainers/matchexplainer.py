@@ -37,8 +37,7 @@ class MatchExplainer(GraphExplainer):
     nodes are matched. Each reference gives one hard subgraph, the one induced by the matched nodes.
 
     ``edge_mask`` and ``node_mask`` hold the share of references whose subgraph contains the edge or
-    node: a ranking, where one reference alone leaves all edges tied. ``pooled`` are the nodes of
-    the one hard subgraph on which the prediction changes least.
+    node. ``pooled`` are the nodes of the one on which the prediction changes least.
 
     A subgraph that holds one of several nodes with equal embeddings, twins, holds all, and may have
     more than :math:`K` nodes. Anchors are matched with each other before all else; they have no

@@ -18,8 +18,7 @@ class AdaptationReport:
     """What the adaptation did: accuracy or RMSE of the given model and of the adapted copy.
 
     They are of ``graphs`` graphs, not trained on if ``held_out``. ``shift`` is the share of all
-    graphs whose predicted class differs between the two models; for regression the root mean
-    squared difference in units of the outputs' spread.
+    whose class differs between the two; of values the RMS difference in units of their spread.
     """
 
     metric: str

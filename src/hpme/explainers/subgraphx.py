@@ -46,9 +46,8 @@ class SubgraphXExplainer(TrainingFreeExplainer):
 
     All graphs are searched side by side. A subgraph reached on several ways is asked about once.
 
-    ``node_mask``: nodes of the best subgraph that is small enough lie in the upper half, the others
-    in the lower; inside each half the mean reward of all subgraphs seen that contain the node
-    decides. An edge is as important as the less important of its ends.
+    ``node_mask``: nodes of the best subgraph that is small enough lie in the upper half; in either
+    half the mean reward of all subgraphs with the node decides. An edge counts as its lesser end.
 
     Args:
         ratio: A subgraph with at most this share of the nodes is small enough.

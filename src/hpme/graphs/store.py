@@ -89,8 +89,7 @@ class GraphStore:
     ) -> GraphStore:
         """Reads a dataset, a list of ``Data`` or a loader once, and checks it.
 
-        A store is returned as it is, so that no call reads the same graphs twice; a dataset of
-        heterogeneous graphs has one, ``flat``.
+        A store is returned as it is; a dataset of heterogeneous graphs has one, ``flat``.
 
         Args:
             graphs: The graphs.

@@ -30,10 +30,8 @@ class Counterfactual:
         graph: The changed graph, a ``Data``; of molecules as the featuriser made it.
         changed: Boolean mask of its nodes that come from elsewhere.
         removed: Boolean mask of the given graph's nodes that it lacks.
-        before: The prediction for the given graph: a class, or a value.
-        after: The prediction for the changed one.
-        outputs: What changed, before and after: the probability of the class that was predicted
-            for the given graph, or the value.
+        before, after: Predictions for the given graph and for the changed one: classes, or values.
+        outputs: The probability of the class ``before``, or the value, before and after.
         smiles: The changed molecule; ``None`` for other graphs.
         marked: The same with ``:1`` at atoms that come from elsewhere.
         similarity: Tanimoto similarity of Morgan fingerprints; ``None`` if it is no molecule.

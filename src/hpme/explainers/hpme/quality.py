@@ -64,9 +64,8 @@ class Quality:
             counted. 0 where it allows too few: nothing is inserted then; ``nan`` for other graphs,
             and if it is not known how the model reads molecules.
         output, nodes: What they are called.
-        rest: Other nodes that the region relies on, as ``pooled`` of explanations: with something
-            unlike them in their place the prediction goes, too. Looked for if the verdict is
-            ``"carried"`` or ``"part"``.
+        rest: Other nodes that the region relies on, as ``pooled`` of explanations: without them the
+            prediction goes, too. Looked for if the verdict is ``"carried"`` or ``"part"``.
         together: Share of the way that the region and they carry; ``nan`` if there are none.
         more: What they are called.
         way: How much higher the output of the graph is than those of hosts as they are.

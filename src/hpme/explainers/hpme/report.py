@@ -83,17 +83,16 @@ class FitReport:
         left_low, left_high: Ends of the 95 % interval of :attr:`left` over graphs.
         p_value: How probable so much less is by chance: pools and random regions change places.
         effects: What the pool does for each predicted class.
-        held_out: Number of different graphs on which all of this was measured; 0 if there were too
-            few to keep any from the search, and it was measured on those of the search.
+        held_out: Number of different graphs on which all of this was measured; 0 if it was measured
+            on those of the search, since there were too few others.
         edges: Whether the model's output depends on edges.
-        agreement: Overlap of pooled nodes between chains that share no start, 0 for chance and 1
-            for the same nodes; ``None`` if there was one chain.
+        agreement: Overlap of pooled nodes between chains, 0 for chance and 1 for the same nodes;
+            ``None`` if there was one chain.
         pool_ratio: Mean share of pooled nodes.
         embedding: Where node embeddings were taken from, and how edges are weighted.
         ratio_curve: What the ratio was chosen from, if it was.
         only: The prediction of all graphs, if it is the same.
-        crossed: Whether there were so few graphs that each half was measured with what a search
-            found on the other half.
+        crossed: Whether each half of few graphs was measured with what the other half told.
         guarantee: What ``explainer.guarantee`` found, if it was asked.
     """
 

@@ -134,12 +134,10 @@ class RuleBook(Pictured):
             holds for itself, and together they say nothing.
         default: What is predicted where none holds: a class, or a value.
         default_label: The same in words.
-        fidelity: On graphs the rules were not learned from: share of predictions of the model that
-            the list gives, for values the share of their variance that it explains.
-        learned: The same on the graphs they were learned from.
-        always: Fidelity of the default alone, on graphs the rules were not learned from.
-        learned_graphs: Number of graphs they were learned from.
-        unseen_graphs: Number of other graphs.
+        fidelity: Share of predictions of the model that the list gives on unseen graphs, for values
+            the share of their variance that it explains.
+        learned, always: The same on the graphs learned from, and of the default alone.
+        learned_graphs, unseen_graphs: Numbers of graphs the rules were learned from, and of others.
         note: What else must be known.
         vocabulary: What nodes and edges are called.
     """

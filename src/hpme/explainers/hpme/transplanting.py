@@ -109,11 +109,10 @@ class TransplantingExplainer(MixingExplainer):
 
         Args:
             model, graphs: The model, and graphs that are held at once.
-            masks: For each graph a tensor or array with a value per node, or per edge, or an
-                ``Explanation``; or one tensor for all of them, or a table in a file, see
-                :func:`~hpme.explainers.hpme.judging.read_masks`; or several of these by name. High
-                values are important; what is 0 and 1 alone marks a region, of other masks the
-                best nodes count, as many as HPME pools.
+            masks: For each graph a value per node or edge, or an ``Explanation``; or one tensor for
+                all of them, or a table in a file, see
+                :func:`~hpme.explainers.hpme.judging.read_masks`; or several of these by name. What
+                is 0 and 1 alone marks a region, of others the best nodes count, as many as pooled.
             hosts: Graphs that regions are put into; by default those kept by :meth:`fit`. Give
                 graphs that no explainer has seen to compare explainers.
             by: Whether masks are about nodes or edges; by default what their lengths say.
@@ -225,8 +224,7 @@ class TransplantingExplainer(MixingExplainer):
             model, graphs: The model, and graphs that are held at once.
             n: How many different ones to return for each graph, the smallest change first.
             threshold: For values: the answer is on which side of it they are.
-            donors: For molecules: others that may give regions; by default only ``graphs`` do.
-                Regions come from molecules with another answer, so some are needed.
+            donors: For molecules: others, with another answer, that may give regions.
             featurise: For molecules: graphs of a list of SMILES, as the model was trained on them;
                 by default as the model is known to be, else hpme's own features.
             progress: Whether to draw a progress bar (on terminals only).

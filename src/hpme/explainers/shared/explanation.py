@@ -98,10 +98,9 @@ class Explanation(_Drawn, PyGExplanation):  # type: ignore[misc]
         rest: For HPME, other nodes that these rely on, once ``quality`` was asked about it.
         effect: For HPME, what the pooled region does to the output; see
             :class:`~hpme.explainers.hpme.effects.Effect`.
-        descriptors: Where the model takes descriptors of the graph besides it: the share of each
-            in ``descriptors_together``, which is how much the explained output (log odds, or the
-            value) falls when all have the mean of the fitted graphs; ``graph_alone`` is how much it
-            falls when they stay and all features of nodes are zero.
+        descriptors: Where the model takes descriptors of the graph: the share of each in
+            ``descriptors_together``, by which the explained output (log odds, or the value) falls
+            when all have the mean of the fitted graphs; ``graph_alone`` when nodes' features are 0.
     """
 
     def to_frame(self, rows: Rows = "edges") -> Any:
