@@ -231,11 +231,9 @@ class LabelledGraphs:
         return torch.where(inside, component, -1), whole[component]
 
     def contexts(self, inside: Tensor) -> list[list[Tensor]]:
-        """Examples of the nodes of a region as what surrounds them says, most frequent first.
+        """Examples of the nodes of a region by what surrounds them, most frequent first.
 
-        Nodes of the same fine label; with one neighbour of the same label; with all neighbours of
-        the same labels; and the last for nodes of the same label. The first of each is the node
-        itself.
+        By fine labels; with one neighbour; with all neighbours; and with all, by plain labels.
         """
         source, target = torch.repeat_interleave(self.adjacency.degree), self.adjacency.target
         beside = _mixed(_mixed(self.label[target] + 1) + _MIX[0] * (self.edge_label + 1))

@@ -203,9 +203,8 @@ def _mask_of(one: Any, size: int, by: By | None) -> Tensor:
 def read_masks(path: str | Path, store: GraphStore, numbers: Sequence[int] | None = None) -> Tensor:
     """Importance of nodes of a table (``.csv``, ``.tsv``, ``.parquet``).
 
-    A row has ``graph``, the number of the graph, ``node`` or ``source`` and ``target``, and
-    ``importance``; what is not listed has the lowest there is, and 0 at most. ``numbers`` are those
-    of the graphs in the file, whose other rows are ignored; by default their places.
+    A row has ``graph``, its number, ``node`` or ``source`` and ``target``, and ``importance``; what
+    is not listed has the lowest, 0 at most. ``numbers`` are those of the graphs in the file.
     """
     path = Path(path)
     columns = _columns(path)

@@ -81,12 +81,7 @@ NOTHING = Estimate((math.nan,) * 3, (math.nan,) * 3, (math.nan,) * 3, 0)
 
 @dataclass(frozen=True)
 class PatternEvidence:
-    """What moving one pattern does.
-
-    It is put alone into graphs of other predictions that have none of the patterns, or, where there
-    are none, that have the other; in graphs of its own prediction hydrogens take its place, or
-    neutral fragments as large.
-    """
+    """What one pattern does, alone in other graphs, or with hydrogens or fragments in its place."""
 
     name: str
     graphs: int  # that have it
