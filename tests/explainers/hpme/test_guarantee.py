@@ -142,7 +142,7 @@ def test_truth_in_place_of_transplants(loose, new):
     assert found.kind == "truth" and found.graphs == 29 and "marked nodes" in found.sentence()
     shown = [one.pooled for one in loose.showing(0.2).explain(Finder(), new[1:30])]
     missed = [float((t & ~s).sum() / t.sum()) for t, s in zip(truth[1:], shown, strict=True)]
-    assert (sum(missed) + 1) / 30 <= 0.2
+    assert (sum(missed) + 1) / 30 <= 0.2 + 1e-6  # thirds do not add up exactly
     with pytest.raises(InputError, match="one mask per graph"):
         loose.guarantee(Finder(), new, truth=truth[:3])
 
