@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 from torch_geometric.data import Data
-from torch_geometric.nn import global_add_pool
+from torch_geometric.nn import GCNConv, global_add_pool
 
 from hpme.data import from_smiles
 from hpme.errors import InputError
@@ -104,3 +104,16 @@ def test_nothing_to_ask_about(molecules):
             ask(model, [], progress=False)
     with pytest.raises(InputError, match="no graphs"):
         explainer.audit(model, [], "F")
+
+
+def test_nodes_have_no_counterfactuals():
+    """What would replace a graph is a graph; where one node is asked about it is refused."""
+    ring = torch.arange(30)
+    data = Data(x=torch.eye(3)[ring % 3], edge_index=torch.stack([ring, (ring + 1) % 30]))
+    egos = [data.clone() for _ in range(12)]
+    for number, ego in enumerate(egos):
+        ego.anchors = torch.tensor([number])
+    model = GCNConv(3, 2)
+    explainer = HPMEExplainer(k=2, **CHEAP).fit(model, egos, progress=False)
+    with pytest.raises(InputError, match="explain a model of whole graphs"):
+        explainer.counterfactuals(model, egos, progress=False)
