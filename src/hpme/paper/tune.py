@@ -25,7 +25,7 @@ from hpme.explainers.hpme.search.criterion import joint_rank
 from hpme.paper.shared.blocks import score_tables
 from hpme.paper.shared.cells import Cells, Results
 from hpme.paper.shared.document import Block, Column, Entry, Table
-from hpme.paper.shared.names import dataset_title, explainer_title
+from hpme.paper.shared.names import PRINTED, dataset_title, explainer_title
 from hpme.paper.shared.suite import GRAPH_DATASETS, Options, Suite, each, together
 
 Rule = Literal["default", "chosen", "oracle"]
@@ -52,6 +52,8 @@ DESIGN = (
 Seven of the sixteen combinations: four weights of the size, of which the middle ones meet both
 weights of the entropy or both trainings.
 """
+BETAS = ((0.01, 300), *((beta, epochs) for beta in (0.1, 0.3, 1.0) for epochs in (100, 300)))
+"""Weights of the BCE and epochs of HPME as printed, as many."""
 
 
 def _penalties(short: int, long: int) -> list[dict[str, Any]]:
@@ -69,6 +71,7 @@ GRIDS: dict[str, list[dict[str, Any]]] = {
     "regexplainer": _penalties(50, 150),
     "proxyexplainer": _penalties(30, 100),
     "metagnn": [{"posthoc_options": options} for options in _penalties(100, 300)],
+    PRINTED: [{"bce_weight": beta, "epochs": epochs} for beta, epochs in BETAS],
 }
 """As many settings of each method."""
 
@@ -118,11 +121,12 @@ def best_auc(settings: Sequence[Sequence[float]]) -> int:
 
 
 def setting(method: str, dataset: str, rule: Rule) -> Options:
-    """Options of a method on a dataset that differ from its defaults."""
-    if rule == "default":
+    """Options of a method on a dataset that differ from its defaults; none where nobody tuned."""
+    known = tuning().get(method, {}).get(dataset)
+    if rule == "default" or known is None:
         return {}
     choose = {"chosen": best_mix, "oracle": best_auc}[rule]
-    return apart_from_defaults(method, GRIDS[method][choose(tuning()[method][dataset])])
+    return apart_from_defaults(method, GRIDS[method][choose(known)])
 
 
 def apart_from_defaults(method: str, options: Options) -> Options:
