@@ -36,7 +36,7 @@ DRAWS = 2
 HOSTS, LEAST_HOSTS, JUDGED = 64, 8, 60
 """Graphs that no explainer saw, into which explanations are put; so few that it is not done; and
 the most explanations that are put there."""
-BRIEFLY = {"restarts": 1, "rounds": 2, "subsets": 8, "epochs": 5}
+BRIEFLY = {"restarts": 1}
 """The search that says where these graphs make room."""
 
 
