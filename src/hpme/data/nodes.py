@@ -104,8 +104,8 @@ class NodeDataset(GraphDataset):
         r"""Pooling ratio :math:`r`: 0.9-quantile of the share of ground-truth nodes, at most 0.5.
 
         Over the explainable nodes, see :attr:`GraphDataset.pool_ratio`. Ego graphs are cut out
-        around the ground truth, and may hold nothing else (Tree-Grid: a share of 1 in a quarter of
-        them): a pool of the whole graph says nothing.
+        around the ground truth, and may hold nothing else (Tree-Grid: a share of 1 in three of ten,
+        so that the quantile is 1): a pool of the whole graph says nothing.
         """
         if not self.has_ground_truth:
             return DEFAULT_POOL_RATIO
