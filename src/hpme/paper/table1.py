@@ -54,9 +54,9 @@ BIASES = ("bias-0.33", "bias-0.5", None, "bias-0.9")
 FITTED = (25, 100, 400)
 """Graphs to learn from, of which none is explained."""
 NOTE = (
-    "Learned baselines have the setting that was chosen for each dataset without ground truth, on "
-    "another seed of the first target; the page on baselines has their defaults, and the settings "
-    "that the ground truth picks. Grad is of the log odds, which do not flatten where the model is "
+    "Learned baselines and HPME as printed have the setting that was chosen for each dataset "
+    "without ground truth, on another seed of the first target; the page on baselines has their "
+    "defaults, and the settings that the ground truth picks. Grad is of the log odds, which do not flatten where the model is "
     "sure. Mean rank is that of signed occlusion by edges and by nodes, IG and Grad."
 )
 
@@ -82,7 +82,7 @@ def _settings(method: str, dataset: str, model: str | None) -> list[Options]:
 
 
 def named(cells: Cells) -> Cells:
-    """Learned baselines by name, whatever their settings, which differ between datasets."""
+    """Tuned methods by name, whatever their settings, which differ between datasets."""
 
     def row(cell: Cell) -> str:
         name, options = cell.template.explainer or "", cell.template.options

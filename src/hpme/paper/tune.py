@@ -22,6 +22,7 @@ from hpme.bench import Record, ResultStore
 from hpme.errors import InputError
 from hpme.explainers import MetaGNNExplainer, explainer_class
 from hpme.explainers.hpme.search.criterion import joint_rank
+from hpme.explainers.shared.options import parameters_of
 from hpme.paper.shared.blocks import score_tables
 from hpme.paper.shared.cells import Cells, Results
 from hpme.paper.shared.document import Block, Column, Entry, Table
@@ -131,12 +132,12 @@ def setting(method: str, dataset: str, rule: Rule) -> Options:
 
 def apart_from_defaults(method: str, options: Options) -> Options:
     """Those of some options that a method does not have by default."""
-    explainer = explainer_class(method)()
-    if isinstance(explainer, MetaGNNExplainer):  # its settings are of what explains the copy
-        known = explainer.explainer.get_params()
+    kind = explainer_class(method)
+    if issubclass(kind, MetaGNNExplainer):  # its settings are of what explains the copy
+        known = kind().explainer.get_params()
         return {} if options["posthoc_options"].items() <= known.items() else options
-    default = explainer.get_params()
-    return {name: value for name, value in options.items() if default[name] != value}
+    default = parameters_of(kind)
+    return {name: value for name, value in options.items() if default[name].default != value}
 
 
 GRAPHS = 100
@@ -161,10 +162,13 @@ experiments = together(*(
 
 
 def measured(records: Iterable[Record]) -> Tuning:
-    """What results say of every setting."""
+    """What results say of every setting of each method that was run."""
     known = {record.experiment.key: record for record in records}
+    run = {record.experiment.explainer for record in known.values()}
     found: dict[str, dict[str, list[list[float]]]] = {}
     for experiment in experiments(SUITE.seeds):
+        if experiment.explainer not in run:
+            continue
         if experiment.key not in known:
             raise InputError(f"{experiment} has no result; run `hpme bench tune` to its end")
         values = known[experiment.key].values
@@ -232,5 +236,6 @@ def _text(options: Options) -> str:
 SUITE = Suite("tune", "Settings of the baselines", experiments, blocks, seeds=(0,), reported=False)
 
 if __name__ == "__main__":
-    text = json.dumps(measured(ResultStore(Path(sys.argv[1])).records()), separators=(",", ":"))
+    found = {**tuning(), **measured(ResultStore(Path(sys.argv[1])).records())}
+    text = json.dumps(found, separators=(",", ":"))
     Path(str(_file())).write_text(text + "\n", encoding="utf-8")
