@@ -31,9 +31,10 @@ HPME as printed in its default, and 200 explained graphs whose numbers 3 divides
 
     python benchmarks/unseen.py --json unseen.json
 
-It takes about an hour and a half of one core. For a trial, which must not look at what is reported: ``--seeds 0 --graphs 12
---size 90 --steps 20 --targets 0``. Several sets can run beside each other into files of their own
-(``--sets Bowties,Cliques``); ``--table a.json b.json`` prints the table of all.
+It takes about an hour and a half of one core. For a trial, which must not look at what is
+reported: ``--seeds 0 --graphs 12 --size 90 --steps 20 --targets 0``. Several sets can run beside
+each other into files of their own (``--sets Bowties,Cliques``); ``--table a.json b.json`` prints
+the table of all.
 """
 
 from __future__ import annotations

@@ -56,8 +56,9 @@ FITTED = (25, 100, 400)
 NOTE = (
     "Learned baselines and HPME as printed have the setting that was chosen for each dataset "
     "without ground truth, on another seed of the first target; the page on baselines has their "
-    "defaults, and the settings that the ground truth picks. Grad is of the log odds, which do not flatten where the model is "
-    "sure. Mean rank is that of signed occlusion by edges and by nodes, IG and Grad."
+    "defaults, and the settings that the ground truth picks. Grad is of the log odds, which do "
+    "not flatten where the model is sure. Mean rank is that of signed occlusion by edges and by "
+    "nodes, IG and Grad."
 )
 
 
