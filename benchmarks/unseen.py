@@ -27,7 +27,8 @@ Nodes have a constant feature in the first two sets and their colour in the thir
 graphs each. Targets of the first four are GCNs of three seeds, trained for at most 3,000 steps;
 explainers have seeds 400 and 401, the methods and settings of the main table that need no tuning,
 HPME as printed in its default, and 200 explained graphs whose numbers 3 divides, which seeds below
-100 do not draw; of cliffs all there are, a few dozen. "carried" and "lost" are of transplants into graphs that no explainer saw. ::
+100 do not draw; of cliffs all there are, a few dozen. "carried" and "lost" are of transplants into
+graphs that no explainer saw. ::
 
     python benchmarks/unseen.py --json unseen.json
 
