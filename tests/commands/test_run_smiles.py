@@ -71,6 +71,17 @@ def test_hpme_needs_no_ground_truth(invoke, own):
     assert run["pool_ratio_source"] == run["config"]["ratio"] == "auto"
 
 
+@pytest.mark.parametrize("seeds", ["0-1", "400-401"])
+def test_of_your_own_molecules_every_one_is_drawn(invoke, own, seeds):
+    """Which numbers are for tables and which for development is a rule of the benchmark alone."""
+    count = str(len(SMILES))
+    result = invoke(*own, "--label-column", "active", "--graphs", count, "--seeds", seeds,
+                    "--json", "r.json")  # fmt: skip
+    assert result.exit_code == 0, result.stderr
+    for run in json.loads(Path("r.json").read_text())["runs"]:
+        assert run["graphs"] == len(SMILES) and run["seen_before"] == 0
+
+
 def test_a_bad_row_stops_on_demand(invoke, own):
     result = invoke(*own, "--label-column", "active", "--on-error", "raise")
     assert result.exit_code == 1

@@ -1,9 +1,11 @@
 import numpy as np
 import pytest
 import torch
+from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
+from torch_geometric.utils import to_undirected
 
-from hpme.data import DATASETS, GraphStore, from_smiles, load_dataset
+from hpme.data import DATASETS, GraphStore, LinkDataset, from_smiles, load_dataset
 from hpme.data.dataset import draw
 from hpme.errors import InputError, UnknownNameError
 
@@ -117,8 +119,14 @@ def test_graphs_of_tables_are_never_drawn_in_development(load):
 
 def test_of_graphs_of_your_own_none_are_set_apart():
     dataset = from_smiles(["C" * size for size in range(1, 31)], rules={"carbon": "C"})
-    for seed in (0, 400):
+    for seed in (0, 200, 400):
         assert sorted(dataset.explained(seed).tolist()) == dataset.explainable.tolist()
+        assert len(dataset.companions(seed)) == 0
+        assert dataset.drawn_before(list(range(30))) == 0
+    ring = torch.arange(40)
+    edge_index = to_undirected(torch.stack([ring, (ring + 1) % 40]))
+    links = LinkDataset.from_graph(Data(edge_index=edge_index, num_nodes=40))
+    assert {len(links.explained(seed)) for seed in (0, 400)} == {len(links.explainable)}
 
 
 def test_a_downsampled_set_draws_from_all_negatives(load):

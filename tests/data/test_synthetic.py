@@ -216,8 +216,12 @@ def spmotif_base(data):
     return ("tree" if graph.number_of_edges() <= size - 1 + extra else "ladder"), size
 
 
-@pytest.mark.parametrize(("variant", "large_bias"), [("paper", 0.7), ("published", 1 / 3)])
-def test_spmotif_bases(load, variant, large_bias):
+@pytest.mark.parametrize(
+    ("variant", "bias", "large_bias"),
+    [("paper", 0.7, 0.7), ("published", 0.7, 1 / 3), ("bias-0.33", 1 / 3, 1 / 3),
+     ("bias-0.5", 0.5, 0.5), ("bias-0.9", 0.9, 0.9)],
+)  # fmt: skip
+def test_spmotif_bases(load, variant, bias, large_bias):
     count = 1800
     own = {"small": [], "large": []}
     for number, data in enumerate(load("spmotif", variant=variant, size=count)):
@@ -233,7 +237,7 @@ def test_spmotif_bases(load, variant, large_bias):
         }
         assert size in allowed[kind, part]
         own[part].append(kind == ("tree", "ladder", "wheel")[int(data.y)])
-    assert np.mean(own["small"]) == pytest.approx(0.7, abs=0.05)
+    assert np.mean(own["small"]) == pytest.approx(bias, abs=0.05)
     assert np.mean(own["large"]) == pytest.approx(large_bias, abs=0.07)
 
 

@@ -203,7 +203,7 @@ def test_what_was_run_for_all_suites_is_shown_by_each(put):
 
     folder = put("all", score, only=only)
     shown = Results.read(ResultStore(folder), SUITES).shown
-    wanted = ["table1", "faithful", "architectures", "shift", "ablation", "ratio-printed"]
+    wanted = ["baselines", "architectures", "shift", "ablation", "ratio-printed"]
     assert shown == wanted
     lines = [line for path in (folder / "results").iterdir() for line in path.open()]
     assert len(lines) == len(set(lines)) == len(list(put.store.records()))

@@ -108,6 +108,16 @@ def test_every_method_explains_five_targets_of_thirteen_sets():
     assert len(asked) == len(runs) * (len(methods) // 13 + 2)  # occlusion and HPME have two rows
 
 
+def test_spmotif_is_explained_at_four_biases_of_two_targets():
+    asked = SUITES["bias"].experiments(SUITES["bias"].seeds)
+    assert {e.variant for e in asked} == {"bias-0.33", "bias-0.5", None, "bias-0.9"}
+    assert {e.dataset for e in asked} == {"spmotif"} and {e.target_seed for e in asked} == {0, 1}
+    ours = [e.options for e in asked if e.explainer == "hpme"]
+    assert {} in ours and {"ratio": "auto"} in ours
+    known = {e.key for e in SUITES["table1"].experiments(SUITES["table1"].seeds)}
+    assert {e.key for e in asked if e.variant is None} < known  # nothing is run twice
+
+
 def test_tables_draw_from_graphs_that_development_never_sees():
     for suite in (suite for suite in SUITES.values() if suite.reported):
         explained = [e for e in suite.experiments(suite.seeds) if e.explainer is not None]

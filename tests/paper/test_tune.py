@@ -19,6 +19,8 @@ from hpme.paper.suites import EVERYTHING, SUITES
 
 SETTINGS = [(0.9, 0.5, 2.0, 0.1), (0.7, 0.1, 1.0, 0.2), (0.8, 0.2, 3.0, 0.9)]
 """AUC, disagreement, loss, fidelity."""
+TOLD = {"hpme-printed": {"ratio": 0.2}}
+"""What a method cannot be made without."""
 
 
 def test_every_method_has_as_many_settings():
@@ -26,9 +28,15 @@ def test_every_method_has_as_many_settings():
     for method, settings in tune.GRIDS.items():
         assert len({json.dumps(options) for options in settings}) == len(tune.DESIGN)
         for options in settings:
-            explainer_class(method)(**options)
+            explainer_class(method)(**options, **TOLD.get(method, {}))
     learned = {name for name, kind in EXPLAINERS.items() if "size_weight" in kind.option_names()}
-    assert learned == set(tune.GRIDS)
+    assert learned | {"hpme-printed"} == set(tune.GRIDS)
+
+
+def test_where_nobody_tuned_a_method_has_its_defaults():
+    for rule in get_args(tune.Rule):
+        assert tune.setting("hpme-printed", "a-set-of-ones-own", rule) == {}
+    assert tune.setting("hpme-printed", "benzene", "chosen") == {"bce_weight": 0.3}
 
 
 def test_ways_to_choose():
@@ -59,7 +67,8 @@ def test_all_settings_were_measured():
 def test_defaults_are_a_setting_of_the_grid(method):
     assert tune.setting(method, "benzene", "default") == {}
     options = tune.GRIDS[method][tune.default_number(method)]
-    default, made = explainer_class(method)(), explainer_class(method)(**options)
+    told = TOLD.get(method, {})
+    default, made = explainer_class(method)(**told), explainer_class(method)(**options, **told)
     if method == "metagnn":  # of what explains the copy
         default, made = default.explainer, made.explainer
     assert made.get_params() == default.get_params()
@@ -99,6 +108,8 @@ def test_from_results_to_settings(tmp_path):
         method: {name: [[round(v, 4) for v in row] for row in rows] for name, rows in sets.items()}
         for method, sets in known.items()
     }
+    one = [record for record in records if record.experiment.explainer == "hpme-printed"]
+    assert list(tune.measured(one)) == ["hpme-printed"]  # the others keep what is known of them
     with pytest.raises(InputError, match=r"has no result; run `hpme bench tune` to its end"):
         tune.measured(records[1:])
     results = Results(tuple(records), (), {"tune": tune.SUITE})
@@ -108,6 +119,23 @@ def test_from_results_to_settings(tmp_path):
     few = Results(tuple(records[1:]), (), {"tune": tune.SUITE})
     text, *_ = tune.blocks(few.cells["tune"], few)
     assert "has no result" in text
+
+
+def test_a_method_that_was_hardly_run_does_not_take_the_others_datasets():
+    """Its default was run on three datasets and its chosen settings on one."""
+    suite, wanted = SUITES["baselines"], []
+    sets = {"default": ("benzene", "crippen", "triangles"), "chosen": ("benzene",)}
+    for one in suite.experiments((200,)):
+        options = dict(one.options)
+        rules = [r for r, names in sets.items() if one.dataset in names
+                 and options == tune.setting("hpme-printed", one.dataset, r)]  # fmt: skip
+        known = one.explainer == "pgexplainer" or (one.explainer == "hpme-printed" and rules)
+        if known and one.target_seed == 0 and one.dataset in sets["default"]:
+            wanted.append(record(one, {"auc": 0.5}))
+    blocks = baseline_blocks(gather(suite, wanted), Results((), (), {}))
+    rows = {row for block in blocks if isinstance(block, Table) for row, _ in block.rows}
+    assert any(row.startswith("PGExplainer") for row in rows)
+    assert not any(row.startswith("HPME as printed, ") for row in rows)
 
 
 def test_a_result_stands_where_each_rule_leads_to_it():

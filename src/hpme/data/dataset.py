@@ -152,7 +152,12 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
         return self._draw(numbers, seed, count)
 
     def drawn_before(self, numbers: Sequence[int]) -> int:
-        """How many of some numbers any seed draws with which methods are developed."""
+        """How many of some numbers any seed draws with which methods are developed.
+
+        None of a user's own graphs: nothing was developed with them.
+        """
+        if self.info.own:
+            return 0
         if self._developed is None:
             every = (self.explained(seed) for seed in range(TUNING))
             self._developed = torch.unique(torch.cat([*every]))

@@ -99,7 +99,8 @@ class NodeDataset(GraphDataset):
     def pool_ratio(self) -> float:
         r"""Pooling ratio :math:`r`: 0.9-quantile of the share of ground-truth nodes, at most 0.5.
 
-        Ego graphs may hold nothing but ground truth, and a pool of the whole says nothing.
+        Ego graphs are cut out around the ground truth, and may hold nothing else (Tree-Grid: a
+        share of 1 in three of ten, so that the quantile is 1): a pool of the whole says nothing.
         """
         if not self.has_ground_truth:
             return DEFAULT_POOL_RATIO

@@ -6,7 +6,7 @@ cells, cells become tables, tables become pages.
 """
 
 NAMES = (
-    *("table1", "faithful", "baselines", "architectures", "inductive"),
+    *("table1", "faithful", "baselines", "architectures", "inductive", "bias"),
     *("nodes", "links", "seal", "hetero", "shift", "fidelity", "backbones"),
     *("ablation", "beta", "ratio", "ratio-printed"),
     *("cases", "mixups", "sizes", "tune"),

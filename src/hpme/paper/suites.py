@@ -23,7 +23,7 @@ SUITES: dict[str, Suite] = {
     suite.name: suite
     for suite in (
         *(table1.TABLE1, table1.FAITHFUL, settings.BASELINES),
-        *(table1.ARCHITECTURES, table1.INDUCTIVE),
+        *(table1.ARCHITECTURES, table1.INDUCTIVE, table1.BIAS),
         *(beyond_graphs.NODE_SUITE, beyond_graphs.LINK_SUITE, beyond_graphs.SEAL_SUITE),
         *(beyond_graphs.HETERO_SUITE, fidelity.SHIFT, fidelity.FIDELITY, table1.BACKBONES),
         *(settings.ABLATION, settings.BETA, settings.RATIO, settings.RATIO_PRINTED),

@@ -22,10 +22,11 @@ from hpme.bench import Record, ResultStore
 from hpme.errors import InputError
 from hpme.explainers import MetaGNNExplainer, explainer_class
 from hpme.explainers.hpme.search.criterion import joint_rank
+from hpme.explainers.shared.options import parameters_of
 from hpme.paper.shared.blocks import score_tables
 from hpme.paper.shared.cells import Cells, Results
 from hpme.paper.shared.document import Block, Column, Entry, Table
-from hpme.paper.shared.names import dataset_title, explainer_title
+from hpme.paper.shared.names import PRINTED, dataset_title, explainer_title
 from hpme.paper.shared.suite import GRAPH_DATASETS, Options, Suite, each, together
 
 Rule = Literal["default", "chosen", "oracle"]
@@ -52,6 +53,8 @@ DESIGN = (
 Seven of the sixteen combinations: four weights of the size, of which the middle ones meet both
 weights of the entropy or both trainings.
 """
+BETAS = ((0.01, 300), *((beta, epochs) for beta in (0.1, 0.3, 1.0) for epochs in (100, 300)))
+"""Weights of the BCE and epochs of HPME as printed, as many."""
 
 
 def _penalties(short: int, long: int) -> list[dict[str, Any]]:
@@ -69,6 +72,7 @@ GRIDS: dict[str, list[dict[str, Any]]] = {
     "regexplainer": _penalties(50, 150),
     "proxyexplainer": _penalties(30, 100),
     "metagnn": [{"posthoc_options": options} for options in _penalties(100, 300)],
+    PRINTED: [{"bce_weight": beta, "epochs": epochs} for beta, epochs in BETAS],
 }
 """As many settings of each method."""
 
@@ -118,21 +122,22 @@ def best_auc(settings: Sequence[Sequence[float]]) -> int:
 
 
 def setting(method: str, dataset: str, rule: Rule) -> Options:
-    """Options of a method on a dataset that differ from its defaults."""
-    if rule == "default":
+    """Options of a method on a dataset that differ from its defaults; none where nobody tuned."""
+    known = tuning().get(method, {}).get(dataset)
+    if rule == "default" or known is None:
         return {}
     choose = {"chosen": best_mix, "oracle": best_auc}[rule]
-    return apart_from_defaults(method, GRIDS[method][choose(tuning()[method][dataset])])
+    return apart_from_defaults(method, GRIDS[method][choose(known)])
 
 
 def apart_from_defaults(method: str, options: Options) -> Options:
     """Those of some options that a method does not have by default."""
-    explainer = explainer_class(method)()
-    if isinstance(explainer, MetaGNNExplainer):  # its settings are of what explains the copy
-        known = explainer.explainer.get_params()
+    kind = explainer_class(method)
+    if issubclass(kind, MetaGNNExplainer):  # its settings are of what explains the copy
+        known = kind().explainer.get_params()
         return {} if options["posthoc_options"].items() <= known.items() else options
-    default = explainer.get_params()
-    return {name: value for name, value in options.items() if default[name] != value}
+    default = parameters_of(kind)
+    return {name: value for name, value in options.items() if default[name].default != value}
 
 
 GRAPHS = 100
@@ -157,10 +162,13 @@ experiments = together(*(
 
 
 def measured(records: Iterable[Record]) -> Tuning:
-    """What results say of every setting."""
+    """What results say of every setting of each method that was run."""
     known = {record.experiment.key: record for record in records}
+    run = {record.experiment.explainer for record in known.values()}
     found: dict[str, dict[str, list[list[float]]]] = {}
     for experiment in experiments(SUITE.seeds):
+        if experiment.explainer not in run:
+            continue
         if experiment.key not in known:
             raise InputError(f"{experiment} has no result; run `hpme bench tune` to its end")
         values = known[experiment.key].values
@@ -228,5 +236,6 @@ def _text(options: Options) -> str:
 SUITE = Suite("tune", "Settings of the baselines", experiments, blocks, seeds=(0,), reported=False)
 
 if __name__ == "__main__":
-    text = json.dumps(measured(ResultStore(Path(sys.argv[1])).records()), separators=(",", ":"))
+    found = {**tuning(), **measured(ResultStore(Path(sys.argv[1])).records())}
+    text = json.dumps(found, separators=(",", ":"))
     Path(str(_file())).write_text(text + "\n", encoding="utf-8")

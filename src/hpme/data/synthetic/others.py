@@ -8,7 +8,7 @@ import networkx as nx
 import torch
 from torch import Tensor
 
-from hpme.data.info import PUBLISHED, entry
+from hpme.data.info import PAPER, PUBLISHED, entry
 from hpme.data.synthetic import drawing
 from hpme.graphs import GraphStore
 from hpme.graphs.transforms import shuffled
@@ -16,6 +16,8 @@ from hpme.graphs.transforms import shuffled
 Edge = tuple[int, int]
 
 BIAS = 0.7
+BIASES = {"bias-0.33": 1 / 3, "bias-0.5": 0.5, "bias-0.9": 0.9}
+"""Of other variants: how often a motif sits on "its" base; a third is no bias."""
 EXTRA_EDGES = 0.05
 NUM_FEATURES = 4
 MOTIFS = (drawing.CYCLE, drawing.HOUSE, drawing.CRANE)
@@ -31,8 +33,9 @@ def build_spmotif(variant: str, seed: int, size: int) -> GraphStore:
 
     Two thirds of the graphs (the original training and validation parts) have small bases, the last
     third (the original test part) large ones. Cycle, house and crane sit on tree, ladder and wheel
-    with probability 0.7, on each other base with 0.15. In ``"published"`` the large part is
-    unbiased, and a house is held at its roof, as in the original generator.
+    with probability 0.7, on each other base with 0.15; variants of :data:`BIASES` have another one.
+    In ``"published"`` the large part is unbiased, and a house is held at its roof, as in the
+    original generator.
     """
     random_, rng = drawing.private_generators("spmotif", seed)
     published = variant == PUBLISHED
@@ -40,7 +43,7 @@ def build_spmotif(variant: str, seed: int, size: int) -> GraphStore:
     sketches = []
     for number, label in enumerate(labels):
         large = 3 * number >= 2 * size
-        bias = 1 / 3 if published and large else BIAS
+        bias = 1 / 3 if published and large else BIASES.get(variant, BIAS)
         weights = [bias if kind == label else (1 - bias) / 2 for kind in range(len(BASES))]
         kind = random_.choices(BASES, weights)[0]
         width = random_.choice((LARGE if large else SMALL)[kind])
@@ -120,6 +123,7 @@ INFOS = (
         build_spmotif,
         num_classes=3,
         num_graphs=18_000,
+        variants=(PAPER, PUBLISHED, *BIASES),
         # In larger ones a motif of five nodes is too small a part.
         explainable=lambda stats: stats.sizes < 100,
     ),

@@ -234,8 +234,8 @@ class TransplantingExplainer(MixingExplainer):
         store = explained.read(graphs)
         if store.anchors is not None:
             raise InputError(
-                "counterfactuals are graphs with another answer, and these are asked about nodes or "
-                "links; explain a model of whole graphs, or ask quality() for what a node depends on"
+                "counterfactuals are graphs with another answer, and these are asked about nodes or"
+                " links; explain a model of whole graphs, or ask quality() what a node depends on"
             )
         count, molecules = len(store), Vocabulary.of(store).molecules
         if donors is not None and molecules:
