@@ -190,7 +190,9 @@ def prepared(
     adapter = explained.adapter(weighting=explainer.weighting)
     adapter.width = explainer.width
     there = graphs.to(adapter.device or graphs.x.device)
-    explainer.to(there.x.device)
+    device = there.x.device
+    if any(t.device != device for t in (*explainer.parameters(), *explainer.buffers())):
+        explainer.to(device)  # walks through all modules, even if there is nothing to move
     if not adapter.caller.reads_x(there):
         there = replace(there, x=nothing(there.x))
     check_edges(explainer, adapter, there)
