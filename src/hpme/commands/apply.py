@@ -137,6 +137,7 @@ def apply(
         device=saved.device,
         threads=shared.threads if workers is None else 1,
         loaded=loaded,
+        made=explained,
     )
     if calibrate is not None:
         if alpha is None:
