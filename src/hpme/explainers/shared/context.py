@@ -25,6 +25,7 @@ from hpme.explainers.shared.sources import (
     is_whole,
     natural_level,
     nothing,
+    whole_graph,
 )
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.ego import WholeGraph, link_index, node_index
@@ -271,7 +272,7 @@ def read_graphs(
             "index names nodes or links, but the task level is 'graph': give another, or fit "
             "with index if the explainer was fitted to a graph-level model"
         )
-    whole = WholeGraph.of(graphs, everything=explained.reads_all, **_reach(explainer))
+    whole = whole_graph(explained, graphs, everything=explained.reads_all, **_reach(explainer))
     check_types(explainer, whole.schema, anew=anew)
     if index is None and level == "edge" and whole.schema is None:
         index = graphs.get("edge_label_index")

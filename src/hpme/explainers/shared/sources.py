@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
@@ -176,6 +176,20 @@ def check_radius(explained: ExplainedModel, source: Any, **model_kwargs: Any) ->
             f"links in their ego graphs of {source.whole.num_hops} hops than in the whole graph: "
             "it sees farther, and these explanations are not of what it says; raise num_hops"
         )
+
+
+def whole_graph(explained: ExplainedModel, data: Any, **form: Any) -> WholeGraph:
+    """What ego graphs are cut out of; the last one, with sorted edges, stays with a held model."""
+    values = [v for store in getattr(data, "stores", ()) for v in store.values()]
+    tensors = [v for v in values if isinstance(v, Tensor) and not v.is_inference()]
+    plain = [v for v in values if isinstance(v, int | float | str)]
+    state = form, plain, [(v.data_ptr(), v._version, v.shape) for v in tensors]
+    before, found, _ = explained.known.get("whole", (None, None, None))
+    if before == state and len(tensors) + len(plain) == len(values):
+        return cast(WholeGraph, found)
+    whole = WholeGraph.of(data, **form)
+    explained.known["whole"] = state, whole, tensors  # kept, so that no others take their place
+    return whole
 
 
 def as_batch(store: GraphStore, *, everything: bool = False) -> GraphBatch:
