@@ -146,7 +146,11 @@ class ExplainedModel:
     @property
     def reads_all(self) -> bool:
         """Whether the model may read any field of the graphs."""
-        return Caller(self.model, self.call, self.known_level or "graph").reads_all
+        level, known = self.known_level or "graph", self.known
+        name = f"reads all at level {level}"
+        if name not in known:
+            known[name] = Caller(self.model, self.call, level).reads_all
+        return cast(bool, known[name])
 
     def task(self, output: Tensor) -> Task:
         """What the model's output means; regression losses are in units of its spread.
