@@ -18,6 +18,7 @@ from hpme.commands.explain import explain
 from hpme.commands.list import list_names
 from hpme.commands.run import run
 from hpme.commands.serve import serve
+from hpme.commands.start import UNUSED, defer
 from hpme.commands.tables import tables
 
 app = typer.Typer(
@@ -40,6 +41,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # of a console that lacks letters: no traceback
             stream.reconfigure(errors="replace")
+    defer(*UNUSED)
     app()
 
 

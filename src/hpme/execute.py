@@ -10,12 +10,13 @@ import socket
 import threading
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 from hpme.errors import ClusterError, InputError, optional_module
@@ -79,11 +80,16 @@ STARTING = 300.0
 
 
 class LocalExecutor:
-    """Worker processes with one thread each; one that dies fails its own job and is replaced."""
+    """Worker processes with one thread each; one that dies fails its own job and is replaced.
 
-    def __init__(self, workers: int, work: Work) -> None:
-        self._work = work
-        self._idle = [_Worker(work) for _ in range(workers)]
+    They start side by side; one that takes too long counts as dead. With ``fork`` they begin as
+    copies of this process, with all that it has imported and read; then no other threads may run
+    here, and nothing may have been computed on a GPU.
+    """
+
+    def __init__(self, workers: int, work: Work, *, fork: bool = False) -> None:
+        self._work, self._fork = work, fork
+        self._idle = [self._worker() for _ in range(workers)]
         self._busy: list[_Worker] = []
 
     @property
@@ -100,7 +106,7 @@ class LocalExecutor:
         """Gives a job to an idle worker."""
         worker = self._idle.pop()
         if not worker.process.is_alive():  # killed while idle
-            worker = _Worker(self._work)
+            worker = self._worker()
         worker.take(job)
         self._busy.append(worker)
 
@@ -113,9 +119,12 @@ class LocalExecutor:
         for worker in ready:
             if (done := worker.heard()) is not None:
                 self._busy.remove(worker)
-                self._idle.append(worker if worker.process.is_alive() else _Worker(self._work))
+                self._idle.append(worker if worker.process.is_alive() else self._worker())
                 ended.append(done)
         return ended
+
+    def _worker(self) -> _Worker:
+        return _Worker(self._work, self._fork)
 
     def close(self) -> None:
         """Ends all workers, also those at work."""
@@ -129,13 +138,16 @@ class LocalExecutor:
 class _Worker:
     """A process and the line to it; it asks first: nothing is sent to one that does not read."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Work, fork: bool) -> None:
         self.connection, theirs = _CONTEXT.Pipe()
-        self.process: SpawnProcess = _CONTEXT.Process(target=_serve, args=(theirs,), daemon=True)
-        with _uninterrupted():
+        begin = multiprocessing.get_context("fork") if fork else _CONTEXT
+        given = (theirs, work if fork else None)
+        self.process: BaseProcess = begin.Process(target=_serve, args=given, daemon=True)  # type: ignore[attr-defined]
+        with _uninterrupted(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which PyTorch has
             self.process.start()
         theirs.close()  # so that the end of the process is the end of the line
-        self.work, self.job, self.given, self.started = work, None, 0.0, False
+        self.work, self.job, self.given, self.started = None if fork else work, None, 0.0, False
 
     def take(self, job: Any) -> None:
         """Gives it a job, at once or when it asks."""
@@ -187,14 +199,15 @@ def _uninterrupted() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _serve(connection: Connection) -> None:
+def _serve(connection: Connection, copied: Work | None) -> None:
     """Does jobs until the line is cut."""
     logging.getLogger("hpme").setLevel(logging.ERROR)  # what is worth telling is in results
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends workers
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         connection.send(None)
-        work, job = connection.recv()
+        sent, job = connection.recv()
+        work = copied or sent
         while True:
             connection.send(work(job))
             job = connection.recv()

@@ -11,10 +11,12 @@ import pytest
 from hpme import execute
 from hpme.execute import Done, LocalExecutor
 
+FORKS = [False, *([True] if "fork" in multiprocessing.get_all_start_methods() else [])]
 
-@pytest.fixture
-def executor():
-    made = LocalExecutor(1, time.sleep)
+
+@pytest.fixture(params=FORKS)
+def executor(request):
+    made = LocalExecutor(1, time.sleep, fork=request.param)
     yield made
     made.close()
 
@@ -50,6 +52,16 @@ def test_closing_ends_workers_at_work(executor):
     executor.close()
     assert not _alive(process)
     assert executor.processes == []
+
+
+@pytest.mark.skipif(not FORKS[1:], reason="this system has no fork")
+def test_a_copy_of_this_process_has_what_was_read_here():
+    read = {"here": os.getpid()}
+    executor = LocalExecutor(2, lambda job: Done(job, read["here"] + job), fork=True)
+    executor.submit(1)  # functions like this one do not travel
+    (done,) = _wait(executor)
+    executor.close()
+    assert done.result == os.getpid() + 1
 
 
 def answer(luggage, job):

@@ -4,12 +4,16 @@ import threading
 
 import pytest
 import torch
+from torch_geometric.nn import global_mean_pool
 
 from hpme.data import from_smiles, load_dataset
 from hpme.explainers import GradExplainer, HPMEExplainer
 from hpme.explainers.hpme import quality
-from hpme.graphs import GraphStore
-from hpme.models import GCN
+from hpme.graphs import GraphStore, ego
+from hpme.models import GCN, ExplainedModel
+from hpme.models.freezing import frozen
+from hpme.models.gnn import NodeGCN
+from hpme.models.readout import ReadoutProbe
 from small_models import traces
 
 QUICK = {"ratio": 0.4, "restarts": 1}
@@ -32,6 +36,7 @@ def same(one, other):
         torch.equal(a[name], b[name])
         for a, b in zip(one, other, strict=True)
         for name in ("edge_mask", "node_mask", "pooled")
+        if name in a or name in b
     )
 
 
@@ -152,3 +157,76 @@ def test_only_questions_about_a_model():
     for name in ("fit", "save", "nothing", "quality"):
         with pytest.raises(AttributeError):
             getattr(ask, name)
+
+
+class _Changing(GCN):
+    """Pools once in its first passes, and twice in others."""
+
+    passes = 0
+
+    def forward(self, x, edge_index, batch, edge_weight=None):
+        self.passes += 1
+        h = self.node_embeddings(x, edge_index, edge_weight)
+        if self.passes > self.twice_after:
+            h = h * (
+                1 + h.new_zeros(int(batch.max()) + 1, h.shape[1]).index_add(0, batch, h)[batch]
+            )
+        return self.head(global_mean_pool(h, batch).repeat(1, 2))
+
+
+@pytest.mark.parametrize("twice_after", [1, 3, 99])
+def test_a_held_model_is_watched_closely_as_often_as_needed(twice_after, monkeypatch):
+    torch.manual_seed(0)
+    model = _Changing(10, 2)
+    model.twice_after = twice_after
+    graphs = GraphStore.from_graphs(load_dataset("ba-2motifs", size=12)).batch()
+    functions, real = [], ReadoutProbe.__torch_function__
+    monkeypatch.setattr(
+        ReadoutProbe,
+        "__torch_function__",
+        lambda self, *given: functions.append(1) or real(self, *given),
+    )
+    alone, close = [], []
+    with frozen(model):
+        for _ in range(4):
+            alone.append(ExplainedModel.of(model).adapter().embed(graphs))
+    with GradExplainer().on(model) as ask:
+        for wanted in alone:
+            functions.clear()
+            found = ask.model.adapter().embed(graphs)
+            close.append(bool(functions))
+            for name in ("nodes", "graph", "output"):
+                assert type(getattr(found, name)) is torch.Tensor
+                assert torch.equal(getattr(found, name), getattr(wanted, name))
+            assert found.source == wanted.source
+    if twice_after == 99:
+        assert close == [True, False, False, False]
+    else:
+        # The pass that told something else is made again, and so are those after it.
+        assert close == [True, *(number >= twice_after for number in (1, 2, 3))]
+
+
+def test_edges_of_a_large_graph_are_sorted_once(monkeypatch):
+    data = load_dataset("ba-shapes", size=60)[0]
+    model, explainer = NodeGCN(data.x.shape[1], 4), GradExplainer(num_hops=2)
+    sorted_, real = [], ego.Adjacency.of
+    monkeypatch.setattr(ego.Adjacency, "of", lambda *given: sorted_.append(1) or real(*given))
+
+    def ask(asked, nodes):
+        sorted_.clear()
+        found = asked.explain(data, index=nodes, progress=False)
+        wanted = explainer.explain(model, data, index=nodes, progress=False)
+        assert same(found, wanted)
+        assert all(torch.equal(a.x, b.x) for a, b in zip(found, wanted, strict=True))
+        return len(sorted_) - each
+
+    explainer.explain(model, data, index=[0], progress=False)
+    each = len(sorted_)
+    with explainer.on(model) as asked:
+        assert ask(asked, [1, 2]) == each
+        assert ask(asked, [3]) == 0
+        data.x[:] += 1  # written into
+        assert ask(asked, [3]) == each
+        data.edge_index = data.edge_index[:, 4:].clone()
+        assert ask(asked, [3]) == each
+        assert ask(asked, [4]) == 0

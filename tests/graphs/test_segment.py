@@ -10,6 +10,7 @@ from hpme.graphs.segment import (
     reverse_edge_index,
     segment_mean,
     segment_sum,
+    stable_order,
     standardise_in_segment,
 )
 
@@ -94,3 +95,10 @@ def test_reverse_edge_index(edges):
     edge_index = torch.tensor(edges, dtype=torch.long).view(-1, 2).t()
     expected = [edges.index((v, u)) if (v, u) in edges else i for i, (u, v) in enumerate(edges)]
     assert reverse_edge_index(edge_index, 6).tolist() == expected
+
+
+@pytest.mark.parametrize("below", [1 << 16, (1 << 16) + 1])
+def test_stable_order_is_that_of_a_stable_sort(below):
+    values = torch.randint(0, below, (500,), generator=torch.Generator().manual_seed(0))
+    values = torch.cat([values, values.flip(0), torch.tensor([below - 1, 0])])
+    assert torch.equal(stable_order(values, below), torch.argsort(values, stable=True))

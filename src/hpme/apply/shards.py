@@ -104,12 +104,22 @@ def _array(pa: Any, column: Column, kind: Any, rows: int) -> Any:
     if column is None:
         return pa.nulls(rows, kind)
     if isinstance(column, Lists):
-        offsets = torch.cat([column.counts.new_zeros(1), column.counts.cumsum(0)]).int()
-        number = torch.int32 if kind.value_type == pa.int32() else torch.float32
-        values = pa.array(column.values.detach().cpu().to(number).contiguous().numpy())
-        return pa.ListArray.from_arrays(pa.array(offsets.cpu().numpy()), values)
-    values = column.cpu().numpy() if isinstance(column, Tensor) else column
-    return pa.array(values, type=kind)
+        places = torch.cat([column.counts.new_zeros(1), column.counts.cumsum(0)])
+        values = _numbers(pa, column.values, kind.value_type)
+        return pa.ListArray.from_arrays(_numbers(pa, places, pa.int32()), values)
+    if kind == pa.string():
+        texts = [text.encode() for text in column]  # type: ignore[union-attr]
+        ends = torch.tensor([0, *map(len, texts)]).cumsum(0)
+        given = [pa.py_buffer(ends.int().numpy()), pa.py_buffer(b"".join(texts))]
+        return pa.Array.from_buffers(kind, rows, [None, *given])
+    return _numbers(pa, torch.as_tensor(column), kind)
+
+
+def _numbers(pa: Any, values: Tensor, kind: Any) -> Any:
+    """An array without copying; ``pa.array`` would import pandas, where it is installed."""
+    kinds = {pa.int32(): torch.int32, pa.int64(): torch.int64, pa.float32(): torch.float32}
+    row = values.detach().cpu().to(kinds[kind]).contiguous()
+    return pa.Array.from_buffers(kind, len(row), [None, pa.py_buffer(row.numpy())])
 
 
 class ShardFolder:

@@ -47,6 +47,7 @@ class ShardWork:
         device: Where the model runs; by default where it is.
         threads: Threads for computing.
         loaded: The explainer, where it is loaded already; it does not travel.
+        made: The model, likewise.
     """
 
     explainer: FileContent
@@ -59,10 +60,11 @@ class ShardWork:
     device: str | None = None
     threads: int = 1
     loaded: GraphExplainer | None = None
+    made: ExplainedModel | None = None
     _ready: Asking | None = field(default=None, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "loaded": None, "_ready": None}
+        return {**self.__dict__, "loaded": None, "made": None, "_ready": None}
 
     def __call__(self, part: Part) -> Done:
         """Makes a shard; what goes wrong with all of its rows is a failure."""
@@ -116,7 +118,7 @@ class ShardWork:
                 if not hasattr(explainer, "showing"):
                     raise InputError(f"{explainer.title} guarantees nothing; those of HPME do")
                 explainer = explainer.showing(self.alpha)
-            explained = self.build()
+            explained = self.made or self.build()
             explained.model.load_state_dict(load(self.state))
             if self.device is not None:
                 explained.model.to(torch.device(self.device))

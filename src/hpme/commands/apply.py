@@ -137,6 +137,7 @@ def apply(
         device=saved.device,
         threads=shared.threads if workers is None else 1,
         loaded=loaded,
+        made=explained,
     )
     if calibrate is not None:
         if alpha is None:
@@ -223,10 +224,19 @@ def _executor(
     if workers is not None and workers > 1:
         from hpme.execute import LocalExecutor
 
-        return LocalExecutor(workers, work)
+        return LocalExecutor(workers, work, fork=_can_fork(work))
     from hpme.execute import InProcess
 
     return InProcess(work)
+
+
+def _can_fork(work: ShardWork) -> bool:
+    """Whether workers may be copies of this process, which need not start anew."""
+    import torch
+
+    return (
+        sys.platform == "linux" and work.device in (None, "cpu") and not torch.cuda.is_initialized()
+    )
 
 
 def _sources(explained: ExplainedModel, *references: str | None) -> list[Path]:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from hpme.graphs.edges import Pairs
 from hpme.graphs.schema import EDGE_TYPE, NODE_TYPE, EdgeType, Schema, TypeRows
-from hpme.graphs.segment import exclusive_cumsum, reverse_edge_index
+from hpme.graphs.segment import exclusive_cumsum, reverse_edge_index, stable_order
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class GraphBatch:
     def reverse(self) -> Tensor:
         """Position of the edge in the other direction, of every edge; its own if there is none."""
         # Where edges are sorted by their ends and go both ways, the order by targets is the answer.
-        guess = torch.argsort(self.edge_index[1], stable=True)
+        guess = stable_order(self.edge_index[1], self.num_nodes)
         if bool((self.edge_index.index_select(1, guess) == self.edge_index.flip(0)).all()):
             return guess
         return reverse_edge_index(self.edge_index, self.num_nodes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -28,6 +29,13 @@ def among(values: Tensor, sorted_values: Tensor) -> tuple[Tensor, Tensor]:
     last = max(0, sorted_values.numel() - 1)
     position = torch.searchsorted(sorted_values, values).clamp(max=last)
     return position, sorted_values[position] == values
+
+
+def stable_order(values: Tensor, below: int) -> Tensor:
+    """Order of whole numbers from 0 on; few different ones on a CPU are sorted by their digits."""
+    if values.device.type != "cpu" or below > 1 << 16:
+        return torch.argsort(values, stable=True)
+    return torch.from_numpy(np.argsort(values.numpy().astype(np.uint16), kind="stable"))
 
 
 def segment_sum(values: Tensor, segment: Tensor, num_segments: int) -> Tensor:

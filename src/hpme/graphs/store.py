@@ -189,20 +189,29 @@ class GraphStore:
 
         ``with_pairs`` takes its pairs from those of all graphs, which pays for several batches.
         """
-        ids = torch.arange(len(self), device=self.device) if ids is None else ids.to(self.device)
-        sizes = self.sizes.index_select(0, ids)
-        edge_counts = self.edge_counts.index_select(0, ids)
-        nodes, node_graph = concatenated_ranges(self.node_start[ids], sizes)
-        edges, edge_graph = concatenated_ranges(self.edge_start[ids], edge_counts)
+        every, ids = ids is None, (torch.arange(len(self)) if ids is None else ids).to(self.device)
+        sizes, edge_counts = self.sizes.index_select(0, ids), self.edge_counts.index_select(0, ids)
         offset = exclusive_cumsum(sizes)
-        node = {name: value.index_select(0, nodes) for name, value in self.node.items()}
-        edge = {name: value.index_select(0, edges) for name, value in self.edge.items()}
-        graph = {name: value.index_select(0, ids) for name, value in self.graph.items()}
+        if every:  # in a row already
+            node_graph, edge_graph = self.node_graph, self.edge_graph
+            nodes, edges = (
+                torch.arange(len(v), device=self.device) for v in (node_graph, edge_graph)
+            )
+        else:
+            nodes, node_graph = concatenated_ranges(self.node_start[ids], sizes)
+            edges, edge_graph = concatenated_ranges(self.edge_start[ids], edge_counts)
+
+        def taken(values: Mapping[str, Tensor], rows: Tensor) -> dict[str, Tensor]:
+            """Copies in any case: models may write into them."""
+            return {k: v.clone() if every else v.index_select(0, rows) for k, v in values.items()}
+
+        node, edge, graph = taken(self.node, nodes), taken(self.edge, edges), taken(self.graph, ids)
+        local = self.local_edge_index if every else self.local_edge_index.index_select(1, edges)
         anchors = graph.pop("anchors", None)
         batch = GraphBatch.of(
             node,
             edge,
-            edge_index=self.local_edge_index.index_select(1, edges) + at(offset, edge_graph),
+            edge_index=local + at(offset, edge_graph),
             batch=node_graph,
             num_graphs=ids.numel(),
             node_ids=nodes,

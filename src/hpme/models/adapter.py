@@ -65,10 +65,15 @@ class ModelAdapter:
         self.width: int | None = None
         """Channels that node embeddings must have, if an explainer was fitted to some."""
         self.caller = Caller(self.model, explained.call, self.level)
-        names = [name for name, _ in self.model.named_modules()]
-        if self.embedding_layer not in (None, *names):
-            layers = ", ".join(name for name in names if name)
-            raise InputError(f"the model has no layer '{self.embedding_layer}'; it has: {layers}")
+        self.known = explained.known
+        """What was found out about the model before, if it is held."""
+        if self.embedding_layer is not None:
+            names = [name for name, _ in self.model.named_modules() if name]
+            if self.embedding_layer not in names:
+                layers = ", ".join(names)
+                raise InputError(
+                    f"the model has no layer '{self.embedding_layer}'; it has: {layers}"
+                )
 
     def on(self, model: nn.Module) -> ModelAdapter:
         """The same for another module of the same kind, such as a copy."""
@@ -203,13 +208,13 @@ class ModelAdapter:
         counts as a layer, the first one.
         """
         with self._entered(graphs, edge_weight, node_input) as there:
-            probe = EmbeddingProbe(self.model, there, self.level, self.embedding_layer)
-            entry = hooks.NodeInputProbe(self.model, there)
-            with entry.watching(), probe.watching():
-                output = self._call(there, edge_weight, self.weighting or "none", **model_kwargs)
+            how = edge_weight, self.weighting or "none"
+            output, probe, entry = self._watched(there, how, model_kwargs)
         output = self._read(there, output)
         check_rows(output, graphs.num_graphs)
         embedding = probe.found(output)
+        if "watch" not in self.known:
+            self.known["watch"] = probe.next_watch()
         self._check_gradient(edge_weight, embedding.output)
         if self.width not in (None, embedding.nodes.shape[1]):
             raise ModelError(
@@ -224,6 +229,29 @@ class ModelAdapter:
         back = {name: getattr(embedding, name).to(graphs.x.device)
                 for name in ("nodes", "graph", "output")}  # fmt: skip
         return replace(embedding, **back)
+
+    def _watched(
+        self,
+        there: GraphBatch,
+        how: tuple[Tensor | None, Weighting],
+        extra: dict[str, Any],
+    ) -> tuple[Any, EmbeddingProbe, hooks.NodeInputProbe]:
+        """The model's output, and what watched it: a held model as closely as it takes."""
+        watch = self.known.get("watch")
+        form = self.model, there, self.level, self.embedding_layer
+        if watch is not None and (watch.level, watch.layer) != form[2:]:
+            watch = None
+        while True:
+            probe, entry = EmbeddingProbe(*form, watch), hooks.NodeInputProbe(self.model, there)
+            try:
+                with entry.watching(), probe.watching() as shown:
+                    output = self._call(shown, *how, **extra)
+                if watch is None or probe.told() == watch.told:
+                    return output, probe, entry
+            except ModelError:
+                if watch is None:
+                    raise
+            self.known["watch"] = watch = None  # it does not do the same in every pass
 
     def check(self, output: Any, graphs: GraphBatch) -> None:
         """Raises :class:`ModelError` unless an output has one row per graph, of finite numbers."""

@@ -9,15 +9,13 @@ else the output of the model. Nothing has to be known about the model, and nothi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, cast
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
-import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
-from torch_geometric.nn import Aggregation, HeteroConv, MessagePassing
-from torch_geometric.nn.dense.linear import Linear as PyGLinear
+from torch_geometric.nn import HeteroConv, MessagePassing
 
 from hpme.data.info import Level
 from hpme.errors import InputError, ModelError
@@ -25,18 +23,23 @@ from hpme.graphs import GraphBatch
 from hpme.graphs.schema import NODE_TYPE
 from hpme.models.freezing import removed_afterwards
 from hpme.models.hooks import EdgeTypeProbe, edge_types_of
+from hpme.models.readout import LINEAR, Marked, ReadoutProbe
 
 ByType = dict[str, Tensor]
 
-_REDUCTIONS = {
-    getattr(where, f"{how}{end}")
-    for how in ("scatter_add", "scatter_reduce", "index_add", "index_reduce")
-    for where, end in ((torch, ""), (Tensor, ""), (Tensor, "_"))
-}
-_NORMS = "torch_geometric.nn.norm"
-LINEAR = (nn.Linear, PyGLinear)
-LAST = 4
-"""Linear layers that count as the last ones, where a readout sums one number per node."""
+
+@dataclass(frozen=True)
+class WatchPlan:
+    """What it takes to watch a model again, once one pass of it was watched closely.
+
+    Of a second pass the layers that told something are watched, and what becomes of the batch
+    vector. It must tell as much as the first one did.
+    """
+
+    level: Level
+    layer: str | None
+    modules: Sequence[tuple[str, nn.Module]]
+    told: tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -67,14 +70,19 @@ class EmbeddingProbe:
     (``HeteroConv``, ``HGTConv``), or all of them that stand in one dictionary of modules
     (``to_hetero``), whose outputs are added up; else a single layer. Embeddings of types of
     different widths are filled with zeros. ``layer`` names the layer whose output is the node
-    embedding; it is found if ``None``.
+    embedding; it is found if ``None``. With a ``watch`` of an earlier pass watching costs less.
     """
 
     def __init__(
-        self, model: nn.Module, graphs: GraphBatch, level: Level, layer: str | None
+        self,
+        model: nn.Module,
+        graphs: GraphBatch,
+        level: Level,
+        layer: str | None,
+        watch: WatchPlan | None = None,
     ) -> None:
         self.model, self.graphs, self.level, self.layer = model, graphs, level, layer
-        self.typed = graphs.schema is not None
+        self.typed, self.watch = graphs.schema is not None, watch
         batches = graphs.batch_dict if self.typed else {"": graphs.batch}
         self.sizes = {kind: len(batch) for kind, batch in batches.items()}
         self.layers: list[tuple[str, ByType]] = []
@@ -85,18 +93,19 @@ class EmbeddingProbe:
         self._sums: dict[tuple[str, int], ByType] = {}
 
     @contextmanager
-    def watching(self) -> Iterator[None]:
-        """Call the model once inside."""
-        schema, modules = self.graphs.schema, dict(self.model.named_modules())
+    def watching(self) -> Iterator[GraphBatch]:
+        """Call the model once inside, on the graphs that are given."""
+        schema, graphs, watch = self.graphs.schema, self.graphs, self.watch
+        modules = [*self.model.named_modules()] if watch is None else watch.modules
         known = {} if schema is None else edge_types_of(self.model, schema)
-        layers = [m for m in modules.values() if isinstance(m, MessagePassing | HeteroConv)]
-        inner = {part for layer in layers for part in layer.modules()}
+        layers = [m for _, m in modules if isinstance(m, MessagePassing | HeteroConv)]
+        inner = {part for layer in layers for part in layer.modules()} if watch is None else ()
         covered = {part for m in layers if isinstance(m, HeteroConv) for part in m.modules()}
-        with removed_afterwards() as handles, self.readout:
-            for name, module in modules.items():
+        with removed_afterwards() as handles, nullcontext() if watch else self.readout:
+            for name, module in modules:
                 probe = None
                 if self.typed and isinstance(module, MessagePassing) and module not in covered:
-                    edges = self.graphs.edge_index_dict
+                    edges = graphs.edge_index_dict
                     probe = EdgeTypeProbe(module, edges, known.get(module))
                     handles.append(probe)
                 if name == self.layer or isinstance(module, MessagePassing | HeteroConv):
@@ -105,11 +114,30 @@ class EmbeddingProbe:
                     handles += self.readout.hooks(module)
                 elif self.level == "node" and module not in inner:
                     handles.append(module.register_forward_pre_hook(self._on_node_head))
-            yield
+            if watch is not None:
+                graphs = replace(graphs, batch=Marked.of(graphs.batch, self.readout))
+            yield graphs
+
+    def next_watch(self) -> WatchPlan | None:
+        """How to watch the next pass; ``None`` if as closely as this one."""
+        if self.typed or self.level != "graph":
+            return None
+        kinds = (MessagePassing, *LINEAR)
+        modules = [
+            (name, module)
+            for name, module in self.model.named_modules()
+            if name == self.layer or isinstance(module, kinds) or module in self.readout.telling
+        ]
+        return WatchPlan(self.level, self.layer, modules, self.told())
+
+    def told(self) -> tuple[Any, ...]:
+        """What was seen where, apart from the numbers."""
+        layers, heads = [name for name, _ in self.layers], len(self.readout.heads)
+        return layers, self.passes, self.readout.count, heads, self._nodes[1]
 
     def found(self, output: Tensor) -> Embedding:
         """What was computed on the way to an output, one row per graph."""
-        nodes, source = self._nodes()
+        nodes, source = self._nodes
         if self.level == "node":
             graph = nodes[target_nodes(self.graphs)]
         else:
@@ -117,6 +145,7 @@ class EmbeddingProbe:
         layers = tuple(self._flat(by_type) for _, by_type in self.layers)
         return Embedding(nodes, graph, output, source, layers)
 
+    @cached_property
     def _nodes(self) -> tuple[Tensor, str]:
         """Embeddings of nodes, and where they come from."""
         if self.layer is not None:
@@ -232,92 +261,3 @@ def target_type(graphs: GraphBatch) -> str:
             f"graphs are about nodes of types {', '.join(names)}; explain those of each type apart"
         )
     return names[0]
-
-
-class ReadoutProbe(TorchFunctionMode):
-    """Watches for reductions of node rows over batch vectors; the last one of each is a readout.
-
-    Unless it says less than one before: of ones, which counts nodes, or of the features the model
-    was given. Sums of a batch vector count as it does. Reductions inside a normalisation are none;
-    inside a PyG aggregation, which may weigh nodes before it sums them, what entered it counts. A
-    linear layer after the last readout is the head.
-    """
-
-    def __init__(self, batches: Sequence[Tensor], x: Tensor | None = None) -> None:
-        super().__init__()
-        self.x = None if x is None else x.untyped_storage().data_ptr()
-        self.places = {v.untyped_storage().data_ptr(): i for i, v in enumerate(batches)}
-        self.sizes = [batch.numel() for batch in batches]
-        self.found: dict[int, Tensor] = {}
-        self.heads: list[tuple[int, Tensor]] = []
-        self.count = 0
-        self.inside = 0
-        self._sums: list[Tensor] = []  # kept, so that nothing else comes to stand in their place
-
-    def hooks(self, module: nn.Module) -> Iterator[Any]:
-        """Hooks that a linear layer, an aggregation or a normalisation needs; others need none."""
-        if isinstance(module, LINEAR):
-            yield module.register_forward_pre_hook(self._on_head)
-        elif isinstance(module, Aggregation) or type(module).__module__.startswith(_NORMS):
-            yield module.register_forward_pre_hook(self._enter, with_kwargs=True)
-            yield module.register_forward_hook(self._leave)
-
-    def graph_embedding(self, num_graphs: int, output: Tensor) -> Tensor:
-        """Input of the head, one row per graph; the output itself if no head was found."""
-        shape = (2, num_graphs)
-        found = [h for n, h in self.heads if n == self.count and (h.dim(), h.shape[0]) == shape]
-        return found[0] if found else output
-
-    def widest(self, rows: int) -> Tensor | None:
-        """Input of the widest of the last linear layers on so many rows, of equals the last."""
-        wide = [h for _, h in self.heads if h.dim() == 2 and len(h) == rows and h.shape[1] > 1]
-        return max(reversed(wide[-LAST:]), key=lambda h: h.shape[1], default=None)
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        if func in _REDUCTIONS and self.inside == 0:
-            tensors = [a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)]
-            self._see(tensors[1:])
-        result = func(*args, **kwargs)
-        if func is torch.add:
-            self._know(args, result)
-        return result
-
-    def _know(self, args: Any, result: Tensor) -> None:
-        """A batch vector to which something is added tells graphs apart, too."""
-        for place in {self._place(a) for a in args if isinstance(a, Tensor)} - {None}:
-            if result.shape == (self.sizes[cast(int, place)],) and not result.is_floating_point():
-                self.places[result.untyped_storage().data_ptr()] = cast(int, place)
-                self._sums.append(result)
-
-    def _place(self, value: Tensor) -> int | None:
-        return self.places.get(value.untyped_storage().data_ptr())
-
-    def _on_head(self, _: nn.Module, inputs: tuple[Any, ...]) -> None:
-        if self.inside == 0 and inputs and isinstance(inputs[0], Tensor):
-            self.heads.append((self.count, inputs[0]))
-
-    def _enter(self, module: nn.Module, args: Any, kwargs: Any) -> None:
-        if self.inside == 0 and isinstance(module, Aggregation):
-            self._see([a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)])
-        self.inside += 1
-
-    def _leave(self, *_: Any) -> None:
-        self.inside -= 1
-
-    def _see(self, tensors: list[Tensor]) -> None:
-        over = {self._place(t) for t in tensors if not t.is_floating_point()} - {None}
-        for place in cast(set[int], over):
-            rows = [
-                t for t in tensors
-                if t.is_floating_point() and t.dim() == 2 and t.shape[0] == self.sizes[place]
-            ]  # fmt: skip
-            known = self.found.get(place)
-            if rows and (known is None or self.worth(rows[-1]) >= self.worth(known)):
-                self.found[place], self.count = rows[-1], self.count + 1
-
-    def worth(self, rows: Tensor) -> int:
-        """How much rows of nodes tell: 0 if they only count, 1 if they are the given features."""
-        if rows.numel() and bool(rows[0, 0] == 1) and bool((rows == 1).all()):
-            return 0
-        return 1 if rows.untyped_storage().data_ptr() == self.x else 2

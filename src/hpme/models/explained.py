@@ -15,6 +15,7 @@ from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import partial
 from typing import Any, cast, get_args
 
+import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 from torch_geometric.explain import ModelConfig
@@ -25,7 +26,7 @@ from hpme.graphs import GraphStore
 from hpme.graphs.reading import Attributes
 from hpme.models.adapter import ModelAdapter, Weighting
 from hpme.models.calling import Call, Caller, Derived
-from hpme.models.freezing import check_module, frozen, modules_of, same_random_state
+from hpme.models.freezing import cards, check_module, frozen, modules_of
 from hpme.models.output import Mode, Name, OutputView, ReturnType, Target, Task, check_word
 
 _INSIDE = ("model", "module", "net", "network", "gnn")
@@ -145,7 +146,11 @@ class ExplainedModel:
     @property
     def reads_all(self) -> bool:
         """Whether the model may read any field of the graphs."""
-        return Caller(self.model, self.call, self.known_level or "graph").reads_all
+        level, known = self.known_level or "graph", self.known
+        name = f"reads all at level {level}"
+        if name not in known:
+            known[name] = Caller(self.model, self.call, level).reads_all
+        return cast(bool, known[name])
 
     def task(self, output: Tensor) -> Task:
         """What the model's output means; regression losses are in units of its spread.
@@ -157,6 +162,11 @@ class ExplainedModel:
         task = self.view.task(output)
         task.check(output)
         return task
+
+    @property
+    def known(self) -> dict[str, Any]:
+        """What was found out about the model; nothing that stays, unless it is held."""
+        return {}
 
     def frozen(self) -> AbstractContextManager[None]:
         """Eval mode, no parameter gradients; everything as before afterwards, even on error."""
@@ -171,6 +181,9 @@ class HeldModel(ExplainedModel):
     found: dict[str, Any] = field(default_factory=dict, compare=False)
     """What was found out about it and holds as long as its weights do, by name."""
 
+    def __post_init__(self) -> None:
+        """All was checked where it was made of an :class:`ExplainedModel`."""
+
     @contextmanager
     def hold(self) -> Iterator[None]:
         """Keeps the model frozen; :meth:`frozen` has nothing more to do inside, in this thread."""
@@ -179,17 +192,22 @@ class HeldModel(ExplainedModel):
         if self.found.get("state") != state:
             self.found.clear()
         with super().frozen():
-            self.found.update(state=state, thread=threading.get_ident())
+            known = {"state": state, "cards": cards(modules_of(self.model))}
+            self.found.update(known, thread=threading.get_ident())
             try:
                 yield
             finally:
                 self.found.pop("thread", None)
 
+    @property
+    def known(self) -> dict[str, Any]:
+        """What was found out, while the model is held."""
+        return self.found if self.found.get("thread") == threading.get_ident() else {}
+
     def frozen(self) -> AbstractContextManager[None]:
-        """As of every model, unless it is held."""
-        if self.found.get("thread") != threading.get_ident():
-            return super().frozen()
-        return same_random_state(modules_of(self.model))
+        """As of every model; while it is held, only PyTorch's random state is put back."""
+        known = self.known
+        return torch.random.fork_rng(known["cards"]) if known else super().frozen()
 
 
 def known_facts(explained: ExplainedModel) -> dict[str, Any]:

@@ -173,9 +173,8 @@ def users_settings() -> AbstractContextManager[None]:
 @contextmanager
 def same_random_state(modules: Sequence[nn.Module]) -> Iterator[None]:
     """Puts back the global random state, which the forward pass of modules may use."""
-    ids = sorted(device.index for device in _devices(modules) if device.type == "cuda")
     numpy_state, python_state = np.random.get_state(), random.getstate()
-    with torch.random.fork_rng(ids):
+    with torch.random.fork_rng(cards(modules)):
         try:
             yield
         finally:
@@ -208,6 +207,11 @@ def _with(wanted: Defaults) -> Iterator[None]:
         if device != before[1]:  # entering it slows every call down
             stack.enter_context(device)
         yield
+
+
+def cards(modules: Sequence[nn.Module]) -> list[int]:
+    """Numbers of the CUDA devices where the parameters of modules are."""
+    return sorted(device.index for device in _devices(modules) if device.type == "cuda")
 
 
 def _devices(modules: Sequence[nn.Module]) -> set[torch.device]:

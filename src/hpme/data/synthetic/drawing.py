@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch_geometric.datasets.motif_generator import CycleMotif, GridMotif, HouseMotif
 
 from hpme.graphs import GraphStore
 
@@ -34,10 +33,11 @@ class Motif:
         return cls(name, 1 + max(v for _, v in unique), tuple(unique))
 
 
-CYCLE = Motif.from_edges("cycle", CycleMotif(5)().edge_index.T.tolist())
-HOUSE = Motif.from_edges("house", HouseMotif()().edge_index.T.tolist())
+CYCLE = Motif.from_edges("cycle", [(0, 1), (1, 2), (2, 3), (3, 4), (0, 4)])
+HOUSE = Motif.from_edges("house", [(0, 1), (1, 2), (2, 3), (0, 3), (0, 4), (1, 4)])
 """Walls and floor are the square 0-1-2-3, the roof is node 4 on the edge 0-1."""
-GRID = Motif.from_edges("grid", GridMotif()().edge_index.T.tolist())
+_ACROSS = [(i, i + 1) for i in range(9) if i % 3 < 2]
+GRID = Motif.from_edges("grid", [*_ACROSS, *((i, i + 3) for i in range(6))])
 """3 x 3; node 0 is a corner."""
 CRANE = Motif.from_edges("crane", [(1, 2), (2, 3), (3, 4), (1, 4), (0, 1), (0, 3)])
 

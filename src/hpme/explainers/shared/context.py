@@ -241,7 +241,8 @@ def read_graphs(
             "index names nodes or links, but the task level is 'graph': give another, or fit "
             "with index if the explainer was fitted to a graph-level model"
         )
-    whole = WholeGraph.of(graphs, everything=explained.reads_all, **_reach(explainer))
+    everything = explained.reads_all
+    whole = sources.whole_graph(explained, graphs, everything=everything, **_reach(explainer))
     sources.check_types(explainer, whole.schema, anew=anew)
     if index is None and level == "edge" and whole.schema is None:
         index = graphs.get("edge_label_index")

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hpme.explainers.shared.base import GraphExplainer
@@ -23,7 +24,7 @@ from hpme.models.adapter import ModelAdapter
 from hpme.models.embedding import check_channels
 from hpme.progress import progress_bar
 
-CHUNK = 1024
+CHUNK = 2048
 """Edges at a time without gradients: small temporaries are reused, large ones are paged in anew."""
 NARROW = 32
 """Where embeddings are no wider, learning from what edges see costs less than from nodes."""
@@ -211,25 +212,40 @@ class EdgeMLP(nn.Module):
             ways = torch.cat([i, j], dim=1), torch.cat([j, i], dim=1)
             return self._last(*(torch.addmm(self.first_bias, way, self.first) for way in ways))
         # The first layer is a sum over both ends, so it is computed once per node, not per edge.
-        near, far = torch.addmm(self.first_bias, h, self.first[:width]), h @ self.first[width:]
-        if torch.is_grad_enabled() or edge_index.shape[1] <= CHUNK:
-            return self._logits(near, far, edge_index)
-        parts = edge_index.split(CHUNK, dim=1)  # type: ignore[no-untyped-call]
-        return torch.cat([self._logits(near, far, part) for part in parts])
+        if torch.is_grad_enabled():
+            near, far = torch.addmm(self.first_bias, h, self.first[:width]), h @ self.first[width:]
+            i, j = edge_index
+            there = near.index_select(0, i).add_(far.index_select(0, j))
+            return self._last(there, near.index_select(0, j).add_(far.index_select(0, i)))
+        rows = self._rows(h)
+        return self._one_way(rows, edge_index) + self._one_way(rows, edge_index.flip(0))
 
+    @torch.no_grad()
     def at_edges(self, h: Tensor, graphs: GraphBatch) -> Tensor:
-        """One logit per edge of graphs; the two directions between nodes are asked about once."""
-        (source, target), reverse = graphs.edge_index, graphs.reverse
-        own = torch.arange(graphs.num_edges, device=h.device)
-        asked = torch.where((source <= target) | (reverse == own), own, reverse)
-        once = (asked == own).nonzero().view(-1)
-        logits: Tensor = self(h, graphs.edge_index.index_select(1, once))
-        return logits.new_empty(len(own)).scatter_(0, once, logits).index_select(0, asked)
+        """One logit per edge of graphs; what every direction says is computed once."""
+        rows, reverse = self._rows(h), graphs.reverse
+        there = self._one_way(rows, graphs.edge_index)
+        alone = (reverse == torch.arange(len(reverse), device=h.device)).nonzero().view(-1)
+        back = there.index_select(0, reverse)
+        way = graphs.edge_index.index_select(1, alone).flip(0)
+        return there + back.index_copy_(0, alone, self._one_way(rows, way))
 
-    def _logits(self, near: Tensor, far: Tensor, edge_index: Tensor) -> Tensor:
-        i, j = edge_index
-        there = near.index_select(0, i).add_(far.index_select(0, j))
-        return self._last(there, near.index_select(0, j).add_(far.index_select(0, i)))
+    def _rows(self, h: Tensor) -> Tensor:
+        """What nodes add to the hidden layer as sources of edges, and then as targets."""
+        width, count = self.channels, len(h)
+        rows = h.new_empty(2 * count, self.first.shape[1])
+        torch.addmm(self.first_bias, h, self.first[:width], out=rows[:count])
+        torch.mm(h, self.first[width:], out=rows[count:])
+        return rows
+
+    def _one_way(self, rows: Tensor, edge_index: Tensor) -> Tensor:
+        """Half of the logits, those of one direction."""
+        ends = torch.stack([edge_index[0], edge_index[1] + len(rows) // 2], dim=1)
+        logits, half = rows.new_empty(len(ends)), self.second / 2
+        for part, out in zip(ends.split(CHUNK), logits.split(CHUNK), strict=True):  # type: ignore[no-untyped-call]
+            hidden = F.embedding_bag(part, rows, mode="sum")  # gathers and adds at once
+            torch.mv(hidden.relu_(), half, out=out)
+        return logits.add_(self.second_bias / 2)
 
     def _last(self, there: Tensor, back: Tensor) -> Tensor:
         """Logits from what enters the hidden layer in both directions, which is overwritten."""

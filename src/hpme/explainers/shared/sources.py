@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
@@ -173,6 +173,20 @@ def check_radius(explained: ExplainedModel, source: Any, **model_kwargs: Any) ->
         )
 
 
+def whole_graph(explained: ExplainedModel, data: Any, **form: Any) -> WholeGraph:
+    """What ego graphs are cut out of; the last one, with sorted edges, stays with a held model."""
+    values = [v for store in getattr(data, "stores", ()) for v in store.values()]
+    tensors = [v for v in values if isinstance(v, Tensor) and not v.is_inference()]
+    plain = [v for v in values if isinstance(v, int | float | str)]
+    state = form, plain, [(v.data_ptr(), v._version, v.shape) for v in tensors]
+    before, found, _ = explained.known.get("whole", (None, None, None))
+    if before == state and len(tensors) + len(plain) == len(values):
+        return cast(WholeGraph, found)
+    whole = WholeGraph.of(data, **form)
+    explained.known["whole"] = state, whole, tensors  # kept, so that no others take their place
+    return whole
+
+
 def as_batch(store: GraphStore, *, everything: bool = False) -> GraphBatch:
     """Graphs as a model is shown them: what models usually read, or ``everything``."""
     return without_history(store.detached(everything=everything).batch())
@@ -185,7 +199,9 @@ def prepared(
     adapter = explained.adapter(weighting=explainer.weighting)
     adapter.width = explainer.width
     there = graphs.to(adapter.device or graphs.x.device)
-    explainer.to(there.x.device)
+    device = there.x.device
+    if any(t.device != device for t in (*explainer.parameters(), *explainer.buffers())):
+        explainer.to(device)  # walks through all modules, even if there is nothing to move
     if not adapter.caller.reads_x(there):
         there = replace(there, x=nothing(there.x))
     check_edges(explainer, adapter, there)
