@@ -159,7 +159,7 @@ class _Worker:
         self.connection, theirs = _CONTEXT.Pipe()
         begin = multiprocessing.get_context("fork") if fork else _CONTEXT
         given = (theirs, work if fork else None)
-        self.process: BaseProcess = begin.Process(target=_serve, args=given, daemon=True)  # type: ignore[attr-defined]
+        self.process: BaseProcess = begin.Process(target=_serve, args=given, daemon=True)
         with _uninterrupted(), warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which PyTorch has
             self.process.start()
