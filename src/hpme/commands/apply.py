@@ -234,8 +234,9 @@ def _can_fork(work: ShardWork) -> bool:
     """Whether workers may be copies of this process, which need not start anew."""
     import torch
 
-    used: bool = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
-    return sys.platform == "linux" and work.device in (None, "cpu") and not used
+    if sys.platform != "linux" or work.device not in (None, "cpu"):
+        return False
+    return not torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
 
 
 def _sources(explained: ExplainedModel, *references: str | None) -> list[Path]:
