@@ -191,10 +191,7 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
         return torch.from_numpy(np.random.RandomState(42).permutation(len(self)))
 
     def _draw(self, numbers: Tensor, seed: int, count: int) -> Tensor:
-        """At most ``count`` of the numbers, at random.
-
-        In sets of the benchmark, numbers that 3 divides are for tables, and for nothing before.
-        """
+        """At most ``count`` of the numbers, at random; what 3 divides is for tables alone."""
         apart = numbers % 3 == 0
         if not self.info.own and bool(apart.any()) and not bool(apart.all()):
             known = seed < TUNING

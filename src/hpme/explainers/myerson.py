@@ -76,7 +76,10 @@ class MyersonExplainer(TrainingFreeExplainer):
         def worth(row: int, order: Tensor, coalitions: Collection[Coalition]) -> Tensor:
             """What connected coalitions of one graph are worth, one row each."""
             rows = ids[row].expand(1 + len(coalitions))
-            kept = _table([(), *coalitions], order)
+            sizes = torch.tensor([0, *map(len, coalitions)])
+            members = torch.tensor(list(chain.from_iterable(coalitions)), dtype=torch.long)
+            kept = torch.zeros(len(sizes), len(order), dtype=torch.bool)
+            kept[torch.repeat_interleave(sizes), order[members]] = True
             which = None if classes is None else classes[row].expand(len(rows))
             outputs = explained_output(task, model.on_features_of(rows, kept), which)
             return outputs[1:] - outputs[0]
@@ -126,12 +129,3 @@ def _package() -> tuple[Callable[..., Any], Callable[..., Any]]:
     need = "Myerson values need the package 'myerson' ({error}), which needs Python 3.11 or newer"
     package = optional_module("myerson", need, "myerson")
     return package.MyersonCalculator, package.MyersonSampler
-
-
-def _table(coalitions: list[Coalition], order: Tensor) -> Tensor:
-    """Which nodes of the graph are in which coalition ``[R, N]``."""
-    sizes = torch.tensor([len(coalition) for coalition in coalitions])
-    members = torch.tensor(list(chain.from_iterable(coalitions)), dtype=torch.long)
-    kept = torch.zeros(len(coalitions), len(order), dtype=torch.bool)
-    kept[torch.repeat_interleave(sizes), order[members]] = True
-    return kept

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,7 +92,9 @@ class SubgraphXExplainer(TrainingFreeExplainer):
         task = self._task_of(adapter, output)
         classes = predicted(task, output)
         keys = node_keys(graphs, self.seed)
-        for rows in self._parts(graphs.sizes[ids]):
+        part = exclusive_cumsum(graphs.sizes[ids] ** 2 * self.rollouts * self.branches) // MAX_TABLE
+        counts = torch.unique_consecutive(part, return_counts=True)[1].tolist()
+        for rows in torch.arange(len(ids)).split(counts):  # type: ignore[no-untyped-call]
             board = Board(model, ids[rows], keys, reads_edges=adapter.reads_edges(graphs))
             reward = Reward(
                 board, task, None if classes is None else classes[rows], self.samples, self.hops
@@ -106,12 +107,6 @@ class SubgraphXExplainer(TrainingFreeExplainer):
             nodes = graphs.ptr[board.ids[place[:, 0]]] + place[:, 1]
             scores[nodes] = of_nodes[board.real].to(scores)
         return from_nodes(scores, graphs)
-
-    def _parts(self, sizes: Tensor) -> Iterator[Tensor]:
-        table = sizes**2 * self.rollouts * self.branches
-        part = exclusive_cumsum(table) // MAX_TABLE
-        counts = torch.unique_consecutive(part, return_counts=True)[1].tolist()
-        yield from torch.arange(len(sizes)).split(counts)  # type: ignore[no-untyped-call]
 
 
 class Board:
@@ -194,16 +189,14 @@ class Reward:
         coalition = joined & (near & ~member).unsqueeze(1)
         without = coalition | (board.real[graph] & ~near).unsqueeze(1)
         kept = torch.stack([without | member.unsqueeze(1), without], dim=2)  # [S, samples, 2, n]
-        values = self._values(kept.view(-1, board.width), graph.repeat_interleave(2 * self.samples))
+        row, kept = graph.repeat_interleave(2 * self.samples), kept.view(-1, board.width)
+        values = self.task.values(board.model.on_features_of(board.ids[row], kept))
+        values = values if self.classes is None else values.gather(1, self.classes[row, None])
         values = values.view(len(graph), self.samples, 2, -1)
         shapley = (values[:, :, 0] - values[:, :, 1]).mean(1)
         reward = shapley[:, 0] if self.classes is not None else shapley.abs().sum(1)
         # Rounding errors, which depend on the batch, must not decide between equals.
         return reward.round(decimals=5)
-
-    def _values(self, kept: Tensor, graph: Tensor) -> Tensor:
-        values = self.task.values(self.board.model.on_features_of(self.board.ids[graph], kept))
-        return values if self.classes is None else values.gather(1, self.classes[graph, None])
 
 
 class Tree:

@@ -184,10 +184,7 @@ def _anchors(graphs: Sequence[Graph]) -> dict[str, Tensor]:
 
 
 def _with_others(parts: Parts, graphs: Sequence[Graph], *, strict: bool) -> Parts:
-    """All other attributes, each in the group its rows or its name say.
-
-    Those that do not fit are refused if ``strict``, else left out.
-    """
+    """All other attributes by group; what does not fit is refused if ``strict``, else left out."""
     groups: dict[str, dict[str, Any]] = {
         group: dict(parts.get(group, {})) for group in ("node", "edge", "graph", "match", "text")
     }

@@ -133,11 +133,8 @@ class DecisionList:
             self.rules.insert(place, old)
 
     def _best(self, left: Tensor, below: Tensor | None) -> tuple[float, Decision] | None:
-        """The best rule for the graphs that are ``left``, with what it takes away.
-
-        That is of the loss of all graphs by the rules ``below``; without it, of what is left to the
-        mean, the loss inside counting twice, since no later rule can mend it.
-        """
+        """The best rule for what is ``left``, with what it takes from the loss ``below``."""
+        # Without a loss of rules below, that to the mean; inside twice, as no later rule mends it.
         has, y = self.has[:, left].float(), self.wanted[left].float()
         loss = torch.zeros(len(y)) if below is None else below[left].float()
         columns = torch.cat([torch.ones(len(y), 1), y.square().sum(1, True), loss[:, None], y], 1)

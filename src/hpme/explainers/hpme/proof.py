@@ -61,7 +61,11 @@ class Proof(Pictured):
 def proofs_of(transplants: Transplants, trials: Trials, names: Sequence[str]) -> list[Proof]:
     """Proofs of graphs, of the transplants that verdicts rest on; ``names`` are of outputs."""
     ids, rows = _shown(trials)
-    drawn = _grafts(trials, ids, rows) if trials.made else {}
+    drawn: Drawn = {}
+    for number, row in zip(ids.tolist(), rows.tolist(), strict=True) if trials.made else ():
+        if trials.share[number] > 0:
+            host, *both = (_molecule(one) for one in trials.made[number, row])
+            drawn.setdefault(number, []).append((row, _trial(host[0], *both)))
     left = torch.tensor([number not in drawn for number in ids.tolist()], dtype=torch.bool)
     drawn |= _mixes(transplants, ids[left], rows[left])
     tables = [
@@ -130,16 +134,6 @@ def _graphs(batch: GraphBatch) -> list[Data]:
     names = None if batch.schema is None else batch.schema.node_types
     for graph in found:
         graph.type_names = names
-    return found
-
-
-def _grafts(trials: Trials, ids: Tensor, rows: Tensor) -> Drawn:
-    """Molecules that the model was asked about."""
-    found: Drawn = {}
-    for number, row in zip(ids.tolist(), rows.tolist(), strict=True):
-        if trials.share[number] > 0:
-            host, *both = (_molecule(one) for one in trials.made[number, row])
-            found.setdefault(number, []).append((row, _trial(host[0], *both)))
     return found
 
 

@@ -98,11 +98,7 @@ class ParametricExplainer(GraphExplainer):
     # What subclasses use ########################################################################
 
     def _beside_target(self, context: Context) -> Context:
-        r"""The context with node embeddings as the edge MLP reads them.
-
-        In a graph about one of its nodes, :math:`[\mathbf{h}_i; \mathbf{h}_v]`: it decides what
-        matters.
-        """
+        r"""The context with :math:`[\mathbf{h}_i; \mathbf{h}_v]` in graphs about one node."""
         anchors = context.store.anchors
         if not self.reads_target_node or anchors is None or anchors.shape[1] != 1:
             return context
@@ -122,10 +118,6 @@ class ParametricExplainer(GraphExplainer):
         charged = self.size_weight, self.entropy_weight
         return mask_penalty(mask, graphs.edge_batch, graphs.num_graphs, *charged)
 
-    def _temperature(self, epoch: int) -> float:
-        ratio = self.end_temperature / self.start_temperature
-        return float(self.start_temperature * ratio ** (epoch / self.epochs))
-
     # GraphExplainer #############################################################################
 
     def _fit(self, context: Context, *, progress: bool) -> None:
@@ -137,9 +129,11 @@ class ParametricExplainer(GraphExplainer):
         description = f"training {type(self).__name__}"
         with progress_bar(description, self.epochs, enabled=progress) as advance:
             for epoch in range(self.epochs):
+                ratio = self.end_temperature / self.start_temperature
+                temperature = float(self.start_temperature * ratio ** (epoch / self.epochs))
                 order = torch.randperm(len(context.store), generator=generator)
                 for ids in batches(order.to(context.device), self.batch_size):
-                    step = context, ids, self._temperature(epoch), generator
+                    step = context, ids, temperature, generator
                     self._before_step(*step)
                     optimiser.zero_grad()
                     self._loss(*step).backward()  # type: ignore[no-untyped-call]
