@@ -152,10 +152,7 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
         return self._draw(numbers, seed, count)
 
     def drawn_before(self, numbers: Sequence[int]) -> int:
-        """How many of some numbers any seed draws with which methods are developed.
-
-        None of a user's own graphs: nothing was developed with them.
-        """
+        """How many of some numbers development draws with any seed; none of a user's own graphs."""
         if self.info.own:
             return 0
         if self._developed is None:

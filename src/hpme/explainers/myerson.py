@@ -88,7 +88,12 @@ class MyersonExplainer(TrainingFreeExplainer):
             # Samples belong to the graph, not to how its nodes are numbered.
             first = int(graphs.ptr[graph])
             order = keys[first : first + int(graphs.sizes[graph])].argsort()
-            players = _players(graphs, first + order)
+            # Who may cooperate: nodes, numbered by their place in the order.
+            number = torch.full((graphs.num_nodes,), -1)
+            number[first + order] = torch.arange(len(order))
+            edges = number[graphs.edge_index]
+            players = nx.empty_graph(len(order))
+            players.add_edges_from(edges[:, (edges[0] >= 0) & (edges[0] != edges[1])].t().tolist())
             values = self._values(players, partial(worth, row, order))
             scores[first + order] = squash(values.abs().sum(1))
         return from_nodes(scores, graphs)
@@ -114,15 +119,6 @@ class MyersonExplainer(TrainingFreeExplainer):
             ask = game.calculate_all_myerson_values if exact else game.sample_all_myerson_values
             columns.append(torch.from_numpy(ask()))
         return torch.stack(columns, dim=1)
-
-
-def _players(graphs: GraphBatch, nodes: Tensor) -> nx.Graph:
-    """Who may cooperate: the graph of the given nodes, numbered by their place among these."""
-    number = torch.full((graphs.num_nodes,), -1).index_put((nodes,), torch.arange(len(nodes)))
-    edges = number[graphs.edge_index]
-    players = nx.empty_graph(len(nodes))
-    players.add_edges_from(edges[:, (edges[0] >= 0) & (edges[0] != edges[1])].t().tolist())
-    return players
 
 
 def _package() -> tuple[Callable[..., Any], Callable[..., Any]]:

@@ -227,7 +227,16 @@ class Tree:
             deeper = deeper[self.count[current[deeper]] > 0]
             if not deeper.numel():
                 break
-            action = self._choose(current[deeper], exploration)
+            # The most promising action of every state.
+            first, count = self.first[current[deeper]], self.count[current[deeper]]
+            actions, owner = concatenated_ranges(first, count)
+            visits = self.visits[actions]
+            # At least one, so that a state never left is left towards the highest reward.
+            left = segment_sum(visits, owner, len(deeper)).clamp(min=1)
+            reward = self.reward[self.child[actions]]
+            promise = self.total[actions] / visits.clamp(min=1)
+            promise = promise + exploration * reward * left[owner].sqrt() / (1 + visits)
+            action = actions[rank_in_segment(promise, owner, exclusive_cumsum(count)) == 0]
             way.append((deeper, action))
             current[deeper] = self.child[action]
         leaf = self.reward[current]
@@ -246,18 +255,6 @@ class Tree:
         containing = segment_sum(self.member.double(), self.graph, rows).clamp(min=1)
         mean = segment_sum(self.member * self.reward.unsqueeze(1), self.graph, rows) / containing
         return (self.member[best] + 0.5 + 0.5 * mean / (1 + mean.abs())) / 2
-
-    def _choose(self, states: Tensor, exploration: float) -> Tensor:
-        """The most promising action of every state."""
-        actions, owner = concatenated_ranges(self.first[states], self.count[states])
-        visits = self.visits[actions]
-        # At least one, so that a state never left is left towards the highest reward.
-        left = segment_sum(visits, owner, len(states)).clamp(min=1)
-        reward = self.reward[self.child[actions]]
-        promise = self.total[actions] / visits.clamp(min=1)
-        promise = promise + exploration * reward * left[owner].sqrt() / (1 + visits)
-        rank = rank_in_segment(promise, owner, exclusive_cumsum(self.count[states]))
-        return actions[rank == 0]
 
     def _expand(self, states: Tensor) -> None:
         """Adds the actions of states and the subgraphs these lead to."""

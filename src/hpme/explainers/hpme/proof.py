@@ -60,7 +60,15 @@ class Proof(Pictured):
 @torch.no_grad()
 def proofs_of(transplants: Transplants, trials: Trials, names: Sequence[str]) -> list[Proof]:
     """Proofs of graphs, of the transplants that verdicts rest on; ``names`` are of outputs."""
-    ids, rows = _shown(trials)
+    # Hosts that are drawn: at even distances by effect.
+    effect = (trials.inserted - trials.random).double().cpu()
+    effect = torch.where(trials.differ.cpu(), effect, torch.nan)
+    order, count = effect.argsort(0), effect.isfinite().sum(0)  # NaN comes last
+    step = torch.arange(SHOWN).view(-1, 1)
+    place = ((2 * step + 1) * count // (2 * SHOWN)).clamp(max=len(order) - 1)
+    there = (step < count).T
+    ids = torch.arange(len(count)).view(-1, 1).expand(-1, SHOWN)[there]
+    rows = order.gather(0, place).T[there]
     drawn: Drawn = {}
     for number, row in zip(ids.tolist(), rows.tolist(), strict=True) if trials.made else ():
         if trials.share[number] > 0:
@@ -83,19 +91,6 @@ def proofs_of(transplants: Transplants, trials: Trials, names: Sequence[str]) ->
         told = region.cpu(), own[number], names[number], hosts, chosen, random
         found.append(Proof(*told, shown, trials.bounded))
     return found
-
-
-def _shown(trials: Trials) -> tuple[Tensor, Tensor]:
-    """Numbers of graphs, and of their hosts that are drawn: at even distances by effect."""
-    effect = (trials.inserted - trials.random).double().cpu()
-    effect = torch.where(trials.differ.cpu(), effect, torch.nan)
-    order = effect.argsort(0)  # NaN comes last
-    count = effect.isfinite().sum(0)
-    step = torch.arange(SHOWN).view(-1, 1)
-    place = ((2 * step + 1) * count // (2 * SHOWN)).clamp(max=len(order) - 1)
-    there = (step < count).T
-    ids = torch.arange(effect.shape[1]).view(-1, 1).expand(-1, SHOWN)
-    return ids[there], order.gather(0, place).T[there]
 
 
 def _mixes(transplants: Transplants, ids: Tensor, rows: Tensor) -> Drawn:

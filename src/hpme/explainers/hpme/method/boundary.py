@@ -202,26 +202,19 @@ def merged(left: HostPairs, host: Side, total: int) -> tuple[Tensor, Tensor]:
         return index, ways
     pair = at(place, order)
     if bool((ways < 0).any()):
-        ways = _gather_ways(index, ways, pair, is_first)
+        # The first of the pairs that fall together gets the directions that only others have.
+        group, first = is_first.cumsum(0) - 1, pair[is_first]
+        turned = index[0, pair] != index[0, first[group]]
+        mine = torch.where(turned, ways[:, pair].flip(0), ways[:, pair])
+        none = pair.numel()
+        position = torch.where(mine < 0, none, torch.arange(none, device=pair.device))
+        best = position.new_full((2, first.numel()), none)
+        best = best.scatter_reduce(1, group.expand(2, -1), position, "amin")
+        ways[:, first] = torch.cat([mine, mine.new_full((2, 1), -1)], dim=1).gather(1, best)
     once = torch.ones_like(ways[0], dtype=torch.bool)
     once[pair[~is_first]] = False
     kept = once.nonzero().squeeze(1)
     return index.index_select(1, kept), ways.index_select(1, kept)
-
-
-def _gather_ways(index: Tensor, ways: Tensor, pair: Tensor, is_first: Tensor) -> Tensor:
-    """Gives the first of the pairs that fall together the directions that only others have."""
-    group, first = is_first.cumsum(0) - 1, pair[is_first]
-    turned = index[0, pair] != index[0, first[group]]
-    mine = torch.where(turned, ways[:, pair].flip(0), ways[:, pair])
-    none = pair.numel()
-    position = torch.where(mine < 0, none, torch.arange(none, device=pair.device))
-    best = position.new_full((2, first.numel()), none)
-    best = best.scatter_reduce(1, group.expand(2, -1), position, "amin")
-    gathered = torch.cat([mine, mine.new_full((2, 1), -1)], dim=1).gather(1, best)
-    ways = ways.clone()
-    ways[:, first] = gathered
-    return ways
 
 
 # Heterogeneous graphs ##########################################################################
