@@ -248,8 +248,7 @@ class HPMEBase(TransplantingExplainer):
         if known is None:
             raise InputError("no guarantee yet: call explainer.guarantee(model, new_graphs, alpha)")
         found = known if alpha is None else known.at(alpha)
-        other = copy(self)
-        other._buffers = {**self._buffers, "needed": torch.tensor(found.threshold)}
+        other = self._with_needed(found.threshold)
         other.report, other.promised = replace(self.report, guarantee=found), True
         return other
 
@@ -261,6 +260,12 @@ class HPMEBase(TransplantingExplainer):
             if unlike:
                 logger.warning(unlike)
         return found
+
+    def _with_needed(self: Self, threshold: float) -> Self:
+        """A copy that shows nodes of the pool of more importance than a threshold."""
+        other = copy(self)
+        other._buffers = {**self._buffers, "needed": torch.tensor(threshold)}
+        return other
 
     def pairs(self, model: Model, a: Iterable[Any], b: Iterable[Any]) -> PairDifferences:
         """Why outputs differ between graphs and others that are much like them.

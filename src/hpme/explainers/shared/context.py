@@ -262,11 +262,8 @@ class AskedRows:
 def read_arguments(
     explainer: GraphExplainer, explained: ExplainedModel, given: Tensors, index: Any
 ) -> AskedRows:
-    """What PyG's ``Explainer`` passes, as graphs for each of which a model has one output.
-
-    Separate graphs, ego graphs of nodes and links, or, where rows of the output are something else
-    or depend on more, copies of all that was given; see :mod:`hpme.models.replicas`.
-    """
+    """What PyG's ``Explainer`` passes, as graphs for each of which a model has one output."""
+    # Ego graphs, or copies of all where rows depend on more; see models/replicas.py.
     level = explained.level
     caller = Caller(explained.model, None, level or "graph")
     fields = given.per_row(caller.names if caller.usual else ())

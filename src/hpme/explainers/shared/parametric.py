@@ -118,6 +118,10 @@ class ParametricExplainer(GraphExplainer):
         charged = self.size_weight, self.entropy_weight
         return mask_penalty(mask, graphs.edge_batch, graphs.num_graphs, *charged)
 
+    def _temperature(self, epoch: int) -> float:
+        ratio = self.end_temperature / self.start_temperature
+        return float(self.start_temperature * ratio ** (epoch / self.epochs))
+
     # GraphExplainer #############################################################################
 
     def _fit(self, context: Context, *, progress: bool) -> None:
@@ -129,11 +133,9 @@ class ParametricExplainer(GraphExplainer):
         description = f"training {type(self).__name__}"
         with progress_bar(description, self.epochs, enabled=progress) as advance:
             for epoch in range(self.epochs):
-                ratio = self.end_temperature / self.start_temperature
-                temperature = float(self.start_temperature * ratio ** (epoch / self.epochs))
                 order = torch.randperm(len(context.store), generator=generator)
                 for ids in batches(order.to(context.device), self.batch_size):
-                    step = context, ids, temperature, generator
+                    step = context, ids, self._temperature(epoch), generator
                     self._before_step(*step)
                     optimiser.zero_grad()
                     self._loss(*step).backward()  # type: ignore[no-untyped-call]

@@ -98,10 +98,10 @@ def structural_mixup(
     if POSITION in source.node and POSITION in host.node:
         moved = aligned(source, chosen, host, removed)
         source = replace(source, node={**source.node, POSITION: moved})
-    ours, theirs = source.groups(), host.groups()
+    own, other = source.groups(), host.groups()
     graphs = GraphBatch.of(
-        both(theirs["node"], ours["node"], places.origin),
-        both(ours["edge"], theirs["edge"], edges),
+        both(other["node"], own["node"], places.origin),
+        both(own["edge"], other["edge"], edges),
         edge_index=edge_index,
         batch=torch.repeat_interleave(places.sizes, output_size=len(places.origin)),
         num_graphs=source.num_graphs,
