@@ -22,7 +22,7 @@ from hpme.apply.rows import GraphFile, Part, SmilesTable
 from hpme.data.molecules.columns import SKIPPED as COLUMNS
 from hpme.data.molecules.columns import SkippedRow
 from hpme.errors import HPMEError, InputError, StorageError, optional_module
-from hpme.execute import Done, Executor
+from hpme.execute import Executor
 from hpme.progress import progress_bar
 from hpme.storage import read_json, write_atomically
 from hpme.text import write_csv
@@ -296,19 +296,12 @@ def apply(
                     advance(len(part))
                 else:
                     attempts[part.number] += 1
-                    _check_lost(done, attempts[part.number])
+                    if done.failure.error != LOST or attempts[part.number] >= ATTEMPTS:
+                        raise HPMEError(
+                            f"rows {part.ids[:1]} to {part.ids[-1:]} could not be explained: "
+                            f"{done.failure.error}: {done.failure.message}; all other finished "
+                            "rows are kept"
+                        )
                     waiting = chain([part], waiting)
     skipped = folder.write_skipped()
     return Applied(len(there), sum(there.values()) - skipped, skipped, kept)
-
-
-def _check_lost(done: Done, attempt: int) -> None:
-    """Raises unless the process was lost and the part is worth another try."""
-    assert done.failure is not None
-    if done.failure.error == LOST and attempt < ATTEMPTS:
-        return
-    first, last = done.job.ids[:1], done.job.ids[-1:]
-    raise HPMEError(
-        f"rows {first} to {last} could not be explained: {done.failure.error}: "
-        f"{done.failure.message}; all other finished rows are kept"
-    )

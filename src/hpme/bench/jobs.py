@@ -57,10 +57,7 @@ def run_plan(
     ended: Callable[[Done], None] = lambda done: None,
     pulse: Callable[[], None] = lambda: None,
 ) -> list[tuple[Experiment, Failure]]:
-    """Runs what is left of a plan; returns what failed.
-
-    Every target is prepared once, by a job of its own; experiments wait for theirs.
-    """
+    """Runs what is left of a plan, targets before their experiments; returns what failed."""
     waiting: dict[object, list[Experiment]] = {}
     for experiment in plan.todo:
         waiting.setdefault(experiment.target, []).append(experiment)

@@ -131,7 +131,11 @@ def explain(
     explainer, source = make_explainer(experiment.explainer, dataset, seed, experiment.options)
     known: dict[str, Any] = {}
     if explainer.needs_labels:
-        known["labelled"] = _labelled(dataset, seed)
+        # Graphs of the training split; labels of others would leak into what is trained.
+        train, generator = dataset.split["train"], torch.Generator().manual_seed(seed)
+        order = torch.randperm(len(train), generator=generator)[:MAX_LABELLED]
+        labelled = [dataset[int(number)] for number in train[order]]
+        known["labelled"] = without_ground_truth(labelled, keep=("y",))
     fit_graphs = (inputs if others is None else []) + without_ground_truth(companions)
     with counted(target.model) as passes:
         explainer.fit(target.model, fit_graphs, mode=chosen.mode, progress=progress, **known)
@@ -167,14 +171,6 @@ def _mean_rank(chosen: Outcome, inputs: list[Data]) -> list[Explanation]:
     parts = torch.split(mean, [graph.num_edges for graph in inputs])
     pairs = zip(inputs, parts, strict=True)
     return [Explanation(**graph.to_dict(), edge_mask=part) for graph, part in pairs]
-
-
-def _labelled(dataset: GraphDataset, seed: int) -> list[Data]:
-    """Graphs of the training split with their labels; others' would leak into what is trained."""
-    train = dataset.split["train"]
-    order = torch.randperm(len(train), generator=torch.Generator().manual_seed(seed))
-    graphs = [dataset[int(number)] for number in train[order[:MAX_LABELLED]]]
-    return without_ground_truth(graphs, keep=("y",))
 
 
 def without_ground_truth(graphs: Iterable[Data], keep: tuple[str, ...] = ()) -> list[Data]:

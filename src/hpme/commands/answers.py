@@ -114,10 +114,7 @@ class Answers:
 
 
 def graphs_from_json(text: str, kind: torch.dtype | None = None) -> list[Any]:
-    """One graph, or several: PyG's fields by name, by type in heterogeneous graphs.
-
-    Types of edges are written as ``"user,buys,item"``; features become numbers of the given kind.
-    """
+    """One graph, or several: PyG's fields by name; types of edges as ``"user,buys,item"``."""
 
     def read(fields: dict[str, Any]) -> dict[str, Any]:
         types = {"edge_index": torch.long, "x": kind}

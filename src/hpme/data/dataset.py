@@ -152,10 +152,7 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
         return self._draw(numbers, seed, count)
 
     def drawn_before(self, numbers: Sequence[int]) -> int:
-        """How many of some numbers any seed draws with which methods are developed.
-
-        None of a user's own graphs: nothing was developed with them.
-        """
+        """How many of some numbers development draws with any seed; none of a user's own graphs."""
         if self.info.own:
             return 0
         if self._developed is None:
@@ -191,10 +188,7 @@ class GraphDataset(InMemoryDataset):  # type: ignore[misc]
         return torch.from_numpy(np.random.RandomState(42).permutation(len(self)))
 
     def _draw(self, numbers: Tensor, seed: int, count: int) -> Tensor:
-        """At most ``count`` of the numbers, at random.
-
-        In sets of the benchmark, numbers that 3 divides are for tables, and for nothing before.
-        """
+        """At most ``count`` of the numbers, at random; what 3 divides is for tables alone."""
         apart = numbers % 3 == 0
         if not self.info.own and bool(apart.any()) and not bool(apart.all()):
             known = seed < TUNING

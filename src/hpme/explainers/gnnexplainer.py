@@ -84,10 +84,8 @@ class MaskDescent:
     def __call__(
         self, predict: Predict, graphs: GraphBatch, task: Task, start: Tensor, classes: Any = None
     ) -> Tensor:
-        """Edge weights ``[E]`` from the first logits of pairs; those of one class share theirs.
-
-        Else rounding decides which of them a maximum picks, and descent makes the most of it.
-        """
+        """Edge weights ``[E]`` from the first logits of pairs; those of one class share theirs."""
+        # Else rounding decides which a maximum picks, and descent makes the most of it.
         pairs = graphs.pairs
         if classes is None:
             classes = torch.arange(len(start), device=start.device)

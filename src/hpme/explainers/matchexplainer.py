@@ -132,7 +132,11 @@ class MatchExplainer(GraphExplainer):
             # A subgraph to which the model has no answer is the last choice.
             losses.append(self.task.loss(output, target[owner]).nan_to_num(torch.inf))
         count = torch.bincount(graph, minlength=graphs.num_graphs)
-        best = _first_of_each(graph, torch.cat(losses), count)
+        loss = torch.cat(losses)
+        lowest = loss.new_full((len(count),), torch.inf).scatter_reduce(0, graph, loss, "amin")
+        low = (loss <= (lowest + TIE * lowest.abs())[graph]).nonzero().squeeze(1)
+        first = exclusive_cumsum(torch.bincount(graph[low], minlength=len(count)))
+        best = low[first[count > 0]]  # of equal ones the first; matches come graph by graph
         pooled[Induced.by(torch.cat(choices)[best], graph[best], graphs).nodes] = True
         share = count.clamp(min=1)
         nodes, edges = nodes / share[graphs.batch], edges / share[graphs.edge_batch]
@@ -273,13 +277,3 @@ def _padded(h: Tensor, start: Tensor, sizes: Tensor, width: int) -> tuple[Tensor
     place = torch.arange(width, device=h.device)
     real = place < sizes.unsqueeze(1)
     return h[torch.where(real, start.unsqueeze(1) + place, 0)], real
-
-
-def _first_of_each(segment: Tensor, value: Tensor, count: Tensor) -> Tensor:
-    """Position of the lowest value of every segment that is not empty; of equal ones the first.
-
-    Segments are in order.
-    """
-    lowest = value.new_full((count.numel(),), torch.inf).scatter_reduce(0, segment, value, "amin")
-    low = (value <= (lowest + TIE * lowest.abs())[segment]).nonzero().squeeze(1)
-    return low[exclusive_cumsum(torch.bincount(segment[low], minlength=count.numel()))[count > 0]]

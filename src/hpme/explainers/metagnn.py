@@ -137,8 +137,19 @@ class MetaGNNExplainer(GraphExplainer):
             self._labelled = None
 
     def _fit(self, context: Context, *, progress: bool) -> None:
-        model = _trainable_copy(context.adapter.model)
         explained = context.adapter.explained
+        try:
+            model = copy.deepcopy(context.adapter.model)
+        except Exception as error:
+            raise ModelError(
+                f"'metagnn' trains a copy of the model, which cannot be copied: {error}; keep "
+                "tensors with gradients out of its attributes"
+            ) from error
+        if not any(parameter.is_floating_point() for parameter in model.parameters()):
+            raise ModelError("the model has no parameters, so 'metagnn' has nothing to train")
+        for parameter in model.parameters():
+            parameter.requires_grad_(parameter.is_floating_point())
+            parameter.grad = None
         if self._labelled is None:
             self._adapt(model, context, progress=progress)
         else:
@@ -276,22 +287,6 @@ def _labels(context: Context) -> Tensor:
     if bool((labels != y).any()) or not 0 <= int(labels.min()) <= int(labels.max()) < classes:
         raise InputError(f"y must hold class numbers from 0 to {classes - 1} for this model")
     return labels
-
-
-def _trainable_copy(model: nn.Module) -> nn.Module:
-    try:
-        clone = copy.deepcopy(model)
-    except Exception as error:
-        raise ModelError(
-            f"'metagnn' trains a copy of the model, which cannot be copied: {error}; keep tensors "
-            "with gradients out of its attributes"
-        ) from error
-    if not any(parameter.is_floating_point() for parameter in clone.parameters()):
-        raise ModelError("the model has no parameters, so 'metagnn' has nothing to train")
-    for parameter in clone.parameters():
-        parameter.requires_grad_(parameter.is_floating_point())
-        parameter.grad = None
-    return clone
 
 
 @contextmanager

@@ -76,7 +76,10 @@ class MyersonExplainer(TrainingFreeExplainer):
         def worth(row: int, order: Tensor, coalitions: Collection[Coalition]) -> Tensor:
             """What connected coalitions of one graph are worth, one row each."""
             rows = ids[row].expand(1 + len(coalitions))
-            kept = _table([(), *coalitions], order)
+            sizes = torch.tensor([0, *map(len, coalitions)])
+            members = torch.tensor(list(chain.from_iterable(coalitions)), dtype=torch.long)
+            kept = torch.zeros(len(sizes), len(order), dtype=torch.bool)
+            kept[torch.repeat_interleave(sizes), order[members]] = True
             which = None if classes is None else classes[row].expand(len(rows))
             outputs = explained_output(task, model.on_features_of(rows, kept), which)
             return outputs[1:] - outputs[0]
@@ -85,7 +88,12 @@ class MyersonExplainer(TrainingFreeExplainer):
             # Samples belong to the graph, not to how its nodes are numbered.
             first = int(graphs.ptr[graph])
             order = keys[first : first + int(graphs.sizes[graph])].argsort()
-            players = _players(graphs, first + order)
+            # Who may cooperate: nodes, numbered by their place in the order.
+            number = torch.full((graphs.num_nodes,), -1)
+            number[first + order] = torch.arange(len(order))
+            edges = number[graphs.edge_index]
+            players = nx.empty_graph(len(order))
+            players.add_edges_from(edges[:, (edges[0] >= 0) & (edges[0] != edges[1])].t().tolist())
             values = self._values(players, partial(worth, row, order))
             scores[first + order] = squash(values.abs().sum(1))
         return from_nodes(scores, graphs)
@@ -113,25 +121,7 @@ class MyersonExplainer(TrainingFreeExplainer):
         return torch.stack(columns, dim=1)
 
 
-def _players(graphs: GraphBatch, nodes: Tensor) -> nx.Graph:
-    """Who may cooperate: the graph of the given nodes, numbered by their place among these."""
-    number = torch.full((graphs.num_nodes,), -1).index_put((nodes,), torch.arange(len(nodes)))
-    edges = number[graphs.edge_index]
-    players = nx.empty_graph(len(nodes))
-    players.add_edges_from(edges[:, (edges[0] >= 0) & (edges[0] != edges[1])].t().tolist())
-    return players
-
-
 def _package() -> tuple[Callable[..., Any], Callable[..., Any]]:
     need = "Myerson values need the package 'myerson' ({error}), which needs Python 3.11 or newer"
     package = optional_module("myerson", need, "myerson")
     return package.MyersonCalculator, package.MyersonSampler
-
-
-def _table(coalitions: list[Coalition], order: Tensor) -> Tensor:
-    """Which nodes of the graph are in which coalition ``[R, N]``."""
-    sizes = torch.tensor([len(coalition) for coalition in coalitions])
-    members = torch.tensor(list(chain.from_iterable(coalitions)), dtype=torch.long)
-    kept = torch.zeros(len(coalitions), len(order), dtype=torch.bool)
-    kept[torch.repeat_interleave(sizes), order[members]] = True
-    return kept

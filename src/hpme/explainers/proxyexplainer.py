@@ -128,11 +128,8 @@ class ProxyExplainer(MixingExplainer, ParametricExplainer):
 
 
 @dataclass(frozen=True)
-class SampledPairs:
-    """The connected pairs of nodes of every graph, and about as many random unconnected ones.
-
-    A proxy graph may have any edge. Most of its pairs are unconnected and alike, so a sample does.
-    """
+class SampledPairs:  # all unconnected ones are alike, so that a sample of them does
+    """The connected pairs of nodes of every graph, and about as many random unconnected ones."""
 
     index: Tensor  # the smaller node first, in the order of the nodes
     of_edge: Tensor  # the pair of every edge, -1 for self-loops

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,7 +92,9 @@ class SubgraphXExplainer(TrainingFreeExplainer):
         task = self._task_of(adapter, output)
         classes = predicted(task, output)
         keys = node_keys(graphs, self.seed)
-        for rows in self._parts(graphs.sizes[ids]):
+        part = exclusive_cumsum(graphs.sizes[ids] ** 2 * self.rollouts * self.branches) // MAX_TABLE
+        counts = torch.unique_consecutive(part, return_counts=True)[1].tolist()
+        for rows in torch.arange(len(ids)).split(counts):  # type: ignore[no-untyped-call]
             board = Board(model, ids[rows], keys, reads_edges=adapter.reads_edges(graphs))
             reward = Reward(
                 board, task, None if classes is None else classes[rows], self.samples, self.hops
@@ -106,12 +107,6 @@ class SubgraphXExplainer(TrainingFreeExplainer):
             nodes = graphs.ptr[board.ids[place[:, 0]]] + place[:, 1]
             scores[nodes] = of_nodes[board.real].to(scores)
         return from_nodes(scores, graphs)
-
-    def _parts(self, sizes: Tensor) -> Iterator[Tensor]:
-        table = sizes**2 * self.rollouts * self.branches
-        part = exclusive_cumsum(table) // MAX_TABLE
-        counts = torch.unique_consecutive(part, return_counts=True)[1].tolist()
-        yield from torch.arange(len(sizes)).split(counts)  # type: ignore[no-untyped-call]
 
 
 class Board:
@@ -194,16 +189,14 @@ class Reward:
         coalition = joined & (near & ~member).unsqueeze(1)
         without = coalition | (board.real[graph] & ~near).unsqueeze(1)
         kept = torch.stack([without | member.unsqueeze(1), without], dim=2)  # [S, samples, 2, n]
-        values = self._values(kept.view(-1, board.width), graph.repeat_interleave(2 * self.samples))
+        row, kept = graph.repeat_interleave(2 * self.samples), kept.view(-1, board.width)
+        values = self.task.values(board.model.on_features_of(board.ids[row], kept))
+        values = values if self.classes is None else values.gather(1, self.classes[row, None])
         values = values.view(len(graph), self.samples, 2, -1)
         shapley = (values[:, :, 0] - values[:, :, 1]).mean(1)
         reward = shapley[:, 0] if self.classes is not None else shapley.abs().sum(1)
         # Rounding errors, which depend on the batch, must not decide between equals.
         return reward.round(decimals=5)
-
-    def _values(self, kept: Tensor, graph: Tensor) -> Tensor:
-        values = self.task.values(self.board.model.on_features_of(self.board.ids[graph], kept))
-        return values if self.classes is None else values.gather(1, self.classes[graph, None])
 
 
 class Tree:
@@ -234,7 +227,16 @@ class Tree:
             deeper = deeper[self.count[current[deeper]] > 0]
             if not deeper.numel():
                 break
-            action = self._choose(current[deeper], exploration)
+            # The most promising action of every state.
+            first, count = self.first[current[deeper]], self.count[current[deeper]]
+            actions, owner = concatenated_ranges(first, count)
+            visits = self.visits[actions]
+            # At least one, so that a state never left is left towards the highest reward.
+            left = segment_sum(visits, owner, len(deeper)).clamp(min=1)
+            reward = self.reward[self.child[actions]]
+            promise = self.total[actions] / visits.clamp(min=1)
+            promise = promise + exploration * reward * left[owner].sqrt() / (1 + visits)
+            action = actions[rank_in_segment(promise, owner, exclusive_cumsum(count)) == 0]
             way.append((deeper, action))
             current[deeper] = self.child[action]
         leaf = self.reward[current]
@@ -253,18 +255,6 @@ class Tree:
         containing = segment_sum(self.member.double(), self.graph, rows).clamp(min=1)
         mean = segment_sum(self.member * self.reward.unsqueeze(1), self.graph, rows) / containing
         return (self.member[best] + 0.5 + 0.5 * mean / (1 + mean.abs())) / 2
-
-    def _choose(self, states: Tensor, exploration: float) -> Tensor:
-        """The most promising action of every state."""
-        actions, owner = concatenated_ranges(self.first[states], self.count[states])
-        visits = self.visits[actions]
-        # At least one, so that a state never left is left towards the highest reward.
-        left = segment_sum(visits, owner, len(states)).clamp(min=1)
-        reward = self.reward[self.child[actions]]
-        promise = self.total[actions] / visits.clamp(min=1)
-        promise = promise + exploration * reward * left[owner].sqrt() / (1 + visits)
-        rank = rank_in_segment(promise, owner, exclusive_cumsum(self.count[states]))
-        return actions[rank == 0]
 
     def _expand(self, states: Tensor) -> None:
         """Adds the actions of states and the subgraphs these lead to."""

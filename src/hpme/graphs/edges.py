@@ -47,7 +47,13 @@ class Pairs:
         key = low * stride + high
         several = 1
         if edge_type is not None and edge_type.numel():
-            lane = _lanes(edge_index[0] * stride + edge_index[1], edge_type)
+            # A number of every edge's type among the types of the edges with the same ends.
+            kinds = int(edge_type.max()) + 1
+            ends = (edge_index[0] * stride + edge_index[1]) * kinds
+            found, of_edge = torch.unique(ends + edge_type, return_inverse=True)
+            count = torch.unique_consecutive(found // kinds, return_counts=True)[1]
+            place = torch.arange(len(found), device=key.device)
+            lane = (place - torch.repeat_interleave(exclusive_cumsum(count), count))[of_edge]
             several = int(lane.max()) + 1
             key = key * several + lane
         key, of_edge = torch.unique(key, return_inverse=True)
@@ -108,15 +114,6 @@ class Pairs:
             # The backward pass of index_select is an index_add, that of indexing is much slower.
             return pair_values.index_select(0, self.of_edge)
         return torch.cat([pair_values, pair_values.new_full((1,), loops)])[self.of_edge]
-
-
-def _lanes(key: Tensor, edge_type: Tensor) -> Tensor:
-    """Number of every edge's type among the types of the edges with the same ends, its key."""
-    kinds = int(edge_type.max()) + 1
-    found, of_edge = torch.unique(key * kinds + edge_type, return_inverse=True)
-    count = torch.unique_consecutive(found // kinds, return_counts=True)[1]
-    place = torch.arange(len(found), device=key.device)
-    return (place - torch.repeat_interleave(exclusive_cumsum(count), count))[of_edge]
 
 
 @dataclass(frozen=True)

@@ -29,10 +29,7 @@ Graph = dict[str, Any]
 
 
 def flattened(graphs: Sequence[Any], *, others: bool = True) -> tuple[Schema, list[Graph]]:
-    """Heterogeneous graphs as flat ones: nodes of the first type, of the second, and so on.
-
-    ``others`` are attributes that come along where all types of a graph have them.
-    """
+    """Heterogeneous graphs as flat ones, type by type, and ``others`` that all their types have."""
     for number, graph in enumerate(graphs):
         if not isinstance(graph, HeteroData):
             raise InputError(

@@ -112,7 +112,13 @@ def _of_list(items: Sequence[Any], attributes: Attributes) -> Parts:
         _all_or_none(graphs, name)
     graphs = [_completed(graph, number) for number, graph in enumerate(graphs)]
     for name in ("x", "edge_attr"):
-        _check_dtypes(graphs, name)
+        types = [value.dtype for graph in graphs if isinstance(value := graph.get(name), Tensor)]
+        for number, dtype in enumerate(types):  # of codes and numbers, one would be cast
+            if dtype != types[0] and not (dtype.is_floating_point and types[0].is_floating_point):
+                raise InputError(
+                    f"{name} of graph {number} is {dtype}, that of graph 0 {types[0]}; convert one "
+                    "of them, so that all graphs have the same"
+                )
     try:
         device = graphs[0]["edge_index"].device
         sizes = [graph["x"].shape[0] for graph in graphs]
@@ -149,17 +155,6 @@ def _all_or_none(graphs: Sequence[Graph], name: str) -> list[Tensor] | None:
     return [value for value in values if value is not None]
 
 
-def _check_dtypes(graphs: Sequence[Graph], name: str) -> None:
-    """Refuses codes among numbers: one of both would be cast to the other."""
-    types = [value.dtype for graph in graphs if isinstance(value := graph.get(name), Tensor)]
-    for number, dtype in enumerate(types):
-        if dtype != types[0] and not (dtype.is_floating_point and types[0].is_floating_point):
-            raise InputError(
-                f"{name} of graph {number} is {dtype}, that of graph 0 {types[0]}; convert one of "
-                "them, so that all graphs have the same"
-            )
-
-
 def _labels(graphs: Sequence[Graph]) -> dict[str, Tensor]:
     labels: list[Any] = [graph.get("y") for graph in graphs]
     if not all(isinstance(label, Tensor) and label.numel() == 1 for label in labels):
@@ -184,10 +179,7 @@ def _anchors(graphs: Sequence[Graph]) -> dict[str, Tensor]:
 
 
 def _with_others(parts: Parts, graphs: Sequence[Graph], *, strict: bool) -> Parts:
-    """All other attributes, each in the group its rows or its name say.
-
-    Those that do not fit are refused if ``strict``, else left out.
-    """
+    """All other attributes by group; what does not fit is refused if ``strict``, else left out."""
     groups: dict[str, dict[str, Any]] = {
         group: dict(parts.get(group, {})) for group in ("node", "edge", "graph", "match", "text")
     }

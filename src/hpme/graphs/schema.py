@@ -143,8 +143,11 @@ class TypeRows:
     @classmethod
     def of(cls, schema: Schema, node_type: Tensor, edge_type: Tensor) -> TypeRows:
         """Finds the rows by their types."""
-        kinds = (node_type, len(schema.node_types)), (edge_type, len(schema.edge_types))
-        return cls(schema, *(_rows_of(kind, count) for kind, count in kinds))
+        rows = []
+        for kind, names in ((node_type, schema.node_types), (edge_type, schema.edge_types)):
+            counts = torch.bincount(kind, minlength=len(names)).tolist()
+            rows.append(torch.argsort(kind, stable=True).split(counts))  # type: ignore[no-untyped-call]
+        return cls(schema, *rows)
 
     @cached_property
     def place(self) -> Tensor:
@@ -190,14 +193,6 @@ class TypeRows:
             rows = self.nodes[self.schema.node_types.index(kind)]
             result = result.index_copy(0, rows, padded(value, width).to(result.dtype))
         return result
-
-
-def _rows_of(kind: Tensor, kinds: int) -> tuple[Tensor, ...]:
-    """Rows of every type, in their order."""
-    order = torch.argsort(kind, stable=True)
-    counts: Sequence[int] = torch.bincount(kind, minlength=kinds).tolist()
-    parts: tuple[Tensor, ...] = order.split(counts)  # type: ignore[no-untyped-call]
-    return parts
 
 
 def _places(parts: Sequence[Tensor]) -> Tensor:

@@ -213,12 +213,6 @@ def checked_batch(x: Tensor, edge_index: Tensor, batch: Tensor | None, **fields:
     return without_history(GraphBatch(x, edge_index, batch, num_graphs, **fields))
 
 
-def joins_graphs(graphs: GraphBatch) -> bool:
-    """Whether an edge joins two graphs of a batch."""
-    source, target = graphs.batch[graphs.edge_index]
-    return bool((source != target).any())
-
-
 def _checked_anchors(anchors: Tensor, batch: Tensor, num_graphs: int) -> Tensor:
     fits = anchors.dtype == torch.long and anchors.numel() in (num_graphs, 2 * num_graphs)
     if fits and num_graphs:

@@ -22,10 +22,7 @@ SHARE_KEPT_WHOLE = 0.6
 
 
 class SortPool(Aggregation):  # type: ignore[misc]
-    r"""The ``k`` nodes of every graph with the highest last channel, in that order.
-
-    As PyG's ``SortAggregation``, without padding every graph to the size of the largest.
-    """
+    """The ``k`` nodes of each graph of highest last channel: PyG's ``SortAggregation`` unpadded."""
 
     def __init__(self, k: int) -> None:
         super().__init__()

@@ -137,10 +137,7 @@ def by_rule(cells: Cells, _: Results) -> list[Block]:
 
 
 def _compared(method: str, run: Sequence[Experiment]) -> bool:
-    """Whether chosen settings have results on most datasets that the defaults have results on.
-
-    Ranks are of datasets that all rows have: a method that was hardly run would leave none.
-    """
+    """Whether chosen settings ran on most datasets of the defaults: ranks are of common ones."""
     default, chosen = (
         {e.dataset for e in run if e.explainer == method
          and dict(e.options) == setting(method, e.dataset, rule)}

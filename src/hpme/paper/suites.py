@@ -35,10 +35,7 @@ REPORTED = {name: suite for name, suite in SUITES.items() if suite.reported}
 
 
 def _everything(seeds: Sequence[int]) -> list[Experiment]:
-    """Every experiment once, with all that any suite wants to know of it.
-
-    Suites that are meant for seeds of their own keep them.
-    """
+    """Every experiment once, with all that any suite wants of it; suites keep their own seeds."""
     merged: dict[str, Experiment] = {}
     for suite in REPORTED.values():
         for experiment in suite.experiments(seeds if suite.seeds == SEEDS else suite.seeds):
@@ -149,7 +146,7 @@ def _listed(folder: Path) -> list[str]:
     return names if mark == MARK else []
 
 
-def differences(files: Mapping[str, bytes], folder: Path, *, lines: int = 20) -> list[str]:
+def differences(files: Mapping[str, bytes], folder: Path) -> list[str]:
     """Where a folder is not what files say: one entry per file, with a diff of text.
 
     The page that repeats all others may be missing: it is large, and made of the same results.
@@ -159,7 +156,6 @@ def differences(files: Mapping[str, bytes], folder: Path, *, lines: int = 20) ->
     Args:
         files: All files by path.
         folder: Where they were written once.
-        lines: Lines of a diff to show.
     """
     found = []
     for name, content in sorted(files.items()):
@@ -170,7 +166,7 @@ def differences(files: Mapping[str, bytes], folder: Path, *, lines: int = 20) ->
         elif name.startswith(f"{DRAWINGS}/"):
             continue
         elif (old := path.read_bytes()) != content:
-            found.append("\n".join([f"differs: {name}", *_diff(name, old, content, lines)]))
+            found.append("\n".join([f"differs: {name}", *_diff(name, old, content)]))
     return found + [f"stale: {name}" for name in _stale(files, folder)]
 
 
@@ -186,9 +182,9 @@ def _stale(files: Mapping[str, bytes], folder: Path) -> list[str]:
     ]
 
 
-def _diff(name: str, old: bytes, new: bytes, limit: int) -> list[str]:
+def _diff(name: str, old: bytes, new: bytes) -> list[str]:
     if not name.endswith((".md", ".tex", ".txt")):
         return []
     there, ours = (content.decode("utf-8", "replace").splitlines() for content in (old, new))
     diff = list(difflib.unified_diff(there, ours, "there", "from the results", n=0, lineterm=""))
-    return diff[:limit] + (["..."] if len(diff) > limit else [])
+    return diff[:20] + (["..."] if len(diff) > 20 else [])

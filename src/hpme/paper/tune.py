@@ -92,11 +92,7 @@ def tuning() -> Tuning:
 
 
 def best_rank(scores: Mapping[str, Sequence[Sequence[float]]]) -> int:
-    """Number of the one setting for all datasets: that with the best mean rank of AUC over them.
-
-    Among settings that are :data:`LEVEL_RANKS` from it or less, which one seed does not tell apart,
-    the highest mean AUC decides.
-    """
+    """Number of one setting for all datasets: of the best mean ranks of AUC, the highest mean."""
     auc = np.array([[values[0] for values in settings] for settings in scores.values()])
     ranks = stats.rankdata(-auc, axis=1).mean(0)
     level = ranks <= ranks.min() + LEVEL_RANKS
@@ -104,10 +100,7 @@ def best_rank(scores: Mapping[str, Sequence[Sequence[float]]]) -> int:
 
 
 def best_mix(settings: Sequence[Sequence[float]]) -> int:
-    """Number of the setting whose hard mixes keep predictions best, without ground truth.
-
-    By the criterion of HPME, :func:`~hpme.explainers.hpme.search.criterion.criterion`.
-    """
+    """Number of the setting whose hard mixes keep predictions best, by the criterion of HPME."""
     return int(joint_rank(torch.tensor([values[1:3] for values in settings])).argmin())
 
 

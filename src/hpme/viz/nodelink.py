@@ -40,10 +40,7 @@ def positions_of(graph: Any, starts: int = STARTS) -> Positions:
 
 
 def node_positions(edge_index: Tensor, num_nodes: int, starts: int = STARTS) -> Positions:
-    """Positions ``[num_nodes, 2]`` in [-1, 1]; always the same for the same graph.
-
-    Distances follow path lengths, as in Kamada-Kawai layouts; the more starts, the fewer knots.
-    """
+    """Positions ``[num_nodes, 2]`` in [-1, 1] by path lengths; more starts give fewer knots."""
     if num_nodes <= 1:
         return np.zeros((num_nodes, 2))
     source, target = edge_index.cpu().numpy()
@@ -57,7 +54,17 @@ def node_positions(edge_index: Tensor, num_nodes: int, starts: int = STARTS) -> 
     # finds ways out of knots.
     noise = torch.randn(starts, num_nodes, 2, dtype=torch.double, generator=generator)
     noise *= torch.linspace(0.05, 1.0, starts).view(-1, 1, 1)
-    return _upright(_relaxed(_scaled(distances) + noise, distances)).numpy()
+    # Squared relative errors of distances are minimised by majorisation; the best start counts.
+    positions, unit = _scaled(distances) + noise, torch.eye(num_nodes, dtype=distances.dtype)
+    weight = (distances + unit) ** -2 - unit  # the unit keeps the diagonal from a division by 0
+    laplacian = weight.sum(1).diag() - weight
+    inverse = torch.linalg.inv(laplacian + 1 / num_nodes) - 1 / num_nodes
+    pull = weight * distances
+    for _ in range(ROUNDS):
+        share = pull / (torch.cdist(positions, positions) + unit).clamp(min=1e-9)
+        positions = inverse @ (share.sum(2, keepdim=True) * positions - share @ positions)
+    error = weight * (torch.cdist(positions, positions) - distances) ** 2
+    return _upright(positions[error.sum((1, 2)).argmin()]).numpy()
 
 
 def _distances(links: Any, sources: npt.NDArray[np.int64] | None) -> Tensor:
@@ -74,21 +81,6 @@ def _scaled(distances: Tensor) -> Tensor:
     _, size, axes = torch.linalg.svd(centred, full_matrices=False)
     positions: Tensor = axes[:2].t() * (size[:2] / len(distances) ** 0.5).sqrt()
     return positions
-
-
-def _relaxed(positions: Tensor, distances: Tensor) -> Tensor:
-    """Minimises squared relative errors of distances by majorisation; the best of all starts."""
-    count = len(distances)
-    unit = torch.eye(count, dtype=distances.dtype)  # keeps the diagonal from a division by 0
-    weight = (distances + unit) ** -2 - unit
-    laplacian = weight.sum(1).diag() - weight
-    inverse = torch.linalg.inv(laplacian + 1 / count) - 1 / count
-    pull = weight * distances
-    for _ in range(ROUNDS):
-        share = pull / (torch.cdist(positions, positions) + unit).clamp(min=1e-9)
-        positions = inverse @ (share.sum(2, keepdim=True) * positions - share @ positions)
-    error = weight * (torch.cdist(positions, positions) - distances) ** 2
-    return positions[error.sum((1, 2)).argmin()]
 
 
 def _upright(positions: Tensor) -> Tensor:

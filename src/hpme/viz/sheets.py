@@ -182,7 +182,11 @@ def rules_picture(book: RuleBook, suffix: str) -> bytes:
     _heading(page, book)
     exemplars = [rule.exemplar.graph for rule in rules]
     painter = painter_of(exemplars, suffix, STARTS) if count else None
-    colours = _colours(book)
+    labels = [*(rule.label for rule in rules), book.default_label]
+    known = list(dict.fromkeys(labels))
+    colours = [BARS[known.index(label) % len(BARS)] for label in labels]
+    if len(labels) == len(known) > 2:  # values, all of them different
+        colours = [OURS] * len(labels)
     for number, rule in enumerate(rules):
         top = TOP + ROW * number
         assert painter is not None
@@ -193,7 +197,13 @@ def rules_picture(book: RuleBook, suffix: str) -> bytes:
         _coverage(page.axes(COVERAGE, top + 0.25, ROW - 0.5), rule, colours[number])
         last = number == count - 1
         _effects(page.axes(EFFECTS, top + 0.06, ROW - 0.06), rule, colours[number], last=last)
-    _otherwise(page, book, colours)
+    top = TOP + ROW * count + (0.3 if count else -0.1)
+    page.line(top - 0.3)
+    page.text(EXEMPLAR[0], top, "otherwise" if len(book) else "always", color=QUIET, fontsize=11)
+    style = {"fontsize": 11.5, "weight": "bold", "color": colours[-1]}
+    page.text(CONDITION[0], top, f"→ {book.default_label}", **style)
+    if book.note:
+        page.text(EXEMPLAR[0], top + 0.3, book.note, color=QUIET)
     content = render(page.figure, suffix)
     return content if painter is None else painter.finish(content)
 
@@ -215,15 +225,6 @@ def _heading(page: Sheet, book: RuleBook) -> None:
     ):
         if book.rules or book.contributors:
             page.text(left, TOP - 0.14, words, fontsize=8.5, color=QUIET)
-
-
-def _colours(book: RuleBook) -> list[str]:
-    """A colour for every rule, the same for the same prediction, and one for what is otherwise."""
-    labels = [rule.label for rule in book.rules or book.contributors] + [book.default_label]
-    known = list(dict.fromkeys(labels))
-    if len(labels) == len(known) > 2:  # values, all of them different
-        return [OURS] * len(labels)
-    return [BARS[known.index(label) % len(BARS)] for label in labels]
 
 
 def _condition(page: Sheet, top: float, rule: Rule, colour: str) -> None:
@@ -292,14 +293,3 @@ def _swarm(effects: Sequence[float]) -> tuple[Any, Any]:
     high = -(-count // stacks)
     x = np.repeat(kinds * COLUMN, count) + BESIDE * (beside - np.repeat((stacks - 1) / 2, count))
     return x, 0.47 + min(0.055, 0.84 / high.max()) * (above - np.repeat((high - 1) / 2, count))
-
-
-def _otherwise(page: Sheet, book: RuleBook, colours: Sequence[str]) -> None:
-    shown = len(book.rules or book.contributors)
-    top = TOP + ROW * shown + (0.3 if shown else -0.1)
-    page.line(top - 0.3)
-    page.text(EXEMPLAR[0], top, "otherwise" if len(book) else "always", color=QUIET, fontsize=11)
-    style = {"fontsize": 11.5, "weight": "bold", "color": colours[-1]}
-    page.text(CONDITION[0], top, f"→ {book.default_label}", **style)
-    if book.note:
-        page.text(EXEMPLAR[0], top + 0.3, book.note, color=QUIET)

@@ -190,10 +190,7 @@ def similarities(own: Any, others: Sequence[Any]) -> list[float]:
 def shared_atoms(
     first: Any, second: Any, *, unlike: bool = True, seconds: int = 2
 ) -> list[tuple[int, int]]:
-    """Atoms of the common core of two molecules that are the same, by RDKit's search for it.
-
-    With ``unlike`` a core of any atoms is tried as well; that with most equal atoms counts.
-    """
+    """Atoms of the common core of two molecules; with ``unlike`` also of a core of any atoms."""
     mcs = rdkit_module("Chem.rdFMCS")
     kinds = [
         [

@@ -172,10 +172,7 @@ def _inside(store: GraphStore, graphs: Tensor) -> Tensor:
 
 
 def _mixed(graphs: Tensor, nodes: Tensor, transplants: Transplants) -> Mix:
-    """Graphs with regions exchanged: of a graph that is changed, and of a donor, ``[R, 2]``.
-
-    Of each row those ``nodes`` ``[R, 2, W]`` of the first that go, and of the second that come.
-    """
+    """Graphs ``[R, 2]`` with regions exchanged: of the first nodes go, those of a donor come."""
     mix, inside = transplants.mix, _inside(transplants.context.store, graphs)
     sides = []
     for side in range(2):

@@ -98,7 +98,18 @@ class DecisionList:
         for _ in range(SWEEPS):
             before = self.length()
             for place in reversed(range(len(self.rules))):
-                self._revise(place)
+                # A rule is found again; it goes if none pays for its conditions.
+                conditions, prediction = old = self.rules.pop(place)
+                left = undecided(self.rules[:place], self.has)
+                below = self.loss(decide(self.rules[place:], self.default, self.has))
+                found = self._best(left, below)
+                gone = below - self.loss(torch.full((len(left),), prediction))
+                decided = left & self.has[conditions].all(0)
+                worth = float(gone[decided].sum() - self.cost[conditions].sum())
+                if found is not None and found[0] > max(worth, 0.0) + 1e-6:
+                    self.rules.insert(place, found[1])
+                elif worth > 0:
+                    self.rules.insert(place, old)
             if self.length() > before - 1e-6:
                 break
         return self
@@ -119,25 +130,9 @@ class DecisionList:
         spent = sum(float(self.cost[conditions].sum()) for conditions, _ in self.rules)
         return float(self.loss(decide(self.rules, self.default, self.has)).sum()) + spent
 
-    def _revise(self, place: int) -> None:
-        """Finds a rule again; it goes if none pays for its conditions."""
-        conditions, prediction = old = self.rules.pop(place)
-        left = undecided(self.rules[:place], self.has)
-        below = self.loss(decide(self.rules[place:], self.default, self.has))
-        found = self._best(left, below)
-        gone = below - self.loss(torch.full((len(left),), prediction))
-        worth = float(gone[left & self.has[conditions].all(0)].sum() - self.cost[conditions].sum())
-        if found is not None and found[0] > max(worth, 0.0) + 1e-6:
-            self.rules.insert(place, found[1])
-        elif worth > 0:
-            self.rules.insert(place, old)
-
     def _best(self, left: Tensor, below: Tensor | None) -> tuple[float, Decision] | None:
-        """The best rule for the graphs that are ``left``, with what it takes away.
-
-        That is of the loss of all graphs by the rules ``below``; without it, of what is left to the
-        mean, the loss inside counting twice, since no later rule can mend it.
-        """
+        """The best rule for what is ``left``, with what it takes from the loss ``below``."""
+        # Without a loss of rules below, that to the mean; inside twice, as no later rule mends it.
         has, y = self.has[:, left].float(), self.wanted[left].float()
         loss = torch.zeros(len(y)) if below is None else below[left].float()
         columns = torch.cat([torch.ones(len(y), 1), y.square().sum(1, True), loss[:, None], y], 1)

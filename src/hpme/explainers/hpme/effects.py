@@ -98,10 +98,8 @@ def effects_of(
 def _node_effects(
     mix: HardMix, ids: Tensor, hosts: Tensor, before: Tensor, among: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Numbers of nodes of some graphs, those among a mask ``[N]``, and their effects ``[n, 3]``.
-
-    In row ``k`` of a sweep graphs give their ``k``-th of these nodes away; short ones begin again.
-    """
+    """Numbers of nodes of some graphs, those among a mask ``[N]``, and their effects ``[n, 3]``."""
+    # In row k of a sweep graphs give their k-th of these nodes away; short ones begin again.
     graphs, (draws, count) = mix.graphs, hosts.shape
     sizes = torch.bincount(graphs.batch[among], minlength=graphs.num_graphs)
     number = among.cumsum(0) - 1 - exclusive_cumsum(sizes)[graphs.batch]

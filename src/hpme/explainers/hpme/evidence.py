@@ -49,10 +49,7 @@ class Trials:
     made: dict[tuple[int, int], tuple[Any, Any, Any]] = field(default_factory=dict)
 
     def with_grafts(self, other: Trials) -> Trials:
-        """The same with those of molecules, where there are enough.
-
-        Mixes of molecules are none: where grafts are too few, only what is lost counts.
-        """
+        """The same with those of molecules; where these are too few, only what is lost counts."""
         rows = max(len(self.hosts), len(other.hosts))
 
         def chosen(name: str) -> Tensor:

@@ -124,10 +124,7 @@ def molecule_counterfactuals(
     featurise: Featurise,
     advance: Callable[[int], None],
 ) -> list[list[Counterfactual]]:
-    """At most ``n`` for each of the first ``count`` molecules of a store; all of it gives groups.
-
-    The most important atoms are changed first; one step per molecule that is done.
-    """
+    """At most ``n`` for each of the first ``count`` molecules; the whole store gives groups."""
     values = flip.context.values[: len(store)].cpu()
     answers = flip.answer(values)
     outputs, sides = flip.output(values, answers).tolist(), flip.side(answers).tolist()

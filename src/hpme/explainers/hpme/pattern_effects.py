@@ -175,10 +175,7 @@ def evidence_of(
     beside: NamedPattern | None,
     grafting: Grafting | None = None,
 ) -> PatternEvidence:
-    """What moving a pattern does, without another one ``beside`` that may come with it.
-
-    With ``grafting`` molecules that are what their SMILES say are grafted; else graphs are mixed.
-    """
+    """What moving a pattern does, by grafts where there are some; not another one ``beside`` it."""
     beside = beside or NamedPattern("", [()] * len(pattern.matches))
     found = None
     if grafting is not None and bool((pattern.present & grafting.fits).any()):

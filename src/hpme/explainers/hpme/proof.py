@@ -60,8 +60,20 @@ class Proof(Pictured):
 @torch.no_grad()
 def proofs_of(transplants: Transplants, trials: Trials, names: Sequence[str]) -> list[Proof]:
     """Proofs of graphs, of the transplants that verdicts rest on; ``names`` are of outputs."""
-    ids, rows = _shown(trials)
-    drawn = _grafts(trials, ids, rows) if trials.made else {}
+    # Hosts that are drawn: at even distances by effect.
+    effect = (trials.inserted - trials.random).double().cpu()
+    effect = torch.where(trials.differ.cpu(), effect, torch.nan)
+    order, count = effect.argsort(0), effect.isfinite().sum(0)  # NaN comes last
+    step = torch.arange(SHOWN).view(-1, 1)
+    place = ((2 * step + 1) * count // (2 * SHOWN)).clamp(max=len(order) - 1)
+    there = (step < count).T
+    ids = torch.arange(len(count)).view(-1, 1).expand(-1, SHOWN)[there]
+    rows = order.gather(0, place).T[there]
+    drawn: Drawn = {}
+    for number, row in zip(ids.tolist(), rows.tolist(), strict=True) if trials.made else ():
+        if trials.share[number] > 0:
+            host, *both = (_molecule(one) for one in trials.made[number, row])
+            drawn.setdefault(number, []).append((row, _trial(host[0], *both)))
     left = torch.tensor([number not in drawn for number in ids.tolist()], dtype=torch.bool)
     drawn |= _mixes(transplants, ids[left], rows[left])
     tables = [
@@ -79,19 +91,6 @@ def proofs_of(transplants: Transplants, trials: Trials, names: Sequence[str]) ->
         told = region.cpu(), own[number], names[number], hosts, chosen, random
         found.append(Proof(*told, shown, trials.bounded))
     return found
-
-
-def _shown(trials: Trials) -> tuple[Tensor, Tensor]:
-    """Numbers of graphs, and of their hosts that are drawn: at even distances by effect."""
-    effect = (trials.inserted - trials.random).double().cpu()
-    effect = torch.where(trials.differ.cpu(), effect, torch.nan)
-    order = effect.argsort(0)  # NaN comes last
-    count = effect.isfinite().sum(0)
-    step = torch.arange(SHOWN).view(-1, 1)
-    place = ((2 * step + 1) * count // (2 * SHOWN)).clamp(max=len(order) - 1)
-    there = (step < count).T
-    ids = torch.arange(effect.shape[1]).view(-1, 1).expand(-1, SHOWN)
-    return ids[there], order.gather(0, place).T[there]
 
 
 def _mixes(transplants: Transplants, ids: Tensor, rows: Tensor) -> Drawn:
@@ -130,16 +129,6 @@ def _graphs(batch: GraphBatch) -> list[Data]:
     names = None if batch.schema is None else batch.schema.node_types
     for graph in found:
         graph.type_names = names
-    return found
-
-
-def _grafts(trials: Trials, ids: Tensor, rows: Tensor) -> Drawn:
-    """Molecules that the model was asked about."""
-    found: Drawn = {}
-    for number, row in zip(ids.tolist(), rows.tolist(), strict=True):
-        if trials.share[number] > 0:
-            host, *both = (_molecule(one) for one in trials.made[number, row])
-            found.setdefault(number, []).append((row, _trial(host[0], *both)))
     return found
 
 

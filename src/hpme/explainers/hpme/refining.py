@@ -130,10 +130,7 @@ def _unit(row: Tensor, graphs: GraphBatch) -> Tensor:
 
 
 def widened(pool: LinearPool, mix: HardMix, weight: float) -> LinearPool:
-    """The pool with a weight for one feature more, relative to the spread of its other scores.
-
-    Scores of all nodes of the mix together then have unit variance, as importance needs it.
-    """
+    """The pool with a weight for one feature more; scores of all nodes then have unit variance."""
     row = F.pad(pool.weight.data, (0, 1))
     for last in dict.fromkeys((0.0, weight)):
         row[:, -1] = last

@@ -57,10 +57,8 @@ def rest_of(
     degrees_of: Callable[[Tensor], dict[str, Tensor]],
     grafting: Grafting | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Nodes that pooled regions rely on, boolean ``[N]``, and what they carry together ``[count]``.
-
-    Of the chosen graphs the worst part is added and others are looked for, until enough is carried.
-    """
+    """Nodes that pooled regions rely on, boolean ``[N]``, and what all carry ``[count]``."""
+    # The worst part is added and others are looked for, until enough is carried.
     kept = transplants.pooled.clone()
     together = torch.full_like(chosen, torch.nan, dtype=torch.double)
     for _ in range(ROUNDS):

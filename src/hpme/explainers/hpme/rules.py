@@ -100,10 +100,7 @@ class Learner(Weighing):
         return found
 
     def _conditions(self, found: Catalogue) -> tuple[list[Condition], Tensor, Tensor]:
-        """Conditions, whether they hold ``[P, B]``, and for which classes they must not speak.
-
-        A condition and its opposite follow each other; what holds for the same graphs is left out.
-        """
+        """Conditions, each before its opposite, where they hold ``[P, B]``, and banned classes."""
         graphs, learned, known = self.graphs, self.learned, set[bytes]()
         conditions, rows, banned = list[Condition](), list[Tensor](), list[Tensor]()
         order = range(len(found.patterns))

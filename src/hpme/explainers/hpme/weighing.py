@@ -194,17 +194,12 @@ class Weighing:
         shares = worth.precision, worth.recall, worth.lift
         carried = tuple(round(value, 4) for value in effects.tolist())
         inside = float(pooled.double().mean()) if len(pooled) else math.nan
-        exemplar = self._exemplar(nodes, asked, here, effects)
-        return Rule(tuple(conditions), names, *said, *shares, carried, inside, exemplar)
-
-    def _exemplar(self, nodes: Tensor, asked: Tensor, has: Tensor, effects: Tensor) -> Exemplar:
-        """The smallest graph in which the patterns carry nearly as much as anywhere."""
-        ids = asked[effects >= effects.max() - 0.1] if len(asked) else has.nonzero().view(-1)
+        # The smallest graph in which the patterns carry nearly as much as anywhere.
+        ids = asked[effects >= effects.max() - 0.1] if len(asked) else here.nonzero().view(-1)
         number = int(ids[self.store.sizes[ids].argmin()])
-        start = int(self.store.node_start[number])
-        mask = nodes[start : start + int(self.store.sizes[number])]
-        # A copy, since a view would keep all graphs alive.
-        return Exemplar(self.store[number].clone(), mask.clone())
+        mask = nodes[self.graphs.graph == number]
+        exemplar = Exemplar(self.store[number].clone(), mask)  # a view would keep all alive
+        return Rule(tuple(conditions), names, *said, *shares, carried, inside, exemplar)
 
     def fidelity(self, said: Tensor, which: Tensor) -> float:
         """Share of predictions that are said, or of their variance."""

@@ -22,7 +22,7 @@ from hpme.explainers.shared.sources import Collection, Rooted
 from hpme.graphs import GraphBatch, GraphStore
 from hpme.graphs.ego import WholeGraph, link_index, node_index
 from hpme.models.adapter import ModelAdapter, Weighting, device_of
-from hpme.models.arguments import Tensors, joins_graphs
+from hpme.models.arguments import Tensors
 from hpme.models.calling import Caller
 from hpme.models.explained import ExplainedModel, HeldModel, Model, known_facts
 from hpme.models.output import Task, check_answers
@@ -196,11 +196,7 @@ class Asking:
 def resolve(
     explainer: GraphExplainer, model: Model, facts: dict[str, Any], *, anew: bool = False
 ) -> ExplainedModel:
-    """The model with all that is known about it; its level may still be open.
-
-    ``facts`` of a call count most, then the model's own, then those of :meth:`fit`, unless
-    ``anew``.
-    """
+    """The model with the call's facts, then its own, then those of the fit, unless ``anew``."""
     known: dict[str, Any] = {}
     if not anew:
         own = known_facts(model) if isinstance(model, ExplainedModel) else {}
@@ -226,10 +222,7 @@ def read_graphs(
     *,
     anew: bool = False,
 ) -> Collection | Rooted:
-    """The graphs as they are, or the ego graphs of nodes or links of one graph.
-
-    They are brought into the types the explainer was fitted to, unless it is fitted ``anew``.
-    """
+    """The graphs, or ego graphs; in the types of the fit, unless it is fitted ``anew``."""
     level, schema = explained.known_level, None if anew else explainer.schema
     if index is None and not (level in ("node", "edge") and sources.is_whole(graphs)):
         store = explained.read(graphs)
@@ -269,11 +262,8 @@ class AskedRows:
 def read_arguments(
     explainer: GraphExplainer, explained: ExplainedModel, given: Tensors, index: Any
 ) -> AskedRows:
-    """What PyG's ``Explainer`` passes, as graphs for each of which a model has one output.
-
-    Separate graphs, ego graphs of nodes and links, or, where rows of the output are something else
-    or depend on more, copies of all that was given; see :mod:`hpme.models.replicas`.
-    """
+    """What PyG's ``Explainer`` passes, as graphs for each of which a model has one output."""
+    # Ego graphs, or copies of all where rows depend on more; see models/replicas.py.
     level = explained.level
     caller = Caller(explained.model, None, level or "graph")
     fields = given.per_row(caller.names if caller.usual else ())
@@ -283,7 +273,9 @@ def read_arguments(
     else:
         whole = given.whole(_reach(explainer), **fields)
     sources.check_types(explainer, whole.schema)
-    joined = isinstance(whole, GraphBatch) and joins_graphs(whole)
+    joined = False
+    if isinstance(whole, GraphBatch):
+        joined = bool((whole.batch[whole.edge_index].diff(dim=0) != 0).any())
     output = None
     if explained.call is None and given.anchors is None and (joined or given.doubtful(explained)):
         output = given_output(explained, given.x, given.edge_index, given.arguments)

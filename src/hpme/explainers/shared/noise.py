@@ -89,10 +89,7 @@ def _edge_looks(graphs: GraphBatch) -> Tensor:
 
 
 def _place_among_equals(color: Tensor, graphs: GraphBatch) -> Tensor:
-    """0 for the first node of its colour in its graph, 1 for the next, and so on.
-
-    Nodes in space come by their distance from the centre, however the graph is turned.
-    """
+    """Place among nodes of its colour in its graph; in space by the distance from the centre."""
     batch, spot = graphs.batch, graphs.node.get("pos")
     order = torch.arange(len(color), device=color.device)
     if spot is not None and not graphs.has_x:

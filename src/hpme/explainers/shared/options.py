@@ -200,20 +200,15 @@ class Option(NamedTuple):
 
 def describe_options(kind: type) -> list[Option]:
     """All constructor arguments of an explainer; what they mean is taken from docstrings."""
-    table, meanings = constraints_of(kind), _meanings(kind)
-    return [
-        Option(name, parameter.default, str(table.get(name, "")), meanings.get(name, ""))
-        for name, parameter in parameters_of(kind).items()
-    ]
-
-
-def _meanings(kind: type) -> dict[str, str]:
-    found: dict[str, str] = {}
+    table, meanings = constraints_of(kind), dict[str, str]()
     for base in reversed(kind.__mro__):
         text = inspect.cleandoc(vars(base).get("__doc__") or "")
         section = re.search(r"^Args:\n(.*?)(?=^\S|\Z)", text, re.DOTALL | re.MULTILINE)
         if section:
             entries = r"^    (\w+): (.*?)(?=^    \S|\Z)"
             for name, meaning in re.findall(entries, section[1], re.DOTALL | re.MULTILINE):
-                found[name] = " ".join(meaning.split())
-    return found
+                meanings[name] = " ".join(meaning.split())
+    return [
+        Option(name, parameter.default, str(table.get(name, "")), meanings.get(name, ""))
+        for name, parameter in parameters_of(kind).items()
+    ]

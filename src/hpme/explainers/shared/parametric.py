@@ -98,11 +98,7 @@ class ParametricExplainer(GraphExplainer):
     # What subclasses use ########################################################################
 
     def _beside_target(self, context: Context) -> Context:
-        r"""The context with node embeddings as the edge MLP reads them.
-
-        In a graph about one of its nodes, :math:`[\mathbf{h}_i; \mathbf{h}_v]`: it decides what
-        matters.
-        """
+        r"""The context with :math:`[\mathbf{h}_i; \mathbf{h}_v]` in graphs about one node."""
         anchors = context.store.anchors
         if not self.reads_target_node or anchors is None or anchors.shape[1] != 1:
             return context

@@ -30,10 +30,7 @@ class ReplicaModel:
 
     @torch.no_grad()
     def __call__(self, ids: Tensor, change: Change) -> Tensor:
-        """Outputs of replicas of the graphs ``ids``, one row each, in double precision.
-
-        Single precision rounds away what tells apart the parts of a graph whose class is sure.
-        """
+        """Outputs of replicas, one row each; in double precision, which tells sure ones apart."""
 
         def reordered(replicas: Replicas) -> GraphBatch:
             return change(replace(replicas, edge_ids=self._order[replicas.edge_ids]))

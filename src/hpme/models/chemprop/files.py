@@ -223,7 +223,17 @@ def _read_one(path: Path, *, trust: bool) -> nn.Module:
             "chemprop convert --conversion v1_to_v2"
         )
     try:
-        content = _content(path, trust=trust)
+        named = [] if trust else get_unsafe_globals_in_checkpoint(path)
+        # Torch fills plain dictionaries only; this one adds nothing that is needed.
+        found = {name: dict if name == _DICTIONARY else _known(name) for name in named}
+        if foreign := [name for name, kind in found.items() if kind is None]:
+            raise StorageError(
+                f"'{path}' names code that is not Chemprop's ({', '.join(sorted(foreign))}), which "
+                "would run while the file is read; if you made the file, or trust whoever did, "
+                "read it with --trust-model-file (in Python: trust=True)"
+            )
+        with safe_globals([(kind, name) for name, kind in found.items()]):
+            content = torch.load(path, map_location="cpu", weights_only=not trust)
         model: Any = _rebuild(content, path)
         names = content.get("output_columns")
         model.task_names = None if names is None else [str(name) for name in names]
@@ -235,22 +245,6 @@ def _read_one(path: Path, *, trust: bool) -> nn.Module:
             f"'{path}' is damaged or of another version of Chemprop: {type(error).__name__}: "
             f"{str(error).splitlines()[0] if str(error) else ''}"
         ) from error
-
-
-def _content(path: Path, *, trust: bool) -> dict[str, Any]:
-    named = [] if trust else get_unsafe_globals_in_checkpoint(path)
-    # Torch fills plain dictionaries only; this one adds nothing that is needed.
-    found = {name: dict if name == _DICTIONARY else _known(name) for name in named}
-    foreign = [name for name, kind in found.items() if kind is None]
-    if foreign:
-        raise StorageError(
-            f"'{path}' names code that is not Chemprop's ({', '.join(sorted(foreign))}), which "
-            "would run while the file is read; if you made the file, or trust whoever did, read "
-            "it with --trust-model-file (in Python: trust=True)"
-        )
-    with safe_globals([(kind, name) for name, kind in found.items()]):
-        content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=not trust)
-    return content
 
 
 def _known(name: str) -> Any:

@@ -174,7 +174,16 @@ def gather(
     templates: dict[CellKey, Experiment] = {}
     for (key, _), experiment in _asked(suite, 0).items():
         templates.setdefault(key, experiment)
-    found, failed = _by_settings(suite, records), defaultdict[CellKey, dict[Run, str]](dict)
+    found: dict[CellKey, dict[Settings, dict[Run, Record]]] = defaultdict(dict)
+    for record in records:
+        experiment, wanted = record.experiment, wanted_by(suite, record.experiment)
+        if wanted is not None:
+            groups = found[experiment.cell]
+            runs = groups.setdefault(_settings(experiment), {})
+            # A result with exactly the metrics of the suite wins over one that has others besides.
+            if experiment.run not in runs or experiment.metrics == wanted.metrics:
+                runs[experiment.run] = record
+    failed = defaultdict[CellKey, dict[Run, str]](dict)
     for failure in failures:
         experiment = Experiment.from_dict(failure["experiment"])
         message = f"{failure['error']}: {failure['message']}".strip().splitlines()[0]
@@ -203,22 +212,6 @@ def gather(
     others = registered_elsewhere()  # nobody misses what only this machine knows
     kept = [cell for cell in cells if not (cell.empty and cell.template.explainer in others)]
     return Cells(suite.name, tuple(kept))
-
-
-def _by_settings(
-    suite: Suite, records: Iterable[Record]
-) -> dict[CellKey, dict[Settings, dict[Run, Record]]]:
-    """Results that belong to a suite, by cell, settings and run."""
-    found: dict[CellKey, dict[Settings, dict[Run, Record]]] = defaultdict(dict)
-    for record in records:
-        experiment, wanted = record.experiment, wanted_by(suite, record.experiment)
-        if wanted is not None:
-            groups = found[experiment.cell]
-            runs = groups.setdefault(_settings(experiment), {})
-            # A result with exactly the metrics of the suite wins over one that has others besides.
-            if experiment.run not in runs or experiment.metrics == wanted.metrics:
-                runs[experiment.run] = record
-    return found
 
 
 def _titles(templates: Mapping[CellKey, Experiment]) -> list[tuple[str, str]]:

@@ -115,16 +115,20 @@ def by_rank(source: Side, host: Side, places: Places) -> HostPairs:
 def _meeting(
     source: Side, host: Side, generator: torch.Generator | None, alike: bool
 ) -> tuple[Tensor, Tensor]:
-    """Inner ends of the boundary edges of the source, and for each a boundary pair of its host.
-
-    Both are shuffled, and meet in turns; those at an anchor meet those at the same anchor.
-    """
+    """Inner ends of the boundary edges of the source, and for each a boundary pair of its host."""
+    # Both are shuffled, and meet in turns; those at an anchor meet those at the same anchor.
     groups = source.graphs.num_graphs * (1 + source.graphs.anchors_per_graph)
     keys = [(source.group, host.group, groups)]
     if source.graphs.schema is not None:
-        keys = _told_apart_by_type(source, host, keys[0])
-    if alike:
-        keys = [one for key in keys for one in _told_apart_by_kind(source, host, key)]
+        # An edge of another type, to an end of the same, is better than none to the host.
+        assert source.graphs.node_type is not None and host.graphs.node_type is not None
+        edges = _edge_types(source, source.boundary), _edge_types(host, host.boundary)
+        nodes = source.graphs.node_type[source.ends], host.graphs.node_type[host.ends]
+        keys = [_told_apart(keys[0], *edges), _told_apart(keys[0], *nodes)]
+    if alike:  # in edges and ends; in edges and ends outside; in edges; or not
+        own, other = _kinds(source), _kinds(host)
+        sums = [(own[:n].sum(0), other[:n].sum(0)) for n in (3, 2, 1)]
+        keys = [k for key in keys for k in (*(_told_apart(key, *both) for both in sums), key)]
     ends, partners = [], []
     left = torch.arange(source.boundary.numel(), device=source.boundary.device)
     for ours_in, theirs_in, several in keys:
@@ -156,16 +160,6 @@ def _told_apart(groups: Groups, own: Tensor, other: Tensor) -> Groups:
     kinds, number = torch.unique(torch.cat([own, other]), return_inverse=True)
     mine, its = number.split([len(ours), len(theirs)])
     return ours * len(kinds) + mine, theirs * len(kinds) + its, several * max(1, len(kinds))
-
-
-def _told_apart_by_kind(source: Side, host: Side, groups: Groups) -> list[Groups]:
-    """Groups of boundary pairs that may meet, the strictest first.
-
-    Equal features of edges and ends; of edges and ends outside; of edges; then all.
-    """
-    own, other = _kinds(source), _kinds(host)
-    alike = [_told_apart(groups, own[:n].sum(0), other[:n].sum(0)) for n in (3, 2, 1)]
-    return [*alike, groups]
 
 
 def _kinds(side: Side) -> Tensor:
@@ -208,40 +202,22 @@ def merged(left: HostPairs, host: Side, total: int) -> tuple[Tensor, Tensor]:
         return index, ways
     pair = at(place, order)
     if bool((ways < 0).any()):
-        ways = _gather_ways(index, ways, pair, is_first)
+        # The first of the pairs that fall together gets the directions that only others have.
+        group, first = is_first.cumsum(0) - 1, pair[is_first]
+        turned = index[0, pair] != index[0, first[group]]
+        mine = torch.where(turned, ways[:, pair].flip(0), ways[:, pair])
+        none = pair.numel()
+        position = torch.where(mine < 0, none, torch.arange(none, device=pair.device))
+        best = position.new_full((2, first.numel()), none)
+        best = best.scatter_reduce(1, group.expand(2, -1), position, "amin")
+        ways[:, first] = torch.cat([mine, mine.new_full((2, 1), -1)], dim=1).gather(1, best)
     once = torch.ones_like(ways[0], dtype=torch.bool)
     once[pair[~is_first]] = False
     kept = once.nonzero().squeeze(1)
     return index.index_select(1, kept), ways.index_select(1, kept)
 
 
-def _gather_ways(index: Tensor, ways: Tensor, pair: Tensor, is_first: Tensor) -> Tensor:
-    """Gives the first of the pairs that fall together the directions that only others have."""
-    group, first = is_first.cumsum(0) - 1, pair[is_first]
-    turned = index[0, pair] != index[0, first[group]]
-    mine = torch.where(turned, ways[:, pair].flip(0), ways[:, pair])
-    none = pair.numel()
-    position = torch.where(mine < 0, none, torch.arange(none, device=pair.device))
-    best = position.new_full((2, first.numel()), none)
-    best = best.scatter_reduce(1, group.expand(2, -1), position, "amin")
-    gathered = torch.cat([mine, mine.new_full((2, 1), -1)], dim=1).gather(1, best)
-    ways = ways.clone()
-    ways[:, first] = gathered
-    return ways
-
-
 # Heterogeneous graphs ##########################################################################
-
-
-def _told_apart_by_type(source: Side, host: Side, groups: Groups) -> list[Groups]:
-    """Groups of boundary pairs that may meet, told apart by type, the strictest first.
-
-    An edge of another type, to an end of the same, is better than to be cut off from the host.
-    """
-    assert source.graphs.node_type is not None and host.graphs.node_type is not None
-    edges = _edge_types(source, source.boundary), _edge_types(host, host.boundary)
-    nodes = source.graphs.node_type[source.ends], host.graphs.node_type[host.ends]
-    return [_told_apart(groups, *edges), _told_apart(groups, *nodes)]
 
 
 def _edge_types(side: Side, pairs: Tensor) -> Tensor:

@@ -98,7 +98,17 @@ def structural_mixup(
     if POSITION in source.node and POSITION in host.node:
         moved = aligned(source, chosen, host, removed)
         source = replace(source, node={**source.node, POSITION: moved})
-    graphs = _assembled(source, host, places, edge_index, edges)
+    own, other = source.groups(), host.groups()
+    graphs = GraphBatch.of(
+        both(other["node"], own["node"], places.origin),
+        both(own["edge"], other["edge"], edges),
+        edge_index=edge_index,
+        batch=torch.repeat_interleave(places.sizes, output_size=len(places.origin)),
+        num_graphs=source.num_graphs,
+        anchors=None if source.anchors is None else places.source[source.anchors],
+        graph=source.graph,
+        schema=source.schema,
+    )
     return Mix(graphs, transplanted, pair_index, pair_of_edge, places.origin)
 
 
@@ -145,23 +155,6 @@ def _placed(source: GraphBatch, chosen: Selection, host: GraphBatch, removed: Se
     origin.scatter_(0, at(host_at, rest), rest)
     origin.scatter_(0, at(source_at, inserted), host.num_nodes + inserted)
     return Places(source_at, host_at, origin, count, rest_count + count)
-
-
-def _assembled(
-    source: GraphBatch, host: GraphBatch, places: Places, edge_index: Tensor, edges: Tensor
-) -> GraphBatch:
-    """The mixup graphs: attributes move with their nodes and edges, graphs' are the source's."""
-    ours, theirs = source.groups(), host.groups()
-    return GraphBatch.of(
-        both(theirs["node"], ours["node"], places.origin),
-        both(ours["edge"], theirs["edge"], edges),
-        edge_index=edge_index,
-        batch=torch.repeat_interleave(places.sizes, output_size=len(places.origin)),
-        num_graphs=source.num_graphs,
-        anchors=None if source.anchors is None else places.source[source.anchors],
-        graph=source.graph,
-        schema=source.schema,
-    )
 
 
 def mix_mask(weight: Tensor, transplanted: Tensor, *, mixup: bool = True) -> Tensor:
