@@ -248,13 +248,13 @@ def test_every_row_of_an_odd_table_is_explained_or_listed(invoke, content):
 
 
 def test_ctrl_c_while_workers_start_is_told_in_a_line(table, saved):
-    data, _ = table(40)
+    data, _ = table(20_000)
     command = [sys.executable, "-c", "from hpme.cli import main; main()", "apply", str(saved)]
     command += ["-m", "my_molecules:build", "-d", str(data), "--out", "out", "--workers", "2"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True)
     while process.poll() is None and not Path("out/_apply.json").exists():
         time.sleep(0.01)
-    time.sleep(0.6)  # until they have begun to import
+    time.sleep(0.1)  # until there are some
     os.killpg(process.pid, signal.SIGINT)
     told = process.communicate(timeout=300)[1].decode().strip()
     assert process.returncode == 130, told

@@ -219,8 +219,9 @@ def test_only_cards_near_the_view_are_drawn(browser):
 def test_pages(browser):
     assert one(browser, "#page").text == "Page 1 of 3"
     one(browser, "#next").click()
-    assert names(browser)[0] == "cycle 12"
+    WebDriverWait(browser, 60).until(lambda b: names(b)[:1] == ["cycle 12"])
     one(browser, "#next").click()
+    WebDriverWait(browser, 60).until(lambda b: len(names(b)) == 6)
     assert len(names(browser)) == 6 and not one(browser, "#next").is_enabled()
 
 

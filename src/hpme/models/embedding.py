@@ -82,7 +82,8 @@ class EmbeddingProbe:
         watch: WatchPlan | None = None,
     ) -> None:
         self.model, self.graphs, self.level, self.layer = model, graphs, level, layer
-        self.typed, self.watch = graphs.schema is not None, watch
+        plain = type(graphs.batch) is Tensor  # only these can be marked
+        self.typed, self.watch = graphs.schema is not None, watch if plain else None
         batches = graphs.batch_dict if self.typed else {"": graphs.batch}
         self.sizes = {kind: len(batch) for kind, batch in batches.items()}
         self.layers: list[tuple[str, ByType]] = []
@@ -120,7 +121,7 @@ class EmbeddingProbe:
 
     def next_watch(self) -> WatchPlan | None:
         """How to watch the next pass; ``None`` if as closely as this one."""
-        if self.typed or self.level != "graph":
+        if self.typed or self.level != "graph" or type(self.graphs.batch) is not Tensor:
             return None
         kinds = (MessagePassing, *LINEAR)
         modules = [
