@@ -37,7 +37,8 @@ def test_features_are_read_once_and_put_into_a_batch_once(step):
     explainer = make_explainer("random")
     with FeatureCopies(sum(graph.num_nodes for graph in graphs)) as copies:
         getattr(explainer, step)(model, graphs, progress=False)
-    picked = {"fit": "index_select", "explain": "clone"}[step]  # all graphs in a row need no picking
+    # All graphs in a row need no picking.
+    picked = {"fit": "index_select", "explain": "clone"}[step]
     assert +copies.made == {"cat": 1, picked: 1}
 
 
